@@ -1,0 +1,175 @@
+"""What a connector is: a source of replayable splits, or a sink with two phases.
+
+`Source` and `Sink` are frozen, picklable descriptions of what the user configured. Readers, writers
+and committers are the running things, made from them on the worker.
+
+A source is cut into *splits* by its data alone, never by the parallelism: watermarks are generated
+per split and lateness is decided by them, so the cut is part of the result.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.protocol.ports import Clock, IoExecutor
+
+
+class Split(msgspec.Struct, frozen=True):
+    """One independently readable, replayable piece of a source.
+
+    `id` is unique in the source and stable over restarts; `payload` is the connector's own.
+    """
+
+    id: str
+    payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Nothing to read just now.
+
+    `wake_after_us` says when to ask again, if nothing else happens; None means that an I/O
+    completion will wake the mailbox.
+    """
+
+    wake_after_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfSplit:
+    """The split is read to its end."""
+
+
+Polled: TypeAlias = Batch | Pending | EndOfSplit
+
+
+@dataclass(slots=True)
+class ReaderContext:
+    """What a reader is handed."""
+
+    clock: Clock
+    io: IoExecutor
+    count: Callable[[str, int], None]
+    """Adds to a named counter of the operator, such as `skipped`."""
+    reject: Callable[[Batch], None]
+    """Routes rows to the source's side output of rejected rows, if it has one."""
+
+
+class SplitReader(ABC):
+    """Reads one split. The mailbox calls `poll` and `position`; neither blocks."""
+
+    @abstractmethod
+    def poll(self, max_rows: int) -> Polled:
+        """At most `max_rows` rows of the source's schema (at least one), or why there are none.
+
+        After `EndOfSplit` it is not called again. Raises InputError with file, row and hint.
+        """
+
+    @abstractmethod
+    def position(self) -> bytes:
+        """Where a new reader continues so that it gives just the rows not yet returned by `poll`."""
+
+    def close(self) -> None:
+        """Called once, also after an error."""
+
+
+class Source(ABC):
+    """A frozen description of where rows come from."""
+
+    schema: pa.Schema
+    """The rows it gives; known when the program is built."""
+
+    bounded: bool
+
+    @abstractmethod
+    def splits(self) -> Sequence[Split]:
+        """All splits, in a stable order. Called on the driver before the job runs.
+
+        Raises InputError where the input is missing.
+        """
+
+    @abstractmethod
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        """A reader of the split, at its beginning or at a position that a reader gave."""
+
+    def rejected_schema(self) -> pa.Schema | None:
+        """The schema of the side output of rejected rows, where the source has one."""
+        return None
+
+    def describe(self) -> str:
+        """A few words for `explain` and the status."""
+        return type(self).__name__
+
+
+@dataclass(slots=True)
+class SinkContext:
+    """What a sink writer is handed."""
+
+    job: JobId
+    attempt: Attempt
+    operator: str
+    subtask: int
+    clock: Clock
+    io: IoExecutor
+    schema: pa.Schema
+    """The visible columns of what will be written."""
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+class SinkWriter(ABC):
+    """Writes one subtask's rows, in epochs that the checkpoints end."""
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None:
+        """Takes rows (hidden columns removed). May buffer a bounded amount."""
+
+    @abstractmethod
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        """Stages durably all that was written and returns what a committer needs to publish it.
+
+        Called at each barrier. What it returns is kept until the committer has committed it.
+        """
+
+    def close(self) -> None:
+        """Called once. What was not prepared is dropped; nothing half-written stays."""
+
+
+class Committer(ABC):
+    """Publishes what writers have staged. Runs on the I/O executor, and on the driver in recovery."""
+
+    @abstractmethod
+    def commit(self, committables: Sequence[bytes]) -> None:
+        """Publishes; committing the same again does nothing. Raises on failure; it is retried."""
+
+    @abstractmethod
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        """Removes what attempts of the job before `before` staged, but for `keep`.
+
+        Called by the driver before an attempt starts, after the recovery commit.
+        """
+
+
+class Sink(ABC):
+    """A frozen description of where rows go."""
+
+    @abstractmethod
+    def open(self, ctx: SinkContext) -> SinkWriter: ...
+
+    def committer(self) -> Committer | None:
+        """None for a sink without a second phase (print)."""
+        return None
+
+    def validate(self, schema: pa.Schema) -> None:
+        """Called when the program is built. Raises ProgramError where the schema cannot be written,
+        ConfigurationError where the target cannot."""
+
+    def describe(self) -> str:
+        return type(self).__name__

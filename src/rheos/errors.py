@@ -1,0 +1,137 @@
+"""Every error that Rheos raises, in one tree and one shape.
+
+    RheosError
+    ├── ProgramError          the program is wrong; found while it is built, before anything runs
+    │   ├── SchemaError       an unknown column, a wrong type, an output type that is not declared
+    │   └── StateAccessError  keyed state or timers used where there is no key
+    ├── ConfigurationError    the surroundings are wrong: Java, master, directories, settings
+    ├── InputError            data that does not fit: a missing or malformed file, a bad row
+    ├── UserFunctionError     the user's function raised, or gave what it did not declare
+    ├── CheckpointError       a checkpoint or the job's log could not be written or read
+    │   └── FencedError       another attempt or driver owns the job now
+    ├── TransportError        a frame from a stranger, a gap, a duplicate, a lost peer
+    └── JobFailedError        the job ended in failure; its cause is the error above
+
+The message of each begins with the user's file and line where there is one, then the operator, then
+what happened; record and key follow, and what to do comes last. Errors are picklable: they cross
+from the workers to the driver whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The place in the user's code where an operator was written."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class RheosError(Exception):
+    """What happened, where in the user's code, and what to do.
+
+    Args:
+        what: one sentence that says what happened, without its place.
+        site: the user's file and line.
+        operator: the name of the operator concerned.
+        record: the record that caused it, as text.
+        key: the key it happened under, as text.
+        hint: what to do about it.
+        detail: further lines, such as the user's own traceback.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        site: Site | None = None,
+        operator: str | None = None,
+        record: str | None = None,
+        key: str | None = None,
+        hint: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.site = site
+        self.operator = operator
+        self.record = record
+        self.key = key
+        self.hint = hint
+        self.detail = detail
+
+    def __str__(self) -> str:
+        place = f"{self.site}: " if self.site else ""
+        operator = f"operator {self.operator!r}: " if self.operator else ""
+        lines = [f"{place}{operator}{self.what}"]
+        if self.key is not None:
+            lines.append(f"  key: {self.key}")
+        if self.record is not None:
+            lines.append(f"  record: {self.record}")
+        if self.hint:
+            lines.append(f"  what to do: {self.hint}")
+        if self.detail:
+            lines.extend(f"  | {line}" for line in self.detail.rstrip().splitlines())
+        return "\n".join(lines)
+
+    def located(self, *, site: Site | None, operator: str | None) -> RheosError:
+        """This error, with its place filled in where it had none. Returns itself."""
+        self.site = self.site or site
+        self.operator = self.operator or operator
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.what, dict(self.__dict__)))
+
+
+def _rebuild(cls: type[RheosError], what: str, fields: dict[str, Any]) -> RheosError:
+    error = cls(what)
+    error.__dict__.update(fields)
+    return error
+
+
+class ProgramError(RheosError):
+    """The program is wrong; found while it is built."""
+
+
+class SchemaError(ProgramError):
+    """An unknown column, a wrong type, or an output type that is not declared."""
+
+
+class StateAccessError(ProgramError):
+    """Keyed state or timers were used where there is no key."""
+
+
+class ConfigurationError(RheosError):
+    """The surroundings are wrong: Java, the master, a directory, a setting."""
+
+
+class InputError(RheosError):
+    """Data that does not fit: a missing or malformed file, a row that breaks its schema."""
+
+
+class UserFunctionError(RheosError):
+    """The user's function raised, or gave what it did not declare."""
+
+
+class CheckpointError(RheosError):
+    """A checkpoint or the job's log could not be written or read."""
+
+
+class FencedError(CheckpointError):
+    """Another attempt or another driver owns the job now."""
+
+
+class TransportError(RheosError):
+    """A frame from a stranger, a gap, a duplicate, or a lost peer."""
+
+
+class JobFailedError(RheosError):
+    """The job ended in failure; the cause is attached."""

@@ -1,0 +1,170 @@
+"""The logical graph: what the user wrote, as frozen nodes. Running logic is built from the specs.
+
+A `Node` is one operator with its place in the program; its `spec` says which. Nodes point at their
+inputs, so a program is the set of its sinks' ancestors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.connectors.contract import Sink, Source
+from rheos.errors import Site
+from rheos.graph.aggregates import Agg
+from rheos.graph.windows import Watermark, Window
+
+MAIN = ""
+"""The tag of an operator's main output."""
+
+
+@dataclass(frozen=True)
+class StreamType:
+    """What is known of a stream when the program is built."""
+
+    schema: pa.Schema
+    """The visible columns."""
+    event_time: bool
+    """Whether its batches carry `__ts`."""
+    record: type | None = None
+    """The dataclass of its records, where the user named one."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a node: an output of another, and the columns by which it is keyed, if it is."""
+
+    node: int
+    tag: str = MAIN
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """Reads splits, stamps event time, generates watermarks."""
+
+    source: Source
+    watermark: Watermark | None
+
+
+@dataclass(frozen=True)
+class ExpressionSpec:
+    """`filter`, `select` and `with_columns`, with row-separable Polars expressions."""
+
+    op: Literal["filter", "select", "with_columns"]
+    exprs: tuple[pl.Expr, ...]
+
+
+@dataclass(frozen=True)
+class MapSpec:
+    """A plain function of one record. `flat` functions return an iterable of records.
+
+    Records arrive as `record` (a dataclass) or, where it is None, as a light named row.
+    """
+
+    fn: Callable[[Any], Any]
+    flat: bool
+    record: type | None
+
+
+@dataclass(frozen=True)
+class MapBatchesSpec:
+    """A function of whole batches, in the form the user chose. It keeps neither rows nor order, but
+    where the stream has event time it must give as many rows as it got."""
+
+    fn: Callable[[Any], Any]
+    form: Literal["polars", "arrow", "pandas"]
+
+
+@dataclass(frozen=True)
+class UnionSpec:
+    """Rows of all inputs, which have one schema."""
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """A keyed process function with state and timers."""
+
+    fn: Any
+    order: Literal["arrival", "event_time"]
+    record: type | None
+    side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReduceSpec:
+    """Combines two records of a key into one; emits the combined record for every input."""
+
+    fn: Callable[[Any, Any], Any]
+    record: type | None
+
+
+@dataclass(frozen=True)
+class RunningSpec:
+    """Running aggregates per key (count, sum, min, max, mean): each row, with its key's new values."""
+
+    aggregates: Mapping[str, Agg]
+
+
+@dataclass(frozen=True)
+class WindowSpec:
+    """Windows over a keyed stream: built-in aggregates, or a process function over the elements."""
+
+    window: Window
+    lateness_ms: int
+    aggregates: Mapping[str, Agg]
+    fn: Any | None = None
+    """A WindowFunction; then `aggregates` is empty."""
+    record: type | None = None
+    late_tag: str | None = None
+    """The side output of late rows, where the program reads it."""
+
+
+@dataclass(frozen=True)
+class SinkSpec:
+    sink: Sink
+
+
+Spec: TypeAlias = (
+    SourceSpec
+    | ExpressionSpec
+    | MapSpec
+    | MapBatchesSpec
+    | UnionSpec
+    | ProcessSpec
+    | ReduceSpec
+    | RunningSpec
+    | WindowSpec
+    | SinkSpec
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of the program.
+
+    `outputs` maps tags to stream types; MAIN is there unless it is a sink. `id` is its number in the
+    order of writing.
+    """
+
+    id: int
+    name: str
+    uid: str | None
+    site: Site
+    spec: Spec
+    inputs: tuple[Input, ...]
+    outputs: Mapping[str, StreamType]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A whole program. `nodes` is in the order of writing, which is topological."""
+
+    nodes: tuple[Node, ...]
+
+    def node(self, id: int) -> Node:
+        return next(node for node in self.nodes if node.id == id)

@@ -1,0 +1,139 @@
+"""The operator contract: who calls what, when, in what order, and what may follow.
+
+The task calls, from one thread:
+
+    open(restored)                         once, first
+    on_batch(port, batch)                  for every batch of an input
+    on_watermark(timestamp_ms)             when the merged watermark of all inputs rose
+    on_processing_time(now_ms)             when the time given by `next_processing_time_ms` has come
+    snapshot(checkpoint)                   at a barrier, between calls; synchronous and quick
+    on_end()                               once, when all inputs have ended, after the last watermark
+    close()                                once, last, also after an error
+
+Methods that emit are generators of `Out`. The task may suspend a generator when credit ends; it is
+always driven to its end before the next call. An operator forwards neither watermarks nor barriers:
+the task does, after the generator has ended. `snapshot` never emits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from rheos.errors import Site
+from rheos.graph.nodes import MAIN, StreamType
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.ports import Clock, IoExecutor
+from rheos.protocol.snapshots import Snapshot
+
+
+class Out(NamedTuple):
+    """A batch on its way out, hidden columns included, with the tag of its output."""
+
+    batch: Batch
+    tag: str = MAIN
+
+
+@dataclass(frozen=True)
+class PortType:
+    """What arrives on an input port."""
+
+    type: StreamType
+    keys: tuple[str, ...]
+    schema: pa.Schema
+    """With the hidden columns."""
+
+
+@dataclass(frozen=True)
+class OutputType:
+    """What must leave by a tag."""
+
+    type: StreamType
+    schema: pa.Schema
+    """With the hidden columns."""
+
+
+@dataclass
+class OperatorContext:
+    """What an operator is handed on the worker."""
+
+    job: JobId
+    attempt: Attempt
+    operator: OperatorId
+    name: str
+    site: Site
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+    ports: tuple[PortType, ...]
+    outputs: Mapping[str, OutputType]
+    """Only the tags that someone reads; rows for others need not be made."""
+    clock: Clock
+    io: IoExecutor
+    batch_rows: int
+    """Emit batches of about this many rows at the most."""
+    counters: dict[str, int] = field(default_factory=dict)
+    """The operator's counts, such as `late`; reported with its progress."""
+
+    def count(self, name: str, by: int = 1) -> None:
+        self.counters[name] = self.counters.get(name, 0) + by
+
+    @property
+    def key_groups(self) -> range:
+        """The key groups this subtask owns: those whose subtask is group * P // max."""
+        p, m = self.parallelism, self.max_parallelism
+        return range(-(-self.subtask * m // p), -(-(self.subtask + 1) * m // p))
+
+
+Restored = Mapping[str, Iterable[pa.Table]]
+"""State by name: the tables of one state, in the order in which they apply (a full one, then its
+deltas). Of KEYED state only rows of the subtask's key groups are in it; LIST rows are those dealt to
+this subtask."""
+
+
+class Operator(ABC):
+    """The base of all operators. The defaults suit a stateless one."""
+
+    def __init__(self, ctx: OperatorContext) -> None:
+        self.ctx = ctx
+
+    def open(self, restored: Restored) -> None:
+        """Prepares to run, from restored state where the mapping is not empty."""
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        raise NotImplementedError
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        return iter(())
+
+    def next_processing_time_ms(self) -> int | None:
+        """When `on_processing_time` is due next; asked after every call."""
+        return None
+
+    def on_processing_time(self, now_ms: int) -> Iterator[Out]:
+        return iter(())
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        return Snapshot()
+
+    def on_end(self) -> Iterator[Out]:
+        return iter(())
+
+    def close(self) -> None:
+        pass
+
+
+class CommittingOperator(Operator):
+    """An operator with a second phase. The task calls `commit` on the I/O executor, for what a
+    checkpoint in the log has staged; committing the same again does nothing."""
+
+    def commit(self, committables: list[bytes]) -> None:
+        raise NotImplementedError
+
+
+OperatorFactory = Callable[[OperatorContext], Operator]

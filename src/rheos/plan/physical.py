@@ -1,0 +1,92 @@
+"""The physical plan: chains of operators, and the edges between them. Frozen and picklable.
+
+Every chain has one subtask in every slot; subtask i of all chains runs in slot i. A chain is a tree
+of operators joined in place: the head reads the chain's edges (or is a source), and each output tag
+routes to further operators of the same chain or to edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from rheos.errors import Site
+from rheos.graph.nodes import Spec
+from rheos.operators.contract import OutputType, PortType
+from rheos.protocol.ids import ChainId, OperatorId
+
+
+class Exchange(Enum):
+    FORWARD = "forward"
+    """Subtask i to subtask i; the batch itself is handed over."""
+
+    HASH = "hash"
+    """Each row to the subtask that owns its key group."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Joins an output of one chain to an input port of another chain's head."""
+
+    id: int
+    exchange: Exchange
+    source: ChainId
+    target: ChainId
+    target_port: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ToOperator:
+    """Routes within the chain: to the operator at `index`, which has one port."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class ToEdge:
+    edge: int
+
+
+Route = ToOperator | ToEdge
+
+
+@dataclass(frozen=True)
+class PlannedOperator:
+    """One operator of a chain, with all that is needed to build it on a worker."""
+
+    id: OperatorId
+    name: str
+    site: Site
+    spec: Spec
+    ports: tuple[PortType, ...]
+    outputs: Mapping[str, OutputType]
+    """The tags that are read."""
+    routes: Mapping[str, tuple[Route, ...]]
+
+
+@dataclass(frozen=True)
+class Chain:
+    id: ChainId
+    operators: tuple[PlannedOperator, ...]
+    """The head first; a `ToOperator` index always points forward."""
+    inputs: tuple[int, ...]
+    """The ids of the edges into the head; empty for a source."""
+
+    @property
+    def name(self) -> str:
+        return " -> ".join(operator.name for operator in self.operators)
+
+
+@dataclass(frozen=True)
+class PhysicalPlan:
+    name: str
+    chains: tuple[Chain, ...]
+    """In topological order: an edge always points forward."""
+    edges: tuple[Edge, ...]
+    parallelism: int
+    max_parallelism: int
+
+    def operators(self) -> list[PlannedOperator]:
+        return [operator for chain in self.chains for operator in chain.operators]

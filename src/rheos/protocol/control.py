@@ -1,0 +1,118 @@
+"""What the master and the subtasks say to each other. Every message carries its attempt.
+
+Subtasks send `ToMaster` messages, the master `ToTask` ones. A message of another attempt is ignored.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.protocol.snapshots import StateHandle
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    attempt: Attempt
+
+
+# --- from the master to a subtask ---------------------------------------------------------------
+
+
+class TriggerCheckpoint(Message, frozen=True):
+    """Take checkpoint `checkpoint`: sources emit its barrier, ended chains snapshot at once."""
+
+    checkpoint: CheckpointId
+
+
+class CheckpointComplete(Message, frozen=True):
+    """The checkpoint is in the log: sinks commit it and all before it."""
+
+    checkpoint: CheckpointId
+
+
+class CheckpointAborted(Message, frozen=True):
+    checkpoint: CheckpointId
+
+
+class Finish(Message, frozen=True):
+    """The final checkpoint is committed everywhere: leave."""
+
+
+class Cancel(Message, frozen=True):
+    """Stop output at once and leave."""
+
+
+# --- from a subtask to the master ---------------------------------------------------------------
+
+
+class CommittableHandle(msgspec.Struct, frozen=True):
+    """What a sink subtask has staged for one checkpoint."""
+
+    operator: OperatorId
+    payload: bytes
+
+
+class Acknowledge(Message, frozen=True):
+    """The subtask's share of a checkpoint is written."""
+
+    subtask: int
+    checkpoint: CheckpointId
+    handles: list[StateHandle]
+    committables: list[CommittableHandle]
+    """All that is staged and not yet committed, of this checkpoint and of earlier ones."""
+    sync_us: int = 0
+    align_us: int = 0
+    write_us: int = 0
+
+
+class Decline(Message, frozen=True):
+    """The subtask could not take the checkpoint (its state could not be written)."""
+
+    subtask: int
+    checkpoint: CheckpointId
+    reason: str
+
+
+class Committed(Message, frozen=True):
+    """The subtask's sinks have committed everything up to the checkpoint."""
+
+    subtask: int
+    checkpoint: CheckpointId
+
+
+class Drained(Message, frozen=True):
+    """All input of the subtask has ended and is processed; it waits for the final checkpoint."""
+
+    subtask: int
+
+
+class Failed(Message, frozen=True):
+    """The subtask has failed. `error` is a pickled RheosError."""
+
+    subtask: int
+    error: bytes
+
+
+class Progress(Message, frozen=True):
+    """The subtask's figures, sent about once a second; totals since the attempt began."""
+
+    subtask: int
+    step_us: int
+    """When the main loop last stepped, by the subtask's monotonic clock."""
+    records_in: dict[str, int]
+    """By operator id."""
+    records_out: dict[str, int]
+    watermark_ms: dict[str, int]
+    busy_us: int
+    blocked_us: int
+    """Time in which work was at hand and no credit to emit it: back-pressure."""
+    counters: dict[str, int]
+    """Further counts, such as `late` or `skipped`, by "operator id/name"."""
+
+
+ToTask = TriggerCheckpoint | CheckpointComplete | CheckpointAborted | Finish | Cancel
+ToMaster = Acknowledge | Decline | Committed | Drained | Failed | Progress
+
+to_task_decoder: msgspec.msgpack.Decoder[ToTask] = msgspec.msgpack.Decoder(ToTask)
+to_master_decoder: msgspec.msgpack.Decoder[ToMaster] = msgspec.msgpack.Decoder(ToMaster)
+encode = msgspec.msgpack.Encoder().encode

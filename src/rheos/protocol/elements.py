@@ -1,0 +1,78 @@
+"""What flows on a channel: batches of rows, and the marks between them.
+
+A batch is an Arrow record batch. Beside the user's columns it may carry hidden ones:
+
+- ``__ts`` (int64, ms since the epoch, no nulls): the event timestamp, in every batch of a stream
+  that has event time;
+- ``__wm`` (int64, ms, no nulls): the watermark that the row's own source split had reached just
+  before the row, where an operator downstream decides lateness.
+
+Hidden columns stand last, in this order. Elements of one channel are FIFO.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from rheos.protocol.ids import Attempt, CheckpointId
+
+Batch: TypeAlias = pa.RecordBatch
+
+TS = "__ts"
+WM = "__wm"
+HIDDEN_PREFIX = "__"
+
+MIN_TIMESTAMP_MS = -(2**62)
+"""The watermark before anything is known. No event timestamp lies at or before it."""
+
+MAX_TIMESTAMP_MS = 2**62
+"""The watermark at the end of bounded input. No event timestamp lies after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """Promises that no more rows with a timestamp at or before `timestamp_ms` follow."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Separates the rows of checkpoint `checkpoint` from those of the next."""
+
+    checkpoint: CheckpointId
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The sender has nothing for now: its watermark steps aside until `Active`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """The sender is back; its watermark counts again."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Nothing follows on this channel. Counts as every later barrier on it."""
+
+
+Mark: TypeAlias = Watermark | Barrier | Idle | Active | End
+Element: TypeAlias = Batch | Mark
+
+
+def visible(schema: pa.Schema) -> pa.Schema:
+    """The user's part of a schema."""
+    return pa.schema([field for field in schema if not field.name.startswith(HIDDEN_PREFIX)])
+
+
+def strip_hidden(batch: Batch) -> Batch:
+    """The user's part of a batch; no rows are copied."""
+    names = batch.schema.names
+    shown = [name for name in names if not name.startswith(HIDDEN_PREFIX)]
+    return batch if len(shown) == len(names) else batch.select(shown)

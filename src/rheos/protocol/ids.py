@@ -1,0 +1,34 @@
+"""Typed ids. A value of one kind is never passed where another is meant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType
+
+JobId = NewType("JobId", str)
+OperatorId = NewType("OperatorId", str)
+"""Stable over restarts and changed programs: the user's `uid`, or one made from the plan."""
+
+ChainId = NewType("ChainId", int)
+"""The position of a chain in the plan's topological order."""
+
+Attempt = NewType("Attempt", int)
+"""Counts the executions of a job from 1. Every frame, file and acknowledgement carries it."""
+
+CheckpointId = NewType("CheckpointId", int)
+"""Counts the checkpoints of a job from 1, over all attempts; never used twice."""
+
+Subtask = NewType("Subtask", int)
+KeyGroup = NewType("KeyGroup", int)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ChannelId:
+    """One FIFO lane: an edge of the plan, from one subtask to another."""
+
+    edge: int
+    sender: int
+    receiver: int
+
+    def __str__(self) -> str:
+        return f"{self.edge}:{self.sender}>{self.receiver}"

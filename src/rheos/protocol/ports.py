@@ -1,0 +1,110 @@
+"""What the core is handed: clock, store, I/O executor. The runtimes bring the real and the simulated.
+
+Nothing in `task`, `operators`, `state` or `checkpoint` reads a clock, a disk or a socket by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from rheos.protocol.elements import Batch, Element, Mark
+from rheos.protocol.ids import ChannelId
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Clock(Protocol):
+    """The only source of time."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time in ms since the epoch; may jump. For processing time and reports."""
+        ...
+
+    def now_ns(self) -> int:
+        """Wall-clock time in ns since the epoch, for latency marks."""
+        ...
+
+    def monotonic_us(self) -> int:
+        """Microseconds from an arbitrary start; never goes back. For timeouts and pacing."""
+        ...
+
+
+class Store(Protocol):
+    """Durable files under one root. Paths are relative, with forward slashes."""
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes a whole file so that a reader sees all of it or nothing; replaces one."""
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Writes a whole file unless one exists; False where one does. Atomic over processes."""
+        ...
+
+    def get(self, path: str) -> bytes:
+        """The whole file. Raises FileNotFoundError."""
+        ...
+
+    def list(self, prefix: str) -> list[str]:
+        """The paths of all files below the folder `prefix`, sorted. Empty where there is none."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Deletes the file; no error where there is none."""
+        ...
+
+
+class Completion(Protocol[T_co]):
+    """The result of work handed to the I/O executor. Polled, never waited for."""
+
+    def done(self) -> bool: ...
+
+    def result(self) -> T_co:
+        """The value, or raises what the work raised. Called only once `done()`."""
+        ...
+
+
+class IoExecutor(Protocol):
+    """Runs blocking work beside the mailbox. Bounded; a completion wakes the mailbox."""
+
+    def submit(self, work: Callable[[], T]) -> Completion[T]: ...
+
+
+class Immediate(Generic[T]):
+    """A completion that is there already."""
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> T:
+        return self._value
+
+
+class Transport(Protocol):
+    """Moves elements between the subtasks of one attempt. Owned and used by the mailbox alone.
+
+    Batches cost a credit each; the receiver grants a channel a few and gives one back when the batch
+    has been *processed*. Marks need no credit but keep their place behind the batches before them.
+    """
+
+    def credits(self, channel: ChannelId) -> int:
+        """How many batches may be sent on the channel now."""
+        ...
+
+    def send(self, channel: ChannelId, batch: Batch) -> None:
+        """Sends a batch; the caller has checked that there is credit."""
+        ...
+
+    def send_mark(self, channel: ChannelId, mark: Mark) -> None: ...
+
+    def receive(self, max_elements: int) -> Sequence[tuple[ChannelId, Element]]:
+        """What has arrived, FIFO per channel. Raises TransportError on a gap or a stranger."""
+        ...
+
+    def release(self, channel: ChannelId) -> None:
+        """The receiver has processed one batch of the channel: its credit returns to the sender."""
+        ...

@@ -1,0 +1,16 @@
+"""The knobs of the data plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    batch_rows: int = 16_384
+    """A buffer is full at this many rows."""
+    buffer_timeout_us: int | None = 10_000
+    """How long a row may wait in a buffer: 0 sends at once, None only full buffers."""
+    credits: int = 4
+    """Batches a channel may have on the way or waiting at the receiver."""
+    progress_interval_us: int = 1_000_000
