@@ -82,9 +82,9 @@ class MapState(StateDeclaration, Generic[K, V]):
 
 def declarations(function: object) -> dict[str, StateDeclaration]:
     """The state that a function's class declares, by name, bases first."""
-    found: dict[str, StateDeclaration] = {}
-    for cls in reversed(type(function).__mro__):
-        for name, value in vars(cls).items():
-            if isinstance(value, StateDeclaration):
-                found[name] = value
-    return found
+    return {
+        name: value
+        for cls in reversed(type(function).__mro__)
+        for name, value in vars(cls).items()
+        if isinstance(value, StateDeclaration)
+    }
