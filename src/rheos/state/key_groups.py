@@ -37,6 +37,7 @@ MAX_KEY_GROUPS = 1 << 15
 """The greatest `max_parallelism`."""
 
 Words: TypeAlias = npt.NDArray[np.uint64]
+Offsets: TypeAlias = npt.NDArray[np.int64]
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -48,6 +49,9 @@ _DAY_NS = 86_400 * _NS["s"]
 
 # Keeps the lowest n bytes of a word, for n from 0 to 8.
 _LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
+
+# Texts of up to this many words are hashed a word of all rows at a time.
+_ROUNDS = 32
 
 
 class NullKeyError(ValueError):
@@ -217,20 +221,37 @@ def _texts(column: pa.Array) -> Words:
         padded[: end - first] = np.frombuffer(data, dtype=np.uint8, count=end - first, offset=first)
     words_at = np.ndarray((end - first + 1,), dtype="<u8", buffer=padded.data, strides=(1,))
 
-    if int(lengths.max()) <= 8:
-        sums = words_at[starts] & _LOW_BYTES[lengths]
-        _finish(_mix(sums, sums))
+    longest = int(lengths.max())
+    sums = words_at[starts] & _LOW_BYTES[np.minimum(lengths, 8)]
+    _finish(_mix(sums, sums))
+    if longest > _ROUNDS * 8:
+        _add_words(sums, words_at, starts, lengths)
     else:
-        counts = np.maximum((lengths + 7) >> 3, 1)
-        firsts = np.cumsum(counts) - counts
-        positions = np.arange(int(counts.sum())) - np.repeat(firsts, counts)
-        within = positions << 3
-        left = np.repeat(lengths, counts) - within
-        words = words_at[np.repeat(starts, counts) + within] & _LOW_BYTES[np.minimum(left, 8)]
-        words += positions.view(np.uint64) * _MIX2
-        sums = np.add.reduceat(_finish(_mix(words, words)), firsts)
+        for at in range(8, longest, 8):
+            rows_left = np.flatnonzero(lengths > at)
+            words = words_at[starts[rows_left] + at]
+            words &= _LOW_BYTES[np.minimum(lengths[rows_left] - at, 8)]
+            words += _position(at)
+            sums[rows_left] += _finish(_mix(words, words))
     sums += lengths.view(np.uint64) * _MIX1
     return _mix(sums, sums)
+
+
+def _add_words(sums: Words, words_at: Words, starts: Offsets, lengths: Offsets) -> None:
+    """Adds the words after the first to the sums, all at once: the work follows the bytes there are,
+    however long the longest text is."""
+    rows = np.flatnonzero(lengths > 8)
+    counts = (lengths[rows] - 1) >> 3
+    firsts = np.cumsum(counts) - counts
+    within = (np.arange(int(counts.sum())) - np.repeat(firsts, counts) + 1) << 3
+    left = np.repeat(lengths[rows], counts) - within
+    words = words_at[np.repeat(starts[rows], counts) + within] & _LOW_BYTES[np.minimum(left, 8)]
+    words += within.view(np.uint64) * _MIX2
+    sums[rows] += np.add.reduceat(_finish(_mix(words, words)), firsts)
+
+
+def _position(at: int) -> np.uint64:
+    return np.uint64(at * int(_MIX2) & (1 << 64) - 1)
 
 
 def _is_text(kind: pa.DataType) -> bool:
