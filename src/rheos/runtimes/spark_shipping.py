@@ -1,0 +1,80 @@
+"""How code gets to Spark's Python workers, and how errors come back from them."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from rheos.errors import JobFailedError, RheosError
+
+ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
+
+
+def pack(value: Any) -> bytes:
+    """Pickles for a worker: what the user's script (`__main__`) defines goes by value."""
+    data = cloudpickle.dumps(value)
+    assert isinstance(data, bytes)
+    return data
+
+
+def arrow_task(entry: str, payload: bytes) -> ArrowTask:
+    """A function for `mapInArrow` that runs `entry` ("package.module:function") on the worker.
+
+    `entry` is called with `payload` and the incoming batches. The worker first learns the driver's
+    `sys.path`, so that modules beside the job file are found when the payload is unpickled. An error
+    of `entry` reaches the driver in a form that `worker_error` reads.
+    """
+    paths = [path for path in sys.path if path]
+
+    # A nested function is pickled by value, so the worker needs no import to get it.
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import importlib
+        import sys
+
+        sys.path.extend(path for path in paths if path not in sys.path)
+        shipping = importlib.import_module("rheos.runtimes.spark_shipping")
+        module, name = entry.split(":")
+        run = getattr(importlib.import_module(module), name)
+        try:
+            yield from run(payload, batches)
+        except shipping.RheosError as error:
+            raise RuntimeError(shipping.sealed(error)) from None
+
+    return task
+
+
+def sealed(error: RheosError) -> str:
+    """The error as text that survives the JVM."""
+    try:
+        data = pickle.dumps(error)
+    except Exception:
+        # Something in it cannot be pickled: the text can.
+        data = pickle.dumps(JobFailedError(str(error)))
+    return f"rheos-error:{base64.b64encode(data).decode()}:rheos-error"
+
+
+def worker_error(error: BaseException) -> RheosError:
+    """What really failed, from what Spark raised. Anything else than a RheosError of a task becomes a
+    JobFailedError with the Python part of Spark's message."""
+    if isinstance(error, RheosError):
+        return error
+    text = str(error)
+    found = _MARK.search(text)
+    if found:
+        original = pickle.loads(base64.b64decode(found.group(1)))
+        assert isinstance(original, RheosError)
+        return original
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("at ", "..."))]
+    return JobFailedError(
+        "a Spark task failed" if len(lines) > 1 else (text or type(error).__name__),
+        detail="\n".join(lines) if len(lines) > 1 else None,
+    )
