@@ -31,6 +31,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.errors import InputError
+from rheos.protocol.elements import Batch, strip_hidden
+
 HASH_VERSION = 1
 
 MAX_KEY_GROUPS = 1 << 15
@@ -62,6 +65,16 @@ class NullKeyError(ValueError):
         self.column = column
         """The position of the column among the key columns."""
         self.row = row
+
+    def located_in(self, batch: Batch, keys: Sequence[str]) -> InputError:
+        """The error for the user: which column of which record of the batch."""
+        record = strip_hidden(batch.slice(self.row, 1)).to_pylist()[0]
+        return InputError(
+            f"the key column {keys[self.column]!r} is null",
+            record=str(record),
+            hint="a row without a key has no place: drop such rows by filter(), or fill the nulls by "
+            "with_columns(), before key_by()",
+        )
 
 
 def is_key_type(kind: pa.DataType) -> bool:
@@ -104,8 +117,8 @@ def subtask_of(
     groups: npt.NDArray[np.uint16], parallelism: int, max_parallelism: int
 ) -> npt.NDArray[np.uint16]:
     """The subtask that owns each group: group * parallelism // max_parallelism."""
-    if parallelism == max_parallelism:
-        return groups
+    if max_parallelism % parallelism == 0:
+        return groups // np.uint16(max_parallelism // parallelism)
     owners = np.arange(max_parallelism, dtype=np.int64) * parallelism // max_parallelism
     return owners.astype(np.uint16)[groups]
 

@@ -1,0 +1,83 @@
+"""Cuts the batches of a hash exchange: each row to the subtask that owns its key group.
+
+The rows of all targets are gathered at once, ordered by target, and each target gets a slice: one
+gather of long columns is cheaper than one per target, whatever the columns hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.protocol.elements import Batch
+from rheos.state.key_groups import NullKeyError, key_groups, subtask_of
+
+# Up to this many targets a search for each is quicker than a radix sort (measured: 6.4 against 7.7
+# ns/row at 2 targets, 7.3 against 7.0 at 4).
+_SEARCH_UP_TO = 3
+
+
+class Partitioner:
+    """Splits batches over the subtasks of a keyed operator."""
+
+    def __init__(self, keys: Sequence[str], parallelism: int, max_parallelism: int) -> None:
+        self._keys = tuple(keys)
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+
+    def split(self, batch: Batch) -> list[Batch | None]:
+        """The rows for each subtask, in the order they came; None where there are none.
+
+        The parts may share memory with each other and with the batch. Raises InputError, with the
+        record, where a key is null.
+        """
+        if self._parallelism == 1:
+            return [batch if batch.num_rows else None]
+        parts: list[Batch | None] = [None] * self._parallelism
+        owners = self._owners(batch)
+        counts = np.bincount(owners, minlength=self._parallelism).tolist()
+        if batch.num_rows in counts:
+            if batch.num_rows:
+                parts[counts.index(batch.num_rows)] = batch
+            return parts
+        ordered = _gather(batch, self._order(owners))
+        start = 0
+        for target, count in enumerate(counts):
+            if count:
+                parts[target] = ordered.slice(start, count)
+                start += count
+        return parts
+
+    def _owners(self, batch: Batch) -> npt.NDArray[np.uint16]:
+        try:
+            groups = key_groups(batch, self._keys, self._max_parallelism)
+        except NullKeyError as error:
+            raise error.located_in(batch, self._keys) from None
+        return subtask_of(groups, self._parallelism, self._max_parallelism)
+
+    def _order(self, owners: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:
+        if self._parallelism <= _SEARCH_UP_TO:
+            targets = range(self._parallelism)
+            return np.concatenate([np.flatnonzero(owners == target) for target in targets])
+        return np.argsort(owners, kind="stable")
+
+
+def _gather(batch: Batch, order: npt.NDArray[np.int64]) -> Batch:
+    try:
+        return pc.take(batch, pa.array(order), boundscheck=False)
+    except pa.ArrowNotImplementedError:
+        # Arrow gathers no string views yet: they go by way of the plain layout.
+        plain = pa.schema([_without_views(field) for field in batch.schema])
+        return pc.take(batch.cast(plain), pa.array(order), boundscheck=False).cast(batch.schema)
+
+
+def _without_views(field: pa.Field) -> pa.Field:
+    if pa.types.is_string_view(field.type):
+        return field.with_type(pa.large_string())
+    if pa.types.is_binary_view(field.type):
+        return field.with_type(pa.large_binary())
+    return field
