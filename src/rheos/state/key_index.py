@@ -1,0 +1,217 @@
+"""Numbers the keys that a subtask has seen: each key gets a dense slot, in vectorised look-ups.
+
+Columnar state keeps arrays by slot. Keys are told apart by their exact normalised value, never by
+their hash alone. Nothing is ever removed: the memory is that of the keys seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.state.key_groups import Words, normalised, plain
+
+Slots: TypeAlias = npt.NDArray[np.int32]
+"""Positions in the arrays of a columnar state."""
+
+_FACTOR1 = np.uint64(0x9E3779B97F4A7C15)
+_FACTOR2 = np.uint64(0xD6E8FEB86659FD93)
+_S32 = np.uint64(32)
+
+# A table is at most this full: more than 9 in 10 keys are found at the first place looked at.
+_MAX_LOAD = 0.25
+_EMPTY = -1
+
+# The key columns are collected in pieces, which are put together when there are this many.
+_MAX_CHUNKS = 64
+
+
+class KeyIndex:
+    """The slots of keys made of one or more columns."""
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self._columns = [_ColumnIndex() for _ in types]
+        # Slots of the first columns and of the next one make the slots of both.
+        self._pairs = [WordIndex() for _ in types[1:]]
+        self._types = [_stored_type(kind) for kind in types]
+        self._chunks: list[list[pa.Array]] = [[] for _ in types]
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def lookup_or_add(self, columns: Sequence[pa.Array]) -> Slots:
+        """The slot of each row's key; a new key gets the next free slot.
+
+        Raises NullKeyError.
+        """
+        columns = [plain(column, position) for position, column in enumerate(columns)]
+        slots = self._columns[0].lookup_or_add(columns[0])
+        for column, index, pairs in zip(columns[1:], self._columns[1:], self._pairs, strict=True):
+            right = index.lookup_or_add(column)
+            left = slots.astype(np.uint64)
+            left <<= _S32
+            left |= right.astype(np.uint64)
+            slots = pairs.lookup_or_add(left)
+        size = len(self._pairs[-1]) if self._pairs else len(self._columns[0])
+        if size > self._size:
+            self._keep(columns, slots, size)
+        return slots
+
+    def columns(self) -> list[pa.Array]:
+        """The key columns by slot, with dictionaries decoded. Immutable."""
+        for position, chunks in enumerate(self._chunks):
+            self._chunks[position] = [_together(chunks, self._types[position])]
+        return [chunks[0] for chunks in self._chunks]
+
+    def _keep(self, columns: Sequence[pa.Array], slots: Slots, size: int) -> None:
+        rows = np.flatnonzero(slots >= self._size)
+        firsts = np.empty(size - self._size, dtype=np.int64)
+        # Of several rows of a key the last one written counts, and each of them is right.
+        firsts[slots[rows] - self._size] = rows
+        indices = pa.array(firsts)
+        for chunks, column, kind in zip(self._chunks, columns, self._types, strict=True):
+            chunks.append(column.cast(kind).take(indices))
+        self._size = size
+        if len(self._chunks[0]) >= _MAX_CHUNKS:
+            self.columns()
+
+
+class WordIndex:
+    """The slots of single words: an open-addressing table, probed for all rows at once."""
+
+    def __init__(self) -> None:
+        self._words: Words = np.zeros(64, dtype=np.uint64)
+        self._size = 0
+        self._resize(256)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def lookup_or_add(self, words: Words) -> Slots:
+        places = self._first_places(words)
+        slots = self._table.take(places)
+        missed = np.flatnonzero((self._words.take(slots) != words) | (slots < 0))
+        if len(missed):
+            slots[missed] = self._probe(words[missed], places[missed])
+            fresh = missed[slots[missed] < 0]
+            if len(fresh):
+                values, inverse = np.unique(words[fresh], return_inverse=True)
+                slots[fresh] = self._add(values)[inverse]
+        return slots
+
+    def _first_places(self, words: Words) -> npt.NDArray[np.int64]:
+        mixed = words * _FACTOR1
+        mixed ^= mixed >> _S32
+        mixed *= _FACTOR2
+        mixed >>= self._shift
+        return mixed.view(np.int64)
+
+    def _probe(self, words: Words, places: npt.NDArray[np.int64]) -> Slots:
+        """The slots of words, looking on from their first places; _EMPTY for those not there."""
+        slots = self._table[places]
+        searching = np.flatnonzero((slots >= 0) & (self._words[slots] != words))
+        while len(searching):
+            places[searching] = (places[searching] + 1) & self._mask
+            found = self._table[places[searching]]
+            slots[searching] = found
+            searching = searching[(found >= 0) & (self._words[found] != words[searching])]
+        return slots
+
+    def _add(self, words: Words) -> Slots:
+        """Slots for words that are new and differ from each other."""
+        start, end = self._size, self._size + len(words)
+        if end > len(self._words):
+            self._words = np.resize(self._words, max(end, 2 * len(self._words)))
+        self._words[start:end] = words
+        self._size = end
+        if end > self._table.size * _MAX_LOAD:
+            self._resize(1 << int(end / _MAX_LOAD).bit_length())
+        else:
+            self._insert(start, end)
+        return np.arange(start, end, dtype=np.int32)
+
+    def _resize(self, places: int) -> None:
+        self._table: Slots = np.full(places, _EMPTY, dtype=np.int32)
+        self._mask = places - 1
+        self._shift = np.uint64(64 - (places.bit_length() - 1))
+        self._insert(0, self._size)
+
+    def _insert(self, start: int, end: int) -> None:
+        slots = np.arange(start, end, dtype=np.int32)
+        places = self._first_places(self._words[start:end])
+        while len(slots):
+            free = self._table[places] == _EMPTY
+            # Where several want one place, the last one written has it and the others go on.
+            self._table[places[free]] = slots[free]
+            left = self._table[places] != slots
+            slots, places = slots[left], (places[left] + 1) & self._mask
+
+
+class _TextIndex:
+    """The slots of texts: the distinct ones of a batch are looked up in a dict."""
+
+    def __init__(self) -> None:
+        self._slots: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def lookup_or_add(self, texts: pa.Array) -> Slots:
+        encoded = texts.dictionary_encode()
+        known = self._slots
+        distinct = [known.setdefault(text, len(known)) for text in encoded.dictionary.to_pylist()]
+        slots: Slots = np.array(distinct, dtype=np.int32).take(encoded.indices.to_numpy())
+        return slots
+
+
+class _ColumnIndex:
+    """The slots of one column, by what its values normalise to."""
+
+    def __init__(self) -> None:
+        self._words = WordIndex()
+        self._texts = _TextIndex()
+
+    def __len__(self) -> int:
+        return len(self._words) + len(self._texts)
+
+    def lookup_or_add(self, column: pa.Array) -> Slots:
+        values = normalised(column)
+        if isinstance(values, np.ndarray):
+            return self._words.lookup_or_add(values)
+        return self._texts.lookup_or_add(values)
+
+
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    """The type in which a key column is kept: what Arrow can gather, concatenate and write."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _stored_type(kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return _stored_type(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    return kind
+
+
+def _together(chunks: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    if len(chunks) == 1:
+        return chunks[0]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], kind)
+
+
+def sort_order(groups: npt.NDArray[np.uint16], columns: Sequence[pa.Array]) -> pa.Array:
+    """The order of rows by (key group, key), as snapshots of keyed state lie on disk."""
+    parts: list[pa.Array] = [pa.array(groups)]
+    for column in columns:
+        values = normalised(column)
+        parts.append(pa.array(values.view(np.int64)) if isinstance(values, np.ndarray) else values)
+    names = [str(position) for position in range(len(parts))]
+    table = pa.table(parts, names=names)
+    return pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])

@@ -1,0 +1,88 @@
+"""The key index against a dict."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rheos.state.key_groups import NullKeyError
+from rheos.state.key_index import KeyIndex, WordIndex, sort_order
+
+INTEGERS = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
+BATCHES = st.lists(st.lists(st.tuples(INTEGERS, st.text("abc", max_size=3)), max_size=30), max_size=8)
+
+
+@given(BATCHES, st.sampled_from([("a",), ("b",), ("a", "b"), ("b", "a", "a")]))
+def test_slots_are_as_a_dict_would_number_them(
+    batches: list[list[tuple[int, str]]], names: tuple[str, ...]
+) -> None:
+    types = {"a": pa.int64(), "b": pa.string()}
+    index = KeyIndex([types[name] for name in names])
+    slot_of: dict[tuple[object, ...], int] = {}
+    for rows in batches:
+        columns = {"a": [a for a, _ in rows], "b": [b for _, b in rows]}
+        slots = index.lookup_or_add([pa.array(columns[name], types[name]) for name in names])
+        keys = list(zip(*(columns[name] for name in names), strict=True))
+        for key, slot in zip(keys, slots.tolist(), strict=True):
+            assert slot_of.setdefault(key, slot) == slot
+        assert sorted(slot_of.values()) == list(range(len(index)))
+    stored = zip(*(column.to_pylist() for column in index.columns()), strict=True)
+    assert {key: slot for slot, key in enumerate(stored)} == slot_of
+
+
+@pytest.mark.parametrize("stride", [1, 8, 1 << 32, 1 << 50, -(1 << 20), 0x9E3779B97F4A7C15])
+def test_many_regular_keys(stride: int) -> None:
+    index = WordIndex()
+    words = (np.arange(50_000, dtype=np.uint64) * np.uint64(stride % 2**64))[
+        np.random.default_rng(1).permutation(50_000)
+    ]
+    distinct = len(np.unique(words))
+    slots = np.concatenate(
+        [index.lookup_or_add(words[at : at + 1000]) for at in range(0, 50_000, 1000)]
+    )
+    assert len(index) == distinct
+    assert len(np.unique(slots)) == distinct
+    assert (index.lookup_or_add(words) == slots).all()
+
+
+def test_keys_are_told_apart_by_value() -> None:
+    index = KeyIndex([pa.float64()])
+    slots = index.lookup_or_add([pa.array([0.0, -0.0, math.nan, -math.nan, 1.0])])
+    assert slots[0] == slots[1]
+    assert slots[2] == slots[3]
+    assert len(index) == 3
+
+
+def test_representation_may_change_between_batches() -> None:
+    index = KeyIndex([pa.string()])
+    first = index.lookup_or_add([pa.array(["x", "y"])])
+    for column in (
+        pa.array(["x", "y"]).dictionary_encode(),
+        pa.array(["x", "y"], pa.string_view()),
+        pa.array(["x", "y"], pa.large_string()),
+    ):
+        assert (index.lookup_or_add([column]) == first).all()
+    assert len(index) == 2
+
+
+def test_many_batches_of_new_keys_are_kept_by_slot() -> None:
+    index = KeyIndex([pa.string_view()])
+    for at in range(150):
+        index.lookup_or_add([pa.array([f"key {at}", f"key {at}"], pa.string_view())])
+    assert index.columns()[0].to_pylist() == [f"key {at}" for at in range(150)]
+
+
+def test_a_null_is_refused() -> None:
+    with pytest.raises(NullKeyError):
+        KeyIndex([pa.int64()]).lookup_or_add([pa.array([1, None])])
+
+
+def test_rows_sort_by_group_then_key() -> None:
+    groups = np.array([2, 1, 2, 1], dtype=np.uint16)
+    keys = pa.array([5, -1, -5, -2])
+    assert sort_order(groups, [keys]).to_pylist() == [3, 1, 2, 0]
