@@ -52,6 +52,27 @@ class CommittableHandle(msgspec.Struct, frozen=True):
     payload: bytes
 
 
+class Totals(msgspec.Struct, frozen=True):
+    """What a subtask has counted since its attempt began, or all of a job since it did."""
+
+    records_in: dict[str, int] = {}
+    """By operator id."""
+    records_out: dict[str, int] = {}
+    counters: dict[str, int] = {}
+    """By "operator id/name"."""
+
+    def plus(self, other: Totals) -> Totals:
+        return Totals(
+            _added(self.records_in, other.records_in),
+            _added(self.records_out, other.records_out),
+            _added(self.counters, other.counters),
+        )
+
+
+def _added(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
+    return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
+
+
 class Acknowledge(Message, frozen=True):
     """The subtask's share of a checkpoint is written."""
 
@@ -63,6 +84,9 @@ class Acknowledge(Message, frozen=True):
     sync_us: int = 0
     align_us: int = 0
     write_us: int = 0
+    totals: Totals = Totals()
+    """As they stood at the barrier. The log keeps them, so that rows replayed after a failure are not
+    counted twice."""
 
 
 class Decline(Message, frozen=True):

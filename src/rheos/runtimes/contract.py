@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from rheos.checkpoint.config import CheckpointConfig
+from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
+from rheos.checkpoint.log import CheckpointCompleted
 from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ids import JobId
+from rheos.protocol.control import ToMaster, ToTask
+from rheos.protocol.ids import Attempt, JobId
 from rheos.task.config import TaskConfig
 
 
@@ -90,6 +93,34 @@ class JobResult:
     def counter(self, operator: str, name: str) -> int:
         """A counter (`late`, `skipped`, ...) of the operator of that name; 0 where it never counted."""
         return sum(o.counters.get(name, 0) for o in self.status.operators if o.name == operator)
+
+
+LauncherEvent: TypeAlias = ToMaster | AttemptRunning | AttemptLost | AttemptEnded
+
+
+class Launcher(Protocol):
+    """Runs the subtasks of one attempt at a time, and carries the messages. Used by the master alone.
+
+    Every attempt that was launched is told of once by AttemptEnded, last of all, when nothing of it
+    runs any more: after a stop, a failure, or the end of all its subtasks.
+    """
+
+    def launch(self, attempt: Attempt, restore: CheckpointCompleted | None) -> None:
+        """Starts all subtasks, from the checkpoint where there is one. Does not wait for them:
+        AttemptRunning follows when all are connected. Raises RheosError where it cannot begin."""
+        ...
+
+    def send(self, message: ToTask, subtask: int | None = None) -> None:
+        """To one subtask, or to all; lost where the attempt is over."""
+        ...
+
+    def stop(self, attempt: Attempt) -> None:
+        """Makes an end of the attempt, by force where need be. Does not wait; may be called again."""
+        ...
+
+    def poll(self) -> Sequence[LauncherEvent]:
+        """What has happened since the last call, in order."""
+        ...
 
 
 class JobHandle(Protocol):

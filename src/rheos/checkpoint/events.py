@@ -1,0 +1,252 @@
+"""What the coordinator is told, and what it decides: plain values, no behaviour.
+
+Beside these events it takes the subtasks' own messages (`rheos.protocol.control`) as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from rheos.checkpoint.log import CheckpointCompleted, LogEntry, LogView
+from rheos.errors import RheosError
+from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, ToTask
+from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
+
+
+@dataclass(frozen=True)
+class JobShape:
+    """What the checkpoints of a plan depend on."""
+
+    operators: Mapping[OperatorId, str]
+    """The name of every operator."""
+    parallelism: int
+    max_parallelism: int
+
+
+# --- events -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The driver begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead:
+    view: LogView
+
+
+@dataclass(frozen=True, slots=True)
+class LogUnreadable:
+    error: RheosError
+
+
+@dataclass(frozen=True, slots=True)
+class LogAppended:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogLost:
+    """Another driver has made the number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogFailed:
+    """The store failed; whether the entry is there, only reading tells."""
+
+    number: int
+    error: RheosError
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The committables of the restored checkpoint are committed, the stale ones aborted."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryFailed:
+    attempt: Attempt
+    error: RheosError
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRunning:
+    """All subtasks of the attempt are connected."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskFailed:
+    attempt: Attempt
+    subtask: int
+    error: RheosError
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptLost:
+    """The attempt as a whole has failed, or could not be started."""
+
+    attempt: Attempt
+    error: RheosError
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """Nothing of the attempt runs any more. Told of every attempt that was started, once."""
+
+    attempt: Attempt
+
+
+Event: TypeAlias = (
+    Start
+    | Tick
+    | CancelRequested
+    | LogRead
+    | LogUnreadable
+    | LogAppended
+    | LogLost
+    | LogFailed
+    | Recovered
+    | RecoveryFailed
+    | AttemptRunning
+    | SubtaskFailed
+    | AttemptLost
+    | AttemptEnded
+    | Acknowledge
+    | Decline
+    | Committed
+    | Drained
+)
+
+
+# --- actions ------------------------------------------------------------------------------------
+
+
+class Outcome(Enum):
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog:
+    """Answered by LogRead or LogUnreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendLog:
+    """Answered by LogAppended, LogLost or LogFailed."""
+
+    number: int
+    entry: LogEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Recover:
+    """Commit what the checkpoint lists, then abort what attempts before `attempt` staged beside it.
+    Answered by Recovered or RecoveryFailed."""
+
+    attempt: Attempt
+    checkpoint: CheckpointCompleted | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartAttempt:
+    """Answered by AttemptRunning or AttemptLost, and in the end by AttemptEnded."""
+
+    attempt: Attempt
+    restore_from: CheckpointCompleted | None
+
+
+@dataclass(frozen=True, slots=True)
+class StopAttempt:
+    """Make an end of it, by force where need be. Answered by AttemptEnded."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class SendToAll:
+    message: ToTask
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFiles:
+    """Nothing refers to these any more. A failure leaves rubbish and nothing worse."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropEntries:
+    """Rewrite these entries of the log as tombstones; a failure is harmless here too."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFiles:
+    """Delete the state files of attempts before `attempt`, but for `keep`."""
+
+    attempt: Attempt
+    keep: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """The checkpoint exists and counts: for the status, and for the rows that are collected."""
+
+    checkpoint: CheckpointCompleted
+
+
+@dataclass(frozen=True, slots=True)
+class EndJob:
+    """The last action. `error` is there where the outcome is FAILED."""
+
+    outcome: Outcome
+    error: RheosError | None = None
+
+
+Action: TypeAlias = (
+    ReadLog
+    | AppendLog
+    | Recover
+    | StartAttempt
+    | StopAttempt
+    | SendToAll
+    | DeleteFiles
+    | DropEntries
+    | SweepFiles
+    | Announce
+    | EndJob
+)
+
+
+@dataclass(slots=True)
+class CheckpointStats:
+    """Of this driver's attempts."""
+
+    completed: int = 0
+    failed: int = 0
+    last_id: CheckpointId | None = None
+    last_duration_ms: int | None = None
+    """From the trigger to the log."""

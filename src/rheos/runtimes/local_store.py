@@ -1,0 +1,224 @@
+"""Stores: files on a local disk, and on whatever fsspec reaches that has a conditional put.
+
+`put_if_absent` carries the job's log, so a place that cannot do it atomically is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import fsspec
+
+from rheos.errors import ConfigurationError
+from rheos.protocol.ports import Store
+
+_CONDITIONAL = {"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
+"""fsspec schemes whose `pipe_file(mode="create")` is atomic: in one process, or by the service."""
+
+_TEMPORARY = ".tmp-"
+
+
+def open_store(directory: str, *, durable: bool = True) -> Store:
+    """The store at a path or fsspec URL. Raises ConfigurationError, naming it, where there can be none.
+
+    `durable` False leaves out the fsync of local files: for folders that go with the process.
+    """
+    scheme, separator, rest = directory.partition("://")
+    if not separator:
+        return LocalStore(directory, durable=durable)
+    if scheme in ("file", "local"):
+        return LocalStore(rest, durable=durable)
+    if scheme not in _CONDITIONAL:
+        raise ConfigurationError(
+            f"checkpoints cannot be kept in {directory!r}: {scheme!r} has no atomic put-if-absent, "
+            "without which two drivers could own one job",
+            hint="use a path on a local or shared disk, or one of s3://, gs://, abfs://",
+        )
+    return FsspecStore(directory)
+
+
+def check_writable(store: Store, directory: str) -> None:
+    """Raises ConfigurationError, naming the directory, where it cannot be written put-if-absent."""
+    path = f".probe/{uuid4().hex}"
+    try:
+        first, second = store.put_if_absent(path, b"1"), store.put_if_absent(path, b"2")
+        store.delete(path)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the checkpoint directory {directory!r} cannot be written: {error}",
+            hint="give one that this user may write: Environment(checkpoint_dir=...)",
+        ) from error
+    if not first or second:
+        raise ConfigurationError(
+            f"the checkpoint directory {directory!r} ignores put-if-absent: a file was written twice",
+            hint="use a store with conditional writes; some S3-compatible services lack them",
+        )
+
+
+class LocalStore:
+    """Files under a folder of a local or shared disk. Safe for many threads and processes."""
+
+    def __init__(self, root: str | os.PathLike[str], *, durable: bool = True) -> None:
+        self._root = Path(root).absolute()
+        self._durable = durable
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(
+                f"the checkpoint directory {str(root)!r} cannot be made: {error}",
+                hint="give one that this user may write: Environment(checkpoint_dir=...)",
+            ) from error
+
+    def put(self, path: str, data: bytes) -> None:
+        target = self._root / path
+        with self._written(target, data) as temporary:
+            temporary.replace(target)
+        self._sync_folder(target.parent)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        target = self._root / path
+        with self._written(target, data) as temporary:
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+        self._sync_folder(target.parent)
+        return True
+
+    def get(self, path: str) -> bytes:
+        return (self._root / path).read_bytes()
+
+    def list(self, prefix: str) -> list[str]:
+        found = []
+        for folder, folders, files in os.walk(self._root / prefix, onerror=_unless_missing):
+            folders.sort()
+            relative = Path(folder).relative_to(self._root)
+            found += [(relative / name).as_posix() for name in files if not name.startswith(_TEMPORARY)]
+        return sorted(found)
+
+    def delete(self, path: str) -> None:
+        """Also removes the folders that this leaves empty, up to the root."""
+        target = self._root / path
+        target.unlink(missing_ok=True)
+        for folder in target.parents:
+            if folder == self._root:
+                return
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # Not empty, or not there.
+
+    @contextlib.contextmanager
+    def _written(self, target: Path, data: bytes) -> Iterator[Path]:
+        """A temporary file beside the target, complete and on the disk."""
+        descriptor, name = self._make_temporary(target.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                if self._durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _make_temporary(self, folder: Path) -> tuple[int, str]:
+        while True:
+            folder.mkdir(parents=True, exist_ok=True)
+            # Another process may remove the folder as empty just now; then it is made again.
+            with contextlib.suppress(FileNotFoundError):
+                return tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
+
+    def _sync_folder(self, folder: Path) -> None:
+        if not self._durable:
+            return
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+class FsspecStore:
+    """Objects under an fsspec URL. The library of the scheme (s3fs, gcsfs, adlfs) must be there."""
+
+    _creating = threading.Lock()
+    """In the memory file system the look and the write are two steps."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+        except (ImportError, ValueError, OSError) as error:
+            raise ConfigurationError(
+                f"the checkpoint directory {url!r} cannot be opened: {error}",
+                hint="install the fsspec package of its scheme, such as s3fs, gcsfs or adlfs",
+            ) from error
+        self._root = str(root).rstrip("/")
+
+    def put(self, path: str, data: bytes) -> None:
+        with _os_errors():
+            self._make_folder(path)
+            self._fs.pipe_file(self._full(path), data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        full = self._full(path)
+        with _os_errors():
+            self._make_folder(path)
+            try:
+                with self._creating:
+                    self._fs.pipe_file(full, data, mode="create")
+            except FileExistsError:
+                return False
+            except Exception:
+                # Services tell a failed precondition in many ways; whether a file is there is clear.
+                if self._fs.exists(full):
+                    return False
+                raise
+        return True
+
+    def get(self, path: str) -> bytes:
+        with _os_errors():
+            return bytes(self._fs.cat_file(self._full(path)))
+
+    def list(self, prefix: str) -> list[str]:
+        with _os_errors():
+            try:
+                found: list[Any] = self._fs.find(self._full(prefix))
+            except FileNotFoundError:
+                return []
+        return sorted(str(path)[len(self._root) + 1 :] for path in found)
+
+    def delete(self, path: str) -> None:
+        with _os_errors(), contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._full(path))
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}"
+
+    def _make_folder(self, path: str) -> None:
+        if self._fs.protocol == "memory":
+            self._fs.makedirs(self._full(path).rpartition("/")[0], exist_ok=True)
+
+
+@contextlib.contextmanager
+def _os_errors() -> Iterator[None]:
+    """The libraries behind fsspec raise errors of their own; a store raises OSError."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,367 @@
+"""The master: the shell around the coordinator, the same in the continuous and the simulated runtime.
+
+It turns the launcher's events into the coordinator's, and the coordinator's actions into calls of the
+launcher, the log and the store. It has no thread and never waits: its owner calls `step`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import traceback
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from uuid import uuid4
+
+import pyarrow as pa
+
+from rheos.checkpoint.coordinator import Coordinator, Phase
+from rheos.checkpoint.events import (
+    Action,
+    Announce,
+    AppendLog,
+    AttemptEnded,
+    AttemptLost,
+    CancelRequested,
+    DeleteFiles,
+    DropEntries,
+    EndJob,
+    Event,
+    JobShape,
+    LogAppended,
+    LogFailed,
+    LogLost,
+    LogRead,
+    LogUnreadable,
+    Outcome,
+    ReadLog,
+    Recover,
+    Recovered,
+    RecoveryFailed,
+    SendToAll,
+    Start,
+    StartAttempt,
+    StopAttempt,
+    SubtaskFailed,
+    SweepFiles,
+    Tick,
+)
+from rheos.checkpoint.log import CheckpointCompleted, JobLog
+from rheos.checkpoint.retention import stale, state_folder
+from rheos.connectors.collect import CollectSink, collected
+from rheos.connectors.contract import Split
+from rheos.errors import CheckpointError, RheosError
+from rheos.graph.nodes import SinkSpec, SourceSpec
+from rheos.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.protocol.control import Acknowledge, Failed, Progress, Totals
+from rheos.protocol.elements import visible
+from rheos.protocol.ids import Attempt, OperatorId
+from rheos.protocol.ports import Clock, Store
+from rheos.runtimes.contract import (
+    JobConfig,
+    JobResult,
+    JobState,
+    JobStatus,
+    Launcher,
+    LauncherEvent,
+)
+from rheos.runtimes.figures import Figures
+from rheos.runtimes.local_store import check_writable
+
+_OUTCOMES = {
+    Outcome.FINISHED: JobState.FINISHED,
+    Outcome.CANCELLED: JobState.CANCELLED,
+    Outcome.FAILED: JobState.FAILED,
+}
+
+
+def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
+    """The splits of every source. Raises InputError, with the user's line, where input is missing."""
+    splits: dict[OperatorId, Sequence[Split]] = {}
+    for planned in plan.operators():
+        if isinstance(planned.spec, SourceSpec):
+            with _located(planned):
+                splits[planned.id] = planned.spec.source.splits()
+    return splits
+
+
+class Master:
+    """Takes one job to its end. Only `cancel`, `status` and `done` may be used from other threads.
+
+    Raises ConfigurationError, naming the directory, where the store cannot be written.
+    """
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        *,
+        store: Store,
+        clock: Clock,
+        launcher: Launcher,
+        owner: str | None = None,
+    ) -> None:
+        directory = config.checkpoint_dir or "a temporary folder"
+        check_writable(store, directory)
+        self._plan = plan
+        self._job = config.job
+        self._store = store
+        self._clock = clock
+        self._launcher = launcher
+        self._log = JobLog(store, config.job)
+        shape = JobShape(
+            {operator.id: operator.name for operator in plan.operators()},
+            plan.parallelism,
+            plan.max_parallelism,
+        )
+        self._coordinator = Coordinator(
+            config.job, owner or uuid4().hex, config.checkpoint, shape, directory
+        )
+        self._figures = Figures(plan)
+        self._collected = _Collected(plan)
+        self._end: EndJob | None = None
+        self._cancel_requested = False
+        self._began_us = clock.monotonic_us()
+        self._status = self._make_status()
+
+    # --- for any thread ---------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether the job has ended; no step is needed any more."""
+        return self._end is not None
+
+    def cancel(self) -> None:
+        """Asks for the end; the next steps bring it about."""
+        self._cancel_requested = True
+
+    def status(self) -> JobStatus:
+        """As of the last step."""
+        return self._status
+
+    # --- for the owner ----------------------------------------------------------------------------
+
+    def result(self) -> JobResult:
+        """Once done. Raises the error that ended the job."""
+        assert self._end is not None, "the job has not ended"
+        if self._end.error is not None:
+            raise self._end.error
+        return JobResult(self._status, self._collected.tables())
+
+    def next_step_us(self) -> int | None:
+        """When, by the monotonic clock, a step is due though nothing happens."""
+        deadline_ms = self._coordinator.next_deadline_ms()
+        return None if deadline_ms is None else deadline_ms * 1000
+
+    def step(self) -> None:
+        """Takes in what has happened and acts on it. Log, store and recovery commits may block."""
+        if self._coordinator.phase is Phase.NEW:
+            self._feed(Start())
+        if self._cancel_requested:
+            self._cancel_requested = False
+            self._feed(CancelRequested())
+        for event in self._launcher.poll():
+            self._take(event)
+        self._feed(Tick())
+        self._status = self._make_status()
+
+    def _take(self, event: LauncherEvent) -> None:
+        if event.attempt != self._coordinator.attempt:
+            return
+        match event:
+            case Progress():
+                self._figures.progressed(event)
+            case Failed():
+                self._feed(SubtaskFailed(event.attempt, event.subtask, _unpickled(event)))
+            case Acknowledge():
+                self._figures.acknowledged(event)
+                self._feed(event)
+            case _:
+                self._feed(event)
+
+    def _feed(self, event: Event) -> None:
+        """The event and all that follows from it at once."""
+        events = deque([event])
+        while events:
+            now_ms = self._clock.monotonic_us() // 1000
+            for action in self._coordinator.handle(events.popleft(), now_ms):
+                events.extend(self._carry_out(action))
+
+    # --- actions ----------------------------------------------------------------------------------
+
+    def _carry_out(self, action: Action) -> list[Event]:
+        """Does it, and returns what came of it."""
+        match action:
+            case ReadLog():
+                return [self._read_log()]
+            case AppendLog():
+                return [self._append(action)]
+            case Recover():
+                return [self._recover(action)]
+            case StartAttempt():
+                return self._start(action)
+            case StopAttempt():
+                self._launcher.stop(action.attempt)
+            case SendToAll():
+                self._launcher.send(action.message)
+            case Announce():
+                self._collected.add(action.checkpoint)
+            case DeleteFiles():
+                self._delete(action.paths)
+            case SweepFiles():
+                with contextlib.suppress(OSError):
+                    files = self._store.list(state_folder(self._job))
+                    self._delete(stale(files, action.attempt, action.keep))
+            case DropEntries():
+                for number in action.numbers:
+                    with contextlib.suppress(CheckpointError):
+                        self._log.drop(number)
+            case EndJob():
+                self._end = action
+        return []
+
+    def _read_log(self) -> Event:
+        try:
+            return LogRead(self._log.read())
+        except CheckpointError as error:
+            return LogUnreadable(error)
+
+    def _append(self, action: AppendLog) -> Event:
+        try:
+            if self._log.append(action.number, action.entry):
+                return LogAppended(action.number)
+            return LogLost(action.number)
+        except CheckpointError as error:
+            return LogFailed(action.number, error)
+
+    def _recover(self, action: Recover) -> Event:
+        """Commits what the checkpoint lists and aborts what else was staged, sink by sink."""
+        committables: dict[OperatorId, list[bytes]] = {}
+        for handle in action.checkpoint.committables if action.checkpoint else ():
+            committables.setdefault(handle.operator, []).append(handle.payload)
+        try:
+            for planned in self._plan.operators():
+                if isinstance(planned.spec, SinkSpec):
+                    with _located(planned):
+                        payloads = committables.get(planned.id, [])
+                        self._settle_sink(planned.spec, action.attempt, payloads)
+        except RheosError as error:
+            return RecoveryFailed(action.attempt, error)
+        if action.checkpoint is not None:
+            self._collected.add(action.checkpoint)
+        return Recovered(action.attempt)
+
+    def _settle_sink(self, spec: SinkSpec, attempt: Attempt, payloads: list[bytes]) -> None:
+        try:
+            committer = spec.sink.committer()
+            if committer is not None:
+                if payloads:
+                    committer.commit(payloads)
+                committer.abort_stale(self._job, attempt, payloads)
+        except RheosError:
+            raise
+        except Exception as error:
+            raise CheckpointError(
+                f"the sink could not publish what the last checkpoint staged: {error}",
+                hint="it is tried again by the restart strategy; look to the sink's target",
+                detail=traceback.format_exc(),
+            ) from error
+
+    def _start(self, action: StartAttempt) -> list[Event]:
+        restore = action.restore_from
+        self._figures.begin(restore.totals if restore else Totals())
+        try:
+            self._launcher.launch(action.attempt, restore)
+        except RheosError as error:
+            return [AttemptLost(action.attempt, error), AttemptEnded(action.attempt)]
+        return []
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            # What stays is found by the sweep of the next attempt.
+            with contextlib.suppress(OSError):
+                self._store.delete(path)
+
+    # --- status -----------------------------------------------------------------------------------
+
+    def _make_status(self) -> JobStatus:
+        coordinator = self._coordinator
+        operators = self._figures.operators()
+        watermarks = [o.watermark_ms for o in operators if o.watermark_ms is not None]
+        error = coordinator.last_error
+        return JobStatus(
+            job=self._job,
+            name=self._plan.name,
+            state=self._state(),
+            attempt=coordinator.attempt,
+            running_s=(self._clock.monotonic_us() - self._began_us) / 1e6,
+            records_per_s=self._figures.records_per_s(),
+            watermark_ms=min(watermarks, default=None),
+            checkpoints_completed=coordinator.stats.completed,
+            checkpoints_failed=coordinator.stats.failed,
+            last_checkpoint_ms=coordinator.stats.last_duration_ms,
+            restarts=coordinator.restarts,
+            busy_ratio=self._figures.busy_ratio(),
+            backpressure_ratio=self._figures.backpressure_ratio(),
+            operators=operators,
+            failure=str(error) if error else None,
+        )
+
+    def _state(self) -> JobState:
+        if self._end is not None:
+            return _OUTCOMES[self._end.outcome]
+        match self._coordinator.phase:
+            case Phase.RUNNING | Phase.FINISHING | Phase.CANCELLING:
+                return JobState.RUNNING
+            case Phase.STOPPING | Phase.WAITING:
+                return JobState.RESTARTING
+            case _:
+                return JobState.RESTARTING if self._coordinator.restarts else JobState.STARTING
+
+
+class _Collected:
+    """The rows of collect sinks: what the completed checkpoints have listed, each once."""
+
+    def __init__(self, plan: PhysicalPlan) -> None:
+        self._sinks: Mapping[OperatorId, PlannedOperator] = {
+            planned.id: planned
+            for planned in plan.operators()
+            if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, CollectSink)
+        }
+        self._payloads: dict[OperatorId, dict[bytes, None]] = {id: {} for id in self._sinks}
+
+    def add(self, checkpoint: CheckpointCompleted) -> None:
+        for handle in checkpoint.committables:
+            if handle.operator in self._payloads:
+                # Until its commit is known, a checkpoint lists again what one before it listed.
+                self._payloads[handle.operator][handle.payload] = None
+
+    def tables(self) -> dict[str, pa.Table]:
+        tables = {}
+        for id, planned in self._sinks.items():
+            table = collected(self._payloads[id])
+            tables[planned.name] = (
+                visible(planned.ports[0].schema).empty_table() if table is None else table
+            )
+        return tables
+
+
+def _unpickled(failed: Failed) -> RheosError:
+    try:
+        error = pickle.loads(failed.error)
+    except Exception as unreadable:
+        return RheosError(
+            f"subtask {failed.subtask} failed, and its error cannot be read: {unreadable}"
+        )
+    if isinstance(error, RheosError):
+        return error
+    return RheosError(f"subtask {failed.subtask} failed: {type(error).__name__}: {error}")
+
+
+@contextlib.contextmanager
+def _located(planned: PlannedOperator) -> Iterator[None]:
+    try:
+        yield
+    except RheosError as error:
+        error.located(site=planned.site, operator=planned.name)
+        raise
