@@ -82,7 +82,7 @@ def _gives_way(ours: tuple[SparkSession, int], config: JobConfig, slots: int) ->
         return False
     if wanted is not None:
         return wanted != context.master
-    return context.master.startswith("local[") and has < slots
+    return bool(context.master.startswith("local[")) and has < slots
 
 
 def _check_master(context: SparkContext, config: JobConfig) -> None:

@@ -1,0 +1,38 @@
+"""What a plan must be, and what becomes of it, before it runs on bounded input."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from rheos.errors import ConfigurationError
+from rheos.graph.nodes import SourceSpec
+from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
+
+
+def bounded_plan(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan with the pace of its replays taken off: a batch job reads as fast as it can.
+
+    Raises ConfigurationError for a source that never ends.
+    """
+    return dataclasses.replace(plan, chains=tuple(_chain(chain) for chain in plan.chains))
+
+
+def _chain(chain: Chain) -> Chain:
+    head = chain.operators[0]
+    if not isinstance(head.spec, SourceSpec):
+        return chain
+    if not head.spec.source.bounded:
+        raise ConfigurationError(
+            "this source never ends, and the batch runtime needs its whole input",
+            site=head.site,
+            operator=head.name,
+            hint='take runtime="continuous", or leave the runtime out',
+        )
+    source: Any = head.spec.source
+    if getattr(source, "replay", None) is None:
+        return chain
+    unpaced: PlannedOperator = dataclasses.replace(
+        head, spec=dataclasses.replace(head.spec, source=dataclasses.replace(source, replay=None))
+    )
+    return dataclasses.replace(chain, operators=(unpaced, *chain.operators[1:]))

@@ -1,0 +1,228 @@
+"""The batch runtime: a job over bounded input is a Spark DataFrame plan."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from rheos.connectors.collect import CollectSink, collected
+from rheos.errors import RheosError
+from rheos.graph.nodes import SinkSpec, SourceSpec
+from rheos.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.protocol.elements import MAX_TIMESTAMP_MS
+from rheos.protocol.ids import Attempt, OperatorId
+from rheos.runtimes.batch import notes
+from rheos.runtimes.batch.bounded import bounded_plan
+from rheos.runtimes.batch.dataframes import Translation
+from rheos.runtimes.contract import JobConfig, JobResult, JobState, JobStatus, OperatorStatus
+from rheos.runtimes.spark_session import get_session
+from rheos.runtimes.spark_shipping import worker_error
+
+_LISTEN_EVERY_S = 1.0
+_ENDED = (JobState.FINISHED, JobState.CANCELLED, JobState.FAILED)
+
+
+class BatchRuntime:
+    """Runs plans whose sources all end, as Spark DataFrame jobs, on any master."""
+
+    def submit(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        listener: Callable[[JobStatus], None] | None = None,
+    ) -> BatchJob:
+        """Starts the plan. Raises ConfigurationError where a source never ends, or Spark is missing."""
+        plan = bounded_plan(plan)
+        session, _ = get_session(config, plan.parallelism)
+        return BatchJob(plan, config, session, listener)
+
+
+@dataclass
+class _Figures:
+    """What the subtasks of one operator have told so far."""
+
+    records_in: int = 0
+    records_out: int = 0
+    counters: dict[str, int] = field(default_factory=dict)
+    staged: list[bytes] = field(default_factory=list)
+
+
+class BatchJob:
+    """A JobHandle. A thread of the job's own has Spark run the plan; sinks commit when all is done."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        session: SparkSession,
+        listener: Callable[[JobStatus], None] | None,
+    ) -> None:
+        self._plan = plan
+        self._config = config
+        self._session = session
+        self._listener = listener
+        self._tag = f"rheos-{config.job}"
+        self._first_attempt = time.time_ns() // 1_000_000_000 * 1_000_000
+        self._began = time.monotonic()
+        self._took_s: float | None = None
+        self._state = JobState.STARTING
+        self._figures = {operator.id: _Figures() for operator in plan.operators()}
+        self._collected: dict[str, pa.Table] = {}
+        self._failure: RheosError | None = None
+        self._cancelled = threading.Event()
+        self._ended = threading.Event()
+        InheritableThread(target=self._run, name="rheos-batch", daemon=True).start()
+        if listener is not None:
+            threading.Thread(target=self._listen, name="rheos-status", daemon=True).start()
+
+    # --- the job's thread -------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        context = self._session.sparkContext
+        context.addJobTag(self._tag)
+        context.setJobDescription(self._plan.name)
+        try:
+            self._state = JobState.RUNNING
+            Translation(
+                session=self._session,
+                plan=self._plan,
+                job=self._config.job,
+                first_attempt=self._first_attempt,
+                batch_rows=self._config.task.batch_rows,
+                on_notes=self._note,
+            ).run()
+            if not self._cancelled.is_set():
+                self._commit()
+                self._took_s = time.monotonic() - self._began
+                self._state = JobState.FINISHED
+        except BaseException as error:
+            if not self._cancelled.is_set():
+                self._failure = worker_error(error)
+        finally:
+            self._clear_away()
+            self._took_s = self._took_s or time.monotonic() - self._began
+            if self._state is not JobState.FINISHED:
+                self._state = JobState.FAILED if self._failure else JobState.CANCELLED
+            self._ended.set()
+
+    def _note(self, encoded: list[bytes]) -> None:
+        for data in encoded:
+            note = notes.decoder.decode(data)
+            figures = self._figures[note.operator]
+            if isinstance(note, notes.Staged):
+                figures.staged.append(note.committable)
+                continue
+            figures.records_in += note.records_in
+            figures.records_out += note.records_out
+            for name, count in note.counters.items():
+                figures.counters[name] = figures.counters.get(name, 0) + count
+
+    def _commit(self) -> None:
+        """Publishes what the tasks staged whose rows Spark has taken; others' files are left out."""
+        for operator, sink in self._sinks():
+            staged = self._figures[operator.id].staged
+            committer = sink.sink.committer()
+            if committer is not None and staged:
+                try:
+                    _persistently(lambda: committer.commit(staged))  # noqa: B023
+                except RheosError as error:
+                    raise error.located(site=operator.site, operator=operator.name) from None
+            if isinstance(sink.sink, CollectSink):
+                table = collected(staged)
+                empty = operator.ports[0].type.schema.empty_table()
+                self._collected[operator.name] = empty if table is None else table
+
+    def _clear_away(self) -> None:
+        """Removes what repeated, failed or cancelled tasks have staged."""
+        for _, sink in self._sinks():
+            committer = sink.sink.committer()
+            if committer is not None:
+                try:
+                    committer.abort_stale(self._config.job, Attempt(2**62), [])
+                except Exception as error:
+                    if self._failure is None and self._state is not JobState.FINISHED:
+                        self._failure = worker_error(error)
+
+    def _sinks(self) -> list[tuple[PlannedOperator, SinkSpec]]:
+        return [
+            (operator, operator.spec)
+            for operator in self._plan.operators()
+            if isinstance(operator.spec, SinkSpec)
+        ]
+
+    def _listen(self) -> None:
+        assert self._listener is not None
+        while not self._ended.wait(_LISTEN_EVERY_S):
+            self._listener(self.status())
+
+    # --- the handle -------------------------------------------------------------------------------
+
+    def status(self) -> JobStatus:
+        running_s = self._took_s or time.monotonic() - self._began
+        finished = self._state is JobState.FINISHED
+        watermark_ms = MAX_TIMESTAMP_MS if finished else None
+        return JobStatus(
+            job=self._config.job,
+            name=self._plan.name,
+            state=self._state,
+            attempt=1,
+            running_s=running_s,
+            records_per_s=self._source_records() / max(running_s, 1e-6),
+            watermark_ms=watermark_ms,
+            checkpoints_completed=0,
+            checkpoints_failed=0,
+            last_checkpoint_ms=None,
+            restarts=0,
+            busy_ratio=0.0,
+            backpressure_ratio=0.0,
+            operators=tuple(
+                self._operator_status(operator, watermark_ms) for operator in self._plan.operators()
+            ),
+            failure=str(self._failure) if self._failure else None,
+        )
+
+    def _source_records(self) -> int:
+        sources = [o.id for o in self._plan.operators() if isinstance(o.spec, SourceSpec)]
+        return sum(self._figures[source].records_out for source in sources)
+
+    def _operator_status(self, operator: PlannedOperator, watermark_ms: int | None) -> OperatorStatus:
+        figures = self._figures[OperatorId(operator.id)]
+        return OperatorStatus(
+            id=operator.id,
+            name=operator.name,
+            records_in=figures.records_in,
+            records_out=figures.records_out,
+            watermark_ms=watermark_ms,
+            counters=dict(figures.counters),
+        )
+
+    def wait(self, timeout_s: float | None = None) -> JobResult:
+        if not self._ended.wait(timeout_s):
+            raise TimeoutError(f"the job has not ended within {timeout_s} s")
+        if self._failure is not None:
+            raise self._failure
+        return JobResult(self.status(), dict(self._collected))
+
+    def cancel(self) -> None:
+        if self._state in _ENDED:
+            return
+        self._cancelled.set()
+        while not self._ended.wait(0.1):
+            # A job that was not yet submitted hears it the next time.
+            self._session.sparkContext.cancelJobsWithTag(self._tag)
+
+
+def _persistently(commit: Callable[[], None], pauses_s: Sequence[float] = (0.1, 1.0)) -> None:
+    """Tries again where committing failed: it is idempotent, and a store may be away for a moment."""
+    for pause_s in pauses_s:
+        try:
+            return commit()
+        except Exception:
+            time.sleep(pause_s)
+    commit()

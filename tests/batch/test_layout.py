@@ -1,0 +1,130 @@
+"""What travels through Spark comes back as it was, whatever Arrow type it has."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from rheos.runtimes.batch.layout import PACKED, RowLayout, pack, packed_row, packed_rows, unpack
+
+UTC = dt.UTC
+DAY = dt.datetime(2013, 1, 2, 3, 4, 5, 678_000)
+
+COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "boolean": (pa.bool_(), [True, None, False]),
+    "int8": (pa.int8(), [-128, None, 127]),
+    "uint8": (pa.uint8(), [0, None, 255]),
+    "uint64": (pa.uint64(), [0, None, 2**64 - 1]),
+    "int64": (pa.int64(), [-(2**63), None, 2**63 - 1]),
+    "float16": (pa.float16(), [np.float16(1.5), None, np.float16("inf")]),
+    "float32": (pa.float32(), [-0.0, None, 0.1]),
+    "float64": (pa.float64(), [float("-inf"), None, 1e-320]),
+    "ms in UTC": (pa.timestamp("ms", "UTC"), [DAY.replace(tzinfo=UTC), None, DAY.replace(tzinfo=UTC)]),
+    "ns in no zone": (pa.timestamp("ns"), [1, None, 2**62]),
+    "s in Rome": (pa.timestamp("s", "Europe/Rome"), [0, None, -(2**40)]),
+    "date32": (pa.date32(), [dt.date(1, 1, 1), None, dt.date(9999, 12, 31)]),
+    "date64": (pa.date64(), [dt.date(2013, 1, 1), None, dt.date(1969, 1, 1)]),
+    "time32": (pa.time32("ms"), [dt.time(23, 59), None, dt.time(0)]),
+    "time64": (pa.time64("ns"), [1, None, 2]),
+    "duration": (pa.duration("us"), [dt.timedelta(days=-1), None, dt.timedelta(0)]),
+    "text": (pa.string(), ["", None, "çµ\0"]),
+    "large text": (pa.large_string(), ["a", None, "b"]),
+    "text view": (pa.string_view(), ["a", None, "a text too long to be inlined"]),
+    "bytes": (pa.binary(), [b"", None, b"\x00\xff"]),
+    "fixed bytes": (pa.binary(3), [b"abc", None, b"\0\0\0"]),
+    "decimal": (pa.decimal128(38, 10), [decimal.Decimal("1.5"), None, decimal.Decimal("-9e20")]),
+    "wide decimal": (pa.decimal256(60, 2), [decimal.Decimal("1.25"), None, decimal.Decimal(10) ** 50]),
+    "dictionary": (pa.dictionary(pa.int32(), pa.string()), ["EWR", None, "JFK"]),
+    "nothing": (pa.null(), [None, None, None]),
+    "list": (pa.list_(pa.timestamp("ms", "UTC")), [[DAY.replace(tzinfo=UTC), None], None, []]),
+    "large list": (pa.large_list(pa.uint16()), [[1], None, [65535]]),
+    "fixed list": (pa.list_(pa.float32(), 2), [[1.0, 2.0], None, [3.0, None]]),
+    "struct": (
+        pa.struct([("At", pa.timestamp("ns")), ("rest", pa.struct([("x", pa.large_string())]))]),
+        [{"At": 1, "rest": {"x": "y"}}, None, {"At": None, "rest": None}],
+    ),
+    "struct of a and A": (
+        pa.struct([("a", pa.int8()), ("A", pa.int8())]),
+        [{"a": 1, "A": 2}, None, {}],
+    ),
+    "map": (pa.map_(pa.string(), pa.time32("s")), [[("a", dt.time(1))], None, []]),
+}
+
+
+def table_of_all() -> pa.RecordBatch:
+    arrays = [pa.array(values, kind) for kind, values in COLUMNS.values()]
+    # Names that differ by case alone, a dot and a space are names like others.
+    names = [*COLUMNS, "A.b", "a.B"]
+    arrays += [pa.array([1, 2, 3]), pa.array([4, 5, 6])]
+    return pa.record_batch(arrays, names=names)
+
+
+def assert_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
+    """The same values of the same types; a dictionary may hold them otherwise."""
+    assert found.schema == expected.schema
+    for name in expected.schema.names:
+        left, right = found.column(name), expected.column(name)
+        if isinstance(right, pa.DictionaryArray):
+            left, right = left.dictionary_decode(), right.dictionary_decode()
+        assert left.equals(right), name
+
+
+def through_rows(batch: pa.RecordBatch, carry: Any = lambda rows: rows) -> pa.RecordBatch:
+    layout = RowLayout(batch.schema)
+    targets = np.zeros(batch.num_rows, np.int32)
+    return layout.batch(carry(layout.rows(batch, targets, port=0, partition=0, position=0)))
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_of_any_type_comes_back_from_rows(name: str) -> None:
+    kind, values = COLUMNS[name]
+    batch = pa.record_batch([pa.array(values, kind)], names=["c"])
+    assert_same(through_rows(batch), batch)
+    assert_same(through_rows(batch.slice(1, 2)), batch.slice(1, 2))
+    assert_same(through_rows(batch.slice(0, 0)), batch.slice(0, 0))
+
+
+def test_a_batch_comes_back_from_its_packed_form() -> None:
+    batch = table_of_all()
+    ((port, payload),) = packed_rows(packed_row(3, pack(batch)))
+    assert port == 3
+    assert unpack(payload).equals(batch)
+    assert packed_row(3, b"").schema == PACKED
+
+
+@pytest.mark.spark
+def test_rows_come_back_from_a_real_shuffle_and_sort(spark: Any) -> None:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from rheos.runtimes.spark_shipping import arrow_task
+
+    batch = table_of_all()
+
+    def carry(rows: pa.RecordBatch) -> pa.RecordBatch:
+        shuffled = (
+            spark.range(0, 1, 1, 1)
+            .mapInArrow(arrow_task(f"{__name__}:give", pack(rows)), from_arrow_schema(rows.schema))
+            .repartitionById(2, "target")
+            .sortWithinPartitions("position")
+            .mapInArrow(arrow_task(f"{__name__}:take", b""), "b binary")
+            .collect()
+        )
+        tables = [unpack(pa.py_buffer(row.b)) for row in shuffled]
+        return pa.Table.from_batches(tables).combine_chunks().to_batches()[0]
+
+    assert_same(through_rows(batch, carry), batch)
+
+
+def give(payload: bytes, _: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield unpack(pa.py_buffer(payload))
+
+
+def take(_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.record_batch([pa.array([pack(batch)], pa.binary())], names=["b"])
