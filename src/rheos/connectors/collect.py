@@ -1,0 +1,74 @@
+"""Collects rows and brings them to the program, exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import CheckpointId
+
+
+class CollectedRows(msgspec.Struct, frozen=True):
+    """The committable: the rows of one subtask and checkpoint, as an Arrow IPC stream."""
+
+    checkpoint: int
+    subtask: int
+    attempt: int
+    number: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class CollectSink(Sink):
+    """Hands rows over with the checkpoints: those of a completed one are collected.
+
+    A subtask holds its rows of a checkpoint in memory, and the driver holds all. For results that fit.
+    """
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return _CollectWriter(ctx)
+
+    def describe(self) -> str:
+        return "collect"
+
+
+class _CollectWriter(SinkWriter):
+    def __init__(self, ctx: SinkContext) -> None:
+        self._ctx = ctx
+        self._rows: list[Batch] = []
+        self._number = 0
+
+    def write(self, batch: Batch) -> None:
+        self._rows.append(batch)
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        if not self._rows:
+            return []
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_stream(out, self._ctx.schema) as writer:
+            writer.write_table(
+                pa.Table.from_batches(self._rows, schema=self._ctx.schema).combine_chunks()
+            )
+        self._rows = []
+        data = out.getvalue().to_pybytes()
+        rows = CollectedRows(checkpoint, self._ctx.subtask, self._ctx.attempt, self._number, data)
+        self._number += 1
+        return [msgspec.msgpack.encode(rows)]
+
+
+def collected(committables: Iterable[bytes]) -> pa.Table | None:
+    """The rows of the committables of one sink, by checkpoint and subtask; each committable counts
+    once. None where there are none."""
+    decoder = msgspec.msgpack.Decoder(CollectedRows)
+    found: dict[tuple[int, int, int, int], bytes] = {}
+    for payload in committables:
+        rows = decoder.decode(payload)
+        found[rows.checkpoint, rows.subtask, rows.attempt, rows.number] = rows.data
+    if not found:
+        return None
+    return pa.concat_tables([pa.ipc.open_stream(found[key]).read_all() for key in sorted(found)])

@@ -1,0 +1,147 @@
+"""A source of rows that the program holds itself; for tests and small tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+
+from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
+from rheos.connectors.schemas import resolve, shorten
+from rheos.errors import SchemaError
+
+
+def collection(rows: Any, schema: Any = None) -> CollectionSource:
+    """The rows as a bounded source of one split, in their order.
+
+    Args:
+        rows: dataclass instances of one class, dicts, a pyarrow Table or RecordBatch, or a Polars
+            DataFrame.
+        schema: a dataclass or a pyarrow schema. Needed for dicts whose types their values do not
+            tell, and where there are no rows.
+    """
+    wanted, record = (None, None) if schema is None else resolve(schema)
+    if isinstance(rows, pl.DataFrame):
+        rows = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    if not isinstance(rows, pa.Table):
+        records = list(rows)
+        first = records[0] if records else None
+        if dataclasses.is_dataclass(first):
+            record = record or type(first)
+            wanted = wanted or resolve(record)[0]
+        rows = _from_records(records, wanted)
+    if wanted is not None:
+        rows = _fitted(rows, wanted)
+    return CollectionSource(rows.combine_chunks(), record)
+
+
+@dataclass(frozen=True, eq=False)
+class CollectionSource(Source):
+    """Made by `collection`. A position is the number of rows handed out."""
+
+    table: pa.Table
+    record: type | None = None
+    schema: pa.Schema = field(init=False)
+    bounded: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", self.table.schema)
+
+    def splits(self) -> Sequence[Split]:
+        return [Split("0")]
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        return _CollectionReader(
+            self.table, 0 if position is None else msgspec.msgpack.decode(position, type=int)
+        )
+
+    def describe(self) -> str:
+        return f"a collection of {self.table.num_rows} rows"
+
+
+class _CollectionReader(SplitReader):
+    def __init__(self, table: pa.Table, row: int) -> None:
+        batches = table.to_batches()
+        self._rows = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+        self._row = row
+
+    def poll(self, max_rows: int) -> Polled:
+        batch = self._rows.slice(self._row, max_rows)
+        if not batch.num_rows:
+            return EndOfSplit()
+        self._row += batch.num_rows
+        return batch
+
+    def position(self) -> bytes:
+        return msgspec.msgpack.encode(self._row)
+
+
+def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
+    if not records and schema is None:
+        raise SchemaError("there are no rows to know the types from", hint="say schema=")
+    rows = [_as_dict(record) for record in records]
+    try:
+        return pa.Table.from_pylist(rows, schema=schema)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _misfit(rows, schema, error) from error
+
+
+def _as_dict(record: Any) -> Mapping[str, Any]:
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        return dataclasses.asdict(record)
+    if isinstance(record, Mapping):
+        return record
+    raise SchemaError(
+        f"a row of a collection cannot be a {type(record).__name__}",
+        record=shorten(repr(record)),
+        hint="give dataclass instances, dicts, a pyarrow Table or a Polars DataFrame",
+    )
+
+
+def _misfit(rows: list[Mapping[str, Any]], schema: pa.Schema | None, error: Exception) -> SchemaError:
+    """Names the first row that does not convert by itself."""
+    record = None
+    for row in rows:
+        try:
+            pa.Table.from_pylist([row], schema=schema)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as found:
+            record, error = shorten(repr(row)), found
+            break
+    return SchemaError(
+        f"a row of the collection does not fit: {error}",
+        record=record,
+        hint="correct the row, or say schema=",
+    )
+
+
+def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    missing = [name for name in schema.names if name not in table.schema.names]
+    if missing:
+        raise SchemaError(
+            f"the collection has no column {missing[0]!r}",
+            hint=f"it has {', '.join(table.schema.names)}",
+        )
+    try:
+        fitted = pa.Table.from_arrays(
+            [table.column(field.name).cast(field.type) for field in schema], schema=schema
+        )
+    except pa.ArrowException as error:
+        raise SchemaError(
+            f"the collection does not fit its schema: {error}", hint="correct either"
+        ) from error
+    for field_, column in zip(schema, fitted.columns, strict=True):
+        if not field_.nullable and column.null_count:
+            row = column.is_null().to_pylist().index(True)
+            raise SchemaError(
+                f"column {field_.name!r} is missing or null",
+                record=shorten(repr(table.slice(row, 1).to_pylist()[0])),
+                hint="fill it in, or declare the column as one that may be None",
+            )
+    return fitted

@@ -1,0 +1,6 @@
+"""Files of rows, Parquet and JSON Lines: `files.source(...)` and `files.sink(...)`."""
+
+from rheos.connectors.files.sink import FileSink as FileSink
+from rheos.connectors.files.sink import sink as sink
+from rheos.connectors.files.source import FileSource as FileSource
+from rheos.connectors.files.source import source as source

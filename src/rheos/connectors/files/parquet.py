@@ -1,0 +1,212 @@
+"""Parquet files, read row group by row group and cast safely to a schema."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import fsspec
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, RowsError, bad_row, sift
+from rheos.connectors.schemas import epoch_us
+from rheos.errors import InputError
+from rheos.protocol.elements import Batch
+
+CHUNK_ROWS = 65_536
+
+
+class Cursor(msgspec.Struct, frozen=True, array_like=True):
+    """Which row comes next."""
+
+    row_group: int = 0
+    row: int = 0
+    """Within the row group."""
+
+
+START = msgspec.msgpack.encode(Cursor())
+
+
+class ParquetDecoder(ChunkDecoder):
+    def __init__(
+        self,
+        path: str,
+        schema: pa.Schema,
+        *,
+        position: bytes = START,
+        skip_bad: bool = False,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> None:
+        self._path = path
+        self._schema = schema
+        self._cursor = msgspec.msgpack.decode(position, type=Cursor)
+        self._skip_bad = skip_bad
+        self._chunk_rows = chunk_rows
+        self._batches: Iterator[tuple[int, int, int, Batch]] | None = None
+        self._file: pq.ParquetFile | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def read(self) -> Chunk | None:
+        with self._lock:
+            if self._closed:
+                return None
+            if self._batches is None:
+                self._file = open_parquet(self._path)
+                check_schema(self._path, self._file.schema_arrow, self._schema)
+                self._batches = self._read_batches(self._file)
+            try:
+                following = next(self._batches, None)
+            except (pa.ArrowException, OSError, EOFError) as error:
+                raise InputError(
+                    f"{self._path}: row group {self._cursor.row_group} cannot be read: {error}",
+                    hint="is the file damaged, or was it replaced while it was read?",
+                ) from error
+            return None if following is None else self._chunk(*following)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._batches = None
+            if self._file is not None:
+                self._file.close(force=True)
+                self._file = None
+
+    def _read_batches(self, file: pq.ParquetFile) -> Iterator[tuple[int, int, int, Batch]]:
+        """Row group, row within it, row within the file, and the rows there."""
+        groups = file.metadata.num_row_groups
+        before = sum(
+            file.metadata.row_group(i).num_rows for i in range(min(self._cursor.row_group, groups))
+        )
+        for group in range(self._cursor.row_group, groups):
+            skip = self._cursor.row if group == self._cursor.row_group else 0
+            row = 0
+            for read in file.iter_batches(
+                self._chunk_rows, row_groups=[group], columns=self._schema.names, use_threads=False
+            ):
+                batch = read.select(self._schema.names)
+                end = row + batch.num_rows
+                if end > skip:
+                    begin = max(row, skip)
+                    yield group, begin, before + begin, batch.slice(begin - row)
+                row = end
+            before += row
+
+    def _chunk(self, group: int, row: int, row_in_file: int, batch: Batch) -> Chunk:
+        def decode(i: int, j: int) -> Batch:
+            try:
+                return _cast(batch.slice(i, j - i), self._schema)
+            except pa.ArrowInvalid as error:
+                raise RowsError(str(error)) from None
+
+        rows, good, bad = sift(batch.num_rows, decode, self._schema, all_bad=self._skip_bad)
+        rejected = [
+            BadRow(i, row_in_file + i + 1, str(batch.slice(i, 1).to_pylist()[0]), what)
+            for i, what in bad
+        ]
+        if rejected and not self._skip_bad:
+            raise bad_row(
+                self._path, rejected[0], f" (row {row + rejected[0].raw} of row group {group})"
+            )
+
+        def position(i: int) -> bytes:
+            return msgspec.msgpack.encode(Cursor(group, row + i))
+
+        return Chunk(rows, good, batch.num_rows, rejected, position)
+
+
+def open_parquet(path: str) -> pq.ParquetFile:
+    """Opens a local or remote file. Raises InputError."""
+    try:
+        system, inner = fsspec.core.url_to_fs(path)
+        if "file" in system.protocol:
+            return pq.ParquetFile(inner)
+        return pq.ParquetFile(system.open(inner, "rb"), pre_buffer=True)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"the file {path} is missing",
+            hint="it was there when the job was planned; every worker must be able to read it",
+        ) from error
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{path} cannot be read as Parquet: {error}",
+            hint="is the file whole, and of the kind that its name says? format= overrules the name",
+        ) from error
+
+
+def time_span_us(path: str, on: str) -> int:
+    """How much time the column spans, from the file's statistics. Raises InputError."""
+    file = open_parquet(path)
+    try:
+        if on not in file.schema_arrow.names:
+            raise _no_column(path, on, file.schema_arrow)
+        type_ = file.schema_arrow.field(on).type
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+        found = [column.statistics for column in columns if column.path_in_schema == on]
+        known = [each for each in found if each is not None and each.has_min_max]
+    finally:
+        file.close(force=True)
+    ends: list[Any] = [end for each in known for end in (each.min, each.max)]
+    if not ends:
+        raise InputError(
+            f"{path} holds no statistics of column {on!r}, so its span is not known",
+            hint="give the replay a speed=, or say the span=",
+        )
+    times = epoch_us(pa.array(ends).cast(type_, safe=False))
+    return int(times.max() - times.min())
+
+
+def check_schema(path: str, found: pa.Schema, wanted: pa.Schema) -> None:
+    """Raises InputError where a column is missing or of another kind than wanted."""
+    for field in wanted:
+        if field.name not in found.names:
+            raise _no_column(path, field.name, found)
+        type_ = found.field(field.name).type
+        if type_ != field.type and not _related(type_, field.type):
+            raise InputError(
+                f"{path}: column {field.name!r} is {type_}, and the schema says {field.type}",
+                hint="correct the schema; a column is converted only to a type of the same kind",
+            )
+
+
+def _no_column(path: str, name: str, found: pa.Schema) -> InputError:
+    return InputError(
+        f"{path} has no column {name!r}",
+        hint=f"correct the schema; the file has {', '.join(found.names)}",
+    )
+
+
+def _related(found: pa.DataType, wanted: pa.DataType) -> bool:
+    if pa.types.is_null(found):
+        return True
+    if pa.types.is_dictionary(found):
+        found = found.value_type
+    if pa.types.is_dictionary(wanted):
+        wanted = wanted.value_type
+    return _kind(found) == _kind(wanted)
+
+
+def _kind(type_: pa.DataType) -> str:
+    kinds = {
+        "number": (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+        "text": (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+        "bytes": (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary),
+        "time": (pa.types.is_timestamp, pa.types.is_date),
+        "list": (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list),
+    }
+    return next(
+        (kind for kind, tests in kinds.items() if any(is_a(type_) for is_a in tests)), str(type_.id)
+    )
+
+
+def _cast(batch: Batch, schema: pa.Schema) -> Batch:
+    columns = [
+        column if column.type == field.type else column.cast(field.type, safe=True)
+        for field, column in zip(schema, batch.columns, strict=True)
+    ]
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return pa.RecordBatch.from_arrays(columns, schema=nullable)

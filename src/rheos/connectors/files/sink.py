@@ -1,0 +1,269 @@
+"""Writes Parquet and JSON Lines files, exactly once: staged, then published by rename."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import os
+import posixpath
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.connectors.files.committer import FileCommitter, Folder, StagedFile, staging_folder
+from rheos.connectors.files.jsonl import encode_lines, wire_schema
+from rheos.connectors.files.listing import Format, absolute
+from rheos.errors import ConfigurationError, ProgramError, SchemaError
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import CheckpointId
+
+ROLL_BYTES = 128 << 20
+
+_BUFFER_ROWS = 65_536
+_BUFFER_BYTES = 8 << 20
+_PARQUET_CODECS = ("snappy", "zstd", "lz4", "gzip", "brotli", "none")
+_RENAMING = {"file", "local", "hdfs", "webhdfs", "arrow_hdfs", "memory"}
+"""File systems whose rename is one step."""
+
+
+def sink(
+    path: str | os.PathLike[str],
+    *,
+    format: Format = "parquet",
+    roll_bytes: int = ROLL_BYTES,
+    compression: str | None = None,
+) -> FileSink:
+    """Writes rows into files of a folder; each is visible once its checkpoint is complete.
+
+    Args:
+        path: a folder; it is made where there is none. Local, or an fsspec URL of a file system with
+            an atomic rename (HDFS). An object store has none and is refused.
+        format: "parquet" or "jsonl".
+        roll_bytes: a file that has reached this size is closed and a next one begun. Every checkpoint
+            closes files too.
+        compression: for Parquet a codec (default "snappy"); for JSON Lines "gzip" or none.
+    """
+    codec = compression or ("snappy" if format == "parquet" else "none")
+    known: dict[str, tuple[str, ...]] = {"parquet": _PARQUET_CODECS, "jsonl": ("none", "gzip")}
+    if format not in known:
+        raise ProgramError(f"format={format!r} is not known", hint='write "parquet" or "jsonl"')
+    if codec not in known[format]:
+        raise ProgramError(
+            f"compression={codec!r} is not known for {format}",
+            hint=f"choose of {', '.join(known[format])}",
+        )
+    if roll_bytes <= 0:
+        raise ProgramError(f"roll_bytes={roll_bytes} is no size", hint="give a number of bytes above 0")
+    return FileSink(absolute(path), format, roll_bytes, codec)
+
+
+@dataclass(frozen=True)
+class FileSink(Sink):
+    """Made by `sink`."""
+
+    path: str
+    format: Format
+    roll_bytes: int
+    compression: str
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return FileWriter(self, ctx)
+
+    def committer(self) -> Committer:
+        return FileCommitter(self.path)
+
+    def validate(self, schema: pa.Schema) -> None:
+        if self.format == "jsonl":
+            wire_schema(schema)
+        if not schema.names:
+            raise SchemaError("a file needs at least one column", hint="select the columns to write")
+        protocol = self.path.split("://")[0] if "://" in self.path else "file"
+        if protocol not in _RENAMING:
+            raise ConfigurationError(
+                f"{protocol}:// has no atomic rename, so files cannot be published exactly once there",
+                hint="write to a local or shared folder or to HDFS",
+            )
+        folder = Folder(self.path)
+        if folder.local:
+            self._check_writable(folder.root)
+
+    def _check_writable(self, root: str) -> None:
+        existing = root
+        while not os.path.lexists(existing):
+            existing = os.path.dirname(existing)
+        if not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK):
+            why = "may not be written to" if os.path.isdir(existing) else "is not a folder"
+            raise ConfigurationError(
+                f"the sink's folder {self.path} cannot be written: {existing} {why}",
+                hint="choose a folder that the job's user may write to, on every worker",
+            )
+
+    def describe(self) -> str:
+        return f"{self.format} files in {self.path}"
+
+
+class FileWriter(SinkWriter):
+    """Stages one subtask's rows. Rows are gathered, encoded together, and appended to the open file."""
+
+    def __init__(self, sink: FileSink, ctx: SinkContext) -> None:
+        self._sink = sink
+        self._ctx = ctx
+        self._folder = Folder(sink.path)
+        self._staging = staging_folder(ctx.job, ctx.attempt)
+        owner = hashlib.sha256(f"{ctx.job}\0{ctx.operator}".encode()).hexdigest()[:12]
+        self._prefix = f"part-{owner}-{ctx.attempt}-{ctx.subtask}"
+        self._number = 0
+        self._buffer: list[Batch] = []
+        self._buffer_rows = 0
+        self._buffer_bytes = 0
+        self._file: _OpenFile | None = None
+        self._closed: list[StagedFile] = []
+        """Closed since the last prepare."""
+
+    def write(self, batch: Batch) -> None:
+        self._buffer.append(batch)
+        self._buffer_rows += batch.num_rows
+        self._buffer_bytes += batch.nbytes
+        if self._buffer_rows >= _BUFFER_ROWS or self._buffer_bytes >= _BUFFER_BYTES:
+            self._guarded(self._flush)
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        self._guarded(self._finish_epoch)
+        staged = [msgspec.msgpack.encode(file) for file in self._closed]
+        self._closed = []
+        return staged
+
+    def close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # The disk may be full; the file goes anyway.
+                self._file.abandon()
+            self._folder.remove(self._file.relative)
+            self._file = None
+        for file in self._closed:
+            self._folder.remove(file.staged)
+        self._closed, self._buffer = [], []
+        self._folder.remove_if_empty(self._staging)
+
+    def _flush(self) -> None:
+        if not self._buffer_rows:
+            return
+        table = pa.Table.from_batches(self._buffer, schema=self._ctx.schema)
+        self._buffer, self._buffer_rows, self._buffer_bytes = [], 0, 0
+        if self._file is None:
+            self._file = self._new_file()
+        self._file.append(table)
+        if self._file.size_bytes >= self._sink.roll_bytes:
+            self._close_file(self._file)
+
+    def _finish_epoch(self) -> None:
+        self._flush()
+        if self._file is not None:
+            self._close_file(self._file)
+        if self._closed:
+            self._folder.sync(self._staging)
+
+    def _new_file(self) -> _OpenFile:
+        end = "parquet" if self._sink.format == "parquet" else "jsonl"
+        if self._sink.format == "jsonl" and self._sink.compression == "gzip":
+            end += ".gz"
+        relative = posixpath.join(self._staging, f"{self._prefix}-{self._number:05d}.{end}")
+        self._number += 1
+        raw = self._folder.create(relative)
+        if self._sink.format == "parquet":
+            return _ParquetFile(relative, raw, self._ctx.schema, self._sink.compression)
+        return _LinesFile(relative, raw, self._sink.compression == "gzip")
+
+    def _close_file(self, file: _OpenFile) -> None:
+        file.finish()
+        self._folder.sync(file.relative)
+        target = posixpath.basename(file.relative)
+        self._closed.append(StagedFile(file.relative, target, file.rows, file.size_bytes))
+        self._file = None
+
+    def _guarded(self, work: Any) -> None:
+        try:
+            work()
+        except OSError as error:
+            raise ConfigurationError(
+                f"rows could not be written below {self._sink.path}: {error}",
+                operator=self._ctx.operator,
+                hint="is the disk full, and may the job's user write there, on every worker?",
+            ) from error
+
+
+class _OpenFile(ABC):
+    """A staged file that still grows."""
+
+    def __init__(self, relative: str, raw: Any) -> None:
+        self.relative = relative
+        self.rows = 0
+        self._raw = raw
+        self._size_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size_bytes if self._raw.closed else int(self._raw.tell())
+
+    @abstractmethod
+    def append(self, table: pa.Table) -> None: ...
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Writes the end of the file and closes it."""
+
+    def abandon(self) -> None:
+        """Closes the file as it is."""
+        self._raw.close()
+
+    def _close_raw(self) -> None:
+        self._size_bytes = int(self._raw.tell())
+        self._raw.close()
+
+
+class _ParquetFile(_OpenFile):
+    def __init__(self, relative: str, raw: Any, schema: pa.Schema, codec: str) -> None:
+        super().__init__(relative, raw)
+        self._writer = pq.ParquetWriter(raw, schema, compression=codec)
+
+    def append(self, table: pa.Table) -> None:
+        self._writer.write_table(table)
+        self.rows += table.num_rows
+
+    def finish(self) -> None:
+        self._writer.close()
+        self._close_raw()
+
+    def abandon(self) -> None:
+        try:
+            self._writer.close()
+        finally:
+            super().abandon()
+
+
+class _LinesFile(_OpenFile):
+    def __init__(self, relative: str, raw: Any, compressed: bool) -> None:
+        super().__init__(relative, raw)
+        self._out: Any = (
+            gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0) if compressed else raw
+        )
+
+    def append(self, table: pa.Table) -> None:
+        self._out.write(encode_lines(table))
+        self.rows += table.num_rows
+
+    def finish(self) -> None:
+        if self._out is not self._raw:
+            self._out.close()
+        self._close_raw()
+
+    def abandon(self) -> None:
+        try:
+            self._out.close()
+        finally:
+            super().abandon()

@@ -1,0 +1,264 @@
+"""A source of made-up rows, replayable, at full speed or at a given rate."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from rheos.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    Source,
+    Split,
+    SplitReader,
+)
+from rheos.connectors.schemas import resolve
+from rheos.errors import ProgramError, SchemaError, UserFunctionError
+from rheos.protocol.elements import Batch
+
+BLOCK_ROWS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The rows that a generator's function is asked for: rows `start` to `start + rows` of a split.
+
+    Blocks are always cut at the same rows, whatever is polled or restored.
+    """
+
+    split: int
+    start: int
+    rows: int
+    seed: int
+
+    def index(self) -> npt.NDArray[np.int64]:
+        """The number of each row within its split."""
+        return np.arange(self.start, self.start + self.rows, dtype=np.int64)
+
+    def rng(self) -> np.random.Generator:
+        """A random generator of this block's own: the same each time the block is made."""
+        return np.random.Generator(np.random.SFC64([self.seed, self.split, self.start]))
+
+
+GeneratorFunction = Callable[[Block], Any]
+"""Gives just `block.rows` rows: a dict of columns (numpy arrays, lists, Arrow arrays, Polars series),
+a RecordBatch, or a Polars DataFrame. What it gives may depend on the block alone. Arrays are taken
+over without a copy: they must not change later."""
+
+
+def generator(
+    fn: GeneratorFunction,
+    *,
+    count: int | None = None,
+    rate_per_s: float | None = None,
+    splits: int = 4,
+    schema: Any = None,
+    seed: int = 0,
+    due_column: str | None = None,
+    block_rows: int = BLOCK_ROWS,
+) -> GeneratorSource:
+    """Rows made by a function, block by block.
+
+    Args:
+        fn: makes the rows of a `Block`; see `GeneratorFunction`.
+        count: how many rows there are over all splits; None never ends. Split s has
+            `count // splits` rows, and one more where `s < count % splits`.
+        rate_per_s: rows due a second, over all splits; row i of split s is due
+            `(i * splits + s) / rate_per_s` seconds after the start. None: as fast as they are taken.
+            After a restore the schedule starts anew with the first row that is left.
+        splits: how the rows are cut. A part of the data, independent of the parallelism.
+        schema: a dataclass or a pyarrow schema. None takes what the first block gives.
+        seed: what `block.rng()` starts from.
+        due_column: the name of an int64 column that is filled with the wall-clock time, in ns, at
+            which the row was due, or was handed out where there is no rate.
+        block_rows: how many rows the function is asked for at once. A part of the data, too.
+    """
+    for name, value in (("count", count), ("rate_per_s", rate_per_s)):
+        if value is not None and value <= 0:
+            raise ProgramError(f"{name}={value} makes no rows", hint="give a number above 0, or None")
+    if splits < 1 or block_rows < 1:
+        raise ProgramError("splits and block_rows must be at least 1", hint="correct the generator")
+    if schema is not None:
+        made, record = resolve(schema)
+    else:
+        made, record = (
+            _columns(fn, Block(0, 0, _rows_of(count, splits, 0, 0, block_rows), seed), None).schema,
+            None,
+        )
+    if due_column is not None and due_column not in made.names:
+        made = made.append(pa.field(due_column, pa.int64(), nullable=False))
+    elif due_column is not None and made.field(due_column).type != pa.int64():
+        raise SchemaError(f"the column {due_column!r} must be an int64", hint="times are given in ns")
+    return GeneratorSource(fn, made, record, count, rate_per_s, splits, seed, due_column, block_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratorSource(Source):
+    """Made by `generator`. A position is the number of the split's next row."""
+
+    fn: GeneratorFunction
+    schema: pa.Schema
+    record: type | None
+    count: int | None
+    rate_per_s: float | None
+    split_count: int
+    seed: int
+    due_column: str | None
+    block_rows: int
+    bounded: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounded", self.count is not None)
+
+    def splits(self) -> Sequence[Split]:
+        return [Split(f"{split:05d}") for split in range(self.split_count)]
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        row = 0 if position is None else msgspec.msgpack.decode(position, type=int)
+        return _GeneratorReader(self, int(split.id), row, ctx)
+
+    def block(self, split: int, start: int) -> Block:
+        """The block that begins at a row; without rows at the end of the split."""
+        rows = _rows_of(self.count, self.split_count, split, start, self.block_rows)
+        return Block(split, start, rows, self.seed)
+
+    def describe(self) -> str:
+        rows = "rows without end" if self.count is None else f"{self.count} rows"
+        rate = "" if self.rate_per_s is None else f", {self.rate_per_s:g} a second"
+        return f"a generator of {rows}{rate}, {self.split_count} splits"
+
+
+class _GeneratorReader(SplitReader):
+    def __init__(self, source: GeneratorSource, split: int, row: int, ctx: ReaderContext) -> None:
+        self._source = source
+        self._split = split
+        self._row = row
+        self._clock = ctx.clock
+        self._batch: Batch | None = None
+        self._start = 0
+        self._end = 0
+        self._first = row
+        self._origin: tuple[int, int] | None = None
+        """Where the schedule starts: monotonic us, wall-clock ns."""
+        names = [name for name in source.schema.names if name != source.due_column]
+        self._given = source.schema if source.due_column is None else _selected(source.schema, names)
+
+    def poll(self, max_rows: int) -> Polled:
+        if self._batch is None or self._row >= self._end:
+            start = self._row - self._row % self._source.block_rows
+            block = self._source.block(self._split, start)
+            if start + block.rows <= self._row:
+                return EndOfSplit()
+            self._batch = _columns(self._source.fn, block, self._given)
+            self._start, self._end = start, start + block.rows
+        rows = min(max_rows, self._end - self._row)
+        if self._source.rate_per_s is not None:
+            due, wait_us = self._due(self._source.rate_per_s)
+            if due <= 0:
+                return Pending(wait_us)
+            rows = min(rows, due)
+        batch = self._batch.slice(self._row - self._start, rows)
+        if self._source.due_column is not None:
+            batch = self._stamped(batch, rows, self._source.due_column)
+        self._row += rows
+        return batch
+
+    def _due(self, rate: float) -> tuple[int, int]:
+        now = self._clock.monotonic_us()
+        if self._origin is None:
+            self._origin = (now, self._clock.now_ns())
+        passed = (now - self._origin[0]) * rate / 1e6 - self._split
+        due = int(passed // self._source.split_count) + 1 - (self._row - self._first)
+        if due > 0:
+            return due, 0
+        next_us = ((self._row - self._first) * self._source.split_count + self._split) * 1e6 / rate
+        return 0, max(int(np.ceil(next_us)) - (now - self._origin[0]), 1)
+
+    def _stamped(self, batch: Batch, rows: int, name: str) -> Batch:
+        source = self._source
+        if source.rate_per_s is None or self._origin is None:
+            due = np.full(rows, self._clock.now_ns(), np.int64)
+        else:
+            first = self._row - self._first
+            order = np.arange(first, first + rows, dtype=np.float64) * source.split_count + self._split
+            due = self._origin[1] + (order * (1e9 / source.rate_per_s)).astype(np.int64)
+        columns = [
+            pa.array(due) if column == name else batch.column(column) for column in source.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=source.schema)
+
+    def position(self) -> bytes:
+        return msgspec.msgpack.encode(self._row)
+
+
+def _rows_of(count: int | None, splits: int, split: int, start: int, block_rows: int) -> int:
+    if count is None:
+        return block_rows
+    total = count // splits + (split < count % splits)
+    return max(min(block_rows, total - start), 0)
+
+
+def _selected(schema: pa.Schema, names: list[str]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> Batch:
+    """Calls the function and makes its rows a batch; of the schema, where there is one."""
+    name = getattr(fn, "__qualname__", type(fn).__name__)
+    try:
+        made = fn(block)
+    except Exception as error:
+        raise UserFunctionError(
+            f"the generator's function {name} raised {type(error).__name__}: {error}",
+            record=str(block),
+            detail=traceback.format_exc(),
+        ) from error
+    try:
+        if isinstance(made, pl.DataFrame):
+            made = made.to_arrow(compat_level=pl.CompatLevel.oldest())
+        if isinstance(made, pa.Table | pa.RecordBatch):
+            made = {column: made.column(column) for column in made.schema.names}
+        if schema is None:
+            columns = {column: _array(values, None) for column, values in made.items()}
+            batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+        else:
+            fitted = [_array(made[field.name], field.type) for field in schema]
+            batch = pa.RecordBatch.from_arrays(fitted, schema=schema)
+    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        missing = isinstance(error, KeyError)
+        raise UserFunctionError(
+            f"the generator's function {name} gave rows that do not fit: "
+            f"{f'there is no column {error}' if missing else error}",
+            record=str(block),
+            hint="return a dict of equally long columns, a RecordBatch or a Polars DataFrame"
+            + ("" if schema is None else f", with {', '.join(schema.names)}"),
+        ) from error
+    if batch.num_rows != block.rows:
+        raise UserFunctionError(
+            f"the generator's function {name} gave {batch.num_rows} rows, not {block.rows}",
+            record=str(block),
+            hint="give just block.rows rows",
+        )
+    return batch
+
+
+def _array(values: Any, type_: pa.DataType | None) -> pa.Array:
+    if isinstance(values, pl.Series):
+        values = values.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, np.ndarray):
+        values = pa.array(values)
+    if not isinstance(values, pa.Array):
+        return pa.array(values, type_)
+    return values if type_ is None or values.type == type_ else values.cast(type_)

@@ -1,0 +1,50 @@
+"""Prints rows, for the eye."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TextIO
+
+import msgspec
+
+from rheos.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import CheckpointId
+
+
+@dataclass(frozen=True)
+class PrintSink(Sink):
+    """Writes each row to the standard output of the process that runs the subtask, as one line:
+
+        alerts[0]> {"user":7,"from":"open"}
+
+    In the simulated runtime that is the program's own output; in the others a Spark worker's, which
+    Spark keeps in the executor's log (with a local master: shows in the terminal). Lines appear as
+    rows arrive, so after a failure some appear twice.
+
+    `name` is what stands before the subtask; None takes the operator's.
+    """
+
+    name: str | None = None
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return _PrintWriter(f"{self.name or ctx.operator}[{ctx.subtask}]> ".encode(), sys.stdout)
+
+    def describe(self) -> str:
+        return "print"
+
+
+class _PrintWriter(SinkWriter):
+    def __init__(self, prefix: bytes, out: TextIO) -> None:
+        self._prefix = prefix
+        self._out = out
+        self._encoder = msgspec.json.Encoder(enc_hook=str)
+
+    def write(self, batch: Batch) -> None:
+        lines = [self._prefix + self._encoder.encode(row) for row in batch.to_pylist()]
+        self._out.write(b"\n".join([*lines, b""]).decode())
+        self._out.flush()
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        return []

@@ -1,0 +1,103 @@
+"""Replaying recorded rows at the pace at which they once happened, or a multiple of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.connectors.schemas import epoch_us
+from rheos.errors import ProgramError
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.protocol.ports import Clock
+
+_BEFORE_ALL = -(2**63)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Hands rows out when they are due, by the time in the column `on`.
+
+    A row is due at `start + (t - t0) / speed`: `t` is its time, `t0` that of the split's first row
+    (after a restore: of the first row that is left), and rows never overtake one another. Give one of
+
+    - `speed`: how many times faster than they happened: 60, "60x", or "max" for no pacing at all;
+    - `duration`: how long a whole split shall take, such as "60s". The time that the split spans is
+      read from the statistics of a Parquet file; for JSON Lines say it in `span`.
+    """
+
+    on: str
+    speed: float | str | None = None
+    duration: Duration | None = None
+    span: Duration | None = None
+
+    def __post_init__(self) -> None:
+        if (self.speed is None) == (self.duration is None):
+            raise ProgramError(
+                "a replay needs either a speed or a duration",
+                hint='write Replay(on="departed_at", duration="60s") or Replay(on=..., speed="3600x")',
+            )
+        _ = self.ratio
+        for length in (self.duration, self.span):
+            if length is not None and duration_ms(length) <= 0:
+                raise ProgramError(f"a replay cannot last {length!r}", hint='give more than "0s"')
+
+    @property
+    def ratio(self) -> float | Literal["max"] | None:
+        """The speed as a number; "max" where nothing is paced; None where the span decides it."""
+        if self.duration is not None:
+            return None if self.span is None else duration_ms(self.span) / duration_ms(self.duration)
+        if self.speed == "max":
+            return "max"
+        try:
+            ratio = float(str(self.speed).strip().removesuffix("x"))
+        except ValueError:
+            ratio = 0.0
+        if not 0.0 < ratio < float("inf"):
+            raise ProgramError(
+                f"{self.speed!r} is not a replay speed",
+                hint='write a number such as 60, "60x", or "max"',
+            )
+        return ratio
+
+    def ratio_over(self, span_us: int) -> float:
+        """The speed at which a span is replayed within `duration`."""
+        assert self.duration is not None
+        return max(span_us, 1) / (duration_ms(self.duration) * 1000)
+
+
+class Pacer:
+    """Says how many of a split's next rows are due. Times that go back are due with what preceded."""
+
+    def __init__(self, clock: Clock, speed: float) -> None:
+        self._clock = clock
+        self._speed = speed
+        self._origin: tuple[int, int] | None = None
+        self._latest_us = _BEFORE_ALL
+        self._due_us: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+    def load(self, times: pa.Array) -> None:
+        """Takes the times of the rows that come next, once those before are handed out."""
+        values = epoch_us(times)
+        if times.null_count:
+            values = np.where(times.is_valid().to_numpy(zero_copy_only=False), values, _BEFORE_ALL)
+        reached = np.maximum(np.maximum.accumulate(values), self._latest_us)
+        known = reached[reached != _BEFORE_ALL]
+        if self._origin is None and len(known):
+            self._origin = (self._clock.monotonic_us(), int(known[0]))
+        if len(reached):
+            self._latest_us = int(reached[-1])
+        self._due_us = reached
+        if self._origin is not None:
+            start, first = self._origin
+            elapsed = (np.maximum(reached, first) - first) / self._speed
+            self._due_us = start + np.ceil(elapsed).astype(np.int64)
+
+    def due(self, row: int) -> tuple[int, int]:
+        """How many rows from `row` on are due, and if none, in how many microseconds the next is."""
+        now = self._clock.monotonic_us()
+        rows = int(np.searchsorted(self._due_us, now, side="right")) - row
+        return (rows, 0) if rows > 0 else (0, max(int(self._due_us[row]) - now, 1))

@@ -1,0 +1,287 @@
+"""The source operator: reads its share of the splits, stamps event time, generates watermarks.
+
+Requirement: what a split's rows are stamped with depends on the split alone. `__ts` is the row's event
+time; `__wm` is the watermark that its split had reached just before it: the latest event time so far,
+less the bound and one. Neither depends on how rows are cut into batches, on the other splits or on the
+parallelism, and after a restore a split goes on where it was.
+
+    split a   rows at   10   12   11   20          bound 3
+              __ts      10   12   11   20
+              __wm       -    6    8    8          (- is MIN_TIMESTAMP_MS)
+              then the split's watermark is 16
+
+The engine drives it by `poll`; it has no input ports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.connectors.contract import EndOfSplit, Pending, ReaderContext, Split, SplitReader
+from rheos.connectors.schemas import epoch_ms
+from rheos.errors import InputError, RheosError
+from rheos.graph.nodes import MAIN, SourceSpec
+from rheos.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, WM, Batch
+from rheos.protocol.ids import CheckpointId
+from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
+
+REJECTED = "rejected"
+"""The tag of the side output of rejected rows."""
+
+MAX_OPEN_SPLITS = 16
+"""A subtask reads so many of its splits at a time; the others wait, and hold the watermark."""
+
+SPLITS = "splits"
+"""The name of the state."""
+
+_STATE = pa.schema(
+    [
+        pa.field("split", pa.string(), nullable=False),
+        pa.field("payload", pa.binary(), nullable=False),
+        pa.field("position", pa.binary()),
+        pa.field("max_ts", pa.int64(), nullable=False),
+        pa.field("finished", pa.bool_(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfInput:
+    """All splits of the subtask are read to their ends."""
+
+
+Read: TypeAlias = list[Out] | Pending | EndOfInput
+
+
+class SourceOperator(Operator):
+    """Reads the splits of `splits` (the source's whole list) whose index modulo the parallelism is
+    the subtask. State tells of all splits to all subtasks, so a job restores at any parallelism."""
+
+    def __init__(self, ctx: OperatorContext, spec: SourceSpec, splits: Sequence[Split]) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+        self._all = list(splits)
+        self._waiting: list[_SplitState] = []
+        self._open: list[_SplitState] = []
+        self._finished: list[_SplitState] = []
+        self._turn = 0
+        self._outs: list[Out] = []
+        self._watermark = MIN_TIMESTAMP_MS
+        strategy = spec.watermark
+        self._bound_ms = 0 if strategy is None else strategy.bound_ms
+        idle_after_ms = None if strategy is None else strategy.idle_after_ms
+        self._idle_after_us = None if idle_after_ms is None else idle_after_ms * 1000
+        main = ctx.outputs.get(MAIN)
+        self._schema = None if main is None else main.schema
+        self._carries_wm = main is not None and WM in main.schema.names
+        self._reader_context = ReaderContext(ctx.clock, ctx.io, ctx.count, self._reject)
+
+    def open(self, restored: Restored) -> None:
+        rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
+        known = {row["split"]: row for row in rows}
+        listed = {split.id for split in self._all}
+        gone = [Split(name, known[name]["payload"]) for name in sorted(known.keys() - listed)]
+        mine = [*self._all, *gone][self.ctx.subtask :: self.ctx.parallelism]
+        for split in mine:
+            row = known.get(split.id)
+            state = _SplitState(split)
+            if row is not None:
+                state.position, state.max_ts = row["position"], row["max_ts"]
+            if row is not None and row["finished"]:
+                self._finished.append(state)
+            else:
+                self._waiting.append(state)
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        raise AssertionError("a source has no input")
+
+    # --- what the engine drives it by ---------------------------------------------------------------
+
+    def poll(self, max_rows: int) -> Read:
+        """Rows of several splits, `max_rows` at the most on the main output, or why there are none.
+
+        Rejected rows come as batches of the tag `rejected`, beside the rows and not counted with them.
+        Ask for `watermark` and `idle` after each poll. After `EndOfInput` it is not called again.
+        """
+        try:
+            return self._poll(max_rows)
+        except RheosError as error:
+            raise error.located(site=self.ctx.site, operator=self.ctx.name) from error.__cause__
+
+    def watermark(self) -> int:
+        """The least watermark of the unfinished splits that are not idle; never less than before."""
+        active = [state for state in self._open if not state.idle]
+        if self._waiting:
+            merged = MIN_TIMESTAMP_MS
+        elif active:
+            merged = min(state.watermark(self._bound_ms) for state in active)
+        elif self._open:
+            merged = self._watermark
+        else:
+            merged = MAX_TIMESTAMP_MS
+        self._watermark = max(self._watermark, merged)
+        return self._watermark
+
+    def idle(self) -> bool:
+        """Whether there are splits to read, and all of them have been quiet for `idle_after`."""
+        return bool(self._open) and not self._waiting and all(state.idle for state in self._open)
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def _poll(self, max_rows: int) -> Read:
+        left = max_rows
+        wakes: list[int] = []
+        self._open_more()
+        order = self._open[self._turn :] + self._open[: self._turn]
+        for state in order:
+            if left <= 0:
+                break
+            assert state.reader is not None
+            polled = state.reader.poll(left)
+            if isinstance(polled, EndOfSplit):
+                self._finish(state)
+            elif isinstance(polled, Pending):
+                wakes += self._quiet(state, polled)
+            else:
+                state.quiet_since_us, state.idle = None, False
+                self._outs += self._stamped(state, polled)
+                left -= polled.num_rows
+        self._turn = (self._turn + 1) % len(self._open) if self._open else 0
+        if self._outs:
+            outs, self._outs = self._outs, []
+            return outs
+        if len(order) != len(self._open):
+            # A split has ended: the next one may have rows at once, and the watermark may rise.
+            return EndOfInput() if not self._open and not self._waiting else Pending(0)
+        if not order:
+            return EndOfInput()
+        return Pending(min(wakes) if wakes else None)
+
+    def _open_more(self) -> None:
+        while self._waiting and len(self._open) < MAX_OPEN_SPLITS:
+            state = self._waiting.pop(0)
+            state.reader = self._spec.source.open(state.split, state.position, self._reader_context)
+            self._open.append(state)
+
+    def _finish(self, state: _SplitState) -> None:
+        assert state.reader is not None
+        state.position = state.reader.position()
+        state.reader.close()
+        state.reader = None
+        self._open.remove(state)
+        self._finished.append(state)
+
+    def _quiet(self, state: _SplitState, pending: Pending) -> list[int]:
+        """Notes that a split has nothing, and says when to ask again."""
+        wakes = [] if pending.wake_after_us is None else [pending.wake_after_us]
+        if self._idle_after_us is not None:
+            now = self.ctx.clock.monotonic_us()
+            if state.quiet_since_us is None:
+                state.quiet_since_us = now
+            quiet_us = now - state.quiet_since_us
+            state.idle = quiet_us >= self._idle_after_us
+            if not state.idle:
+                wakes.append(self._idle_after_us - quiet_us)
+        return wakes
+
+    def _reject(self, batch: Batch) -> None:
+        if REJECTED in self.ctx.outputs:
+            self._outs.append(Out(batch, REJECTED))
+
+    # --- event time -----------------------------------------------------------------------------------
+
+    def _stamped(self, state: _SplitState, batch: Batch) -> list[Out]:
+        strategy = self._spec.watermark
+        if strategy is None:
+            return self._out(batch.columns)
+        times = batch.column(strategy.on)
+        if times.null_count:
+            self._no_event_time(batch, times, strategy.on)
+        ts = epoch_ms(times)
+        reached = np.maximum.accumulate(ts)
+        if ts.min() <= MIN_TIMESTAMP_MS or reached[-1] >= MAX_TIMESTAMP_MS:
+            self._out_of_range(batch, ts, strategy.on)
+        before, state.max_ts = state.max_ts, max(state.max_ts, int(reached[-1]))
+        columns = [*batch.columns, pa.array(ts)]
+        if self._carries_wm:
+            wm = np.empty_like(ts)
+            wm[0] = before
+            np.maximum(reached[:-1], before, out=wm[1:])
+            wm -= self._bound_ms + 1
+            np.maximum(wm, MIN_TIMESTAMP_MS, out=wm)
+            columns.append(pa.array(wm))
+        return self._out(columns)
+
+    def _out(self, columns: list[pa.Array]) -> list[Out]:
+        if self._schema is None:
+            return []
+        fitted = [
+            column if column.type == field.type else column.cast(field.type)
+            for field, column in zip(self._schema, columns, strict=True)
+        ]
+        return [Out(pa.RecordBatch.from_arrays(fitted, schema=self._schema))]
+
+    def _no_event_time(self, batch: Batch, times: pa.Array, on: str) -> NoReturn:
+        row = int(np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))[0])
+        raise InputError(
+            f"a record has no event time: column {on!r} is null",
+            record=repr(batch.slice(row, 1).to_pylist()[0]),
+            hint="fill the column in, or declare it as one that is never null and skip bad rows where "
+            "the source can",
+        )
+
+    def _out_of_range(self, batch: Batch, ts: npt.NDArray[np.int64], on: str) -> NoReturn:
+        row = int(np.flatnonzero((ts <= MIN_TIMESTAMP_MS) | (ts >= MAX_TIMESTAMP_MS))[0])
+        raise InputError(
+            f"a record's event time is out of range: column {on!r} must be ms since the epoch",
+            record=repr(batch.slice(row, 1).to_pylist()[0]),
+            hint="convert the column to a timestamp, or to ms",
+        )
+
+    # --- state ----------------------------------------------------------------------------------------
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        states = [*self._finished, *self._open, *self._waiting]
+        rows = [state.row(finished=i < len(self._finished)) for i, state in enumerate(states)]
+        part = SnapshotPart(SPLITS, StateKind.UNION, lambda: pa.Table.from_pylist(rows, schema=_STATE))
+        return Snapshot(parts=[part])
+
+    def close(self) -> None:
+        for state in self._open:
+            if state.reader is not None:
+                state.reader.close()
+                state.reader = None
+
+
+class _SplitState:
+    """A split of this subtask, on its way from waiting over open to finished."""
+
+    __slots__ = ("idle", "max_ts", "position", "quiet_since_us", "reader", "split")
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+        self.position: bytes | None = None
+        """Where to begin, until it is open; where it ended, once it is finished."""
+        self.max_ts = MIN_TIMESTAMP_MS
+        self.reader: SplitReader | None = None
+        self.quiet_since_us: int | None = None
+        self.idle = False
+
+    def watermark(self, bound_ms: int) -> int:
+        return max(self.max_ts - bound_ms - 1, MIN_TIMESTAMP_MS)
+
+    def row(self, *, finished: bool) -> dict[str, object]:
+        return {
+            "split": self.split.id,
+            "payload": self.split.payload,
+            "position": self.position if self.reader is None else self.reader.position(),
+            "max_ts": self.max_ts,
+            "finished": finished,
+        }
