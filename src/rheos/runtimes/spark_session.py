@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
@@ -77,12 +79,13 @@ def get_session(config: JobConfig, slots: int) -> tuple[SparkSession, bool]:
 def _gives_way(ours: tuple[SparkSession, int], config: JobConfig, slots: int) -> bool:
     session, has = ours
     context = session.sparkContext
+    master: str = context.master
     wanted = config.master
     if context.statusTracker().getActiveJobsIds():
         return False
     if wanted is not None:
-        return wanted != context.master
-    return bool(context.master.startswith("local[")) and has < slots
+        return wanted != master
+    return master.startswith("local[") and has < slots
 
 
 def _check_master(context: SparkContext, config: JobConfig) -> None:
@@ -134,7 +137,7 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
     if local and "SPARK_LOCAL_IP" not in os.environ:
         surroundings["SPARK_LOCAL_IP"] = "127.0.0.1"
     try:
-        with _environment(surroundings):
+        with _environment(surroundings), _interrupts_kept():
             session = SparkSession.builder.config(conf=conf).getOrCreate()
     except Exception as error:
         raise ConfigurationError(
@@ -196,6 +199,19 @@ def single_threaded_workers(session: SparkSession) -> Iterator[None]:
     finally:
         environment.clear()
         environment.update(before)
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Takes PySpark's Ctrl-C handler off again: it would cancel every job of the session."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager
