@@ -38,7 +38,7 @@ class KeyIndex:
         self._columns = [_ColumnIndex() for _ in types]
         # Slots of the first columns and of the next one make the slots of both.
         self._pairs = [WordIndex() for _ in types[1:]]
-        self._types = [_stored_type(kind) for kind in types]
+        self._types = [plain_type(kind) for kind in types]
         self._chunks: list[list[pa.Array]] = [[] for _ in types]
         self._size = 0
 
@@ -187,12 +187,12 @@ class _ColumnIndex:
         return self._texts.lookup_or_add(values)
 
 
-def _stored_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which a key column is kept: what Arrow can gather, concatenate and write."""
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """What a type stands for, in a layout that Arrow can gather and concatenate."""
     if isinstance(kind, pa.BaseExtensionType):
-        return _stored_type(kind.storage_type)
+        return plain_type(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return _stored_type(kind.value_type)
+        return plain_type(kind.value_type)
     if pa.types.is_string_view(kind):
         return pa.large_string()
     if pa.types.is_binary_view(kind):

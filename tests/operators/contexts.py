@@ -1,0 +1,65 @@
+"""Operator contexts for tests, with a clock that stands still and I/O that happens at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import pyarrow as pa
+
+from rheos.errors import Site
+from rheos.graph.nodes import MAIN, StreamType
+from rheos.operators.contract import OperatorContext, OutputType, PortType
+from rheos.protocol.elements import TS, visible
+from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.protocol.ports import Completion, Immediate
+
+T = TypeVar("T")
+
+
+class StillClock:
+    def now_ms(self) -> int:
+        return 0
+
+    def now_ns(self) -> int:
+        return 0
+
+    def monotonic_us(self) -> int:
+        return 0
+
+
+class AtOnce:
+    def submit(self, work: Callable[[], T]) -> Completion[T]:
+        return Immediate(work())
+
+
+def stream_type(schema: pa.Schema) -> StreamType:
+    return StreamType(visible(schema), event_time=TS in schema.names)
+
+
+def context(
+    schema: pa.Schema,
+    outputs: Mapping[str, pa.Schema] | pa.Schema,
+    *,
+    keys: tuple[str, ...] = (),
+    subtask: int = 0,
+    parallelism: int = 1,
+    batch_rows: int = 16_384,
+) -> OperatorContext:
+    """A context of an operator with one port; the schemas are with their hidden columns."""
+    by_tag = {MAIN: outputs} if isinstance(outputs, pa.Schema) else outputs
+    return OperatorContext(
+        job=JobId("job"),
+        attempt=Attempt(1),
+        operator=OperatorId("op"),
+        name="the operator",
+        site=Site("program.py", 7),
+        subtask=subtask,
+        parallelism=parallelism,
+        max_parallelism=128,
+        ports=(PortType(stream_type(schema), keys, schema),),
+        outputs={tag: OutputType(stream_type(out), out) for tag, out in by_tag.items()},
+        clock=StillClock(),
+        io=AtOnce(),
+        batch_rows=batch_rows,
+    )
