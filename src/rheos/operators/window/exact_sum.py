@@ -1,0 +1,158 @@
+"""Sums of floats that do not depend on the order of the rows: exact sums, in limbs.
+
+Every finite float64 is a whole number of units of 2**-1088. An exact sum is held as *limbs*: int64
+multiples of 2**(32 * bin) for bins from -34 to 31,
+
+    sum  =  ...  +  limb[-1] * 2**-32  +  limb[0]  +  limb[1] * 2**32  +  ...
+
+A value gives at most three limbs of 32 bits, with its sign. Sums are added limb by limb, as integers:
+exactly, so in any order and grouping. Limbs need not be canonical; `carry` brings them back to 32
+bits, by which an int64 takes 2**30 further additions. `evaluate` rounds the sum to the nearest
+float64, once, ties to even. Only bins that occur are there: whole numbers below 2**32 have one.
+
+NaN and the infinities are counted in bins of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Limbs: TypeAlias = dict[int, npt.NDArray[np.int64]]
+"""Limbs of many sums: for each bin, one limb per sum."""
+
+NAN, POSITIVE_INFINITY, NEGATIVE_INFINITY = 100, 101, 102
+
+_BITS = 32
+_MASK = (1 << _BITS) - 1
+_HALF = 1 << (_BITS - 1)
+
+STORED = 1 << 40
+"""Limbs are carried when they grow beyond this, so that 2**22 partial sums can be added at once."""
+
+
+def decompose(values: Floats) -> Limbs:
+    """The limbs of each value."""
+    if not len(values):
+        return {}
+    limbs: Limbs = {}
+    if not (math.isfinite(values.max()) and math.isfinite(values.min())):
+        for bin, where in (
+            (NAN, np.isnan(values)),
+            (POSITIVE_INFINITY, values == np.inf),
+            (NEGATIVE_INFINITY, values == -np.inf),
+        ):
+            if where.any():
+                limbs[bin] = where.astype(np.int64)
+        values = np.where(np.isfinite(values), values, 0.0)
+    rest = values
+    # Each step cuts off what lies above the bin. It is exact: scaling by a power of two is, and what
+    # is subtracted are leading bits. Whole numbers are done after the first step.
+    while peak := max(float(rest.max()), -float(rest.min())):
+        bin = (math.frexp(peak)[1] - 1) // _BITS
+        whole = np.trunc(_scaled(rest, -bin))
+        limbs[bin] = whole.astype(np.int64)
+        rest = rest - _scaled(whole, bin)
+    return limbs
+
+
+def decompose_integers(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> Limbs:
+    """The limbs of each integer of 64 bits."""
+    return {0: (values & _MASK).astype(np.int64), 1: (values >> _BITS).astype(np.int64)}
+
+
+def _scaled(values: Floats, bins: int) -> Floats:
+    """values * 2**(32 * bins), exactly where the result is a float."""
+    if abs(bins) < 32:
+        return values * 2.0 ** (_BITS * bins)
+    scaled: Floats = np.ldexp(values, _BITS * bins)
+    return scaled
+
+
+def carry(limbs: Mapping[int, npt.NDArray[np.int64]]) -> Limbs:
+    """The same sums in limbs of at most 32 bits: |limb| <= 2**31."""
+    carried: Limbs = {bin: limbs[bin] for bin in limbs if bin >= NAN}
+    bins = [bin for bin in limbs if bin < NAN]
+    over: npt.NDArray[np.int64] | None = None
+    bin, highest = min(bins, default=0), max(bins, default=-1)
+    while bin <= highest or over is not None:
+        limb = limbs.get(bin)
+        if over is not None:
+            limb = over if limb is None else over + limb
+            over = None
+        if limb is not None:
+            # Rounding to the nearest lets a small negative limb stay, where rounding down would
+            # carry -1 for ever.
+            carry = (limb + _HALF) >> _BITS
+            carried[bin] = limb - (carry << _BITS)
+            over = carry if carry.any() else None
+        bin += 1
+    return carried
+
+
+def evaluate(limbs: Mapping[int, npt.NDArray[np.int64]], length: int) -> Floats:
+    """The nearest float64 of each of `length` sums; infinite where the sum is too large for one."""
+    bins = [bin for bin in limbs if bin < NAN]
+    sums = np.zeros(length) if not bins or not length else _rounded(limbs, min(bins), max(bins))
+    none = np.zeros(length, dtype=np.int64)
+    positive = limbs.get(POSITIVE_INFINITY, none) > 0
+    negative = limbs.get(NEGATIVE_INFINITY, none) > 0
+    sums[positive] = np.inf
+    sums[negative] = -np.inf
+    sums[(limbs.get(NAN, none) > 0) | (positive & negative)] = np.nan
+    return sums
+
+
+def _rounded(limbs: Mapping[int, npt.NDArray[np.int64]], lowest: int, highest: int) -> Floats:
+    length = len(limbs[lowest])
+    _, sign = _digits(limbs, lowest, highest, np.ones(length, dtype=np.int64))
+    digits, _ = _digits(limbs, lowest, highest, sign)
+
+    # The three digits from the highest that is not zero hold at least 65 bits; below them it only
+    # matters whether anything is there at all.
+    occupied = digits != 0
+    top = len(digits) - 1 - np.argmax(occupied[::-1], axis=0)
+    column = np.arange(length)
+    high, middle, low = (digits[top - k, column] for k in range(3))
+    sticky = np.logical_or.accumulate(occupied, axis=0)[top - 3, column]
+
+    shift = (_BITS - np.frexp(high.astype(np.float64))[1]).astype(np.uint64)
+    shift[high == 0] = 0
+    word = ((high << np.uint64(_BITS)) | middle) << shift
+    word |= low >> (np.uint64(_BITS) - shift)
+    sticky |= (low << shift) & np.uint64(_MASK) != 0
+    word |= sticky.astype(np.uint64)
+    # The conversion rounds 64 bits to 53, ties to even. The scaling is exact: a sum so small that it
+    # would be rounded again has no bits to lose, as all floats are multiples of the smallest one.
+    exponent = _BITS * (top + (lowest - _PADDING) - 1) - shift.astype(np.int64)
+    with np.errstate(over="ignore"):
+        sums: Floats = np.ldexp(word.astype(np.float64), exponent) * sign
+    return sums + 0.0
+
+
+_PADDING = 3
+"""Zero digits below the lowest bin, so that each digit has three below it."""
+
+
+def _digits(
+    limbs: Mapping[int, npt.NDArray[np.int64]],
+    lowest: int,
+    highest: int,
+    sign: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """The digits of sign * sum, 32 bits each, from the lowest; and 1 or -1: what they would have to be
+    multiplied with to stand for a number that is not negative."""
+    length = len(sign)
+    # Two more digits take what an int64 limb can carry.
+    digits = np.zeros((_PADDING + highest - lowest + 3, length), dtype=np.uint64)
+    over = np.zeros(length, dtype=np.int64)
+    for bin in range(lowest, highest + 3):
+        limb = over + limbs[bin] * sign if bin in limbs else over
+        over = limb >> _BITS
+        digits[_PADDING + bin - lowest] = limb & _MASK
+    return digits, np.where(over < 0, -1, 1)

@@ -1,0 +1,85 @@
+"""Between Arrow batches, as they flow, and the Polars frames that window state is made of.
+
+In frames the user's columns carry a prefix that says what they are, so that no name of hers can meet
+one of ours: "key.country", "in.price".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.operators.window.assign import Assigned
+from rheos.operators.window.panes import PANE, SLICE, VALID
+from rheos.protocol.elements import Batch
+from rheos.state.key_groups import groups_of_columns
+
+KEY = "key."
+INPUT = "in."
+KEY_GROUP = "key_group"
+
+
+def key_names(keys: Sequence[str]) -> list[str]:
+    """The names of key columns in frames."""
+    return [KEY + key for key in keys]
+
+
+def frame_of(batch: Batch, columns: Mapping[str, str], assigned: Assigned) -> pl.DataFrame:
+    """The columns of a batch under new names (new to old), with the panes of its rows where they
+    have several."""
+    arrays = [_plain(batch.column(old)) for old in columns.values()]
+    names = list(columns)
+    if len(assigned.slices) > 1:
+        arrays += [pa.array(assigned.slices), pa.array(assigned.valids)]
+        names += PANE
+    frame = pl.DataFrame(pa.RecordBatch.from_arrays(arrays, names=names))
+    # Keys are equal by value, so one of the equal ones has to stand for all.
+    floats = [
+        pl.col(name) + 0.0 for name in names if name.startswith(KEY) and frame[name].dtype.is_float()
+    ]
+    return frame.with_columns(floats) if floats else frame
+
+
+def paned(frame: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
+    """A frame made of one of `frame_of`, with the columns of the pane also where all rows share one."""
+    if SLICE in frame.columns:
+        return frame
+    slice_start, valid = int(assigned.slices[0]), int(assigned.valids[0])
+    return frame.with_columns(
+        pl.lit(slice_start, dtype=pl.Int64).alias(SLICE), pl.lit(valid, dtype=pl.Int64).alias(VALID)
+    )
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column as what it stands for: no dictionary, run-ends or extension type."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain(column.storage)
+    if pa.types.is_dictionary(kind):
+        return column.dictionary_decode()
+    if pa.types.is_run_end_encoded(kind):
+        return pc.run_end_decode(column)
+    return column
+
+
+def batches_of(frame: pl.DataFrame, schema: pa.Schema, batch_rows: int) -> Iterator[Batch]:
+    """The frame as batches of `schema`, whose columns it has in any order, of at most `batch_rows`."""
+    table = frame.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
+    yield from table.combine_chunks().to_batches(max_chunksize=batch_rows)
+
+
+def keyed_table(
+    frame: pl.DataFrame, keys: Sequence[str], order: Sequence[str], max_parallelism: int
+) -> pa.Table:
+    """Keyed state as a snapshot holds it: with key groups, sorted by group, key and `order`."""
+    columns = frame.select(keys).to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
+    arrays = [column.combine_chunks() for column in columns.columns]
+    groups = (
+        groups_of_columns(arrays, max_parallelism) if frame.height else np.zeros(0, dtype=np.uint16)
+    )
+    grouped = frame.select(pl.Series(KEY_GROUP, groups), pl.all())
+    return grouped.sort([KEY_GROUP, *keys, *order]).to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -1,0 +1,128 @@
+"""Windows with built-in aggregates: columnar partial states, merged when a window fires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import polars as pl
+
+from rheos.graph.aggregates import AggKind
+from rheos.graph.nodes import MAIN, WindowSpec
+from rheos.operators.contract import OperatorContext, Out, Restored
+from rheos.operators.window.aggregates import tables_of
+from rheos.operators.window.assign import Assigned
+from rheos.operators.window.frames import INPUT, KEY_GROUP, batches_of, paned
+from rheos.operators.window.panes import END, PANE, SLICE, PaneStore
+from rheos.operators.window.windowed import WindowOperator
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM
+from rheos.protocol.snapshots import SnapshotPart
+
+_TIME = pl.Datetime("ms", "UTC")
+
+
+class WindowAggregateOperator(WindowOperator):
+    """Emits a row per key and window: key, window_start, window_end, and the aggregates.
+
+    Rows are combined by key and pane as they come, a batch at a time.
+    """
+
+    def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
+        super().__init__(ctx, spec)
+        totals, others = tables_of(self._keys, spec.aggregates, ctx.ports[0].schema)
+        self._totals = totals
+        self._others = others
+        self._index = PaneStore(self._grid, totals.merge)
+        self._other_stores = [PaneStore(self._grid, table.merge) for table in others]
+        used = dict.fromkeys(agg.column for agg in spec.aggregates.values() if agg.column is not None)
+        keys = dict(zip(self._keys, ctx.ports[0].keys, strict=True))
+        self._used = keys | {INPUT + column: column for column in used}
+        self._size = spec.window.size_ms
+
+    def _columns(self) -> dict[str, str]:
+        return self._used
+
+    def _stores(self) -> Iterable[PaneStore]:
+        return [self._index, *self._other_stores]
+
+    def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
+        by = PANE if SLICE in rows.columns else ()
+        for table, store in zip(self._others, self._other_stores, strict=True):
+            store.add(paned(table.partial(rows, by), assigned))
+        totals = paned(self._totals.partial(rows, by), assigned)
+        self._index.add(totals)
+        return totals
+
+    def _fire(self, first_end: int, last_end: int, only: pl.DataFrame | None) -> Iterator[Out]:
+        frames = self._gather(self._index, first_end, last_end, only)
+        if not frames:
+            return
+        on = [*self._keys, END]
+        result = self._totals.finish(self._totals.merge(frames, (END,)))
+        for table, store in zip(self._others, self._other_stores, strict=True):
+            frames = self._gather(store, first_end, last_end, only)
+            if frames:
+                finished = table.finish(table.merge(frames, (END,)))
+                result = result.join(finished, on=on, how="left")
+        output = self.ctx.outputs[MAIN]
+        rows = result.sort([END, *self._keys]).select(self._results(result.columns))
+        for batch in batches_of(rows, output.schema, self.ctx.batch_rows):
+            yield Out(batch)
+
+    def _results(self, present: list[str]) -> list[pl.Expr]:
+        """The output's columns, from what the tables gave. A window without any value of a column has
+        no row in the tables that keep values."""
+        end = pl.col(END)
+        results = [
+            pl.col(inside).alias(key)
+            for inside, key in zip(self._keys, self.ctx.ports[0].keys, strict=True)
+        ]
+        results += [
+            (end - self._size).cast(_TIME).alias("window_start"),
+            end.cast(_TIME).alias("window_end"),
+        ]
+        for name, agg in self._spec.aggregates.items():
+            value = pl.col(name) if name in present else pl.lit(None)
+            if agg.kind is AggKind.COUNT_DISTINCT:
+                value = value.fill_null(0)
+            results.append(value.alias(name))
+        results.append((end - 1).alias(TS))
+        if WM in self.ctx.outputs[MAIN].schema.names:
+            results.append(pl.lit(MIN_TIMESTAMP_MS).alias(WM))
+        return results
+
+    def _state_names(self) -> list[str]:
+        return [table.name for table in (self._totals, *self._others)]
+
+    def _parts(self) -> Iterator[SnapshotPart]:
+        totals = self._totals
+        yield from self._keyed_part(totals.name, self._index, totals.merge_totals)
+        if totals.has_exact:
+            yield from self._keyed_part(
+                totals.sums_name, self._index, totals.merge_limbs, totals.limb_order
+            )
+        for table, store in zip(self._others, self._other_stores, strict=True):
+            merge = partial(table.merge, by=PANE)
+            yield from self._keyed_part(table.name, store, merge, table.required)
+
+    def _restore(self, restored: Restored) -> None:
+        totals = self._totals
+        frames = list(self._state(restored, totals.name, totals.required))
+        for frame in frames:
+            self._note_restored(frame)
+        limbs = self._state(restored, totals.sums_name, totals.limb_columns)
+        whole = totals.restore([frame.select(pl.exclude(KEY_GROUP)) for frame in frames], limbs)
+        if whole is not None:
+            self._index.add(whole)
+        for table, store in zip(self._others, self._other_stores, strict=True):
+            if whole is not None and table.name not in self._restored_names:
+                raise self._missing_state(table.name, table.name)
+            for frame in self._state(restored, table.name, table.required):
+                store.add(frame.select(*self._keys, *PANE, *table.required))
+
+    def _state(self, restored: Restored, name: str, required: Iterable[str]) -> Iterator[pl.DataFrame]:
+        for table in restored.get(name, ()):
+            for column in required:
+                if column not in table.column_names:
+                    raise self._missing_state(name, column)
+            yield pl.DataFrame(table)

@@ -1,0 +1,349 @@
+"""What all window operators share: late rows, when windows fire, and how that survives a restart.
+
+A row goes into every window that holds its timestamp and for which it is not late. It is late *for a
+window* that ends at e when e - 1 + lateness <= `__wm`, the watermark of its own split: by the data
+alone. A window fires when the operator's watermark passes e - 1. It is kept for rows that come later,
+which fire it again for their keys, until the watermark passes e - 1 + lateness; then it is purged.
+
+            __wm of the row
+    ----------|------------------------------------> event time
+       [ late )[ already fired: update )[ to fire   )
+              e - 1 + lateness <= __wm
+
+The operator's watermark is never ahead of a split's own unless the split was idle. A row that is late
+only because of this is late too, and counted as `late_purged` besides `late`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from rheos.errors import CheckpointError, InputError
+from rheos.graph.nodes import MAIN, WindowSpec
+from rheos.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.operators.window.assign import Assigned, Ints, WindowGrid, assign, progressions
+from rheos.operators.window.frames import KEY_GROUP, frame_of, key_names, keyed_table
+from rheos.operators.window.panes import END, PANE, SLICE, VALID, PaneStore
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
+from rheos.protocol.ids import CheckpointId
+from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
+from rheos.state.key_groups import NullKeyError
+
+GATHERED_ROWS = 1 << 16
+"""How many rows of state are gathered at once, unless one window has more."""
+
+_PAIRS = 1 << 20
+"""How many pairs of pane and window are looked at, at once."""
+
+_FIRED = "fired"
+_FIRED_SCHEMA = pa.schema(
+    [
+        ("first_group", pa.int32()),
+        ("end_group", pa.int32()),
+        ("fired_through", pa.int64()),
+        ("size_ms", pa.int64()),
+        ("slide_ms", pa.int64()),
+        ("offset_ms", pa.int64()),
+        ("states", pa.list_(pa.string())),
+    ]
+)
+
+
+class WindowOperator(Operator):
+    """Assigns rows to panes, and decides when which windows give results.
+
+    A subclass keeps state by pane. `_index` is its store that has a row for every key and pane.
+    """
+
+    _index: PaneStore
+
+    def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+        self._grid = WindowGrid.of(spec.window)
+        self._keys = key_names(ctx.ports[0].keys)
+        self._watermark = MIN_TIMESTAMP_MS
+        self._lagging = _Lagging()
+        self._restored_names: set[str] = set()
+
+    # --- what a subclass does -----------------------------------------------------------------------
+
+    @abstractmethod
+    def _columns(self) -> dict[str, str]:
+        """The columns of the input that state is made of: their names in frames, and in the input."""
+
+    @abstractmethod
+    def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
+        """Adds rows to state. Returns a frame with the key and pane of each, or of each group."""
+
+    @abstractmethod
+    def _fire(self, first_end: int, last_end: int, only: pl.DataFrame | None) -> Iterator[Out]:
+        """The results of the windows that end from `first_end` to `last_end`, in that order; where
+        `only` is given, those whose columns are in it."""
+
+    @abstractmethod
+    def _stores(self) -> Iterable[PaneStore]:
+        """All stores."""
+
+    @abstractmethod
+    def _state_names(self) -> list[str]:
+        """The names of the states that together tell all of a pane."""
+
+    @abstractmethod
+    def _parts(self) -> Iterable[SnapshotPart]:
+        """The state of all panes."""
+
+    @abstractmethod
+    def _restore(self, restored: Restored) -> None:
+        """Takes up what `_parts` wrote."""
+
+    # --- rows -----------------------------------------------------------------------------------------
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if not batch.num_rows:
+            return
+        yield from self._catch_up()
+        self._refuse_null_keys(batch)
+        wm = batch.column(WM).to_numpy() if WM in batch.schema.names else None
+        ts = batch.column(TS).to_numpy()
+        assigned = assign(self._grid, ts, wm, self._spec.lateness_ms, self._watermark)
+        if assigned.outside:
+            self.ctx.count("outside_windows", assigned.outside)
+        if assigned.late is not None:
+            yield from self._divert(batch.filter(pa.array(assigned.late)), assigned.purged)
+        if assigned.taken is not None:
+            batch = batch.filter(pa.array(assigned.taken))
+        if batch.num_rows:
+            rows = frame_of(batch, self._columns(), assigned)
+            yield from self._update(self._absorb(rows, assigned))
+
+    def _refuse_null_keys(self, batch: Batch) -> None:
+        keys = self.ctx.ports[0].keys
+        for position, key in enumerate(keys):
+            column = batch.column(key)
+            if column.null_count:
+                row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+                error: InputError = NullKeyError(position, row).located_in(batch, keys)
+                raise error.located(site=self.ctx.site, operator=self.ctx.name)
+
+    def _divert(self, late: Batch, purged: int) -> Iterator[Out]:
+        """Counts late rows, and emits them where they are wanted."""
+        self.ctx.count("late", late.num_rows)
+        if purged:
+            self.ctx.count("late_purged", purged)
+        tag = self._spec.late_tag
+        if tag is None or tag not in self.ctx.outputs:
+            return
+        schema = self.ctx.outputs[tag].schema
+        never = pa.array(np.full(late.num_rows, MIN_TIMESTAMP_MS))
+        arrays = [
+            never if name == WM and WM not in late.schema.names else late.column(name)
+            for name in schema.names
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for begin in range(0, batch.num_rows, self.ctx.batch_rows):
+            yield Out(batch.slice(begin, self.ctx.batch_rows), tag)
+
+    # --- windows --------------------------------------------------------------------------------------
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        yield from self._catch_up()
+        if timestamp_ms <= self._watermark:
+            return
+        for first_end, last_end in self._due(self._watermark + 1, timestamp_ms + 1):
+            yield from self._fire(first_end, last_end, None)
+        self._watermark = timestamp_ms
+        for store in self._stores():
+            store.purge(timestamp_ms + 1 - self._spec.lateness_ms)
+
+    def on_end(self) -> Iterator[Out]:
+        return self._catch_up()
+
+    def _update(self, touched: pl.DataFrame) -> Iterator[Out]:
+        """Fires the windows again that had fired before these keys got more rows."""
+        valids = touched[VALID].to_numpy()
+        if int(valids.min()) > self._watermark + 1:
+            return
+        slices = touched[SLICE].to_numpy()
+        first, count = self._grid.due(slices, valids, MIN_TIMESTAMP_MS, self._watermark + 1)
+        ends, owner = progressions(first, count, self._grid.slide)
+        only = touched.select(self._keys)[owner].with_columns(pl.Series(END, ends)).unique()
+        among = np.unique(ends)
+        for first_end, last_end in self._due(int(among[0]) - 1, int(among[-1]), among):
+            yield from self._fire(first_end, last_end, only)
+
+    def _due(self, above: int, upto: int, among: Ints | None = None) -> Iterator[tuple[int, int]]:
+        """The windows that have rows and end after `above`, `upto` at the latest, as ranges of ends in
+        ascending order. Where `among` is given, only ranges that hold one of these ends."""
+        if MAIN not in self.ctx.outputs:
+            return
+        grid = self._grid
+        slices, valids, sizes = self._index.panes()
+        while True:
+            first, count = grid.due(slices, valids, above, upto)
+            if not count.any():
+                return
+            horizon = upto
+            if int(count.sum()) > _PAIRS:
+                horizon = _horizon(grid, slices, valids, above, upto)
+                first, count = grid.due(slices, valids, above, horizon)
+            ends, owner = progressions(first, count, grid.slide)
+            rows = sizes[owner]
+            if among is not None:
+                wanted = np.isin(ends, among)
+                ends, rows = ends[wanted], rows[wanted]
+            windows, window = np.unique(ends, return_inverse=True)
+            weight = np.bincount(window, weights=rows, minlength=len(windows))
+            chunk = (np.cumsum(weight) - weight) // GATHERED_ROWS
+            bounds = np.concatenate([[0], np.flatnonzero(np.diff(chunk)) + 1, [len(windows)]])
+            for begin, stop in pairwise(bounds):
+                if begin < stop:
+                    yield int(windows[begin]), int(windows[stop - 1])
+            above = horizon
+
+    def _gather(
+        self, store: PaneStore, first_end: int, last_end: int, only: pl.DataFrame | None
+    ) -> list[pl.DataFrame]:
+        """The rows of a store that go into these windows, with END."""
+        frames = store.gather(first_end, last_end)
+        if only is not None:
+            frames = [frame.join(only, on=only.columns, how="semi") for frame in frames]
+        return [frame for frame in frames if frame.height]
+
+    # --- snapshots ------------------------------------------------------------------------------------
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        fired = self._fired_table()
+        parts = [SnapshotPart(_FIRED, StateKind.UNION, lambda: fired), *self._parts()]
+        return Snapshot(parts)
+
+    def open(self, restored: Restored) -> None:
+        self._restore_fired(restored.get(_FIRED, ()))
+        self._restore(restored)
+
+    def _fired_table(self) -> pa.Table:
+        groups = self.ctx.key_groups
+        fired = np.full(len(groups), self._watermark)
+        for group, through in self._lagging.groups.items():
+            fired[group - groups.start] = through
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(fired)) + 1])[: len(fired)]
+        ends = np.concatenate([starts[1:], [len(fired)]])[: len(starts)]
+        grid = self._grid
+        rows = len(starts)
+        columns = [
+            starts + groups.start,
+            ends + groups.start,
+            fired[starts],
+            *(np.full(rows, value) for value in (grid.size, grid.slide, grid.offset)),
+            [self._state_names()] * rows,
+        ]
+        return pa.Table.from_arrays(
+            [pa.array(column, of.type) for column, of in zip(columns, _FIRED_SCHEMA, strict=True)],
+            schema=_FIRED_SCHEMA,
+        )
+
+    def _restore_fired(self, tables: Iterable[pa.Table]) -> None:
+        # Subtasks need not have the same watermark at a barrier: where channels turn idle and back,
+        # it depends on how each subtask met their marks. So what has fired is known by key group. The
+        # subtask goes on from the highest watermark of its own groups, as windows of these are purged
+        # already; groups that were behind catch up first. Nothing fires twice, and nothing is lost.
+        own = self.ctx.key_groups
+        fired = np.full(len(own), MIN_TIMESTAMP_MS)
+        grid = self._grid
+        for table in tables:
+            for row in table.to_pylist():
+                if (row["size_ms"], row["slide_ms"], row["offset_ms"]) != (
+                    grid.size,
+                    grid.slide,
+                    grid.offset,
+                ):
+                    raise CheckpointError(
+                        f"the state was made with windows of {row['size_ms']} ms every "
+                        f"{row['slide_ms']} ms, offset {row['offset_ms']} ms, and the program now says "
+                        f"{grid.size} ms every {grid.slide} ms, offset {grid.offset} ms",
+                        site=self.ctx.site,
+                        operator=self.ctx.name,
+                        hint="keep the windows, or give the operator another uid to start it afresh",
+                    )
+                self._restored_names.update(row["states"])
+                begin, stop = max(row["first_group"], own.start), min(row["end_group"], own.stop)
+                if begin < stop:
+                    fired[begin - own.start : stop - own.start] = row["fired_through"]
+        if len(fired):
+            self._watermark = int(fired.max())
+        behind = np.flatnonzero(fired < self._watermark)
+        self._lagging = _Lagging({own.start + int(group): int(fired[group]) for group in behind})
+
+    def _note_restored(self, table: pl.DataFrame) -> None:
+        """Finds the keys of the groups that have to catch up, in a table of the index's state."""
+        self._lagging.note(table, self._keys)
+
+    def _catch_up(self) -> Iterator[Out]:
+        lagging, self._lagging = self._lagging, _Lagging()
+        for through, keys in lagging.by_watermark():
+            for first_end, last_end in self._due(through + 1, self._watermark + 1):
+                yield from self._fire(first_end, last_end, keys)
+
+    def _missing_state(self, state: str, column: str) -> CheckpointError:
+        return CheckpointError(
+            f"the restored state {state!r} lacks {column!r}, which an aggregate of the program needs",
+            site=self.ctx.site,
+            operator=self.ctx.name,
+            hint="restore with the aggregates the state was made with, or give the operator another "
+            "uid to start it afresh",
+        )
+
+    def _keyed_part(
+        self,
+        state: str,
+        store: PaneStore,
+        merge: Callable[[tuple[pl.DataFrame, ...]], pl.DataFrame],
+        order: Iterable[str] = (),
+    ) -> Iterator[SnapshotPart]:
+        """The part of a store, or none where it is empty."""
+        frames = store.freeze()
+        if not frames:
+            return
+        keys, groups, by = self._keys, self.ctx.max_parallelism, [*PANE, *order]
+        yield SnapshotPart(state, StateKind.KEYED, lambda: keyed_table(merge(frames), keys, by, groups))
+
+
+class _Lagging:
+    """The key groups of a restored subtask that have fired less than the others, and their keys."""
+
+    def __init__(self, groups: dict[int, int] | None = None) -> None:
+        self.groups = groups or {}
+        """Through which watermark each of them has fired."""
+        self._keys: dict[int, list[pl.DataFrame]] = {}
+
+    def note(self, table: pl.DataFrame, keys: list[str]) -> None:
+        for through in set(self.groups.values()):
+            groups = [group for group, fired in self.groups.items() if fired == through]
+            found = table.filter(pl.col(KEY_GROUP).is_in(groups)).select(keys).unique()
+            if found.height:
+                self._keys.setdefault(through, []).append(found)
+
+    def by_watermark(self) -> Iterator[tuple[int, pl.DataFrame]]:
+        """The keys that have fired through each watermark, the lowest first."""
+        for through in sorted(self._keys):
+            yield through, pl.concat(self._keys[through]).unique()
+
+
+def _horizon(grid: WindowGrid, slices: Ints, valids: Ints, above: int, upto: int) -> int:
+    """The latest end, or the earliest that is due, up to which there are at most _PAIRS."""
+    first, count = grid.due(slices, valids, above, upto)
+    low = int(first[count > 0].min())
+    high = min(upto, int(grid.last_end(slices).max()))
+    while high - low > grid.slide:
+        middle = (low + high) // 2
+        if int(grid.due(slices, valids, above, middle)[1].sum()) <= _PAIRS:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -1,0 +1,307 @@
+"""What the window tests share: an operator in a bottle, and the straight way to say what it should do."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.errors import Site
+from rheos.graph.aggregates import Agg, AggKind
+from rheos.graph.nodes import MAIN, StreamType, WindowSpec
+from rheos.graph.windows import Window
+from rheos.operators.contract import OperatorContext, Out, OutputType, PortType
+from rheos.operators.window.operator import WindowAggregateOperator
+from rheos.operators.window.windowed import WindowOperator
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
+from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.ports import Immediate
+from rheos.protocol.snapshots import StateKind
+from rheos.state.key_groups import key_groups
+
+MAX_PARALLELISM = 8
+HIDDEN = [(TS, pa.int64()), (WM, pa.int64())]
+TIME = pa.timestamp("ms", "UTC")
+
+
+class StillClock:
+    def now_ms(self) -> int:
+        return 0
+
+    def now_ns(self) -> int:
+        return 0
+
+    def monotonic_us(self) -> int:
+        return 0
+
+
+class AtOnce:
+    def submit(self, work: Callable[[], Any]) -> Immediate[Any]:
+        return Immediate(work())
+
+
+def aggregate_schema(
+    schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Agg]
+) -> pa.Schema:
+    """What a window operator gives for rows of `schema`."""
+    return pa.schema(
+        [schema.field(key) for key in keys]
+        + [pa.field("window_start", TIME), pa.field("window_end", TIME)]
+        + [pa.field(name, agg.result_type(schema)) for name, agg in aggregates.items()]
+    )
+
+
+def context(
+    schema: pa.Schema,
+    keys: Sequence[str],
+    outputs: Mapping[str, pa.Schema],
+    *,
+    subtask: int = 0,
+    parallelism: int = 1,
+    batch_rows: int = 1000,
+    records: Mapping[str, type] | None = None,
+) -> OperatorContext:
+    hidden = [pa.field(*pair) for pair in HIDDEN]
+    records = records or {}
+    return OperatorContext(
+        job=JobId("job"),
+        attempt=Attempt(1),
+        operator=OperatorId("window"),
+        name="per key",
+        site=Site("flights.py", 12),
+        subtask=subtask,
+        parallelism=parallelism,
+        max_parallelism=MAX_PARALLELISM,
+        ports=(PortType(StreamType(schema, True), tuple(keys), pa.schema([*schema, *hidden])),),
+        outputs={
+            tag: OutputType(StreamType(out, True, records.get(tag)), pa.schema([*out, *hidden]))
+            for tag, out in outputs.items()
+        },
+        clock=StillClock(),
+        io=AtOnce(),
+        batch_rows=batch_rows,
+    )
+
+
+@dataclass
+class Bench:
+    """All subtasks of one window operator. Rows go to the one that owns their key; watermarks to all."""
+
+    make: Callable[[int, int], WindowOperator]
+    keys: Sequence[str]
+    schema: pa.Schema
+    parallelism: int = 1
+    out: list[dict[str, Any]] = field(default_factory=list)
+    sides: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    counters: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def __post_init__(self) -> None:
+        self.subtasks = [self.make(i, self.parallelism) for i in range(self.parallelism)]
+        for operator in self.subtasks:
+            operator.open({})
+
+    @classmethod
+    def of_aggregates(
+        cls,
+        window: Window,
+        aggregates: Mapping[str, Agg],
+        schema: pa.Schema,
+        *,
+        keys: Sequence[str] = ("k",),
+        lateness_ms: int = 0,
+        late: bool = True,
+        parallelism: int = 1,
+        batch_rows: int = 1000,
+    ) -> Bench:
+        spec = WindowSpec(window, lateness_ms, aggregates, late_tag="late")
+        outputs = {MAIN: aggregate_schema(schema, keys, aggregates)} | (
+            {"late": schema} if late else {}
+        )
+
+        def make(subtask: int, parallelism: int) -> WindowOperator:
+            ctx = context(
+                schema, keys, outputs, subtask=subtask, parallelism=parallelism, batch_rows=batch_rows
+            )
+            return WindowAggregateOperator(ctx, spec)
+
+        return cls(make, keys, schema, parallelism)
+
+    def rows(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Feeds rows with `ts` and perhaps `wm`; gives what came out."""
+        if not rows:
+            return []
+        names = self.schema.names
+        arrays = [
+            pa.array([row.get(name) for row in rows], self.schema.field(name).type) for name in names
+        ]
+        arrays += [
+            pa.array([row["ts"] for row in rows], pa.int64()),
+            pa.array([row.get("wm", MIN_TIMESTAMP_MS) for row in rows], pa.int64()),
+        ]
+        batch = pa.RecordBatch.from_arrays(
+            arrays, schema=pa.schema([*self.schema, *(pa.field(*pair) for pair in HIDDEN)])
+        )
+        if self.parallelism == 1:
+            return self._take(self.subtasks[0].on_batch(0, batch))
+        groups = key_groups(batch, self.keys, MAX_PARALLELISM)
+        came: list[dict[str, Any]] = []
+        for operator in self.subtasks:
+            own = operator.ctx.key_groups
+            mine = batch.filter(pa.array((groups >= own.start) & (groups < own.stop)))
+            came += self._take(operator.on_batch(0, mine))
+        return came
+
+    def watermark(self, ts: int) -> list[dict[str, Any]]:
+        return [row for operator in self.subtasks for row in self._take(operator.on_watermark(ts))]
+
+    def end(self) -> list[dict[str, Any]]:
+        came = self.watermark(MAX_TIMESTAMP_MS)
+        for operator in self.subtasks:
+            came += self._take(operator.on_end())
+        return came
+
+    def restart(self, parallelism: int) -> None:
+        """Snapshots all subtasks, and goes on with as many as said, from what was written."""
+        parts: dict[str, list[tuple[StateKind, pa.Table]]] = defaultdict(list)
+        frozen = [operator.snapshot(CheckpointId(1)) for operator in self.subtasks]
+        for snapshot in frozen:
+            for part in snapshot.parts:
+                parts[part.state].append((part.kind, part.write()))
+        for operator in self.subtasks:
+            for name, by in operator.ctx.counters.items():
+                self.counters[name] += by
+        self.parallelism = parallelism
+        self.subtasks = [self.make(i, parallelism) for i in range(parallelism)]
+        for operator in self.subtasks:
+            own = operator.ctx.key_groups
+            operator.open(
+                {
+                    name: [
+                        _of_groups(table, own) if kind is StateKind.KEYED else table
+                        for kind, table in of
+                    ]
+                    for name, of in parts.items()
+                }
+            )
+
+    def count(self, name: str) -> int:
+        return self.counters[name] + sum(
+            operator.ctx.counters.get(name, 0) for operator in self.subtasks
+        )
+
+    def _take(self, outs: Iterable[Out]) -> list[dict[str, Any]]:
+        came = []
+        for batch, tag in outs:
+            assert batch.num_rows <= self.subtasks[0].ctx.batch_rows
+            assert batch.schema == self.subtasks[0].ctx.outputs[tag].schema
+            rows = batch.to_pylist()
+            if tag == MAIN:
+                came += rows
+            else:
+                self.sides[tag] += rows
+        self.out += came
+        return came
+
+
+def _of_groups(table: pa.Table, own: range) -> pa.Table:
+    groups = table.column("key_group").to_numpy()
+    assert (groups[1:] >= groups[:-1]).all()
+    return table.filter(pa.array((groups >= own.start) & (groups < own.stop)))
+
+
+# --- the oracle: record by record, with exact numbers ----------------------------------------------
+
+
+def windows_of(window: Window, ts: int) -> list[int]:
+    """The ends of the windows that hold a timestamp, one by one."""
+    size, slide, offset = window.size_ms, window.slide_ms, window.offset_ms
+    start = math.floor((ts - offset) / slide) * slide + offset
+    ends = []
+    while start > ts - size:
+        ends.append(start + size)
+        start -= slide
+    return sorted(ends)
+
+
+@dataclass
+class Oracle:
+    """What every window should hold when all is said, given each record's own watermark."""
+
+    window: Window
+    lateness_ms: int
+    late: list[dict[str, Any]] = field(default_factory=list)
+    outside: int = 0
+    windows: dict[tuple[Any, int], list[dict[str, Any]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def take(self, row: dict[str, Any], keys: Sequence[str]) -> None:
+        ends = windows_of(self.window, row["ts"])
+        if not ends:
+            self.outside += 1
+            return
+        open_ends = [end for end in ends if not end - 1 + self.lateness_ms <= row["wm"]]
+        if not open_ends:
+            self.late.append(row)
+        for end in open_ends:
+            self.windows[tuple(row[key] for key in keys), end].append(row)
+
+    def results(self, aggregates: Mapping[str, Agg]) -> dict[tuple[Any, int], dict[str, Any]]:
+        return {
+            where: {name: aggregated(agg, rows) for name, agg in aggregates.items()}
+            for where, rows in self.windows.items()
+        }
+
+
+def aggregated(agg: Agg, rows: list[dict[str, Any]]) -> Any:
+    if agg.column is None:
+        return len(rows)
+    values = [row[agg.column] for row in rows if row[agg.column] is not None]
+    match agg.kind:
+        case AggKind.COUNT:
+            return len(values)
+        case AggKind.COUNT_DISTINCT:
+            return len(set(values))
+    if not values:
+        return None
+    match agg.kind:
+        case AggKind.SUM:
+            return _exact(values) if isinstance(values[0], float) else sum(values)
+        case AggKind.MIN:
+            return min(values)
+        case AggKind.MAX:
+            return max(values)
+        case AggKind.MEAN:
+            return _exact(values) / len(values)
+        case AggKind.QUANTILE:
+            return _quantile(sorted(float(value) for value in values), agg.q)
+
+
+def _exact(values: Iterable[float]) -> float:
+    total = sum((Fraction(value) for value in values), Fraction(0))
+    return float(total)
+
+
+def _quantile(values: list[float], q: float) -> float:
+    if len(values) == 1:
+        return values[0]
+    if q in (0.25, 0.5, 0.75):
+        return statistics.quantiles(values, n=4, method="inclusive")[round(q * 4) - 1]
+    where = q * (len(values) - 1)
+    low = math.floor(where)
+    high = min(low + 1, len(values) - 1)
+    return values[low] + (values[high] - values[low]) * (where - low)
+
+
+def timeline(text: str, wm: int = MIN_TIMESTAMP_MS) -> Iterator[dict[str, Any]]:
+    """Rows drawn in ASCII: each character is a millisecond, a letter is a row with that key and its
+    timestamp as value, a dot is nothing."""
+    for ts, mark in enumerate(text):
+        if mark.isalpha():
+            yield {"k": mark, "v": ts, "ts": ts, "wm": wm}
