@@ -121,6 +121,9 @@ class Operator(ABC):
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
         return Snapshot()
 
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        """What the snapshot gave was not kept: the next one must hold the whole state."""
+
     def on_end(self) -> Iterator[Out]:
         return iter(())
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+import pyarrow as pa
+
 from rheos.errors import Site
 from rheos.graph.nodes import Spec
 from rheos.operators.contract import OutputType, PortType
@@ -87,6 +89,11 @@ class PhysicalPlan:
     edges: tuple[Edge, ...]
     parallelism: int
     max_parallelism: int
+
+    def edge_schemas(self) -> dict[int, pa.Schema]:
+        """What flows on each edge, hidden columns included."""
+        heads = {chain.id: chain.operators[0] for chain in self.chains}
+        return {edge.id: heads[edge.target].ports[edge.target_port].schema for edge in self.edges}
 
     def operators(self) -> list[PlannedOperator]:
         return [operator for chain in self.chains for operator in chain.operators]

@@ -1,0 +1,65 @@
+"""`process`: a keyed function with state and timers, called for each row in the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rheos.graph.nodes import ProcessSpec
+from rheos.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.operators.keyed import KeyedCore
+from rheos.operators.records import hidden_column
+from rheos.protocol.elements import TS, WM, Batch
+from rheos.protocol.ids import CheckpointId
+from rheos.protocol.snapshots import Snapshot
+from rheos.protocol.types import rows_of
+from rheos.state.key_groups import NullKeyError
+
+
+class ProcessOperator(Operator):
+    """Timers fire when the watermark, or the clock, has passed them."""
+
+    def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+        self._core = KeyedCore(ctx, spec)
+
+    def open(self, restored: Restored) -> None:
+        self._core.open(restored)
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        try:
+            keys = self._core.codec.of(batch)
+        except NullKeyError as error:
+            raise error.located_in(batch, self.ctx.ports[0].keys) from None
+        rows = rows_of(batch, self._spec.record)
+        stamps = hidden_column(batch, TS)
+        marks = hidden_column(batch, WM)
+        timestamps: list[Any] = [None] * len(rows) if stamps is None else stamps.tolist()
+        yield from self._core.process(keys, rows, timestamps, None if marks is None else marks.tolist())
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        self._core.watermark_ms = timestamp_ms
+        yield from self._core.fire_event_timers(timestamp_ms)
+
+    def next_processing_time_ms(self) -> int | None:
+        return self._core.timers.processing.next_ms()
+
+    def on_processing_time(self, now_ms: int) -> Iterator[Out]:
+        yield from self._core.fire_processing_timers(now_ms)
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        return Snapshot(self._core.parts())
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        self._core.backend.snapshot_failed()
+
+    def on_end(self) -> Iterator[Out]:
+        dropped = len(self._core.timers.processing.live)
+        if dropped:
+            self.ctx.count("dropped_processing_timers", dropped)
+            self._core.timers.processing.live.clear()
+        return iter(())
+
+    def close(self) -> None:
+        self._core.close()

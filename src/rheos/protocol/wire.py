@@ -1,0 +1,125 @@
+"""The data frames between subtasks of different processes. A frame is a header and a payload.
+
+The header names the attempt, the channel and the frame's number on it, behind a token that the job's
+subtasks share; whoever reads a frame checks them all. Batches travel as Arrow IPC record batches
+without their schema, which both ends know from the plan.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+
+import pyarrow as pa
+
+from rheos.errors import TransportError
+from rheos.protocol.elements import Active, Barrier, Batch, End, Idle, Mark, Watermark
+from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
+
+WIRE_VERSION = 1
+_HEADER = struct.Struct("<8sBBIHHHQq")
+_CREDIT = struct.Struct("<8sIHI")
+TOKEN_BYTES = 8
+
+
+class Kind(IntEnum):
+    HELLO = 0
+    BATCH = 1
+    WATERMARK = 2
+    BARRIER = 3
+    IDLE = 4
+    ACTIVE = 5
+    END = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """`value` is the timestamp of a watermark, or the checkpoint of a barrier."""
+
+    token: bytes
+    kind: Kind
+    attempt: int
+    channel: ChannelId
+    sequence: int
+    value: int
+
+
+def encode_header(
+    token: bytes, attempt: Attempt, channel: ChannelId, sequence: int, kind: Kind, value: int = 0
+) -> bytes:
+    return _HEADER.pack(
+        token,
+        WIRE_VERSION,
+        kind,
+        attempt,
+        channel.edge,
+        channel.sender,
+        channel.receiver,
+        sequence,
+        value,
+    )
+
+
+def decode_header(frame: bytes) -> Header:
+    """Raises TransportError where it is not a header of this version."""
+    if len(frame) != _HEADER.size:
+        raise TransportError(f"a stranger's frame: {len(frame)} bytes of header")
+    token, version, kind, attempt, edge, sender, receiver, sequence, value = _HEADER.unpack(frame)
+    if version != WIRE_VERSION:
+        raise TransportError(
+            f"a peer speaks version {version} of the protocol, this worker {WIRE_VERSION}",
+            hint="install the same version of Rheos on every worker",
+        )
+    return Header(token, Kind(kind), attempt, ChannelId(edge, sender, receiver), sequence, value)
+
+
+def mark_kind(mark: Mark) -> tuple[Kind, int]:
+    """How a mark stands in a header."""
+    match mark:
+        case Watermark(timestamp_ms):
+            return Kind.WATERMARK, timestamp_ms
+        case Barrier(checkpoint, _):
+            return Kind.BARRIER, checkpoint
+        case Idle():
+            return Kind.IDLE, 0
+        case Active():
+            return Kind.ACTIVE, 0
+        case End():
+            return Kind.END, 0
+
+
+def mark_of(header: Header) -> Mark:
+    match header.kind:
+        case Kind.WATERMARK:
+            return Watermark(header.value)
+        case Kind.BARRIER:
+            return Barrier(CheckpointId(header.value), Attempt(header.attempt))
+        case Kind.IDLE:
+            return Idle()
+        case Kind.ACTIVE:
+            return Active()
+        case Kind.END:
+            return End()
+    raise TransportError(f"{header.kind.name} is not a mark")
+
+
+def encode_batch(batch: Batch) -> pa.Buffer:
+    return batch.serialize()
+
+
+def decode_batch(payload: memoryview | pa.Buffer, schema: pa.Schema) -> Batch:
+    """Zero-copy: the batch refers to the payload."""
+    return pa.ipc.read_record_batch(pa.py_buffer(payload), schema)
+
+
+def encode_credit(token: bytes, attempt: Attempt, edge: int, count: int) -> bytes:
+    return _CREDIT.pack(token, attempt, edge, count)
+
+
+def decode_credit(frame: bytes) -> tuple[bytes, int, int, int]:
+    """(token, attempt, edge, count)."""
+    if len(frame) != _CREDIT.size:
+        raise TransportError(f"a stranger's credit: {len(frame)} bytes")
+    token, attempt, edge, count = _CREDIT.unpack(frame)
+    return token, attempt, edge, count

@@ -1,0 +1,162 @@
+"""Launches the attempts of a job: each is one Spark job, a barrier stage with a task for every slot."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import SparkSession
+
+from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.connectors.contract import Split
+from rheos.errors import FencedError, RheosError
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol import control
+from rheos.protocol.ids import Attempt, OperatorId
+from rheos.protocol.wire import TOKEN_BYTES
+from rheos.runtimes.continuous.cluster import is_local
+from rheos.runtimes.continuous.control import ControlServer
+from rheos.runtimes.continuous.security import Security
+from rheos.runtimes.continuous.worker import SlotJob
+from rheos.runtimes.contract import JobConfig, LauncherEvent
+from rheos.runtimes.spark_session import single_threaded_workers
+from rheos.runtimes.spark_shipping import arrow_task, pack, worker_error
+
+_JOIN_WITHIN_S = 120.0
+_LEAVE_WITHIN_S = 8.0
+"""After this long, what was told to stop is cancelled through Spark."""
+
+
+class SparkLauncher:
+    """The Launcher of the continuous runtime. All but the Spark jobs runs on the master's thread."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        splits: Mapping[OperatorId, Sequence[Split]],
+        session: SparkSession,
+        directory: str,
+        host: str,
+        version: str,
+    ) -> None:
+        self._plan = plan
+        self._config = config
+        self._splits = splits
+        self._session = session
+        self._directory = directory
+        self._token = os.urandom(TOKEN_BYTES)
+        self._security = Security.make() if config.encrypt else None
+        self._server = ControlServer(host, self._token, version, self._security)
+        self._messages: list[control.ToMaster] = []
+        self._ends: queue.SimpleQueue[tuple[Attempt, RheosError | None]] = queue.SimpleQueue()
+        self._attempt: Attempt | None = None
+        self._joined = False
+        self._join_by = 0.0
+        self._cancel_at: float | None = None
+
+    # --- the contract -----------------------------------------------------------------------------
+
+    def launch(self, attempt: Attempt, restore: CheckpointCompleted | None) -> None:
+        assert self._attempt is None, "one attempt at a time"
+        self._attempt = attempt
+        self._joined = False
+        self._join_by = time.monotonic() + _JOIN_WITHIN_S
+        self._cancel_at = None
+        self._server.expect(attempt, self._plan.parallelism)
+        slot = SlotJob(
+            plan=self._plan,
+            job=self._config.job,
+            attempt=attempt,
+            config=self._config.task,
+            splits=self._splits,
+            restore=restore,
+            checkpoint_dir=self._directory,
+            driver=self._server.address,
+            token=self._token,
+            security=self._security,
+            host="127.0.0.1" if is_local(self._session) else None,
+            ports=None,
+        )
+        payload = pack(slot)
+        threading.Thread(
+            target=self._run_stage,
+            args=(attempt, payload),
+            name=f"rheos-attempt-{attempt}",
+            daemon=True,
+        ).start()
+
+    def send(self, message: control.ToTask, subtask: int | None = None) -> None:
+        self._server.send(message, subtask)
+
+    def stop(self, attempt: Attempt) -> None:
+        if attempt == self._attempt and self._cancel_at is None:
+            self._server.send(control.Cancel(attempt=attempt))
+            self._cancel_at = time.monotonic() + (_LEAVE_WITHIN_S if self._joined else 0.0)
+
+    def wait(self, timeout_ms: int) -> None:
+        """Returns when a worker has said something, or after the time."""
+        self._messages.extend(self._server.poll(timeout_ms))
+
+    def poll(self) -> list[LauncherEvent]:
+        self._messages.extend(self._server.poll(0))
+        events: list[LauncherEvent] = []
+        attempt = self._attempt
+        if attempt is not None and not self._joined and self._server.complete:
+            self._joined = True
+            events.append(AttemptRunning(attempt))
+        events.extend(self._messages)
+        self._messages = []
+        while not self._ends.empty():
+            ended, error = self._ends.get()
+            assert ended == attempt, "an attempt ends once"
+            self._attempt = None
+            if error is not None:
+                events.append(AttemptLost(ended, error))
+            events.append(AttemptEnded(ended))
+        self._watch()
+        return events
+
+    def close(self) -> None:
+        """Ends what still runs."""
+        if self._attempt is not None:
+            self._session.sparkContext.cancelJobsWithTag(self._tag(self._attempt))
+        self._server.close()
+
+    # --- the Spark job ----------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Cancels, through Spark, an attempt whose workers never came or do not leave."""
+        if self._attempt is None:
+            return
+        now = time.monotonic()
+        late = not self._joined and self._cancel_at is None and now > self._join_by
+        overdue = self._cancel_at is not None and now >= self._cancel_at
+        if late or overdue:
+            self._cancel_at = now + _LEAVE_WITHIN_S
+            self._session.sparkContext.cancelJobsWithTag(self._tag(self._attempt))
+
+    def _tag(self, attempt: Attempt) -> str:
+        return f"rheos-{self._config.job}-{attempt}"
+
+    def _run_stage(self, attempt: Attempt, payload: bytes) -> None:
+        error: RheosError | None = None
+        context = self._session.sparkContext
+        try:
+            context.addJobTag(self._tag(attempt))
+            context.setJobDescription(f"{self._plan.name}, attempt {attempt}")
+            parallelism = self._plan.parallelism
+            slots = self._session.range(0, parallelism, 1, parallelism)
+            with single_threaded_workers(self._session):
+                task = arrow_task("rheos.runtimes.continuous.worker:run", payload)
+                stage = slots.mapInArrow(task, "nothing string", barrier=True)
+            stage.collect()
+        except Exception as failure:
+            error = worker_error(failure)
+            if isinstance(error, FencedError):
+                error = RheosError(error.what)
+        self._ends.put((attempt, error))

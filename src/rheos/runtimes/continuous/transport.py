@@ -1,0 +1,206 @@
+"""The exchange of one subtask with its peers: Arrow IPC over ZeroMQ, with credits.
+
+Each subtask binds one ROUTER, on which it receives, and connects one DEALER to every peer, on which
+it sends; credits come back on the DEALER. What a subtask sends to itself is handed over as it is.
+The socket's own buffers are unbounded: credits are the bound.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import zmq
+
+from rheos.errors import TransportError
+from rheos.protocol import wire
+from rheos.protocol.elements import Batch, Element, Mark
+from rheos.protocol.ids import Attempt, ChannelId
+from rheos.runtimes.continuous.security import Security
+
+_NAP_US = 100
+
+
+class ZmqTransport:
+    """A Transport (protocol/ports.py) over sockets. Used by the main thread alone, but for `wake`."""
+
+    def __init__(
+        self,
+        *,
+        attempt: Attempt,
+        subtask: int,
+        token: bytes,
+        schemas: Mapping[int, pa.Schema],
+        initial_credits: int,
+        host: str,
+        ports: tuple[int, int] | None,
+        security: Security | None,
+    ) -> None:
+        self._attempt = attempt
+        self._subtask = subtask
+        self._token = token
+        self._schemas = schemas
+        self._initial_credits = initial_credits
+        self._security = security
+        self.context = zmq.Context(1)
+        self._router = self._socket(zmq.ROUTER, server=True)
+        self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        low, high = ports or (0, 0)
+        port = (
+            self._router.bind_to_random_port(f"tcp://{host}", low, high)
+            if ports
+            else self._router.bind_to_random_port(f"tcp://{host}")
+        )
+        self.address = f"tcp://{host}:{port}"
+        self._peers: dict[int, zmq.Socket[bytes]] = {}
+        self._credits: dict[ChannelId, int] = {}
+        self._sent: dict[ChannelId, int] = {}
+        self._received: dict[ChannelId, int] = {}
+        self._local: deque[tuple[ChannelId, Element]] = deque()
+        self._owed: dict[tuple[int, int], int] = {}
+        """Credits to give back, by (sender, edge); sent together when the step reads next."""
+        self._waker = self.context.socket(zmq.PULL)
+        self._waker.bind("inproc://wake")
+        self._poller = zmq.Poller()
+        self._poller.register(self._router, zmq.POLLIN)
+        self._poller.register(self._waker, zmq.POLLIN)
+
+    def _socket(self, kind: int, *, server: bool = False) -> zmq.Socket[bytes]:
+        socket: zmq.Socket[bytes] = self.context.socket(kind)
+        socket.set_hwm(0)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.IDENTITY, b"%d/%d" % (self._attempt, self._subtask))
+        if self._security is not None:
+            self._security.secure(socket, server=server)
+        return socket
+
+    def connect(self, addresses: Sequence[str]) -> None:
+        """Connects to every peer; `addresses` is by subtask. Called once, before anything is sent."""
+        for subtask, address in enumerate(addresses):
+            if subtask != self._subtask:
+                socket = self._socket(zmq.DEALER)
+                socket.connect(address)
+                self._poller.register(socket, zmq.POLLIN)
+                self._peers[subtask] = socket
+
+    def waker(self) -> zmq.Socket[bytes]:
+        """A socket by which another thread wakes `wait`: it sends an empty message."""
+        socket: zmq.Socket[bytes] = self.context.socket(zmq.PUSH)
+        socket.set_hwm(1)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.connect("inproc://wake")
+        return socket
+
+    def wait(self, timeout_us: int) -> None:
+        """Returns when something has arrived, a thread has woken us, or the time is over."""
+        if self._local:
+            return
+        self._return_credits()
+        if timeout_us >= 1000:
+            self._poller.poll(timeout_us // 1000)
+        elif not self._poller.poll(0):
+            # ZeroMQ counts in milliseconds; a shorter wait naps, and looks again soon.
+            time.sleep(min(timeout_us, _NAP_US) / 1e6)
+        while True:
+            try:
+                self._waker.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+
+    # --- the contract -----------------------------------------------------------------------------
+
+    def credits(self, channel: ChannelId) -> int:
+        return self._credits.get(channel, self._initial_credits)
+
+    def send(self, channel: ChannelId, batch: Batch) -> None:
+        left = self.credits(channel)
+        assert left > 0, f"{channel} has no credit"
+        self._credits[channel] = left - 1
+        if channel.receiver == self._subtask:
+            self._local.append((channel, batch))
+            return
+        header = self._header(channel, wire.Kind.BATCH)
+        peer = self._peers[channel.receiver]
+        peer.send(header, zmq.SNDMORE | zmq.NOBLOCK)
+        peer.send(wire.encode_batch(batch), zmq.NOBLOCK, copy=False)
+
+    def send_mark(self, channel: ChannelId, mark: Mark) -> None:
+        if channel.receiver == self._subtask:
+            self._local.append((channel, mark))
+            return
+        kind, value = wire.mark_kind(mark)
+        self._peers[channel.receiver].send(self._header(channel, kind, value), zmq.NOBLOCK)
+
+    def _header(self, channel: ChannelId, kind: wire.Kind, value: int = 0) -> bytes:
+        sequence = self._sent.get(channel, 0)
+        self._sent[channel] = sequence + 1
+        return wire.encode_header(self._token, self._attempt, channel, sequence, kind, value)
+
+    def receive(self, max_elements: int) -> Sequence[tuple[ChannelId, Element]]:
+        self._return_credits()
+        self._take_credits()
+        elements: list[tuple[ChannelId, Element]] = []
+        while self._local and len(elements) < max_elements:
+            elements.append(self._local.popleft())
+        while len(elements) < max_elements:
+            try:
+                frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                break
+            elements.append(self._decode(frames))
+        return elements
+
+    def _decode(self, frames: Sequence[zmq.Frame]) -> tuple[ChannelId, Element]:
+        header = wire.decode_header(frames[1].bytes)
+        channel = header.channel
+        if header.token != self._token or header.attempt != self._attempt:
+            raise TransportError(f"a frame of another job or attempt came on channel {channel}")
+        if channel.receiver != self._subtask:
+            raise TransportError(f"a frame for channel {channel} came to subtask {self._subtask}")
+        expected = self._received.get(channel, 0)
+        if header.sequence != expected:
+            raise TransportError(
+                f"channel {channel} brought frame {header.sequence}, not {expected}: one was lost "
+                "or doubled"
+            )
+        self._received[channel] = expected + 1
+        if header.kind is wire.Kind.BATCH:
+            return channel, wire.decode_batch(frames[2].buffer, self._schemas[channel.edge])
+        return channel, wire.mark_of(header)
+
+    def release(self, channel: ChannelId) -> None:
+        if channel.sender == self._subtask:
+            self._credits[channel] += 1
+            return
+        key = (channel.sender, channel.edge)
+        self._owed[key] = self._owed.get(key, 0) + 1
+
+    def _return_credits(self) -> None:
+        if not self._owed:
+            return
+        for (sender, edge), count in self._owed.items():
+            identity = b"%d/%d" % (self._attempt, sender)
+            credit = wire.encode_credit(self._token, self._attempt, edge, count)
+            self._router.send_multipart([identity, credit], zmq.NOBLOCK)
+        self._owed.clear()
+
+    def _take_credits(self) -> None:
+        for receiver, socket in self._peers.items():
+            while True:
+                try:
+                    frame = socket.recv(zmq.NOBLOCK)
+                except zmq.Again:
+                    break
+                token, attempt, edge, count = wire.decode_credit(frame)
+                if token != self._token or attempt != self._attempt:
+                    raise TransportError(f"a stranger's credit came from subtask {receiver}")
+                channel = ChannelId(edge, self._subtask, receiver)
+                credits = self.credits(channel) + count
+                assert credits <= self._initial_credits, f"{channel}: too many credits"
+                self._credits[channel] = credits
+
+    def close(self) -> None:
+        """Closes every socket; what is still queued is dropped."""
+        self.context.destroy(linger=0)

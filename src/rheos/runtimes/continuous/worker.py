@@ -1,0 +1,171 @@
+"""What runs inside a Spark barrier task: one slot of the job, until the driver lets it go."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import pickle
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import pyarrow as pa
+import zmq
+from pyspark import BarrierTaskContext
+
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.recovery import restored_state
+from rheos.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.connectors.contract import Split
+from rheos.errors import FencedError, RheosError, TransportError
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol import control
+from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.runtimes.continuous.control import ControlClient, Join, Refused
+from rheos.runtimes.continuous.security import Security
+from rheos.runtimes.continuous.transport import ZmqTransport
+from rheos.runtimes.io import SystemClock, ThreadedIo
+from rheos.runtimes.local_store import open_store
+from rheos.state import format as state_format
+from rheos.task.config import TaskConfig
+from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine
+
+_IO_THREADS = 2
+
+
+@dataclass(frozen=True)
+class SlotJob:
+    """What the driver ships to every slot of an attempt."""
+
+    plan: PhysicalPlan
+    job: JobId
+    attempt: Attempt
+    config: TaskConfig
+    splits: Mapping[OperatorId, Sequence[Split]]
+    restore: CheckpointCompleted | None
+    checkpoint_dir: str
+    driver: str
+    """The address of the control channel."""
+    token: bytes
+    security: Security | None
+    host: str | None
+    """The address to listen on; None takes the one Spark advertises for the executor."""
+    ports: tuple[int, int] | None
+
+
+class _Waker:
+    """Wakes the main loop from any thread. The lock: a socket serves one thread at a time."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __call__(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            # Where one wake-up waits already, it is enough.
+            with contextlib.suppress(zmq.Again):
+                self._socket.send(b"", zmq.NOBLOCK)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+
+
+def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The body of the task. It yields nothing: results leave by sinks, reports by control."""
+    for _ in batches:
+        pass
+    slot: SlotJob = pickle.loads(payload)
+    context = BarrierTaskContext.get()
+    subtask = context.partitionId()
+    host = slot.host or context.getTaskInfos()[subtask].address.rsplit(":", 1)[0]
+    pa.set_cpu_count(1)
+    transport = ZmqTransport(
+        attempt=slot.attempt,
+        subtask=subtask,
+        token=slot.token,
+        schemas=slot.plan.edge_schemas(),
+        initial_credits=slot.config.credits,
+        host=host,
+        ports=slot.ports,
+        security=slot.security,
+    )
+    waker = _Waker(transport.waker())
+    join = Join(slot.attempt, subtask, slot.token, transport.address, version("rheos"))
+    client = ControlClient(transport.context, slot.driver, join, slot.security, waker)
+    try:
+        answer = client.start()
+        if answer is None:
+            raise TransportError("the driver did not answer within the lease")
+        if isinstance(answer, Refused):
+            raise FencedError(f"the driver refused subtask {subtask}: {answer.reason}")
+        transport.connect(answer.addresses)
+        _run_slot(slot, subtask, transport, client, waker)
+    finally:
+        waker.close()
+        client.close()
+        transport.close()
+    yield from ()
+
+
+def _run_slot(
+    slot: SlotJob, subtask: int, transport: ZmqTransport, client: ControlClient, waker: _Waker
+) -> None:
+    io = ThreadedIo(_IO_THREADS, waker)
+    store = open_store(slot.checkpoint_dir)
+    clock = SystemClock()
+    engine: SubtaskEngine | None = None
+    try:
+        restored = (
+            restored_state(slot.restore, subtask, slot.plan.parallelism, store, state_format.decode)
+            if slot.restore is not None
+            else {}
+        )
+        engine = SubtaskEngine(
+            slot.plan,
+            Assignment(slot.job, slot.attempt, subtask, slot.splits, restored),
+            slot.config,
+            transport=transport,
+            clock=clock,
+            io=io,
+            snapshots=SnapshotWriter(slot.job, slot.attempt, subtask, store, io, state_format.encode),
+            report=client.send,
+        )
+        engine.open()
+        # What the start made lives as long as the task: the collector need not look at it again.
+        gc.freeze()
+        _loop(engine, transport, client)
+        engine.report_progress()
+    except RheosError as error:
+        _report_failure(client, slot.attempt, subtask, error)
+        raise
+    finally:
+        io.close()
+        if engine is not None:
+            engine.close()
+
+
+def _loop(engine: SubtaskEngine, transport: ZmqTransport, client: ControlClient) -> None:
+    while True:
+        for message in client.receive():
+            engine.deliver(message)
+        if engine.lifecycle is Lifecycle.DONE:
+            return
+        step = engine.step()
+        client.step_us = time.monotonic_ns() // 1000
+        if step.wake_after_us is not None:
+            transport.wait(step.wake_after_us)
+
+
+def _report_failure(client: ControlClient, attempt: Attempt, subtask: int, error: RheosError) -> None:
+    try:
+        data = pickle.dumps(error)
+    except Exception:
+        # Something in it cannot be pickled: its text can.
+        data = pickle.dumps(RheosError(str(error)))
+    client.send(control.Failed(attempt=attempt, subtask=subtask, error=data))

@@ -1,0 +1,61 @@
+"""Simulated I/O: what is submitted happens later, when the scheduler says; or never, after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class SimCompletion(Generic[T]):
+    def __init__(self, work: Callable[[], T], at_us: int) -> None:
+        self.at_us = at_us
+        self._work = work
+        self._value: T | None = None
+        self._error: Exception | None = None
+        self._done = False
+
+    def run(self) -> None:
+        """The work happens. Called by the scheduler, once."""
+        assert not self._done
+        try:
+            self._value = self._work()
+        except Exception as error:
+            self._error = error
+        self._done = True
+
+    def done(self) -> bool:
+        return self._done
+
+    def result(self) -> T:
+        assert self._done, "a completion is never waited for"
+        if self._error is not None:
+            raise self._error
+        return self._value  # type: ignore[return-value]
+
+
+class SimIo:
+    """An IoExecutor. `delay_us` draws how long each piece of work takes."""
+
+    def __init__(self, now_us: Callable[[], int], delay_us: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._delay_us = delay_us
+        self._pending: list[SimCompletion[object]] = []
+
+    def submit(self, work: Callable[[], T]) -> SimCompletion[T]:
+        completion = SimCompletion(work, self._now_us() + self._delay_us())
+        self._pending.append(completion)  # type: ignore[arg-type]
+        return completion
+
+    def run_due(self) -> bool:
+        """Does what is due, in the order of its time; whether there was any."""
+        now_us = self._now_us()
+        due = sorted((c for c in self._pending if c.at_us <= now_us), key=lambda c: c.at_us)
+        self._pending = [c for c in self._pending if c.at_us > now_us]
+        for completion in due:
+            completion.run()
+        return bool(due)
+
+    def next_us(self) -> int | None:
+        return min((completion.at_us for completion in self._pending), default=None)

@@ -1,0 +1,155 @@
+"""The Launcher of the simulated runtime: slots in one process, messages with delays."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from random import Random
+
+import pyarrow as pa
+
+from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.connectors.contract import Split
+from rheos.errors import RheosError, TransportError
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol import control
+from rheos.protocol.ids import Attempt, OperatorId
+from rheos.protocol.ports import Store
+from rheos.runtimes.contract import JobConfig, LauncherEvent
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.network import SimNetwork
+from rheos.runtimes.simulated.slot import Slot
+
+_LEASE_US = 400_000
+
+
+class SimLauncher:
+    """Belongs to one driver; after that driver's death nobody polls it, and its slots are orphans."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        splits: Mapping[OperatorId, Sequence[Split]],
+        *,
+        store: Store,
+        clock: SimClock,
+        rng: Random,
+        faults: Faults,
+    ) -> None:
+        self._plan = plan
+        self._config = config
+        self._splits = splits
+        self._store = store
+        self._clock = clock
+        self._rng = rng
+        self._faults = faults
+        self._events: deque[tuple[int, LauncherEvent]] = deque()
+        self._attempt: Attempt | None = None
+        self._stopping = False
+        self.slots: list[Slot] = []
+        self.zombies: list[Slot] = []
+        self.network: SimNetwork | None = None
+
+    def delay_us(self) -> int:
+        return self._rng.randrange(1, 3000) if self._rng.random() < 0.9 else 30_000
+
+    @property
+    def _faulty(self) -> bool:
+        return self._clock.monotonic_us() < self._faults.until_us
+
+    # --- the contract -----------------------------------------------------------------------------
+
+    def launch(self, attempt: Attempt, restore: CheckpointCompleted | None) -> None:
+        assert self._attempt is None, "one attempt at a time"
+        self._attempt, self._stopping = attempt, False
+        self.network = SimNetwork(
+            attempt,
+            self._plan.edge_schemas(),
+            self._config.task.credits,
+            self._clock.monotonic_us,
+            self.delay_us,
+        )
+        self.slots = [
+            Slot(
+                self._plan,
+                self._config.job,
+                attempt,
+                subtask,
+                self._config.task,
+                self._splits,
+                restore,
+                store=self._store,
+                clock=self._clock,
+                network=self.network,
+                delay_us=self.delay_us,
+                report=self._reported,
+            )
+            for subtask in range(self._plan.parallelism)
+        ]
+        self._tell(AttemptRunning(attempt))
+
+    def _reported(self, message: control.ToMaster) -> None:
+        lost = isinstance(message, control.Acknowledge) and (
+            self._faulty and self._rng.random() < self._faults.lose_message
+        )
+        if not lost:
+            self._tell(message)
+
+    def _tell(self, event: LauncherEvent) -> None:
+        at_us = self._clock.monotonic_us() + self.delay_us()
+        if self._events:
+            at_us = max(at_us, self._events[-1][0])
+        self._events.append((at_us, event))
+
+    def send(self, message: control.ToTask, subtask: int | None = None) -> None:
+        for slot in self.slots:
+            if slot.alive and (subtask is None or slot.subtask == subtask):
+                slot.deliver(message)
+
+    def stop(self, attempt: Attempt) -> None:
+        if attempt != self._attempt or self._stopping:
+            return
+        self._stopping = True
+        for slot in self.slots:
+            if slot.alive:
+                if self._faulty and self._rng.random() < self._faults.zombie:
+                    self.orphan(slot)
+                else:
+                    slot.deliver(control.Cancel(attempt=attempt))
+
+    def orphan(self, slot: Slot) -> None:
+        """The slot is cut off: nobody counts on it any more, but it lives until its lease ends."""
+        slot.dies_at_us = self._clock.monotonic_us() + self._rng.randrange(1, _LEASE_US)
+        self.zombies.append(slot)
+
+    def poll(self) -> list[LauncherEvent]:
+        self._notice_end()
+        now_us = self._clock.monotonic_us()
+        events = []
+        while self._events and self._events[0][0] <= now_us:
+            events.append(self._events.popleft()[1])
+        return events
+
+    # --- what the world does to it ----------------------------------------------------------------
+
+    def crash(self, slot: Slot) -> None:
+        """The worker dies; Spark notices after a while and fails the attempt."""
+        slot.alive = False
+        assert self._attempt is not None
+        error: RheosError = TransportError(f"the worker of subtask {slot.subtask} was lost")
+        self._tell(AttemptLost(self._attempt, error))
+
+    def _notice_end(self) -> None:
+        if self._attempt is None:
+            return
+        if any(slot.alive and slot not in self.zombies for slot in self.slots):
+            return
+        ended, self._attempt = self._attempt, None
+        self.slots = []
+        self._tell(AttemptEnded(ended))
+
+    def next_us(self) -> int | None:
+        return self._events[0][0] if self._events else None

@@ -1,0 +1,112 @@
+"""A simulated worker: one slot's engine with its own I/O, and its two ends of the control channel."""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.recovery import restored_state
+from rheos.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.connectors.contract import Split
+from rheos.errors import RheosError
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol import control
+from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.protocol.ports import Store
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.io import SimIo
+from rheos.runtimes.simulated.network import SimNetwork, SimTransport
+from rheos.state import format as state_format
+from rheos.task.config import TaskConfig
+from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine
+
+
+class Slot:
+    """`report` takes its messages; `delay_us` draws how long I/O and control messages take."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        job: JobId,
+        attempt: Attempt,
+        subtask: int,
+        config: TaskConfig,
+        splits: Mapping[OperatorId, Sequence[Split]],
+        restore: CheckpointCompleted | None,
+        *,
+        store: Store,
+        clock: SimClock,
+        network: SimNetwork,
+        delay_us: Callable[[], int],
+        report: Callable[[control.ToMaster], None],
+    ) -> None:
+        self.attempt = attempt
+        self.subtask = subtask
+        self.alive = True
+        self.dies_at_us: int | None = None
+        """A zombie's lease ends then."""
+        self._clock = clock
+        self._delay_us = delay_us
+        self._report = report
+        self._inbox: deque[tuple[int, control.ToTask]] = deque()
+        self._wake_us = 0
+        self._io = SimIo(clock.monotonic_us, delay_us)
+        self._opened = False
+        restored = (
+            restored_state(restore, subtask, plan.parallelism, store, state_format.decode)
+            if restore is not None
+            else {}
+        )
+        self._engine = SubtaskEngine(
+            plan,
+            Assignment(job, attempt, subtask, splits, restored),
+            config,
+            transport=SimTransport(network, subtask),
+            clock=clock,
+            io=self._io,
+            snapshots=SnapshotWriter(job, attempt, subtask, store, self._io, state_format.encode),
+            report=report,
+        )
+
+    def deliver(self, message: control.ToTask) -> None:
+        """The master has sent a message; it arrives later, after those before it."""
+        at_us = self._clock.monotonic_us() + self._delay_us()
+        if self._inbox:
+            at_us = max(at_us, self._inbox[-1][0])
+        self._inbox.append((at_us, message))
+
+    def next_us(self) -> int | None:
+        """When the slot has something to do by itself."""
+        times = [self._wake_us, self._io.next_us(), self._inbox[0][0] if self._inbox else None]
+        return min((time for time in times if time is not None), default=None)
+
+    def turn(self) -> bool:
+        """One turn of the worker's loop; whether it did anything."""
+        now_us = self._clock.monotonic_us()
+        if self.dies_at_us is not None and now_us >= self.dies_at_us:
+            self.alive = False
+            return True
+        try:
+            if not self._opened:
+                self._opened = True
+                self._engine.open()
+            worked = self._io.run_due()
+            while self._inbox and self._inbox[0][0] <= now_us:
+                self._engine.deliver(self._inbox.popleft()[1])
+                worked = True
+            if self._engine.lifecycle is Lifecycle.DONE:
+                self._engine.report_progress()
+                self._engine.close()
+                self.alive = False
+                return True
+            step = self._engine.step()
+        except RheosError as error:
+            self._report(
+                control.Failed(attempt=self.attempt, subtask=self.subtask, error=pickle.dumps(error))
+            )
+            self.alive = False
+            return True
+        self._wake_us = now_us + (step.wake_after_us or 0)
+        return worked or step.worked

@@ -1,0 +1,78 @@
+"""The snapshot file: how a written part of state lies in the store.
+
+An Arrow IPC file. A KEYED part has one record batch for each key group that has rows, in ascending
+order, and the schema's metadata lists these groups: so a restore at another parallelism reads just the
+batches it needs. LIST and UNION parts are one batch. The metadata also carries the format's version.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.errors import CheckpointError
+from rheos.protocol.snapshots import PartMode, StateKind
+
+VERSION = 1
+KEY_GROUP = "key_group"
+
+_META_VERSION = b"rheos.version"
+_META_KIND = b"rheos.kind"
+_META_MODE = b"rheos.mode"
+_META_GROUPS = b"rheos.groups"
+
+
+def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> bytes:
+    """The file of a part. A KEYED table is sorted by its column `key_group` (uint16)."""
+    table = table.combine_chunks()
+    groups: list[int] = []
+    starts: list[int] = [0]
+    if kind is StateKind.KEYED:
+        column = table.column(KEY_GROUP).to_numpy()
+        assert bool(np.all(column[:-1] <= column[1:])), "a keyed part is sorted by key group"
+        found, first = np.unique(column, return_index=True)
+        groups, starts = found.tolist(), first.tolist()
+    schema = table.schema.with_metadata(
+        {
+            _META_VERSION: str(VERSION).encode(),
+            _META_KIND: kind.value.encode(),
+            _META_MODE: mode.value.encode(),
+            _META_GROUPS: json.dumps(groups).encode(),
+        }
+    )
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_file(out, schema) as writer:
+        if table.num_rows:
+            for start, stop in zip(starts, [*starts[1:], table.num_rows], strict=True):
+                for batch in table.slice(start, stop - start).to_batches():
+                    writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+    data = out.getvalue().to_pybytes()
+    assert isinstance(data, bytes)
+    return data
+
+
+def decode(data: bytes, groups: range | None) -> pa.Table:
+    """The rows of a part; of a KEYED one those of `groups`, or all where it is None.
+
+    Raises CheckpointError where the file is of a newer version, or not one of ours.
+    """
+    try:
+        reader = pa.ipc.open_file(pa.BufferReader(data))
+    except pa.ArrowException as error:
+        raise CheckpointError(f"a state file is not readable: {error}") from error
+    metadata = reader.schema.metadata or {}
+    version = int(metadata.get(_META_VERSION, b"0"))
+    if not 1 <= version <= VERSION:
+        raise CheckpointError(
+            f"a state file has format version {version}, and this Rheos reads up to {VERSION}",
+            hint="restore with the version of Rheos that wrote the checkpoint, or a newer one",
+        )
+    batches = list(range(reader.num_record_batches))
+    if groups is not None and metadata.get(_META_KIND) == StateKind.KEYED.value.encode():
+        present = json.loads(metadata[_META_GROUPS])
+        batches = [i for i in batches if present[i] in groups]
+    schema = reader.schema.remove_metadata()
+    wanted = [reader.get_batch(i).replace_schema_metadata(None) for i in batches]
+    return pa.Table.from_batches(wanted, schema)

@@ -1,0 +1,354 @@
+"""One subtask of a chain: its operators joined in place, run a step at a time.
+
+What the chain is doing is a generator (`_work`). It is resumed only while every output has room, so
+nothing is emitted that cannot be kept, and it is driven to its end before the next element is taken.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from rheos.connectors.contract import Pending
+from rheos.errors import RheosError, UserFunctionError
+from rheos.operators.contract import Operator, Out
+from rheos.operators.source import EndOfInput, SourceOperator
+from rheos.plan.physical import Chain, ToOperator
+from rheos.protocol.control import Totals
+from rheos.protocol.elements import (
+    MAX_TIMESTAMP_MS,
+    MIN_TIMESTAMP_MS,
+    Active,
+    Barrier,
+    Batch,
+    End,
+    Idle,
+    Mark,
+    Watermark,
+)
+from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.protocol.ports import Clock, Transport
+from rheos.protocol.snapshots import Snapshot
+from rheos.task.inputs import Channel, Event, InputGate
+from rheos.task.outputs import OutputEdge
+
+Work: TypeAlias = Generator[None, None, None]
+
+_ELEMENTS_PER_RUN = 4
+"""How many elements a chain takes before the others have their turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a chain gave at a barrier."""
+
+    checkpoint: CheckpointId
+    snapshots: list[tuple[OperatorId, Snapshot]]
+    totals: Totals
+    """As they stood at the barrier."""
+    sync_us: int
+    """How long the synchronous part took."""
+
+
+class Ran(Enum):
+    """What came of letting a chain run."""
+
+    WORKED = "worked"
+    STARVED = "nothing to do"
+    BLOCKED = "work at hand, but no credit to emit it"
+
+
+class ChainRunner:
+    """Runs one subtask of a chain. The engine alone calls it, from one thread."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        operators: Sequence[Operator],
+        gate: InputGate | None,
+        outputs: dict[int, OutputEdge],
+        transport: Transport,
+        clock: Clock,
+        attempt: Attempt,
+        batch_rows: int,
+    ) -> None:
+        self.chain = chain
+        self.operators = operators
+        self.gate = gate
+        self._outputs = outputs
+        self._edges = list(outputs.values())
+        self._transport = transport
+        self._clock = clock
+        self._attempt = attempt
+        self._batch_rows = batch_rows
+        self._work: Work | None = None
+        self._in_operator = 0
+        self._routes = [operator.routes for operator in chain.operators]
+        self._source = operators[0] if isinstance(operators[0], SourceOperator) else None
+        self._timed = [
+            i
+            for i, operator in enumerate(operators)
+            if type(operator).next_processing_time_ms is not Operator.next_processing_time_ms
+        ]
+        self._pending_checkpoint: CheckpointId | None = None
+        self._last_checkpoint = 0
+        self._taken: list[Taken] = []
+        self._sent_idle = False
+        self.watermark_ms = MIN_TIMESTAMP_MS
+        self.ended = False
+        self.wake_after_us: int | None = None
+        """For a source: when its reader wants to be asked again."""
+        self._records_in = [0] * len(operators)
+        self._records_out = [0] * len(operators)
+
+    # --- what the engine asks ---------------------------------------------------------------------
+
+    def trigger(self, checkpoint: CheckpointId) -> None:
+        """The master triggered a checkpoint: a source and an ended chain take it by themselves."""
+        if checkpoint > self._last_checkpoint:
+            self._pending_checkpoint = checkpoint
+
+    def abort(self, checkpoint: CheckpointId) -> None:
+        """The checkpoint is off: whoever aligns for it reads on."""
+        if self._pending_checkpoint == checkpoint:
+            self._pending_checkpoint = None
+        self._last_checkpoint = max(self._last_checkpoint, checkpoint)
+        if self.gate is not None:
+            self.gate.finish_alignment(checkpoint)
+
+    def take_snapshots(self) -> list[Taken]:
+        """The snapshots taken since the last call."""
+        taken, self._taken = self._taken, []
+        return taken
+
+    def totals(self) -> Totals:
+        """What the chain's operators have counted since the attempt began."""
+        ids = [operator.id for operator in self.chain.operators]
+        return Totals(
+            dict(zip(ids, self._records_in, strict=True)),
+            dict(zip(ids, self._records_out, strict=True)),
+            {
+                f"{id}/{name}": count
+                for id, operator in zip(ids, self.operators, strict=True)
+                for name, count in operator.ctx.counters.items()
+            },
+        )
+
+    def run(self) -> Ran:
+        """Does a bounded amount of work."""
+        worked = False
+        for _ in range(_ELEMENTS_PER_RUN if self._source is None else 1):
+            if self._work is None:
+                if not self._writable():
+                    return Ran.BLOCKED
+                self._work = self._next_work()
+                if self._work is None:
+                    break
+            self._resume()
+            worked = True
+            if self._work is not None:
+                return Ran.WORKED if self._writable() else Ran.BLOCKED
+        return Ran.WORKED if worked else Ran.STARVED
+
+    def pump(self) -> bool:
+        """Sends what buffers hold, as timeouts and credits allow."""
+        sent = False
+        for edge in self._edges:
+            sent |= edge.pump()
+        return sent
+
+    def next_flush_us(self) -> int | None:
+        return min((t for e in self._edges if (t := e.next_flush_us()) is not None), default=None)
+
+    def next_timer_ms(self) -> int | None:
+        times = (self.operators[i].next_processing_time_ms() for i in self._timed)
+        return None if self.ended else min((t for t in times if t is not None), default=None)
+
+    # --- choosing work ----------------------------------------------------------------------------
+
+    def _next_work(self) -> Work | None:
+        if self._pending_checkpoint is not None and (self._source is not None or self.ended):
+            return self._checkpoint(self._pending_checkpoint)
+        if self.ended:
+            return None
+        due = self.next_timer_ms() if self._timed else None
+        if due is not None and due <= (now_ms := self._clock.now_ms()):
+            return self._processing_time(now_ms)
+        return self._read_source() if self._source is not None else self._read_gate()
+
+    def _read_gate(self) -> Work | None:
+        assert self.gate is not None
+        taken = self.gate.take()
+        if taken is None:
+            return None
+        channel, element = taken
+        if isinstance(element, pa.RecordBatch):
+            return self._batch(channel, element)
+        return self._react(self.gate.interpret(channel, element))
+
+    def _read_source(self) -> Work | None:
+        assert self._source is not None
+        self.wake_after_us = None
+        self._in_operator = 0
+        polled = self._source.poll(self._batch_rows)
+        if isinstance(polled, EndOfInput):
+            return self._end()
+        if isinstance(polled, Pending):
+            self.wake_after_us = polled.wake_after_us
+            idle = self._source.idle()
+            rose = self._source.watermark() > self.watermark_ms
+            return self._source_marks() if rose or idle != self._sent_idle else None
+        return self._emit_polled(polled)
+
+    # --- kinds of work ----------------------------------------------------------------------------
+
+    def _batch(self, channel: Channel, batch: Batch) -> Work:
+        yield from self._push(0, channel.port, batch)
+        self._transport.release(channel.id)
+
+    def _emit_polled(self, outs: Sequence[Out]) -> Work:
+        for out in outs:
+            yield from self._route(0, out)
+        yield from self._source_marks()
+
+    def _source_marks(self) -> Work:
+        assert self._source is not None
+        idle = self._source.idle()
+        if idle != self._sent_idle:
+            yield from self._forward_activity(idle)
+        watermark_ms = self._source.watermark()
+        if watermark_ms > self.watermark_ms:
+            yield from self._watermark(watermark_ms)
+
+    def _react(self, events: list[Event]) -> Work:
+        assert self.gate is not None
+        for event in events:
+            if event is Event.WATERMARK:
+                yield from self._watermark(self.gate.watermark_ms)
+            elif event is Event.ALIGNED:
+                assert self.gate.aligning is not None
+                yield from self._checkpoint(self.gate.aligning)
+            elif event is Event.ENDED:
+                yield from self._end()
+            elif self.gate.idle != self._sent_idle:
+                yield from self._forward_activity(self.gate.idle)
+
+    def _watermark(self, timestamp_ms: int) -> Work:
+        self.watermark_ms = timestamp_ms
+        for index, operator in enumerate(self.operators):
+            self._in_operator = index
+            for out in operator.on_watermark(timestamp_ms):
+                yield from self._route(index, out)
+                self._in_operator = index
+        for edge in self._edges:
+            edge.mark(Watermark(timestamp_ms))
+
+    def _processing_time(self, now_ms: int) -> Work:
+        for index in self._timed:
+            self._in_operator = index
+            for out in self.operators[index].on_processing_time(now_ms):
+                yield from self._route(index, out)
+                self._in_operator = index
+
+    def _checkpoint(self, checkpoint: CheckpointId) -> Work:
+        assert checkpoint > self._last_checkpoint, "a checkpoint is taken once"
+        snapshots: list[tuple[OperatorId, Snapshot]] = []
+        began_us = self._clock.monotonic_us()
+        for index, operator in enumerate(self.operators):
+            self._in_operator = index
+            snapshots.append((self.chain.operators[index].id, operator.snapshot(checkpoint)))
+        sync_us = self._clock.monotonic_us() - began_us
+        self._last_checkpoint = checkpoint
+        self._pending_checkpoint = None
+        self._taken.append(Taken(checkpoint, snapshots, self.totals(), sync_us))
+        if not self.ended:
+            yield from self._forward(Barrier(checkpoint, self._attempt))
+        if self.gate is not None:
+            self.gate.finish_alignment(checkpoint)
+
+    def _end(self) -> Work:
+        if self.watermark_ms < MAX_TIMESTAMP_MS:
+            yield from self._watermark(MAX_TIMESTAMP_MS)
+        for index, operator in enumerate(self.operators):
+            self._in_operator = index
+            for out in operator.on_end():
+                yield from self._route(index, out)
+                self._in_operator = index
+        yield from self._forward(End())
+        self.ended = True
+
+    def _forward_activity(self, idle: bool) -> Work:
+        self._sent_idle = idle
+        yield from self._forward(Idle() if idle else Active())
+
+    def _forward(self, mark: Mark) -> Work:
+        """Sends a mark that must not wait: the rows before it are flushed as credit comes."""
+        while not all(edge.empty for edge in self._edges):
+            for edge in self._edges:
+                edge.pump(force=True)
+            if not all(edge.empty for edge in self._edges):
+                yield
+        for edge in self._edges:
+            edge.mark(mark)
+
+    # --- rows through the tree --------------------------------------------------------------------
+
+    def _push(self, index: int, port: int, batch: Batch) -> Work:
+        self._in_operator = index
+        self._records_in[index] += batch.num_rows
+        for out in self.operators[index].on_batch(port, batch):
+            yield from self._route(index, out)
+            self._in_operator = index
+
+    def _route(self, index: int, out: Out) -> Work:
+        self._records_out[index] += out.batch.num_rows
+        for route in self._routes[index].get(out.tag, ()):
+            if isinstance(route, ToOperator):
+                yield from self._push(route.index, 0, out.batch)
+            else:
+                edge = self._outputs[route.edge]
+                while not edge.writable:
+                    yield
+                edge.write(out.batch)
+
+    def _writable(self) -> bool:
+        return all(edge.writable for edge in self._edges)
+
+    def _resume(self) -> None:
+        assert self._work is not None
+        try:
+            next(self._work)
+        except StopIteration:
+            self._work = None
+        except RheosError as error:
+            raise self._locate(error) from error
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise self._locate(UserFunctionError(what, detail=_traceback(error))) from error
+
+    def _locate(self, error: RheosError) -> RheosError:
+        operator = self.chain.operators[self._in_operator]
+        return error.located(site=operator.site, operator=operator.name)
+
+    def close(self) -> None:
+        """Closes every operator, whatever the others do."""
+        if self._work is not None:
+            self._work.close()
+            self._work = None
+        failure: Exception | None = None
+        for operator in self.operators:
+            try:
+                operator.close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))

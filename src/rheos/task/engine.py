@@ -1,0 +1,340 @@
+"""One slot of a job: subtask i of every chain, stepped by a loop that owns clock and sockets.
+
+The engine has one thread. `step` handles finished I/O and inbound elements and then lets the chains
+run, the most downstream first, so that what can move moves before more is made. There is no
+deadlock: a chain that only feeds sinks can always run, and its running gives credit to those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import reduce
+
+from rheos.operators.build import build
+
+from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
+from rheos.connectors.contract import Split
+from rheos.errors import RheosError
+from rheos.graph.nodes import SourceSpec
+from rheos.operators.contract import Operator, OperatorContext, Restored
+from rheos.operators.source import SourceOperator
+from rheos.plan.physical import Chain, Exchange, PhysicalPlan, PlannedOperator
+from rheos.protocol import control
+from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, OperatorId
+from rheos.protocol.ports import Clock, IoExecutor, Transport
+from rheos.task.chain import ChainRunner, Ran, Taken
+from rheos.task.commits import Committing
+from rheos.task.config import TaskConfig
+from rheos.task.inputs import InputGate
+from rheos.task.outputs import OutputEdge
+
+_RECEIVE_AT_ONCE = 64
+
+
+class Lifecycle(Enum):
+    RUNNING = "running"
+    DRAINED = "all input processed; waits for the final checkpoint"
+    DONE = "told to leave"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a step came to: whether anything was done, and when to step again if nothing arrives."""
+
+    worked: bool
+    wake_after_us: int | None
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Which subtask of which attempt an engine is, and what it begins with."""
+
+    job: JobId
+    attempt: Attempt
+    subtask: int
+    splits: Mapping[OperatorId, Sequence[Split]]
+    """Every source's whole list."""
+    restored: Mapping[OperatorId, Restored]
+
+
+class SubtaskEngine:
+    """Runs one slot. The runtime calls `deliver` for each control message and `step` in a loop."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        assignment: Assignment,
+        config: TaskConfig,
+        *,
+        transport: Transport,
+        clock: Clock,
+        io: IoExecutor,
+        snapshots: SnapshotWriter,
+        report: Callable[[control.ToMaster], None],
+    ) -> None:
+        self.lifecycle = Lifecycle.RUNNING
+        self._assignment = assignment
+        self._attempt = assignment.attempt
+        self._subtask = assignment.subtask
+        self._config = config
+        self._transport = transport
+        self._clock = clock
+        self._io = io
+        self._snapshots = snapshots
+        self._report = report
+        self._plan = plan
+        self._operators: dict[OperatorId, Operator] = {}
+        self._chains = [self._build_chain(chain) for chain in plan.chains]
+        self._gates = {
+            edge_id: chain.gate
+            for chain in self._chains
+            if chain.gate is not None
+            for edge_id in chain.chain.inputs
+        }
+        self._gathering: dict[CheckpointId, list[Taken]] = {}
+        self._writing: dict[CheckpointId, tuple[PendingSnapshot, list[Taken]]] = {}
+        self._committing = Committing(self._operators, io)
+        self._busy_us = 0
+        self._blocked_us = 0
+        self._was_blocked = False
+        self._last_end_us = clock.monotonic_us()
+        self._next_progress_us = clock.monotonic_us() + config.progress_interval_us
+
+    # --- building ---------------------------------------------------------------------------------
+
+    def _build_chain(self, chain: Chain) -> ChainRunner:
+        operators = [self._build_operator(planned) for planned in chain.operators]
+        edges = {edge.id: edge for edge in self._plan.edges}
+        parallelism = self._plan.parallelism
+        channels = [
+            (ChannelId(edge.id, sender, self._subtask), edge.target_port)
+            for edge in (edges[id] for id in chain.inputs)
+            for sender in (range(parallelism) if edge.exchange is Exchange.HASH else [self._subtask])
+        ]
+        outputs = {
+            edge.id: OutputEdge(
+                edge,
+                self._subtask,
+                parallelism,
+                self._plan.max_parallelism,
+                self._config,
+                self._transport,
+                self._clock,
+            )
+            for edge in self._plan.edges
+            if edge.source == chain.id
+        }
+        return ChainRunner(
+            chain,
+            operators,
+            InputGate(channels) if channels else None,
+            outputs,
+            self._transport,
+            self._clock,
+            self._attempt,
+            self._config.batch_rows,
+        )
+
+    def _build_operator(self, planned: PlannedOperator) -> Operator:
+        ctx = OperatorContext(
+            job=self._assignment.job,
+            attempt=self._attempt,
+            operator=planned.id,
+            name=planned.name,
+            site=planned.site,
+            subtask=self._subtask,
+            parallelism=self._plan.parallelism,
+            max_parallelism=self._plan.max_parallelism,
+            ports=planned.ports,
+            outputs=planned.outputs,
+            clock=self._clock,
+            io=self._io,
+            batch_rows=self._config.batch_rows,
+        )
+        operator: Operator
+        if isinstance(planned.spec, SourceSpec):
+            operator = SourceOperator(ctx, planned.spec, self._assignment.splits[planned.id])
+        else:
+            operator = build(ctx, planned.spec)
+        self._operators[planned.id] = operator
+        return operator
+
+    def open(self) -> None:
+        """Opens every operator with its restored state. Called once, before the first step."""
+        for planned in self._plan.operators():
+            try:
+                self._operators[planned.id].open(self._assignment.restored.get(planned.id, {}))
+            except RheosError as error:
+                raise error.located(site=planned.site, operator=planned.name) from error
+
+    # --- control ----------------------------------------------------------------------------------
+
+    def deliver(self, message: control.ToTask) -> None:
+        """A message of the master. One of another attempt is ignored."""
+        if message.attempt != self._attempt:
+            return
+        match message:
+            case control.TriggerCheckpoint(checkpoint=checkpoint):
+                for chain in self._chains:
+                    chain.trigger(checkpoint)
+            case control.CheckpointComplete(checkpoint=checkpoint):
+                self._committing.complete(checkpoint)
+            case control.CheckpointAborted(checkpoint=checkpoint):
+                self._abort(checkpoint)
+            case control.Finish() | control.Cancel():
+                self.lifecycle = Lifecycle.DONE
+
+    def _abort(self, checkpoint: CheckpointId) -> None:
+        for chain in self._chains:
+            chain.abort(checkpoint)
+        if self._gathering.pop(checkpoint, None) is not None:
+            # What its operators gave since the last one is in no file: the next must be whole.
+            self._forget(checkpoint)
+
+    def _forget(self, checkpoint: CheckpointId) -> None:
+        for operator in self._operators.values():
+            operator.snapshot_failed(checkpoint)
+
+    # --- the step ---------------------------------------------------------------------------------
+
+    def step(self) -> Step:
+        """One turn of the loop. Raises the RheosError that ends the attempt."""
+        began_us = self._clock.monotonic_us()
+        worked = self._finish_io()
+        for channel, element in self._transport.receive(_RECEIVE_AT_ONCE):
+            self._gates[channel.edge].offer(channel, element)
+            worked = True
+        blocked = False
+        for chain in reversed(self._chains):
+            ran = chain.run()
+            worked |= ran is Ran.WORKED
+            blocked |= ran is Ran.BLOCKED
+            worked |= chain.pump()
+            self._collect(chain)
+        if self.lifecycle is Lifecycle.RUNNING and all(chain.ended for chain in self._chains):
+            self.lifecycle = Lifecycle.DRAINED
+            self._report(control.Drained(attempt=self._attempt, subtask=self._subtask))
+        now_us = self._clock.monotonic_us()
+        if worked:
+            self._busy_us += now_us - began_us
+        elif blocked:
+            self._blocked_us += now_us - self._last_end_us if self._was_blocked else 0
+        self._was_blocked = blocked and not worked
+        self._last_end_us = now_us
+        if now_us >= self._next_progress_us:
+            self._next_progress_us = now_us + self._config.progress_interval_us
+            self.report_progress()
+        return Step(worked, None if worked else self._wake_after_us(now_us))
+
+    def _wake_after_us(self, now_us: int) -> int:
+        """How long nothing but an arrival can make work."""
+        wake_us = self._next_progress_us - now_us
+        now_ms: int | None = None
+        for chain in self._chains:
+            flush_us = chain.next_flush_us()
+            if flush_us is not None:
+                wake_us = min(wake_us, flush_us - now_us)
+            if chain.wake_after_us is not None:
+                wake_us = min(wake_us, chain.wake_after_us)
+            timer_ms = chain.next_timer_ms()
+            if timer_ms is not None:
+                now_ms = self._clock.now_ms() if now_ms is None else now_ms
+                wake_us = min(wake_us, (timer_ms - now_ms) * 1000)
+        return max(wake_us, 0)
+
+    def _collect(self, chain: ChainRunner) -> None:
+        """Gathers the chain's snapshots; once all chains have given theirs, they are written."""
+        for taken in chain.take_snapshots():
+            gathered = self._gathering.setdefault(taken.checkpoint, [])
+            gathered.append(taken)
+            if len(gathered) == len(self._chains):
+                del self._gathering[taken.checkpoint]
+                snapshots = [snapshot for part in gathered for snapshot in part.snapshots]
+                for operator, snapshot in snapshots:
+                    self._committing.stage(taken.checkpoint, operator, snapshot.committables)
+                pending = self._snapshots.begin(taken.checkpoint, snapshots)
+                self._writing[taken.checkpoint] = (pending, gathered)
+
+    def _finish_io(self) -> bool:
+        worked = False
+        for checkpoint, (pending, gathered) in list(self._writing.items()):
+            if pending.done():
+                del self._writing[checkpoint]
+                self._acknowledge(pending, gathered)
+                worked = True
+        committed = self._committing.poll()
+        if committed is not None:
+            self._report(
+                control.Committed(attempt=self._attempt, subtask=self._subtask, checkpoint=committed)
+            )
+            worked = True
+        return worked
+
+    def _acknowledge(self, pending: PendingSnapshot, gathered: list[Taken]) -> None:
+        checkpoint = pending.checkpoint
+        failures = pending.failures()
+        if failures:
+            self._forget(checkpoint)
+            self._report(
+                control.Decline(
+                    attempt=self._attempt,
+                    subtask=self._subtask,
+                    checkpoint=checkpoint,
+                    reason="; ".join(str(failure.error) for failure in failures),
+                )
+            )
+            return
+        self._report(
+            control.Acknowledge(
+                attempt=self._attempt,
+                subtask=self._subtask,
+                checkpoint=checkpoint,
+                handles=pending.handles(),
+                committables=self._committing.staged(checkpoint),
+                sync_us=sum(taken.sync_us for taken in gathered),
+                totals=_sum(taken.totals for taken in gathered),
+            )
+        )
+
+    # --- reports and the end ----------------------------------------------------------------------
+
+    def report_progress(self) -> None:
+        """Sends the subtask's figures; also called once more before it leaves."""
+        totals = _sum(chain.totals() for chain in self._chains)
+        watermarks = {
+            str(planned.id): runner.watermark_ms
+            for runner in self._chains
+            if runner.watermark_ms > MIN_TIMESTAMP_MS
+            for planned in runner.chain.operators
+        }
+        self._report(
+            control.Progress(
+                attempt=self._attempt,
+                subtask=self._subtask,
+                step_us=self._clock.monotonic_us(),
+                records_in=totals.records_in,
+                records_out=totals.records_out,
+                watermark_ms=watermarks,
+                busy_us=self._busy_us,
+                blocked_us=self._blocked_us,
+                counters=totals.counters,
+            )
+        )
+
+    def close(self) -> None:
+        """Closes every operator; what sinks have not prepared is dropped."""
+        failure: Exception | None = None
+        for chain in self._chains:
+            try:
+                chain.close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+
+def _sum(totals: Iterable[control.Totals]) -> control.Totals:
+    return reduce(control.Totals.plus, totals, control.Totals())
