@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.connectors.schemas import resolve, shorten
 from rheos.errors import SchemaError
+from rheos.protocol.types import TypeMismatch, batch_of
 
 
 def collection(rows: Any, schema: Any = None) -> CollectionSource:
@@ -86,39 +87,21 @@ class _CollectionReader(SplitReader):
 def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
     if not records and schema is None:
         raise SchemaError("there are no rows to know the types from", hint="say schema=")
-    rows = [_as_dict(record) for record in records]
     try:
-        return pa.Table.from_pylist(rows, schema=schema)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise _misfit(rows, schema, error) from error
-
-
-def _as_dict(record: Any) -> Mapping[str, Any]:
-    if dataclasses.is_dataclass(record) and not isinstance(record, type):
-        return dataclasses.asdict(record)
-    if isinstance(record, Mapping):
-        return record
-    raise SchemaError(
-        f"a row of a collection cannot be a {type(record).__name__}",
-        record=shorten(repr(record)),
-        hint="give dataclass instances, dicts, a pyarrow Table or a Polars DataFrame",
-    )
-
-
-def _misfit(rows: list[Mapping[str, Any]], schema: pa.Schema | None, error: Exception) -> SchemaError:
-    """Names the first row that does not convert by itself."""
-    record = None
-    for row in rows:
-        try:
-            pa.Table.from_pylist([row], schema=schema)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as found:
-            record, error = shorten(repr(row)), found
-            break
-    return SchemaError(
-        f"a row of the collection does not fit: {error}",
-        record=record,
-        hint="correct the row, or say schema=",
-    )
+        if schema is None:
+            return pa.Table.from_pylist(records)
+        return pa.Table.from_batches([batch_of(records, schema)])
+    except TypeMismatch as error:
+        raise SchemaError(
+            f"a row of the collection does not fit: {error}",
+            record=shorten(repr(records[error.index])),
+            hint="correct the row, or say schema=",
+        ) from None
+    except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise SchemaError(
+            f"the rows of the collection are not alike: {error}",
+            hint="give dataclass instances, dicts, a Table or a DataFrame; or say schema=",
+        ) from error
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -18,9 +18,10 @@ import msgspec
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, RowsError, bad_row, sift
+from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, RowsError, bad_row, conform, sift
 from rheos.errors import InputError, SchemaError
 from rheos.protocol.elements import Batch
 
@@ -28,6 +29,15 @@ CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 26
 
 _NEWLINE, _OPEN, _CLOSE = b"\n"[0], b"{"[0], b"}"[0]
+_UNFIT = (
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_duration,
+    pa.types.is_interval,
+    pa.types.is_map,
+    pa.types.is_time,  # Only within lists and records.
+)
 _BOM = b"\xef\xbb\xbf"
 _CHANGED = re.compile(r"Column\((.*?)\) changed from (\w+) to (\w+)")
 
@@ -53,7 +63,6 @@ class JsonLinesDecoder(ChunkDecoder):
         position: bytes = START,
         compressed: bool = False,
         skip_bad: bool = False,
-        chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         self._path = path
         self._schema = schema
@@ -61,7 +70,6 @@ class JsonLinesDecoder(ChunkDecoder):
         self._cursor = msgspec.msgpack.decode(position, type=Cursor)
         self._compressed = compressed
         self._skip_bad = skip_bad
-        self._chunk_bytes = chunk_bytes
         self._file: Any = None
         self._tail = b""
         self._lock = threading.Lock()
@@ -103,7 +111,7 @@ class JsonLinesDecoder(ChunkDecoder):
         pieces = [self._tail]
         size = len(self._tail)
         while True:
-            piece = file.read(self._chunk_bytes)
+            piece = file.read(CHUNK_BYTES)
             if not piece:
                 self._tail = b""
                 return b"".join(pieces)
@@ -205,19 +213,21 @@ def decode_objects(data: pa.Buffer, wire: pa.Schema, schema: pa.Schema) -> Batch
             parse_options=pj.ParseOptions(explicit_schema=wire, unexpected_field_behavior="ignore"),
         )
         table.validate(full=True)
-        columns = [
-            table.column(field.name).combine_chunks().cast(field.type, safe=True) for field in schema
-        ]
+        columns = [_typed(_whole(table.column(field.name)), field.type) for field in schema]
     except pa.ArrowInvalid as error:
         raise RowsError(_said(str(error))) from None
     nullable = pa.schema([field.with_nullable(True) for field in schema])
-    return pa.RecordBatch.from_arrays([_whole(column) for column in columns], schema=nullable)
+    return pa.RecordBatch.from_arrays(columns, schema=nullable)
 
 
-def _whole(column: Any) -> pa.Array:
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _typed(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_time(type_):  # Arrow reads no times of day, but timestamps.
+        column = pc.binary_join_element_wise("1970-01-01", column, "T").cast(pa.timestamp(type_.unit))
+    return conform(column, type_)
 
 
 def _said(message: str) -> str:
@@ -232,25 +242,29 @@ def _said(message: str) -> str:
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:
-    """What Arrow's JSON reader is asked for: strings where it would read dates and times as numbers."""
-    return pa.schema([pa.field(field.name, _wire_type(field.name, field.type)) for field in schema])
+    """What Arrow's JSON reader is asked for: strings where it would read dates and times as numbers.
+
+    Raises SchemaError for a type that has no form in JSON Lines.
+    """
+    fields = []
+    for field in schema:
+        time = pa.types.is_time(field.type)
+        fields.append(pa.field(field.name, pa.string() if time else _wire_type(field.type, field)))
+    return pa.schema(fields)
 
 
-def _wire_type(name: str, type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_date(type_) or pa.types.is_time(type_):
+def _wire_type(type_: pa.DataType, column: pa.Field) -> pa.DataType:
+    if pa.types.is_date(type_):
         return pa.string()
     if pa.types.is_dictionary(type_):
-        return _wire_type(name, type_.value_type)
+        return _wire_type(type_.value_type, column)
     if pa.types.is_struct(type_):
-        return pa.struct([pa.field(field.name, _wire_type(name, field.type)) for field in type_])
+        return pa.struct([pa.field(field.name, _wire_type(field.type, column)) for field in type_])
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return pa.list_(_wire_type(name, type_.value_type))
-    unfit = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
-    if any(
-        is_a(type_) for is_a in (*unfit, pa.types.is_duration, pa.types.is_map, pa.types.is_interval)
-    ):
+        return pa.list_(_wire_type(type_.value_type, column))
+    if any(is_a(type_) for is_a in _UNFIT):
         raise SchemaError(
-            f"column {name!r} of type {type_} has no form in JSON Lines",
+            f"column {column.name!r} of type {column.type} has no form in JSON Lines",
             hint="use Parquet, or make it a number, a string, a list or a nested record",
         )
     return type_

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, RowsError, bad_row, sift
+from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, RowsError, bad_row, conform, sift
 from rheos.connectors.schemas import epoch_us
 from rheos.errors import InputError
 from rheos.protocol.elements import Batch
@@ -38,13 +38,11 @@ class ParquetDecoder(ChunkDecoder):
         *,
         position: bytes = START,
         skip_bad: bool = False,
-        chunk_rows: int = CHUNK_ROWS,
     ) -> None:
         self._path = path
         self._schema = schema
         self._cursor = msgspec.msgpack.decode(position, type=Cursor)
         self._skip_bad = skip_bad
-        self._chunk_rows = chunk_rows
         self._batches: Iterator[tuple[int, int, int, Batch]] | None = None
         self._file: pq.ParquetFile | None = None
         self._lock = threading.Lock()
@@ -85,7 +83,7 @@ class ParquetDecoder(ChunkDecoder):
             skip = self._cursor.row if group == self._cursor.row_group else 0
             row = 0
             for read in file.iter_batches(
-                self._chunk_rows, row_groups=[group], columns=self._schema.names, use_threads=False
+                CHUNK_ROWS, row_groups=[group], columns=self._schema.names, use_threads=False
             ):
                 batch = read.select(self._schema.names)
                 end = row + batch.num_rows
@@ -204,9 +202,6 @@ def _kind(type_: pa.DataType) -> str:
 
 
 def _cast(batch: Batch, schema: pa.Schema) -> Batch:
-    columns = [
-        column if column.type == field.type else column.cast(field.type, safe=True)
-        for field, column in zip(schema, batch.columns, strict=True)
-    ]
+    columns = [conform(column, field.type) for field, column in zip(schema, batch.columns, strict=True)]
     nullable = pa.schema([field.with_nullable(True) for field in schema])
     return pa.RecordBatch.from_arrays(columns, schema=nullable)
