@@ -116,12 +116,15 @@ class SinkContext:
     job: JobId
     attempt: Attempt
     operator: str
+    """The id of the operator: it tells the sinks of a job apart."""
     subtask: int
     clock: Clock
     io: IoExecutor
     schema: pa.Schema
     """The visible columns of what will be written."""
     options: Mapping[str, object] = field(default_factory=dict)
+    name: str = ""
+    """The name of the operator, for people."""
 
 
 class SinkWriter(ABC):

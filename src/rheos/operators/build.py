@@ -1,0 +1,65 @@
+"""From what the user configured to what runs: the operator of each spec."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from rheos.graph.nodes import (
+    ExpressionSpec,
+    MapBatchesSpec,
+    MapSpec,
+    ProcessSpec,
+    ReduceSpec,
+    RunningSpec,
+    SinkSpec,
+    SourceSpec,
+    Spec,
+    UnionSpec,
+    WindowSpec,
+)
+from rheos.operators.contract import Operator, OperatorContext
+from rheos.operators.expressions import ExpressionOperator
+from rheos.operators.map import FlatMapOperator, MapOperator
+from rheos.operators.map_batches import MapBatchesOperator
+from rheos.operators.ordered import OrderedProcessOperator
+from rheos.operators.process import ProcessOperator
+from rheos.operators.reduce import ReduceOperator
+from rheos.operators.running import RunningOperator
+from rheos.operators.sink import SinkOperator
+from rheos.operators.source import SourceOperator
+from rheos.operators.union import UnionOperator
+from rheos.operators.window.operator import WindowAggregateOperator
+from rheos.operators.window.process import WindowProcessOperator
+
+
+def build(ctx: OperatorContext, spec: Spec) -> Operator:
+    """The operator of a spec; it is not open yet."""
+    match spec:
+        case SourceSpec():
+            return SourceOperator(ctx, spec)
+        case ExpressionSpec():
+            return ExpressionOperator(ctx, spec)
+        case MapSpec(flat=True):
+            return FlatMapOperator(ctx, spec)
+        case MapSpec():
+            return MapOperator(ctx, spec)
+        case MapBatchesSpec():
+            return MapBatchesOperator(ctx, spec)
+        case UnionSpec():
+            return UnionOperator(ctx)
+        case ProcessSpec(order="event_time"):
+            return OrderedProcessOperator(ctx, spec)
+        case ProcessSpec():
+            return ProcessOperator(ctx, spec)
+        case ReduceSpec():
+            return ReduceOperator(ctx, spec)
+        case RunningSpec():
+            return RunningOperator(ctx, spec)
+        case WindowSpec(fn=None):
+            return WindowAggregateOperator(ctx, spec)
+        case WindowSpec():
+            return WindowProcessOperator(ctx, spec)
+        case SinkSpec():
+            return SinkOperator(ctx, spec)
+        case _:
+            assert_never(spec)

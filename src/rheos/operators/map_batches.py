@@ -1,0 +1,163 @@
+"""`map_batches`: a function of whole batches, as Polars frames, Arrow batches or pandas frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.errors import RheosError, UserFunctionError
+from rheos.graph.nodes import MAIN, MapBatchesSpec
+from rheos.graph.types import canonical, describe
+from rheos.operators.contract import Operator, OperatorContext, Out
+from rheos.operators.map import user_traceback
+from rheos.protocol.elements import Batch, strip_hidden, visible
+
+_WANTED = {
+    "polars": "a polars.DataFrame",
+    "arrow": "a pyarrow.RecordBatch or pyarrow.Table",
+    "pandas": "a pandas.DataFrame",
+}
+
+
+class MapBatchesOperator(Operator):
+    """Hands the visible columns to the user's function, and checks what it gives.
+
+    The function gives the declared columns, in any order, of the declared types or of numbers that
+    fit them. With event time it gives a row for each row: the hidden columns are put beside them.
+    """
+
+    def __init__(self, ctx: OperatorContext, spec: MapBatchesSpec) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+        self._name = getattr(spec.fn, "__name__", type(spec.fn).__name__)
+        self._output = ctx.outputs.get(MAIN)
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if batch.num_rows == 0:
+            return
+        given = self._call(strip_hidden(batch))
+        if self._output is None:
+            return
+        schema = self._output.schema
+        shown = visible(schema)
+        table = self._table(given)
+        missing = [name for name in shown.names if name not in table.column_names]
+        extra = [name for name in table.column_names if name not in shown.names]
+        if missing or extra:
+            raise self._error(
+                f"{self._name}() gave the columns {describe(table.schema)}, and declares {describe(shown)}",
+                hint="give just the declared columns, or change returns=",
+            )
+        hidden = schema.names[len(shown) :]
+        if hidden and table.num_rows != batch.num_rows:
+            raise self._error(
+                f"{self._name}() gave {table.num_rows} rows for {batch.num_rows}, and the stream has "
+                "event time: it would not be known which row happened when",
+                hint="give as many rows as come, in their order; use filter() to drop rows and "
+                "flat_map() to make several of one",
+            )
+        columns = [self._column(table.column(field.name), field) for field in shown]
+        columns += [batch.column(name) for name in hidden]
+        result = pa.RecordBatch.from_arrays(columns, schema=schema)
+        for start in range(0, result.num_rows, self.ctx.batch_rows):
+            yield Out(result.slice(start, self.ctx.batch_rows))
+
+    def _call(self, batch: Batch) -> Any:
+        handed: Any = batch
+        if self._spec.form == "polars":
+            handed = pl.from_arrow(batch)
+        elif self._spec.form == "pandas":
+            handed = batch.to_pandas()
+        try:
+            return self._spec.fn(handed)
+        except RheosError as error:
+            raise error.located(site=self.ctx.site, operator=self.ctx.name) from error.__cause__
+        except Exception as error:
+            raise self._error(
+                f"{self._name}() raised {type(error).__name__}: {error}",
+                record=f"a batch of {batch.num_rows} rows that begins with {batch.slice(0, 1).to_pylist()[0]}",
+                detail=user_traceback(error),
+            ) from error
+
+    def _table(self, given: Any) -> pa.Table:
+        form = self._spec.form
+        if form == "polars" and isinstance(given, pl.DataFrame):
+            return given.to_arrow(compat_level=pl.CompatLevel.oldest())
+        if form == "arrow" and isinstance(given, pa.RecordBatch):
+            return pa.Table.from_batches([given])
+        if form == "arrow" and isinstance(given, pa.Table):
+            return given
+        if form == "pandas" and _is_pandas_frame(given):
+            try:
+                return pa.Table.from_pandas(given, preserve_index=False).replace_schema_metadata(None)
+            except (pa.ArrowException, TypeError) as error:
+                raise self._error(
+                    f"{self._name}() gave a frame that Arrow cannot hold: {error}"
+                ) from None
+        raise self._error(
+            f"{self._name}() gave {type(given).__name__}, and should give {_WANTED[form]}",
+            hint="return the frame itself; collect a lazy one",
+        )
+
+    def _column(self, column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
+        array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+        if not field.nullable and array.null_count:
+            raise self._error(
+                f"{self._name}() gave nulls in column {field.name!r}, which is declared without",
+                hint=f"declare it as `{field.name}: ... | None`, or fill the nulls",
+            )
+        if array.type == field.type:
+            return array
+        try:
+            if _may_become(array.type, field.type):
+                return array.cast(field.type)
+        except pa.ArrowException as error:
+            what = (
+                f"{self._name}() gave values in column {field.name!r} that are no {field.type}: {error}"
+            )
+            raise self._error(what, hint=f"cast the column to {field.type} in the function") from None
+        raise self._error(
+            f"{self._name}() gave column {field.name!r} as {array.type}, and declares {field.type}",
+            hint=f"cast the column to {field.type} in the function, or change returns=",
+        )
+
+    def _error(
+        self,
+        what: str,
+        *,
+        record: str | None = None,
+        hint: str | None = None,
+        detail: str | None = None,
+    ) -> UserFunctionError:
+        return UserFunctionError(
+            what,
+            site=self.ctx.site,
+            operator=self.ctx.name,
+            record=record,
+            hint=hint,
+            detail=detail,
+        )
+
+
+def _is_pandas_frame(value: Any) -> bool:
+    import pandas as pd  # It takes long to import, and few programs need it.
+
+    return isinstance(value, pd.DataFrame)
+
+
+def _may_become(given: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether a cast only changes how values are held, and fails where one does not fit."""
+    types = pa.types
+    given, declared = canonical(given), canonical(declared)
+
+    def number(kind: pa.DataType) -> bool:
+        return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+    def moment(kind: pa.DataType) -> bool:
+        return bool(types.is_timestamp(kind) or types.is_date(kind))
+
+    same_kind = given.id == declared.id or (number(given) and number(declared))
+    return bool(same_kind or types.is_null(given) or (moment(given) and moment(declared)))

@@ -1,0 +1,56 @@
+"""The end of a stream: rows go to a sink's writer, and what a checkpoint holds is then committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rheos.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.graph.nodes import SinkSpec
+from rheos.operators.contract import CommittingOperator, OperatorContext, Out, Restored
+from rheos.protocol.elements import Batch, strip_hidden, visible
+from rheos.protocol.ids import CheckpointId
+from rheos.protocol.snapshots import Snapshot
+
+
+class SinkOperator(CommittingOperator):
+    """Writes the visible columns. Each checkpoint stages what was written since the last one."""
+
+    def __init__(self, ctx: OperatorContext, spec: SinkSpec) -> None:
+        super().__init__(ctx)
+        self._sink = spec.sink
+        self._writer: SinkWriter | None = None
+        self._committer: Committer | None = spec.sink.committer()
+
+    def open(self, restored: Restored) -> None:
+        ctx = self.ctx
+        self._writer = self._sink.open(
+            SinkContext(
+                job=ctx.job,
+                attempt=ctx.attempt,
+                operator=ctx.operator,
+                subtask=ctx.subtask,
+                clock=ctx.clock,
+                io=ctx.io,
+                schema=visible(ctx.ports[0].schema),
+                name=ctx.name,
+            )
+        )
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        assert self._writer is not None
+        if batch.num_rows:
+            self._writer.write(strip_hidden(batch))
+        return iter(())
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        assert self._writer is not None
+        return Snapshot(committables=self._writer.prepare(checkpoint))
+
+    def commit(self, committables: list[bytes]) -> None:
+        if self._committer is not None and committables:
+            self._committer.commit(committables)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.close()
