@@ -140,8 +140,8 @@ class Coordinator:
         self._uncommitted: set[int] = set()
         self._finish_logged = False
 
-        self._launched = False
-        """Whether this driver has started any attempt."""
+        self._has_claimed = False
+        """Whether any attempt was this driver's."""
         self._attempt_lives = False
         """Whether an attempt was started and has not ended."""
         self._errors: list[RheosError] = []
@@ -266,6 +266,7 @@ class Coordinator:
 
     def _claimed(self) -> list[Action]:
         self.phase = Phase.RECOVERING
+        self._has_claimed = True
         expired = self._expire(self._retention.trim())
         sweep = SweepFiles(self.attempt, self._retention.needed)
         return [*expired, sweep, Recover(self.attempt, self._restore_from)]
@@ -281,7 +282,7 @@ class Coordinator:
             return self._append_finished()
         assert not self._attempt_lives, "CP6: at most one attempt runs"
         self.phase = Phase.STARTING
-        self._attempt_lives = self._launched = True
+        self._attempt_lives = True
         return [StartAttempt(self.attempt, restore_from)]
 
     def _running(self, event: AttemptRunning, now_ms: int) -> list[Action]:
@@ -561,7 +562,7 @@ class Coordinator:
 
     def _not_started(self, error: RheosError, now_ms: int) -> list[Action]:
         """The log cannot be read or claimed. At the very first, the user is told at once."""
-        if not self._launched:
+        if not self._has_claimed:
             return self._end(Outcome.FAILED, error)
         self._errors = [error]
         self._failed_ms = now_ms

@@ -1,0 +1,168 @@
+"""A coordinator on a timeline: events in, actions out, with the log kept beside it."""
+
+from __future__ import annotations
+
+from rheos.checkpoint.config import CheckpointConfig, FixedDelay
+from rheos.checkpoint.coordinator import Coordinator
+from rheos.checkpoint.events import (
+    Action,
+    AppendLog,
+    AttemptRunning,
+    Event,
+    JobShape,
+    LogAppended,
+    LogRead,
+    ReadLog,
+    Recovered,
+    Start,
+)
+from rheos.checkpoint.log import CheckpointCompleted, LogEntry, LogView, Numbered
+from rheos.protocol.control import Acknowledge, CommittableHandle, Committed, Drained, Totals
+from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+
+COUNT = OperatorId("count")
+SINK = OperatorId("sink")
+SHAPE = JobShape({COUNT: "count per user", SINK: "files"}, parallelism=2, max_parallelism=8)
+CONFIG = CheckpointConfig(
+    interval_ms=1000,
+    timeout_ms=5000,
+    retain=2,
+    tolerable_failures=1,
+    restart=FixedDelay(attempts=3, delay_ms=500),
+)
+
+
+def handle(
+    path: str = "",
+    *,
+    subtask: int = 0,
+    operator: str = COUNT,
+    state: str = "counts",
+    kind: StateKind = StateKind.KEYED,
+    mode: PartMode = PartMode.FULL,
+    rows: int = 1,
+    inline: bytes = b"",
+    checksum: int = 0,
+) -> StateHandle:
+    return StateHandle(
+        operator=OperatorId(operator),
+        subtask=subtask,
+        state=state,
+        kind=kind,
+        mode=mode,
+        size_bytes=10,
+        rows=rows,
+        checksum=checksum,
+        path=path,
+        inline=inline,
+    )
+
+
+def file(attempt: int, checkpoint: int, subtask: int) -> str:
+    return f"job/state/{attempt}/{checkpoint}/count/{subtask}-counts.arrow"
+
+
+def acknowledge(
+    subtask: int, checkpoint: int, attempt: int = 1, paths: tuple[str, ...] | None = None, late: int = 0
+) -> Acknowledge:
+    paths = (file(attempt, checkpoint, subtask),) if paths is None else paths
+    return Acknowledge(
+        attempt=Attempt(attempt),
+        subtask=subtask,
+        checkpoint=CheckpointId(checkpoint),
+        handles=[handle(path, subtask=subtask) for path in paths],
+        committables=[CommittableHandle(SINK, f"{attempt}/{checkpoint}/{subtask}".encode())],
+        totals=Totals(counters={"count/late": late}) if late else Totals(),
+    )
+
+
+def completed(
+    checkpoint: int, attempt: int = 1, *, owner: str = "me", final: bool = False, reserved: int = 1
+) -> CheckpointCompleted:
+    """The entry that `acknowledge` of both subtasks makes."""
+    shares = [acknowledge(subtask, checkpoint, attempt) for subtask in (0, 1)]
+    return CheckpointCompleted(
+        attempt=Attempt(attempt),
+        owner=owner,
+        reserved_to=CheckpointId(checkpoint + 1 + reserved),
+        checkpoint=CheckpointId(checkpoint),
+        final=final,
+        parallelism=2,
+        max_parallelism=8,
+        operators=dict(SHAPE.operators),
+        handles=[part for share in shares for part in share.handles],
+        committables=[part for share in shares for part in share.committables],
+    )
+
+
+def view_of(*entries: LogEntry) -> LogView:
+    """The log with these entries, from number 1 on."""
+    kept = tuple(
+        Numbered(number, entry)
+        for number, entry in enumerate(entries, 1)
+        if isinstance(entry, CheckpointCompleted)
+    )
+    return LogView(len(entries) + 1, entries[-1] if entries else None, kept)
+
+
+class Timeline:
+    """Gives events to a coordinator. `log` holds what it appended and was told is there."""
+
+    def __init__(
+        self,
+        config: CheckpointConfig = CONFIG,
+        log: list[LogEntry] | None = None,
+        shape: JobShape = SHAPE,
+    ) -> None:
+        self.coordinator = Coordinator(JobId("job"), "me", config, shape, "DIR")
+        self.log = list(log or [])
+
+    def at(self, now_ms: int, *events: Event) -> list[Action]:
+        """All actions that follow, those of the last event alone where an entry is appended."""
+        return [action for event in events for action in self.coordinator.handle(event, now_ms)]
+
+    def log_takes(self, now_ms: int, action: Action) -> list[Action]:
+        """The entry is written."""
+        assert isinstance(action, AppendLog)
+        assert action.number == len(self.log) + 1
+        self.log.append(action.entry)
+        return self.at(now_ms, LogAppended(action.number))
+
+    def view(self) -> LogView:
+        return view_of(*self.log)
+
+    def claims(self, now_ms: int) -> list[Action]:
+        """From the reading of the log to the claim's being in it."""
+        [claim] = self.at(now_ms, LogRead(self.view()))
+        return self.log_takes(now_ms, claim)
+
+    def starts(self, now_ms: int = 0) -> list[Action]:
+        """From nothing to an attempt whose launch is asked for."""
+        assert self.at(now_ms, Start()) == [ReadLog()]
+        self.claims(now_ms)
+        return self.at(now_ms, Recovered(self.coordinator.attempt))
+
+    def runs(self, now_ms: int = 0) -> Timeline:
+        """From nothing to an attempt that runs."""
+        self.starts(now_ms)
+        assert self.at(now_ms, AttemptRunning(self.coordinator.attempt)) == []
+        return self
+
+    def completes(self, now_ms: int, checkpoint: int) -> list[Action]:
+        """All subtasks acknowledge, and the log takes the entry: what follows."""
+        attempt = self.coordinator.attempt
+        shares = [acknowledge(subtask, checkpoint, attempt) for subtask in (0, 1)]
+        [append] = self.at(now_ms, *shares)
+        return self.log_takes(now_ms, append)
+
+    def drains(self, now_ms: int) -> list[Action]:
+        attempt = self.coordinator.attempt
+        return self.at(now_ms, *(Drained(attempt=attempt, subtask=i) for i in (0, 1)))
+
+    def commits(self, now_ms: int, checkpoint: int) -> list[Action]:
+        attempt = self.coordinator.attempt
+        told = [
+            Committed(attempt=attempt, subtask=i, checkpoint=CheckpointId(checkpoint)) for i in (0, 1)
+        ]
+        return self.at(now_ms, *told)
