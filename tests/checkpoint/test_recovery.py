@@ -1,0 +1,234 @@
+"""Recovery: which parts of a checkpoint each subtask of the new attempt gets (CP12)."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from timelines import SHAPE, completed, handle
+
+from rheos.checkpoint.events import JobShape
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.recovery import check_fits, restored_state, shares
+from rheos.errors import CheckpointError
+from rheos.protocol.ids import OperatorId
+from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.runtimes.simulated.store import MemoryStore
+from rheos.state.key_groups import group_range
+
+SCHEMA = pa.schema({"key_group": pa.uint16(), "row": pa.string()})
+
+
+def encoded(groups: list[int], tag: str) -> bytes:
+    table = pa.table({"key_group": groups, "row": [f"{tag}:{i}" for i in range(len(groups))]}, SCHEMA)
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, SCHEMA) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue().to_pybytes())
+
+
+def decode(data: bytes, groups: range | None) -> pa.Table:
+    table = pa.ipc.open_stream(data).read_all()
+    if groups is None:
+        return table
+    return table.filter(
+        pa.array([group in groups for group in table["key_group"].to_pylist()], pa.bool_())
+    )
+
+
+class Job:
+    """Builds a checkpoint part by part."""
+
+    def __init__(self, parallelism: int, max_parallelism: int = 8) -> None:
+        self.store = MemoryStore()
+        self.parallelism, self.max_parallelism = parallelism, max_parallelism
+        self.handles: list[StateHandle] = []
+
+    def part(
+        self,
+        subtask: int,
+        groups: list[int],
+        tag: str,
+        kind: StateKind = StateKind.KEYED,
+        mode: PartMode = PartMode.FULL,
+        inline: bool = False,
+    ) -> None:
+        data = encoded(groups, tag)
+        path = "" if inline else f"{tag}.arrow"
+        if path:
+            self.store.put(path, data)
+        self.handles.append(
+            handle(
+                path,
+                subtask=subtask,
+                state=kind.value,
+                kind=kind,
+                mode=mode,
+                rows=len(groups),
+                checksum=zlib.crc32(data),
+                inline=data if inline else b"",
+            )
+        )
+
+    def entry(self) -> CheckpointCompleted:
+        return msgspec.structs.replace(
+            completed(1),
+            handles=self.handles,
+            parallelism=self.parallelism,
+            max_parallelism=self.max_parallelism,
+        )
+
+    def restored(self, subtask: int, parallelism: int, kind: StateKind) -> list[list[str]]:
+        state = restored_state(self.entry(), subtask, parallelism, self.store, decode)
+        assert list(state) == ["count"]
+        tables = state[OperatorId("count")][kind.value]
+        assert all(table.schema == SCHEMA for table in tables)
+        return [table["row"].to_pylist() for table in tables]
+
+
+class TestKeyed:
+    def job(self) -> Job:
+        job = Job(parallelism=2)
+        for subtask in (0, 1):
+            own = list(range(4 * subtask, 4 * subtask + 4))
+            job.part(subtask, own, f"full {subtask}", inline=subtask == 0)
+            job.part(subtask, own[:2], f"delta {subtask}", mode=PartMode.DELTA)
+        return job
+
+    def test_at_the_same_parallelism_each_gets_its_own_in_order(self) -> None:
+        assert self.job().restored(1, 2, StateKind.KEYED) == [
+            ["full 1:0", "full 1:1", "full 1:2", "full 1:3"],
+            ["delta 1:0", "delta 1:1"],
+        ]
+
+    def test_scaled_in_one_gets_all_old_subtask_by_old_subtask(self) -> None:
+        tables = self.job().restored(0, 1, StateKind.KEYED)
+        assert [rows[0] for rows in tables] == ["full 0:0", "delta 0:0", "full 1:0", "delta 1:0"]
+        assert sum(map(len, tables)) == 12
+
+    def test_scaled_out_each_gets_its_groups_alone(self) -> None:
+        job = self.job()
+        assert job.restored(2, 4, StateKind.KEYED) == [
+            ["full 1:0", "full 1:1"],
+            ["delta 1:0", "delta 1:1"],
+        ]
+        assert job.restored(3, 4, StateKind.KEYED) == [["full 1:2", "full 1:3"], []]
+
+    def test_a_subtask_without_groups_is_restored_all_the_same(self) -> None:
+        assert self.job().restored(1, 16, StateKind.KEYED) == [[]]
+
+    @given(st.integers(1, 9), st.integers(1, 9), st.integers(9, 40))
+    def test_every_group_goes_to_the_one_who_owns_it(self, old: int, new: int, most: int) -> None:
+        job = Job(old, most)
+        for subtask in range(old):
+            job.part(subtask, list(group_range(subtask, old, most)), f"{subtask}")
+        given: Counter[int] = Counter()
+        for subtask in range(new):
+            state = restored_state(job.entry(), subtask, new, job.store, decode)
+            tables = state[OperatorId("count")]["keyed"]
+            groups = [group for table in tables for group in table["key_group"].to_pylist()]
+            assert groups == list(group_range(subtask, new, most))
+            given.update(groups)
+        assert given == Counter(range(most))
+
+    def test_whole_parts_are_read_without_a_filter(self) -> None:
+        shared = shares(self.job().entry(), 0, 1)
+        assert [share.groups for share in shared] == [None] * 4
+        assert [share.groups for share in shares(self.job().entry(), 1, 4)] == [range(2, 4)] * 2
+
+
+class TestListAndUnion:
+    def job(self, rows: tuple[int, ...] = (3, 2), kind: StateKind = StateKind.LIST) -> Job:
+        job = Job(len(rows))
+        for subtask, count in enumerate(rows):
+            job.part(subtask, [0] * count, f"{subtask}", kind)
+        return job
+
+    def test_at_the_same_parallelism_each_keeps_its_own(self) -> None:
+        assert self.job().restored(1, 2, StateKind.LIST) == [["1:0", "1:1"]]
+
+    def test_rows_are_dealt_out_round_robin(self) -> None:
+        dealt = [self.job().restored(subtask, 3, StateKind.LIST) for subtask in range(3)]
+        assert dealt == [[["0:0"], ["1:0"]], [["0:1"], ["1:1"]], [["0:2"]]]
+
+    def test_a_subtask_that_gets_no_row_is_told_that_it_is_restored(self) -> None:
+        assert self.job((1, 0)).restored(2, 3, StateKind.LIST) == [[]]
+
+    @given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(1, 7))
+    def test_every_row_is_dealt_once_and_evenly(self, rows: list[int], new: int) -> None:
+        job = self.job(tuple(rows))
+        dealt = [
+            [row for table in job.restored(subtask, new, StateKind.LIST) for row in table]
+            for subtask in range(new)
+        ]
+        everything = sorted(
+            f"{subtask}:{i}" for subtask, count in enumerate(rows) for i in range(count)
+        )
+        assert sorted(row for share in dealt for row in share) == everything
+        if new != len(rows):
+            assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
+
+    def test_union_gives_all_to_all(self) -> None:
+        for parallelism in (2, 3):
+            for subtask in range(parallelism):
+                restored = self.job(kind=StateKind.UNION).restored(
+                    subtask, parallelism, StateKind.UNION
+                )
+                assert restored == [["0:0", "0:1", "0:2"], ["1:0", "1:1"]]
+
+
+class TestDamage:
+    def job(self) -> Job:
+        job = Job(1)
+        job.part(0, [1, 2], "part")
+        return job
+
+    def test_a_missing_file_is_named(self) -> None:
+        job = self.job()
+        job.store.delete("part.arrow")
+        with pytest.raises(
+            CheckpointError, match=r"'keyed' of operator 'count', subtask 0, in part\.arrow"
+        ):
+            job.restored(0, 1, StateKind.KEYED)
+
+    def test_a_changed_file_is_named(self) -> None:
+        job = self.job()
+        job.store.put("part.arrow", b"rubbish")
+        with pytest.raises(CheckpointError, match=r"in part\.arrow is damaged"):
+            job.restored(0, 1, StateKind.KEYED)
+
+    def test_a_file_that_cannot_be_decoded_is_named(self) -> None:
+        job = self.job()
+        job.store.put("part.arrow", b"rubbish")
+        job.handles[0] = msgspec.structs.replace(job.handles[0], checksum=zlib.crc32(b"rubbish"))
+        with pytest.raises(CheckpointError, match=r"in part\.arrow could not be read"):
+            job.restored(0, 1, StateKind.KEYED)
+
+
+class TestFit:
+    def test_the_same_program_fits(self) -> None:
+        check_fits(completed(1), SHAPE)
+
+    def test_a_new_operator_begins_empty(self) -> None:
+        more = {**SHAPE.operators, OperatorId("new"): "new"}
+        check_fits(completed(1), JobShape(more, 4, 8))
+
+    def test_an_operator_that_is_gone_is_named(self) -> None:
+        with pytest.raises(CheckpointError, match=r"'count per user' \(count\), 'files' \(sink\)"):
+            check_fits(completed(1), JobShape({}, 2, 8))
+
+    def test_a_stateless_operator_may_go(self) -> None:
+        entry = completed(1)
+        entry.operators[OperatorId("map")] = "stateless"
+        check_fits(entry, SHAPE)
+
+    def test_key_groups_cannot_change_under_keyed_state(self) -> None:
+        with pytest.raises(CheckpointError, match="max_parallelism 8, and the program has 16"):
+            check_fits(completed(1), JobShape(SHAPE.operators, 2, 16))
+        unkeyed = msgspec.structs.replace(completed(1), handles=[])
+        check_fits(unkeyed, JobShape(SHAPE.operators, 2, 16))

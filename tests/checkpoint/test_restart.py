@@ -1,0 +1,94 @@
+"""Restart strategies: failures at moments in, delays out."""
+
+from __future__ import annotations
+
+import pytest
+
+from rheos.checkpoint.config import (
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    NoRestart,
+    RestartStrategy,
+)
+from rheos.checkpoint.restart import History, after_failure, primary
+from rheos.errors import (
+    CheckpointError,
+    ConfigurationError,
+    FencedError,
+    InputError,
+    RheosError,
+    SchemaError,
+    StateAccessError,
+    TransportError,
+    UserFunctionError,
+)
+
+LOST = TransportError("a peer is lost")
+
+
+def delays(
+    strategy: RestartStrategy, times_ms: list[int], error: RheosError = LOST
+) -> list[int | None]:
+    history, result = History(), []
+    for now_ms in times_ms:
+        decision = after_failure(strategy, history, error, now_ms)
+        history = decision.history
+        result.append(decision.after_ms)
+    return result
+
+
+def test_no_restart() -> None:
+    assert delays(NoRestart(), [0]) == [None]
+
+
+def test_fixed_delay_counts_its_attempts() -> None:
+    assert delays(FixedDelay(attempts=2, delay_ms=70), [0, 10**9, 2 * 10**9]) == [70, 70, None]
+
+
+def test_exponential_delay_grows_to_its_bound_and_never_gives_up() -> None:
+    strategy = ExponentialDelay(initial_ms=100, factor=2, max_ms=500, reset_after_ms=10_000)
+    assert delays(strategy, [0, 200, 500, 1000, 2000, 3000]) == [100, 200, 400, 500, 500, 500]
+
+
+def test_exponential_delay_starts_over_after_quiet_time() -> None:
+    strategy = ExponentialDelay(initial_ms=100, factor=2, max_ms=500, reset_after_ms=10_000)
+    # Quiet is counted from the restart: the delay of 200 ms does not count as quiet.
+    assert delays(strategy, [0, 200, 10_399, 20_799]) == [100, 200, 400, 100]
+
+
+def test_failure_rate_looks_back_over_its_interval() -> None:
+    strategy = FailureRate(failures=2, interval_ms=1000, delay_ms=5)
+    assert delays(strategy, [0, 500, 1000, 1500]) == [5, 5, 5, 5]
+    assert delays(strategy, [0, 500, 999]) == [5, 5, None]
+
+
+ENDLESS, BOUNDED, RATE = ExponentialDelay(), FixedDelay(3), FailureRate(3, 1000)
+
+
+@pytest.mark.parametrize(
+    ("error", "restarted_by"),
+    [
+        (TransportError("x"), [ENDLESS, BOUNDED, RATE]),
+        (CheckpointError("x"), [ENDLESS, BOUNDED, RATE]),
+        (RheosError("x"), [ENDLESS, BOUNDED, RATE]),
+        (UserFunctionError("x"), [BOUNDED, RATE]),
+        (InputError("x"), [BOUNDED, RATE]),
+        (SchemaError("x"), []),
+        (StateAccessError("x"), []),
+        (ConfigurationError("x"), []),
+        (FencedError("x"), []),
+    ],
+)
+def test_what_comes_back_on_every_replay_is_not_replayed_for_ever(
+    error: RheosError, restarted_by: list[RestartStrategy]
+) -> None:
+    for strategy in (ENDLESS, BOUNDED, RATE):
+        assert (delays(strategy, [0], error) != [None]) == (strategy in restarted_by)
+
+
+def test_the_primary_error_explains_the_others() -> None:
+    user, fenced = UserFunctionError("division by zero"), FencedError("taken over")
+    assert primary([LOST, user, LOST]) is user
+    assert primary([LOST, user, fenced]) is fenced
+    assert primary([LOST, TransportError("another")]) is LOST

@@ -1,0 +1,66 @@
+"""Retention: which files and entries expire, and when (CP10)."""
+
+from __future__ import annotations
+
+import msgspec
+from timelines import completed, handle
+
+from rheos.checkpoint.log import CheckpointCompleted, Numbered
+from rheos.checkpoint.retention import Expired, Retention, attempt_of, stale, state_path
+from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+
+
+def checkpoint(number: int, *paths: str) -> CheckpointCompleted:
+    return msgspec.structs.replace(completed(number), handles=[handle(path) for path in paths])
+
+
+def test_a_chain_keeps_the_files_of_checkpoints_before_it() -> None:
+    retention = Retention(retain=1)
+    assert retention.completed(1, checkpoint(1, "full"), []) == Expired()
+    assert retention.completed(2, checkpoint(2, "full", "delta 1"), []) == Expired((), (1,))
+    assert retention.completed(3, checkpoint(3, "full", "delta 1", "delta 2"), []) == Expired((), (2,))
+    gone = ("delta 1", "delta 2", "full")
+    assert retention.completed(4, checkpoint(4, "full 2"), []) == Expired(gone, (3,))
+    assert retention.newest == checkpoint(4, "full 2")
+
+
+def test_files_of_checkpoints_in_flight_are_kept() -> None:
+    retention = Retention(retain=1)
+    retention.completed(1, checkpoint(1, "a"), [])
+    retention.noted([handle("b"), handle("c")])
+    assert retention.completed(2, checkpoint(2, "d"), ["b"]) == Expired(("a", "c"), (1,))
+    assert retention.completed(3, checkpoint(3, "b"), []) == Expired(("d",), (2,))
+
+
+def test_small_parts_have_no_files() -> None:
+    retention = Retention(retain=1)
+    retention.completed(1, checkpoint(1, ""), [])
+    assert retention.completed(2, checkpoint(2), []) == Expired((), (1,))
+
+
+def test_what_was_kept_before_the_driver_came_is_trimmed() -> None:
+    kept = [Numbered(n, checkpoint(n, f"file {n}")) for n in (3, 4, 5)]
+    retention = Retention(2, kept)
+    assert retention.trim() == Expired(("file 3",), (3,))
+    assert retention.trim() == Expired()
+    assert retention.numbers == [4, 5]
+    assert retention.needed == {"file 4", "file 5"}
+
+
+def test_one_checkpoint_is_always_kept() -> None:
+    retention = Retention(retain=0)
+    assert retention.completed(1, checkpoint(1, "a"), []) == Expired()
+    assert retention.numbers == [1]
+
+
+def test_the_sweep_takes_what_former_attempts_left_unreferred() -> None:
+    job = JobId("a job/1")
+
+    def path(attempt: int, state: str) -> str:
+        return state_path(job, Attempt(attempt), CheckpointId(7), OperatorId("op/x"), 3, state)
+
+    files = [path(1, "old"), path(1, "kept"), path(2, "old"), path(3, "new"), "a job%2F1/state/readme"]
+    assert files[0] == "a job%2F1/state/1/7/op%2Fx/3-old.arrow"
+    assert stale(files, Attempt(3), frozenset([files[1]])) == [files[0], files[2]]
+    assert attempt_of(files[3]) == 3
+    assert attempt_of("a job/log/0000000001.json") is None
