@@ -17,9 +17,7 @@ from rheos.operators.build import build
 from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
 from rheos.connectors.contract import Split
 from rheos.errors import RheosError
-from rheos.graph.nodes import SourceSpec
 from rheos.operators.contract import Operator, OperatorContext, Restored
-from rheos.operators.source import SourceOperator
 from rheos.plan.physical import Chain, Exchange, PhysicalPlan, PlannedOperator
 from rheos.protocol import control
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
@@ -154,11 +152,7 @@ class SubtaskEngine:
             io=self._io,
             batch_rows=self._config.batch_rows,
         )
-        operator: Operator
-        if isinstance(planned.spec, SourceSpec):
-            operator = SourceOperator(ctx, planned.spec, self._assignment.splits[planned.id])
-        else:
-            operator = build(ctx, planned.spec)
+        operator = build(ctx, planned.spec, self._assignment.splits.get(planned.id, ()))
         self._operators[planned.id] = operator
         return operator
 

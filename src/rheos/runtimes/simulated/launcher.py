@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from random import Random
 
-import pyarrow as pa
-
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.log import CheckpointCompleted
 from rheos.connectors.contract import Split

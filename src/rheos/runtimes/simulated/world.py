@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from random import Random
 
-from rheos.errors import JobFailedError
+from rheos.errors import CheckpointError, JobFailedError
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.contract import JobConfig, JobResult, JobStatus
 from rheos.runtimes.master import Master, enumerate_splits
@@ -72,7 +72,13 @@ class World:
         have stopped, it does not end."""
         for _ in range(_MAX_TURNS):
             if self.master.done:
-                return self.master.result()
+                try:
+                    return self.master.result()
+                except CheckpointError:
+                    # The store would not let the driver go on. Whoever runs drivers starts another.
+                    if not self.faulty:
+                        raise
+                    self._lose_driver()
             self._turn()
         raise JobFailedError(
             f"the job has not ended after {_MAX_TURNS} turns", detail=str(self.master.status())
