@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
+from rheos.connectors.contract import Split
 from rheos.graph.nodes import (
     ExpressionSpec,
     MapBatchesSpec,
@@ -32,11 +34,11 @@ from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.operators.window.process import WindowProcessOperator
 
 
-def build(ctx: OperatorContext, spec: Spec) -> Operator:
-    """The operator of a spec; it is not open yet."""
+def build(ctx: OperatorContext, spec: Spec, splits: Sequence[Split] = ()) -> Operator:
+    """The operator of a spec, not open yet. `splits` is a source's share of its splits."""
     match spec:
         case SourceSpec():
-            return SourceOperator(ctx, spec)
+            return SourceOperator(ctx, spec, splits)
         case ExpressionSpec():
             return ExpressionOperator(ctx, spec)
         case MapSpec(flat=True):

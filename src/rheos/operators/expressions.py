@@ -18,6 +18,7 @@ import pyarrow as pa
 from rheos.errors import UserFunctionError
 from rheos.graph.nodes import MAIN, ExpressionSpec
 from rheos.operators.contract import Operator, OperatorContext, Out
+from rheos.operators.records import shown
 from rheos.protocol.elements import Batch, strip_hidden, visible
 
 _FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
@@ -83,7 +84,7 @@ class ExpressionOperator(Operator):
             f"{self._op}() failed at {spelled}: {first_line}",
             site=self.ctx.site,
             operator=self.ctx.name,
-            record=str(strip_hidden(record).to_pylist()[0]),
+            record=shown(strip_hidden(record).to_pylist()[0]),
             hint="drop or repair such records before, or use what gives null instead, such as "
             "cast(..., strict=False)",
         )

@@ -5,53 +5,66 @@ The hidden columns go with the record: what is made of it has its timestamp.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from rheos.errors import RheosError, UserFunctionError
 from rheos.graph.nodes import MAIN, MapSpec
 from rheos.operators.contract import Operator, OperatorContext, Out
-from rheos.protocol.elements import HIDDEN_PREFIX, Batch
+from rheos.operators.records import not_iterable, user_error, wrong_type
+from rheos.protocol.elements import Batch
 from rheos.protocol.types import TypeMismatch, batch_of, rows_of
 
 
-class MapOperator(Operator):
-    """One record out for each that comes in."""
-
+class _RecordOperator(Operator):
     def __init__(self, ctx: OperatorContext, spec: MapSpec) -> None:
         super().__init__(ctx)
         self._fn = spec.fn
-        self._calls = _Calls(ctx, spec)
+        self._record = spec.record
+        self._output = ctx.outputs.get(MAIN)
+
+    def _emit(
+        self, made: list[Any], batch: Batch, rows: list[Any], origins: list[int] | None
+    ) -> Iterator[Out]:
+        """A batch of what was made; `origins` says of which rows, None of each in turn."""
+        if self._output is None or not made:
+            return
+        schema = self._output.schema
+        try:
+            shown = batch_of(made, schema, self._output.type.record)
+        except TypeMismatch as mismatch:
+            origin = mismatch.index if origins is None else origins[mismatch.index]
+            raise wrong_type(self.ctx, mismatch, record=rows[origin]) from None
+        hidden = [batch.column(name) for name in schema.names[shown.num_columns :]]
+        if origins is not None and hidden:
+            indices = pa.array(np.array(origins, dtype=np.int64))
+            hidden = [column.take(indices) for column in hidden]
+        yield Out(pa.RecordBatch.from_arrays([*shown.columns, *hidden], schema=schema))
+
+
+class MapOperator(_RecordOperator):
+    """One record out for each that comes in."""
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
-        fn, rows = self._fn, self._calls.rows(batch)
+        fn, rows = self._fn, rows_of(batch, self._record)
         made: list[Any] = []
         add = made.append
         try:
             for row in rows:
                 add(fn(row))
         except Exception as error:
-            self._calls.fail(error, rows[len(made)])
-        if made:
-            yield from self._calls.emit(made, batch, rows, None)
+            raise user_error(self.ctx, error, record=rows[len(made)]) from error
+        yield from self._emit(made, batch, rows, None)
 
 
-class FlatMapOperator(Operator):
-    """Any number of records out for each that comes in; in batches of a bounded size."""
-
-    def __init__(self, ctx: OperatorContext, spec: MapSpec) -> None:
-        super().__init__(ctx)
-        self._fn = spec.fn
-        self._calls = _Calls(ctx, spec)
+class FlatMapOperator(_RecordOperator):
+    """Any number of records out for each that comes in, in batches of a bounded size."""
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
-        rows = self._calls.rows(batch)
-        most = self.ctx.batch_rows
+        rows, most = rows_of(batch, self._record), self.ctx.batch_rows
         made: list[Any] = []
         origins: list[int] = []
         for index, row in enumerate(rows):
@@ -61,95 +74,22 @@ class FlatMapOperator(Operator):
                 try:
                     made.extend(islice(records, most - had))
                 except Exception as error:
-                    self._calls.fail(error, row)
+                    raise user_error(self.ctx, error, record=row) from error
                 origins += [index] * (len(made) - had)
                 if len(made) < most:
                     break
-                yield from self._calls.emit(made, batch, rows, origins)
+                yield from self._emit(made, batch, rows, origins)
                 made, origins = [], []
-        if made:
-            yield from self._calls.emit(made, batch, rows, origins)
+        yield from self._emit(made, batch, rows, origins)
 
     def _iterate(self, row: Any) -> Iterator[Any]:
         try:
-            result = self._fn(row)
+            given = self._fn(row)
         except Exception as error:
-            self._calls.fail(error, row)
-        if result is None:
+            raise user_error(self.ctx, error, record=row) from error
+        if given is None:
             return iter(())
-        try:
-            return iter(result)
-        except TypeError:
-            raise self._calls.located(
-                f"{self._calls.name}() gave {type(result).__name__}, and should give records to iterate over",
-                record=row,
-                hint="yield the records, return a list of them, or use map() for one record each",
-            ) from None
-
-
-class _Calls:
-    """What surrounds the calls of the user's function: records in, records out, errors located."""
-
-    def __init__(self, ctx: OperatorContext, spec: MapSpec) -> None:
-        self.name = getattr(spec.fn, "__name__", type(spec.fn).__name__)
-        self._ctx = ctx
-        self._record = spec.record
-        self._output = ctx.outputs.get(MAIN)
-        self._hidden: list[str] = []
-        if self._output is not None:
-            names = self._output.schema.names
-            self._hidden = [name for name in names if name.startswith(HIDDEN_PREFIX)]
-
-    def rows(self, batch: Batch) -> list[Any]:
-        return rows_of(batch, self._record)
-
-    def emit(
-        self, made: list[Any], batch: Batch, rows: list[Any], origins: list[int] | None
-    ) -> Iterator[Out]:
-        """A batch of what was made; `origins` says of which rows, None of each in turn."""
-        if self._output is None:
-            return
-        schema = self._output.schema
-        try:
-            shown = batch_of(made, schema, self._output.type.record)
-        except TypeMismatch as error:
-            origin = error.index if origins is None else origins[error.index]
-            raise self.located(
-                f"{self.name}() gave a record of another type than declared: {error}",
-                record=rows[origin],
-                hint="make the function give what its annotation or returns= declares",
-            ) from None
-        hidden = [batch.column(name) for name in self._hidden]
-        if origins is not None and hidden:
-            indices = pa.array(np.array(origins, dtype=np.int64))
-            hidden = [column.take(indices) for column in hidden]
-        yield Out(pa.RecordBatch.from_arrays([*shown.columns, *hidden], schema=schema))
-
-    def fail(self, error: Exception, record: Any) -> NoReturn:
-        """Raises the error that the function raised, with its place."""
-        if isinstance(error, RheosError):
-            raise error.located(site=self._ctx.site, operator=self._ctx.name) from error.__cause__
-        raise self.located(
-            f"{self.name}() raised {type(error).__name__}: {error}",
-            record=record,
-            detail=user_traceback(error),
-        ) from error
-
-    def located(
-        self, what: str, *, record: Any, hint: str | None = None, detail: str | None = None
-    ) -> UserFunctionError:
-        return UserFunctionError(
-            what,
-            site=self._ctx.site,
-            operator=self._ctx.name,
-            record=repr(record),
-            hint=hint,
-            detail=detail,
-        )
-
-
-def user_traceback(error: BaseException) -> str:
-    """The traceback from the user's first line on: the frames above are ours."""
-    own = error.__traceback__
-    below = own.tb_next if own is not None and own.tb_next is not None else own
-    return "".join(traceback.format_exception(type(error), error, below))
+        # A text or a dict is a single thing too, though Python would take it apart.
+        if isinstance(given, str | bytes | dict) or not hasattr(given, "__iter__"):
+            raise not_iterable(self.ctx, given, record=row)
+        return iter(given)

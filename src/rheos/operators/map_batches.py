@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from rheos.errors import RheosError, UserFunctionError
+from rheos.errors import UserFunctionError
 from rheos.graph.nodes import MAIN, MapBatchesSpec
 from rheos.graph.types import canonical, describe
 from rheos.operators.contract import Operator, OperatorContext, Out
-from rheos.operators.map import user_traceback
+from rheos.operators.records import shown, user_error
 from rheos.protocol.elements import Batch, strip_hidden, visible
 
 _WANTED = {
@@ -42,16 +42,17 @@ class MapBatchesOperator(Operator):
         if self._output is None:
             return
         schema = self._output.schema
-        shown = visible(schema)
+        declared = visible(schema)
         table = self._table(given)
-        missing = [name for name in shown.names if name not in table.column_names]
-        extra = [name for name in table.column_names if name not in shown.names]
+        missing = [name for name in declared.names if name not in table.column_names]
+        extra = [name for name in table.column_names if name not in declared.names]
         if missing or extra:
             raise self._error(
-                f"{self._name}() gave the columns {describe(table.schema)}, and declares {describe(shown)}",
+                f"{self._name}() gave the columns {describe(table.schema)}, "
+                f"and declares {describe(declared)}",
                 hint="give just the declared columns, or change returns=",
             )
-        hidden = schema.names[len(shown) :]
+        hidden = schema.names[len(declared) :]
         if hidden and table.num_rows != batch.num_rows:
             raise self._error(
                 f"{self._name}() gave {table.num_rows} rows for {batch.num_rows}, and the stream has "
@@ -59,7 +60,7 @@ class MapBatchesOperator(Operator):
                 hint="give as many rows as come, in their order; use filter() to drop rows and "
                 "flat_map() to make several of one",
             )
-        columns = [self._column(table.column(field.name), field) for field in shown]
+        columns = [self._column(table.column(field.name), field) for field in declared]
         columns += [batch.column(name) for name in hidden]
         result = pa.RecordBatch.from_arrays(columns, schema=schema)
         for start in range(0, result.num_rows, self.ctx.batch_rows):
@@ -73,14 +74,11 @@ class MapBatchesOperator(Operator):
             handed = batch.to_pandas()
         try:
             return self._spec.fn(handed)
-        except RheosError as error:
-            raise error.located(site=self.ctx.site, operator=self.ctx.name) from error.__cause__
         except Exception as error:
-            raise self._error(
-                f"{self._name}() raised {type(error).__name__}: {error}",
-                record=f"a batch of {batch.num_rows} rows that begins with {batch.slice(0, 1).to_pylist()[0]}",
-                detail=user_traceback(error),
-            ) from error
+            first = shown(batch.slice(0, 1).to_pylist()[0])
+            raised = user_error(self.ctx, error)
+            raised.record = raised.record or f"one of {batch.num_rows}, of which the first is {first}"
+            raise raised from error
 
     def _table(self, given: Any) -> pa.Table:
         form = self._spec.form
@@ -124,22 +122,8 @@ class MapBatchesOperator(Operator):
             hint=f"cast the column to {field.type} in the function, or change returns=",
         )
 
-    def _error(
-        self,
-        what: str,
-        *,
-        record: str | None = None,
-        hint: str | None = None,
-        detail: str | None = None,
-    ) -> UserFunctionError:
-        return UserFunctionError(
-            what,
-            site=self.ctx.site,
-            operator=self.ctx.name,
-            record=record,
-            hint=hint,
-            detail=detail,
-        )
+    def _error(self, what: str, *, hint: str | None = None) -> UserFunctionError:
+        return UserFunctionError(what, site=self.ctx.site, operator=self.ctx.name, hint=hint)
 
 
 def _is_pandas_frame(value: Any) -> bool:
