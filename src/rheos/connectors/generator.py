@@ -234,7 +234,7 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
         else:
             fitted = [_array(made[field.name], field.type) for field in schema]
             batch = pa.RecordBatch.from_arrays(fitted, schema=schema)
-    except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+    except (pa.ArrowException, AttributeError, KeyError, TypeError, ValueError) as error:
         missing = isinstance(error, KeyError)
         raise UserFunctionError(
             f"the generator's function {name} gave rows that do not fit: "

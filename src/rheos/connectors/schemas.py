@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from rheos.protocol.types import schema_of
 
 from rheos.errors import SchemaError
+from rheos.protocol.types import schema_of
 
 _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NS = 86_400_000_000_000

@@ -157,11 +157,11 @@ class SourceOperator(Operator):
         if self._outs:
             outs, self._outs = self._outs, []
             return outs
-        if len(order) != len(self._open):
-            # A split has ended: the next one may have rows at once, and the watermark may rise.
-            return EndOfInput() if not self._open and not self._waiting else Pending(0)
-        if not order:
+        if not self._open and not self._waiting:
             return EndOfInput()
+        if left < max_rows or len(order) != len(self._open):
+            # Rows that nobody reads were read, or a split has ended and the next may have some.
+            return Pending(0)
         return Pending(min(wakes) if wakes else None)
 
     def _open_more(self) -> None:
