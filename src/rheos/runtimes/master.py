@@ -11,6 +11,7 @@ import pickle
 import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -121,6 +122,8 @@ class Master:
         self._collected = _Collected(plan)
         self._end: EndJob | None = None
         self._cancel_requested = False
+        self._changed = False
+        self._done = False
         self._began_us = clock.monotonic_us()
         self._status = self._make_status()
 
@@ -129,7 +132,7 @@ class Master:
     @property
     def done(self) -> bool:
         """Whether the job has ended; no step is needed any more."""
-        return self._end is not None
+        return self._done
 
     def cancel(self) -> None:
         """Asks for the end; the next steps bring it about."""
@@ -137,7 +140,8 @@ class Master:
 
     def status(self) -> JobStatus:
         """As of the last step."""
-        return self._status
+        status = self._status
+        return status if self.done else replace(status, running_s=self._running_s())
 
     # --- for the owner ----------------------------------------------------------------------------
 
@@ -155,19 +159,23 @@ class Master:
 
     def step(self) -> None:
         """Takes in what has happened and acts on it. Log, store and recovery commits may block."""
-        if self._coordinator.phase is Phase.NEW:
-            self._feed(Start())
         if self._cancel_requested:
             self._cancel_requested = False
             self._feed(CancelRequested())
+        if self._coordinator.phase is Phase.NEW:
+            self._feed(Start())
         for event in self._launcher.poll():
             self._take(event)
         self._feed(Tick())
-        self._status = self._make_status()
+        if self._changed:
+            self._changed = False
+            self._status = self._make_status()
+            self._done = self._end is not None
 
     def _take(self, event: LauncherEvent) -> None:
         if event.attempt != self._coordinator.attempt:
             return
+        self._changed = True
         match event:
             case Progress():
                 self._figures.progressed(event)
@@ -185,6 +193,7 @@ class Master:
         while events:
             now_ms = self._clock.monotonic_us() // 1000
             for action in self._coordinator.handle(events.popleft(), now_ms):
+                self._changed = True
                 events.extend(self._carry_out(action))
 
     # --- actions ----------------------------------------------------------------------------------
@@ -294,7 +303,7 @@ class Master:
             name=self._plan.name,
             state=self._state(),
             attempt=coordinator.attempt,
-            running_s=(self._clock.monotonic_us() - self._began_us) / 1e6,
+            running_s=self._running_s(),
             records_per_s=self._figures.records_per_s(),
             watermark_ms=min(watermarks, default=None),
             checkpoints_completed=coordinator.stats.completed,
@@ -306,6 +315,9 @@ class Master:
             operators=operators,
             failure=str(error) if error else None,
         )
+
+    def _running_s(self) -> float:
+        return (self._clock.monotonic_us() - self._began_us) / 1e6
 
     def _state(self) -> JobState:
         if self._end is not None:
