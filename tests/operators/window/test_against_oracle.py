@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
-from window_harness import Bench, Oracle
 
 from rheos.graph import aggregates as agg
 from rheos.graph.windows import Sliding, Tumbling, Window
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from tests.operators.window.harness import Bench, Oracle
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("v", pa.float64())])
 AGGREGATES = {

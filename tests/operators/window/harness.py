@@ -1,15 +1,15 @@
-"""What the window tests share: an operator in a bottle, and the straight way to say what it should do."""
+"""What the window tests share: all subtasks of an operator, and the straight way to say what it does."""
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 
 from rheos.errors import Site
@@ -21,29 +21,13 @@ from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.ports import Immediate
 from rheos.protocol.snapshots import StateKind
 from rheos.state.key_groups import key_groups
+from tests.operators.contexts import AtOnce, StillClock
 
 MAX_PARALLELISM = 8
 HIDDEN = [(TS, pa.int64()), (WM, pa.int64())]
 TIME = pa.timestamp("ms", "UTC")
-
-
-class StillClock:
-    def now_ms(self) -> int:
-        return 0
-
-    def now_ns(self) -> int:
-        return 0
-
-    def monotonic_us(self) -> int:
-        return 0
-
-
-class AtOnce:
-    def submit(self, work: Callable[[], Any]) -> Immediate[Any]:
-        return Immediate(work())
 
 
 def aggregate_schema(
@@ -91,7 +75,7 @@ def context(
 
 @dataclass
 class Bench:
-    """All subtasks of one window operator. Rows go to the one that owns their key; watermarks to all."""
+    """All subtasks of a window operator. Rows go to the one that owns their key; watermarks to all."""
 
     make: Callable[[int, int], WindowOperator]
     keys: Sequence[str]
@@ -280,23 +264,11 @@ def aggregated(agg: Agg, rows: list[dict[str, Any]]) -> Any:
         case AggKind.MEAN:
             return _exact(values) / len(values)
         case AggKind.QUANTILE:
-            return _quantile(sorted(float(value) for value in values), agg.q)
+            return pl.Series(values, dtype=pl.Float64).quantile(agg.q, interpolation="linear")
 
 
 def _exact(values: Iterable[float]) -> float:
-    total = sum((Fraction(value) for value in values), Fraction(0))
-    return float(total)
-
-
-def _quantile(values: list[float], q: float) -> float:
-    if len(values) == 1:
-        return values[0]
-    if q in (0.25, 0.5, 0.75):
-        return statistics.quantiles(values, n=4, method="inclusive")[round(q * 4) - 1]
-    where = q * (len(values) - 1)
-    low = math.floor(where)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (values[high] - values[low]) * (where - low)
+    return float(sum((Fraction(value) for value in values), Fraction(0)))
 
 
 def timeline(text: str, wm: int = MIN_TIMESTAMP_MS) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,207 @@
+"""Windows with a process function: rows are kept as they are, and handed over when a window fires."""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from rheos.errors import RheosError
+from rheos.graph.functions import TimeWindow, WindowFunction
+from rheos.graph.nodes import MAIN, WindowSpec
+from rheos.operators.contract import OperatorContext, Out, Restored
+from rheos.operators.records import not_iterable, shown, user_error, with_hidden, wrong_type
+from rheos.operators.window.assign import Assigned
+from rheos.operators.window.frames import KEY, paned
+from rheos.operators.window.panes import END, PANE, PaneStore
+from rheos.operators.window.windowed import WindowOperator
+from rheos.protocol.elements import TS, visible
+from rheos.protocol.snapshots import SnapshotPart
+from rheos.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
+
+_ROW = "row."
+_TIME = "ts"
+_STATE = "rows"
+
+_ROWS_AT_ONCE = 1 << 14
+"""How many rows are Python objects at once, unless a key has more in one window."""
+
+
+class _Context:
+    """The WindowContext of the user's function. One object serves all calls."""
+
+    __slots__ = ("key", "window")
+
+    def __init__(self) -> None:
+        self.key: Any = None
+        self.window = TimeWindow(0, 0)
+
+
+class WindowProcessOperator(WindowOperator):
+    """Calls the function for each key and window, with its records in the order of their timestamps;
+    records of one timestamp are in the order of their columns, nulls last."""
+
+    def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
+        super().__init__(ctx, spec)
+        # Subtasks that share a process must not share the user's object.
+        self._function: WindowFunction = copy.deepcopy(spec.fn)
+        self._context = _Context()
+        port = ctx.ports[0]
+        self._schema: pa.Schema = visible(port.schema)
+        keys = dict(zip(port.keys, self._keys, strict=True))
+        self._inside = {name: keys.get(name, _ROW + name) for name in self._schema.names}
+        self._values = [name for name in self._inside.values() if not name.startswith(KEY)]
+        self._taken = {inside: name for name, inside in self._inside.items()} | {_TIME: TS}
+        self._index = PaneStore(self._grid, self._merge)
+
+    def _columns(self) -> dict[str, str]:
+        return self._taken
+
+    def _stores(self) -> Iterable[PaneStore]:
+        return [self._index]
+
+    def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
+        rows = paned(rows, assigned)
+        self._index.add(rows)
+        return rows
+
+    def _merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+        columns = [*self._taken, *by]
+        return pl.concat([frame.select(columns) for frame in frames])
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def _fire(self, first_end: int, last_end: int, only: pl.DataFrame | None) -> Iterator[Out]:
+        frames = self._gather(self._index, first_end, last_end, only)
+        if not frames:
+            return
+        group = [END, *self._keys]
+        rows = self._merge(frames, (END,)).sort([*group, _TIME, *self._values], nulls_last=True)
+        groups = rows.group_by(group, maintain_order=True).len()
+        ends, lengths = groups[END].to_list(), groups["len"].to_numpy()
+        pending = _Pending(self.ctx)
+        stops = np.cumsum(lengths)
+        begin = 0
+        while begin < len(ends):
+            offset = int(stops[begin] - lengths[begin])
+            # As many whole groups as make up the rows at once, and one at the least.
+            stop = max(begin + 1, int(np.searchsorted(stops, offset + _ROWS_AT_ONCE, side="right")))
+            batch = self._batch(rows.slice(offset, int(stops[stop - 1]) - offset))
+            records = rows_of(batch, self._spec.record)
+            starts = (stops[begin:stop] - lengths[begin:stop] - offset).tolist()
+            keys = self._keys_of(batch, starts)
+            for key, end, start, length in zip(
+                keys, ends[begin:stop], starts, lengths[begin:stop].tolist(), strict=True
+            ):
+                yield from self._call(key, end, records[start : start + length], pending)
+            begin = stop
+        yield from pending.flush()
+
+    def _batch(self, rows: pl.DataFrame) -> pa.RecordBatch:
+        """Rows as they came in."""
+        named = rows.select(pl.col(inside).alias(name) for name, inside in self._inside.items())
+        table = named.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self._schema)
+        arrays = [column.combine_chunks() for column in table.columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _keys_of(self, batch: pa.RecordBatch, rows: list[int]) -> Iterable[Any]:
+        chosen = pa.array(rows, pa.int64())
+        columns = [columns_to_python(batch.column(key).take(chosen)) for key in self.ctx.ports[0].keys]
+        return columns[0] if len(columns) == 1 else zip(*columns, strict=True)
+
+    def _call(self, key: Any, end: int, records: list[Any], pending: _Pending) -> Iterator[Out]:
+        context = self._context
+        context.key, context.window = key, TimeWindow(end - self._grid.size, end)
+        pending.begin(key, context.window, records)
+        try:
+            result = self._function.process(records, context)
+        except Exception as error:
+            raise pending.located(user_error(self.ctx, error, key=key)) from error
+        if result is None:
+            return
+        if not isinstance(result, Iterable):
+            raise pending.located(not_iterable(self.ctx, result, record=None, key=key))
+        outputs = iter(result)
+        while True:
+            try:
+                more = list(islice(outputs, pending.room))
+            except Exception as error:
+                raise pending.located(user_error(self.ctx, error, key=key)) from error
+            pending.take(more)
+            if pending.room:
+                return
+            yield from pending.flush()
+
+    # --- snapshots ------------------------------------------------------------------------------------
+
+    def _state_names(self) -> list[str]:
+        return [_STATE]
+
+    def _parts(self) -> Iterator[SnapshotPart]:
+        yield from self._keyed_part(_STATE, self._index, partial(self._merge, by=PANE), (_TIME,))
+
+    def _restore(self, restored: Restored) -> None:
+        for table in restored.get(_STATE, ()):
+            frame = pl.DataFrame(table)
+            for column in self._taken:
+                if column not in frame.columns:
+                    raise self._missing_state(_STATE, column)
+            self._note_restored(frame)
+            self._index.add(frame.select(*self._taken, *PANE))
+
+
+class _Pending:
+    """Outputs before they are a batch, and the calls they come from."""
+
+    def __init__(self, ctx: OperatorContext) -> None:
+        self._ctx = ctx
+        self._schema = ctx.outputs[MAIN].schema
+        self._record = ctx.outputs[MAIN].type.record
+        self._outputs: list[Any] = []
+        self._starts: list[int] = []
+        self._calls: list[tuple[Any, TimeWindow, int, Any]] = []
+
+    @property
+    def room(self) -> int:
+        return self._ctx.batch_rows - len(self._outputs)
+
+    def begin(self, key: Any, window: TimeWindow, records: list[Any]) -> None:
+        """What is taken from now on comes from this call."""
+        if self._starts and self._starts[-1] == len(self._outputs):
+            self._starts.pop()
+            self._calls.pop()
+        self._starts.append(len(self._outputs))
+        self._calls.append((key, window, len(records), records[0]))
+
+    def take(self, outputs: list[Any]) -> None:
+        self._outputs += outputs
+
+    def flush(self) -> Iterator[Out]:
+        if not self._outputs:
+            return
+        try:
+            batch = batch_of(self._outputs, self._schema, self._record)
+        except TypeMismatch as mismatch:
+            call = bisect_right(self._starts, mismatch.index) - 1
+            error = wrong_type(self._ctx, mismatch, key=self._calls[call][0])
+            raise self.located(error, call) from mismatch
+        counts = np.diff([*self._starts, len(self._outputs)])
+        ends = np.array([window.end_ms for _, window, *_ in self._calls], dtype=np.int64)
+        self._outputs, self._starts, self._calls = [], [0], self._calls[-1:]
+        yield Out(with_hidden(batch, self._schema, np.repeat(ends - 1, counts), None))
+
+    def located(self, error: RheosError, call: int = -1) -> RheosError:
+        """The error of a call, with its window and what its records look like."""
+        _, window, count, first = self._calls[call]
+        error.record = (
+            f"{count} of the window from {window.start_ms} to {window.end_ms} ms, "
+            f"the first of them {shown(first)}"
+        )
+        return error
