@@ -1,0 +1,130 @@
+"""Runs a benchmark on the continuous runtime: warm up, measure a window, stop."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rheos.api.environment import Environment
+from rheos.bench.programs import Load, Program
+from rheos.bench.recorder import SLICE_NS, Slice, Window, first_complete, measured, read_slices
+from rheos.bench.taps import SINK
+from rheos.errors import JobFailedError
+from rheos.runtimes.contract import JobHandle, JobState, JobStatus
+
+_WHOLE = {"0": 0, "-1": -1}
+"""Buffer timeouts that are no durations."""
+
+_POLL_S = 0.2
+_START_WITHIN_S = 120.0
+_LAST_SLICES_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command was told. None leaves the program's own default."""
+
+    parallelism: int
+    seconds: float
+    warmup_s: float
+    keys: int | None = None
+    rate_per_core: float | None = None
+    buffer_timeout: str = "10ms"
+    checkpoint_interval: str | None = None
+    """None takes no checkpoints."""
+    batch_rows: int = 16_384
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A benchmark's figures, and what it was run with."""
+
+    program: Program
+    settings: Settings
+    load: Load
+    window: Window
+    status: JobStatus
+    """As it was at the end of the window."""
+
+
+Progress = Callable[[str], None]
+"""Is told in a few words what is going on."""
+
+
+def run(program: Program, settings: Settings, progress: Progress) -> Outcome:
+    """Runs the program and measures it. Raises what the job raises."""
+    with tempfile.TemporaryDirectory(prefix="rheos-bench-") as folder:
+        measures = Path(folder, "measures")
+        measures.mkdir()
+        load = Load(
+            parallelism=settings.parallelism,
+            keys=(settings.keys or program.keys) if program.keys else None,
+            rate_per_core=settings.rate_per_core or program.rate_per_core,
+            batch_rows=settings.batch_rows,
+            folder=str(measures),
+        )
+        env = Environment(
+            parallelism=settings.parallelism,
+            runtime="continuous",
+            checkpoint_dir=str(Path(folder, "checkpoints")),
+            checkpoint_interval=settings.checkpoint_interval,
+            buffer_timeout=_WHOLE.get(settings.buffer_timeout, settings.buffer_timeout),
+            batch_rows=settings.batch_rows,
+        )
+        program.build(env, load)
+        progress("starting Spark")
+        handle = env.execute_async(f"bench {program.name}")
+        try:
+            window, status = _measure(handle, program, settings, load.folder, progress)
+        finally:
+            handle.cancel()
+        return Outcome(program, settings, load, window, status)
+
+
+def _measure(
+    handle: JobHandle, program: Program, settings: Settings, folder: str, progress: Progress
+) -> tuple[Window, JobStatus]:
+    def rows() -> list[list[Slice]]:
+        return read_slices(folder, program.counted_at)
+
+    started: int | None = None
+    give_up = time.monotonic() + _START_WITHIN_S
+    while started is None:
+        _rest(handle, _POLL_S)
+        recorded = rows()
+        # One recorder in each slot: the sink's, or that of the slot's split.
+        started = first_complete(recorded) if len(recorded) >= settings.parallelism else None
+        if started is None and time.monotonic() > give_up:
+            raise JobFailedError(
+                f"no records came through within {_START_WITHIN_S:.0f} s",
+                hint="run it with a lower --parallelism: each subtask needs a slot of the machine",
+            )
+    first = started + round(settings.warmup_s * 1e9) // SLICE_NS
+    end = first + max(round(settings.seconds * 1e9) // SLICE_NS, 1)
+    _wait_for(handle, first, "warming up", settings.warmup_s, progress)
+    _wait_for(handle, end, "measuring", settings.seconds, progress)
+    status = handle.status()
+    give_up = time.monotonic() + _LAST_SLICES_WITHIN_S
+    while (
+        any(slices[-1].number < end - 1 for slices in rows() if slices) and time.monotonic() < give_up
+    ):
+        _rest(handle, _POLL_S)
+    return measured(rows(), read_slices(folder, SINK), first, end), status
+
+
+def _wait_for(handle: JobHandle, number: int, what: str, of_s: float, progress: Progress) -> None:
+    """Until the slice has begun."""
+    while (left_s := (number * SLICE_NS - time.time_ns()) / 1e9) > 0:
+        progress(f"{what}, {max(of_s - left_s, 0):.0f} of {of_s:g} s")
+        _rest(handle, min(_POLL_S, left_s))
+
+
+def _rest(handle: JobHandle, seconds: float) -> None:
+    """Sleeps. Raises the job's error where it has ended meanwhile."""
+    time.sleep(seconds)
+    if handle.status().state in (JobState.FAILED, JobState.CANCELLED, JobState.FINISHED):
+        handle.wait()
+        raise JobFailedError("the job ended before it was measured")

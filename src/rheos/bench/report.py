@@ -1,0 +1,77 @@
+"""A benchmark's figures as one JSON object, or as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from rheos.bench.driver import Outcome
+from rheos.protocol.durations import duration_ms
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """The object that `--json` prints. What a benchmark has not (keys, a rate) is null."""
+    settings, load, window = outcome.settings, outcome.load, outcome.window
+    p50, p90, p99 = (None if ms is None else round(ms, 3) for ms in window.latencies_ms)
+    interval = settings.checkpoint_interval
+    return {
+        "name": outcome.program.name,
+        "records_per_s": round(window.records_per_s),
+        "records_per_s_per_core": round(window.records_per_s / load.parallelism),
+        "latency_ms": {"p50": p50, "p90": p90, "p99": p99},
+        "parallelism": load.parallelism,
+        "keys": load.keys,
+        "rate_per_s_per_core": load.rate_per_core,
+        "seconds": settings.seconds,
+        "warmup_s": settings.warmup_s,
+        "batch_rows": load.batch_rows,
+        "buffer_timeout_ms": None if settings.buffer_timeout == "-1" else _ms(settings.buffer_timeout),
+        "checkpoint_interval_ms": None if interval is None else _ms(interval),
+        "checkpoints_completed": outcome.status.checkpoints_completed,
+        "checkpoints_failed": outcome.status.checkpoints_failed,
+        "last_checkpoint_ms": outcome.status.last_checkpoint_ms,
+        "restarts": outcome.status.restarts,
+        "rss_mib": {"start": round(window.rss_start_mib), "end": round(window.rss_end_mib)},
+    }
+
+
+def as_table(outcome: Outcome) -> Table:
+    """The same for the eye."""
+    figures = as_json(outcome)
+    table = Table(title=f"{outcome.program.name}: {outcome.program.about}", title_justify="left")
+    table.add_column("measured")
+    table.add_column("", justify="right")
+    table.add_row("records/s", f"{figures['records_per_s']:,}")
+    table.add_row("records/s/core", f"{figures['records_per_s_per_core']:,}")
+    for name, ms in figures["latency_ms"].items():
+        table.add_row(f"latency {name}", "none" if ms is None else f"{ms:,.2f} ms")
+    checkpoints = f"{figures['checkpoints_completed']:,}"
+    if figures["last_checkpoint_ms"] is not None:
+        checkpoints += f" (the last took {figures['last_checkpoint_ms']:,} ms)"
+    table.add_row("checkpoints", checkpoints)
+    table.add_row("restarts", f"{figures['restarts']:,}")
+    rss = figures["rss_mib"]
+    table.add_row("memory of the largest worker", f"{rss['start']:,} MiB, then {rss['end']:,} MiB")
+    table.caption = _conditions(figures)
+    table.caption_justify = "left"
+    return table
+
+
+def _conditions(figures: dict[str, Any]) -> str:
+    timeout, interval = figures["buffer_timeout_ms"], figures["checkpoint_interval_ms"]
+    rate = figures["rate_per_s_per_core"]
+    parts = [
+        f"parallelism {figures['parallelism']}",
+        *([f"{figures['keys']:,} keys"] if figures["keys"] else []),
+        f"{rate:,.0f} records/s/core asked for" if rate else "at full load",
+        f"{figures['seconds']:g} s after {figures['warmup_s']:g} s of warm-up",
+        f"batches of {figures['batch_rows']:,} rows",
+        "full buffers only" if timeout is None else f"buffer timeout {timeout} ms",
+        "no checkpoints" if interval is None else f"a checkpoint every {interval} ms",
+    ]
+    return ", ".join(parts)
+
+
+def _ms(text: str) -> int:
+    return 0 if text == "0" else duration_ms(text)

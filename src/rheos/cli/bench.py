@@ -1,0 +1,38 @@
+"""`rheos bench`: runs a benchmark and prints its figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from rich.console import Console
+
+from rheos.bench.driver import Progress, Settings, run
+from rheos.bench.programs import PROGRAMS
+from rheos.bench.report import as_json, as_table
+from rheos.cli.failures import INTERRUPTED, report
+from rheos.errors import ConfigurationError
+
+
+def bench(name: str, settings: Settings, as_json_text: bool) -> int:
+    """Runs the benchmark of that name. Gives the exit code."""
+    try:
+        program = PROGRAMS.get(name)
+        if program is None:
+            raise ConfigurationError(
+                f"there is no benchmark {name!r}", hint=f"there are {', '.join(PROGRAMS)}"
+            )
+        console = Console(stderr=True)
+        with console.status(f"{name}: starting") as shown:
+            tell: Progress = lambda what: shown.update(f"{name}: {what}")  # noqa: E731
+            outcome = run(program, settings, tell)
+    except KeyboardInterrupt:
+        print("cancelled", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        return report(error)
+    if as_json_text:
+        print(json.dumps(as_json(outcome)))
+    else:
+        Console().print(as_table(outcome))
+    return 0

@@ -1,0 +1,41 @@
+"""How an error of a program reaches the user: her own file and line first, and nothing of ours."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import traceback
+from pathlib import Path
+
+from rheos.errors import ConfigurationError, RheosError
+
+FAILED = 1
+MISUSED = 2
+INTERRUPTED = 130
+
+_OURS = (str(Path(__file__).parent.parent), runpy.__file__, "<frozen runpy>", "<frozen importlib")
+
+
+def report(error: BaseException) -> int:
+    """Prints the error to stderr and gives the command's exit code."""
+    if isinstance(error, RheosError):
+        print(error, file=sys.stderr)
+        return MISUSED if isinstance(error, ConfigurationError) else FAILED
+    print("".join(user_traceback(error)), end="", file=sys.stderr)
+    return FAILED
+
+
+def user_traceback(error: BaseException) -> list[str]:
+    """The traceback as Python prints it, without the frames of the command and of this package."""
+    whole = traceback.TracebackException.from_exception(error)
+    _trim(whole)
+    return list(whole.format())
+
+
+def _trim(part: traceback.TracebackException) -> None:
+    part.stack = traceback.StackSummary.from_list(
+        [frame for frame in part.stack if not frame.filename.startswith(_OURS)]
+    )
+    for inner in (part.__cause__, part.__context__):
+        if inner is not None:
+            _trim(inner)

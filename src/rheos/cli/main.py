@@ -1,0 +1,157 @@
+"""The command `rheos`. It imports what a subcommand needs only when that runs: `--help` is quick."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="rheos",
+    help="Flink's execution model in Python, on the Spark you already have.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+# Options that are not ours belong to the job file, as does all that follows `--`.
+_PASSES_ARGUMENTS_ON = {"ignore_unknown_options": True}
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The Python file that builds the job.")]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ARGS", help="Its own arguments; after `--` all are its own."),
+]
+Parallelism = Annotated[
+    int | None, typer.Option(min=1, help="Subtasks of every operator.", show_default=False)
+]
+RuntimeName = Annotated[
+    str | None, typer.Option(help="continuous, batch or simulated.", show_default=False)
+]
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    MERMAID = "mermaid"
+    PLAN = "plan"
+
+
+class Benchmark(StrEnum):
+    GREP = "grep"
+    GROUPING = "grouping"
+    STATE_MACHINE = "state-machine"
+    LATENCY = "latency"
+
+
+@app.callback()
+def _rheos() -> None:
+    pass
+
+
+@app.command(context_settings=_PASSES_ARGUMENTS_ON)
+def run(
+    file: File,
+    arguments: Arguments = None,
+    parallelism: Parallelism = None,
+    master: Annotated[
+        str | None, typer.Option(help="A Spark master, such as local[4] or spark://host:7077.")
+    ] = None,
+    runtime: RuntimeName = None,
+    checkpoint_dir: Annotated[
+        str | None, typer.Option(help="Where checkpoints go: a folder or an fsspec URL.")
+    ] = None,
+    checkpoint_interval: Annotated[
+        str | None, typer.Option(help="Time between checkpoints, such as 10s.")
+    ] = None,
+) -> None:
+    """Run a job file. What is given here wins over what the file says."""
+    from rheos.api.overrides import Overrides
+    from rheos.cli.run import run
+
+    settings = Overrides(
+        parallelism=parallelism,
+        master=master,
+        runtime=runtime,
+        checkpoint_dir=checkpoint_dir,
+        checkpoint_interval=checkpoint_interval,
+    )
+    raise typer.Exit(run(file, arguments or [], settings))
+
+
+@app.command(context_settings=_PASSES_ARGUMENTS_ON)
+def explain(
+    file: File,
+    arguments: Arguments = None,
+    format_: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="The program as text or as a Mermaid chart, or the physical plan it becomes.",
+        ),
+    ] = Format.TEXT,
+    parallelism: Parallelism = None,
+    runtime: RuntimeName = None,
+) -> None:
+    """Show what a job file builds, without running it."""
+    from rheos.api.overrides import Overrides
+    from rheos.cli.explain import explain
+
+    settings = Overrides(parallelism=parallelism, runtime=runtime)
+    raise typer.Exit(explain(file, arguments or [], format_.value, settings))
+
+
+@app.command()
+def bench(
+    name: Annotated[Benchmark, typer.Argument(help="What to measure.")],
+    parallelism: Annotated[
+        int, typer.Option(min=1, help="Subtasks; best one for each core.")
+    ] = os.cpu_count() or 1,
+    keys: Annotated[
+        int | None, typer.Option(min=1, help="Distinct keys.", show_default="10000")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long to measure.")] = 10.0,
+    warmup: Annotated[float, typer.Option(min=0.0, help="Seconds that are left out before.")] = 3.0,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            min=1.0,
+            help="Records per second and core; as fast as they go where none is given "
+            "(latency: 30000).",
+            show_default=False,
+        ),
+    ] = None,
+    buffer_timeout: Annotated[
+        str,
+        typer.Option(
+            help="How long a row may wait in a buffer: 0 sends at once, -1 only full buffers."
+        ),
+    ] = "10ms",
+    checkpoint_interval: Annotated[
+        str | None, typer.Option(help="Time between checkpoints; none where not given.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Rows of a full buffer.")] = 16_384,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure throughput and latency on the continuous runtime."""
+    from rheos.bench.driver import Settings
+    from rheos.cli.bench import bench
+
+    settings = Settings(
+        parallelism=parallelism,
+        seconds=seconds,
+        warmup_s=warmup,
+        keys=keys,
+        rate_per_core=rate,
+        buffer_timeout=buffer_timeout,
+        checkpoint_interval=checkpoint_interval,
+        batch_rows=batch_size,
+    )
+    raise typer.Exit(bench(name.value, settings, json))
+
+
+def main() -> None:
+    """The entry point of the console script."""
+    app()

@@ -1,0 +1,81 @@
+"""`rheos run`: runs a user's file, shows its jobs, and stops them on Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from rheos.api import overrides
+from rheos.api.overrides import Overrides
+from rheos.cli.failures import FAILED, INTERRUPTED, report
+from rheos.cli.program_file import run_file
+from rheos.cli.status import StatusDisplay, final_table
+from rheos.runtimes.contract import JobHandle
+
+
+def run(file: Path, arguments: Sequence[str], settings: Overrides) -> int:
+    """Runs the file, and the jobs that it starts to their end. Gives the exit code: that of the
+    program, and 1 where a job has failed."""
+    jobs: list[JobHandle] = []
+
+    def submitted(handle: JobHandle) -> None:
+        jobs.append(handle)
+        _interrupt_raises()
+
+    console = Console(stderr=True)
+    with _interrupts_restored():
+        ended: BaseException | None = None
+        with StatusDisplay(console) as display:
+            settings = replace(settings, listener=display.listener, submitted=submitted)
+            try:
+                with overrides.applied(settings):
+                    run_file(file, arguments)
+                # A program may start jobs and leave them to us.
+                for job in jobs:
+                    job.wait()
+            except KeyboardInterrupt as error:
+                ended = error
+                for job in jobs:
+                    job.cancel()
+            except (Exception, SystemExit) as error:
+                ended = error
+        for job in jobs:
+            console.print(final_table(job.status()))
+    if isinstance(ended, KeyboardInterrupt):
+        print("cancelled", file=sys.stderr)
+        return INTERRUPTED
+    if isinstance(ended, SystemExit):
+        return _exit_code(ended)
+    return 0 if ended is None else report(ended)
+
+
+def _interrupt_raises() -> None:
+    """Ctrl-C raises KeyboardInterrupt, as Python has it. PySpark's own handler, set with the session,
+    would cancel all jobs of the session, also those that are not ours."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _interrupts_restored() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _exit_code(left: SystemExit) -> int:
+    """What Python makes of it."""
+    if left.code is None or isinstance(left.code, int):
+        return left.code or 0
+    print(left.code, file=sys.stderr)
+    return FAILED

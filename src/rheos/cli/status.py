@@ -1,0 +1,187 @@
+"""A job's status for the eye: live on a terminal, elsewhere a line now and then; at the end a table."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from rheos.runtimes.contract import JobState, JobStatus
+
+_LINE_EVERY_S = 5.0
+_OVER = (JobState.FINISHED, JobState.CANCELLED, JobState.FAILED)
+_COLOURS = {
+    JobState.STARTING: "yellow",
+    JobState.RUNNING: "green",
+    JobState.RESTARTING: "yellow",
+    JobState.FINISHED: "green",
+    JobState.CANCELLED: "yellow",
+    JobState.FAILED: "red",
+}
+
+
+def duration_text(ms: float) -> str:
+    """In two units at the most: "850 ms", "4.2 s", "3 min 20 s", "2 h 5 min", "412 d 7 h"."""
+    if ms < 1000:
+        return f"{ms:.0f} ms"
+    seconds = ms / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400:,} d {whole % 86_400 // 3600} h"
+
+
+def watermark_text(watermark_ms: int | None, now_ms: int) -> str:
+    """The watermark, and how far it is behind the wall clock."""
+    if watermark_ms is None or watermark_ms <= MIN_TIMESTAMP_MS:
+        return "none"
+    if watermark_ms >= MAX_TIMESTAMP_MS:
+        return "end of input"
+    try:
+        at = datetime.fromtimestamp(watermark_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{watermark_ms} ms"
+    text = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    lag_ms = now_ms - watermark_ms
+    return f"{text} ({duration_text(lag_ms)} behind)" if lag_ms >= 0 else f"{text} (ahead)"
+
+
+def checkpoints_text(status: JobStatus) -> str:
+    parts = [f"{status.checkpoints_completed:,} completed"]
+    if status.checkpoints_failed:
+        parts.append(f"{status.checkpoints_failed:,} failed")
+    if status.last_checkpoint_ms is not None:
+        parts.append(f"the last took {duration_text(status.last_checkpoint_ms)}")
+    return ", ".join(parts)
+
+
+def status_line(status: JobStatus, now_ms: int) -> str:
+    """All in one line, for a log."""
+    return ", ".join(
+        [
+            f"{status.name}: {status.state.value} for {duration_text(status.running_s * 1000)}",
+            f"{status.records_per_s:,.0f} records/s",
+            f"watermark {watermark_text(status.watermark_ms, now_ms)}",
+            f"checkpoints: {checkpoints_text(status)}",
+            f"busy {status.busy_ratio:.0%}",
+            f"back-pressure {status.backpressure_ratio:.0%}",
+            f"restarts {status.restarts:,}",
+        ]
+    )
+
+
+def status_view(status: JobStatus, now_ms: int) -> Table:
+    """A few lines, for a terminal."""
+    view = Table.grid(padding=(0, 3))
+    view.add_row(
+        Text(status.name, style="bold"),
+        Text(status.state.value, style=_COLOURS[status.state]),
+        f"for {duration_text(status.running_s * 1000)}",
+        f"restarts {status.restarts:,}",
+    )
+    view.add_row(
+        f"{status.records_per_s:,.0f} records/s",
+        f"busy {status.busy_ratio:.0%}",
+        f"back-pressure {status.backpressure_ratio:.0%}",
+        f"watermark {watermark_text(status.watermark_ms, now_ms)}",
+    )
+    view.add_row("checkpoints", *checkpoints_text(status).split(", "))
+    return view
+
+
+def final_table(status: JobStatus) -> Group:
+    """What became of a job: a line, and its operators with what they counted."""
+    head = Text.assemble(
+        (status.name, "bold"),
+        " ",
+        (status.state.value, _COLOURS[status.state]),
+        f" after {duration_text(status.running_s * 1000)}, restarts {status.restarts:,}, "
+        f"checkpoints: {checkpoints_text(status)}",
+    )
+    table = Table()
+    table.add_column("operator", overflow="fold")
+    table.add_column("records in", justify="right")
+    table.add_column("records out", justify="right")
+    table.add_column("counted")
+    for operator in status.operators:
+        counted = ", ".join(f"{name} {count:,}" for name, count in sorted(operator.counters.items()))
+        table.add_row(
+            Text(operator.name), f"{operator.records_in:,}", f"{operator.records_out:,}", Text(counted)
+        )
+    return Group(head, table) if status.operators else Group(head)
+
+
+class StatusDisplay:
+    """Shows the jobs of a program while they run. Listeners may be called from any thread."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lock = threading.Lock()
+        self._latest: dict[str, JobStatus | None] = {}
+        self._line_at: dict[str, float] = {}
+        self._live: Live | None = None
+
+    def __enter__(self) -> StatusDisplay:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            if self._live is not None:
+                self._live.stop()
+                self._live = None
+
+    def listener(self, name: str) -> Callable[[JobStatus], None]:
+        """What is to be told of the status of the job of that name."""
+        with self._lock:
+            self._latest[name] = None
+            if self._console.is_terminal and self._live is None:
+                self._live = Live(
+                    get_renderable=self._view,
+                    console=self._console,
+                    refresh_per_second=4,
+                    transient=True,
+                    # What the program prints goes above the status, but never into a pipe of its own.
+                    redirect_stdout=sys.stdout.isatty(),
+                )
+                self._live.start()
+        return lambda status: self._told(name, status)
+
+    def _told(self, name: str, status: JobStatus) -> None:
+        with self._lock:
+            self._latest[name] = status
+            if self._console.is_terminal or status.state in _OVER:
+                return
+            now = time.monotonic()
+            if now >= self._line_at.get(name, now):
+                self._line_at[name] = now + _LINE_EVERY_S
+                line = status_line(status, time.time_ns() // 1_000_000)
+                at = datetime.now().strftime("%H:%M:%S")
+                self._console.print(f"{at} {line}", markup=False, highlight=False, soft_wrap=True)
+
+    def _view(self) -> Group:
+        now_ms = time.time_ns() // 1_000_000
+        return Group(
+            *(
+                Text(f"{name}: starting") if status is None else status_view(status, now_ms)
+                for name, status in list(self._latest.items())
+                if status is None or status.state not in _OVER
+            )
+        )

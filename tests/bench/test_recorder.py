@@ -1,0 +1,111 @@
+"""What recorders write, and what the driver makes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rheos.bench.histogram import RELATIVE_ERROR
+from rheos.bench.recorder import (
+    SLICE_NS,
+    Recorder,
+    Slice,
+    first_complete,
+    measured,
+    memory_mib,
+    read_slices,
+)
+
+START_NS = 1_700_000_000 * 10**9
+
+
+class HandClock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.ns = START_NS
+
+    def now_ms(self) -> int:
+        return self.ns // 10**6
+
+    def now_ns(self) -> int:
+        return self.ns
+
+    def monotonic_us(self) -> int:
+        return self.ns // 1000
+
+
+def part(number: int, rows: int, rss_mib: float = 100.0) -> Slice:
+    return Slice(number, rows, [], [], rss_mib)
+
+
+def test_a_recorder_tells_of_the_slices_that_are_over(tmp_path: Path) -> None:
+    clock = HandClock()
+    recorder = Recorder(str(tmp_path), "sink", clock)
+    for rows in range(1, 8):
+        recorder.record(rows, np.full(rows, clock.ns - 5_000_000, np.int64))
+        clock.ns += SLICE_NS
+    recorder.close()
+    (slices,) = read_slices(str(tmp_path), "sink")
+    first = START_NS // SLICE_NS
+    # The sixth is over but not written yet, the seventh is under way.
+    assert [(each.number - first, each.rows) for each in slices] == [(i, i + 1) for i in range(5)]
+    assert all(sum(each.counts) == each.rows and each.rss_mib > 1 for each in slices)
+
+
+def test_latencies_count_from_the_time_that_is_given(tmp_path: Path) -> None:
+    clock = HandClock()
+    recorder = Recorder(str(tmp_path), "sink", clock)
+    for _ in range(6):
+        since_ms = np.arange(1, 101)
+        recorder.record(100, clock.ns - since_ms * 1_000_000)
+        clock.ns += SLICE_NS
+    recorder.close()
+    slices = read_slices(str(tmp_path), "sink")
+    first = START_NS // SLICE_NS
+    window = measured(slices, slices, first, first + 5)
+    assert window.latencies_ms == pytest.approx((50, 90, 99), rel=RELATIVE_ERROR)
+    assert window.records_per_s == 1000
+
+
+def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
+    clock = HandClock()
+    recorder = Recorder(str(tmp_path), "sink", clock)
+    for _ in range(6):
+        recorder.record(1)
+        clock.ns += SLICE_NS
+    recorder.close()
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-3])
+    (slices,) = read_slices(str(tmp_path), "sink")
+    assert len(slices) == 4
+
+
+def test_recorders_are_read_by_their_name(tmp_path: Path) -> None:
+    clock = HandClock()
+    Recorder(str(tmp_path), "source", clock).close()
+    assert read_slices(str(tmp_path), "sink") == []
+    assert read_slices(str(tmp_path), "source") == [[]]
+
+
+def test_all_recorders_are_at_work_from_the_slice_after_the_last_began() -> None:
+    assert first_complete([[part(7, 1), part(8, 1)], [part(9, 1)]]) == 10
+    assert first_complete([[part(7, 1)], []]) is None
+    assert first_complete([]) is None
+
+
+def test_a_window_holds_the_rows_of_its_slices_alone() -> None:
+    recorded = [
+        [part(9, 1000), part(10, 10, 50.0), part(12, 20, 60.0), part(13, 1000)],
+        [part(11, 30, 55.0), part(12, 40, 52.0)],
+    ]
+    window = measured(recorded, [], 10, 13)
+    assert window.records_per_s == pytest.approx(100 / 0.3)
+    assert window.latencies_ms == (None, None, None)
+    assert (window.rss_start_mib, window.rss_end_mib) == (55.0, 60.0)
+
+
+def test_the_memory_of_this_process_is_told() -> None:
+    assert 1 < memory_mib() < 2**20

@@ -1,0 +1,208 @@
+"""`rheos run` and `rheos explain` on small files. Jobs are stand-ins, so that no Spark is needed."""
+
+from __future__ import annotations
+
+import signal
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rheos.api import overrides
+from rheos.api.overrides import Overrides
+from rheos.cli.explain import explain
+from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED
+from rheos.cli.run import run
+from rheos.errors import JobFailedError
+from rheos.protocol.ids import JobId
+from rheos.runtimes.contract import JobState, JobStatus
+
+Write = Callable[[str], Path]
+
+
+@dataclass
+class StandIn:
+    """A job that ends when it is waited for."""
+
+    failure: Exception | None = None
+    calls: list[str] = field(default_factory=list)
+
+    def status(self) -> JobStatus:
+        state = JobState.FAILED if self.failure else JobState.FINISHED
+        return JobStatus(JobId("j"), "stand-in", state, 1, 1.0, 0.0, None, 0, 0, None, 0, 0.0, 0.0)
+
+    def wait(self, timeout_s: float | None = None) -> Any:
+        self.calls.append("wait")
+        if self.failure:
+            raise self.failure
+
+    def cancel(self) -> None:
+        self.calls.append("cancel")
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def written(text: str) -> Path:
+        file = tmp_path / "job.py"
+        file.write_text(textwrap.dedent(text))
+        return file
+
+    return written
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """A job that the file submits by `overrides.JOB`."""
+    made = StandIn()
+    monkeypatch.setattr(overrides, "JOB", made, raising=False)
+    return made
+
+
+SUBMIT = "from rheos.api import overrides; overrides.current().submitted(overrides.JOB)\n"
+
+
+def test_a_file_runs_as_main_with_its_folder_and_its_arguments(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "beside_the_job.py").write_text("NAME = 'beside'")
+    file = write("""
+        import sys
+        import beside_the_job
+        if __name__ == "__main__":
+            print(beside_the_job.NAME, sys.argv)
+    """)
+    assert run(file, ["--input", "x"], Overrides()) == 0
+    assert capsys.readouterr().out == f"beside {[str(file), '--input', 'x']}\n"
+
+
+def test_the_settings_hold_while_the_file_runs(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write("""
+        from rheos.api import overrides
+        print(overrides.current().parallelism, overrides.current().listener is not None)
+    """)
+    assert run(file, [], Overrides(parallelism=3)) == 0
+    assert capsys.readouterr().out == "3 True\n"
+    assert overrides.current() == Overrides()
+
+
+def test_a_missing_file_is_a_misuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "gone.py", [], Overrides()) == MISUSED
+    assert "gone.py' does not exist" in capsys.readouterr().err
+    assert run(tmp_path, [], Overrides()) == MISUSED
+    assert "is a folder" in capsys.readouterr().err
+
+
+def test_an_error_of_ours_is_its_text_alone(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write("""
+        from rheos.errors import SchemaError, Site
+        place = Site("job.py", 3)
+        raise SchemaError("there is no column 'k'", site=place, operator="m", hint="name one")
+    """)
+    assert run(file, [], Overrides()) == FAILED
+    assert capsys.readouterr().err == (
+        "job.py:3: operator 'm': there is no column 'k'\n  what to do: name one\n"
+    )
+
+
+def test_wrong_surroundings_are_a_misuse(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write("""
+        from rheos.errors import ConfigurationError
+        raise ConfigurationError("there is no Java")
+    """)
+    assert run(file, [], Overrides()) == MISUSED
+    assert capsys.readouterr().err == "there is no Java\n"
+
+
+def test_another_error_has_the_traceback_of_the_users_lines(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write("""
+        def build():
+            try:
+                int("many")
+            except ValueError as error:
+                raise KeyError("parallelism") from error
+        build()
+    """)
+    assert run(file, [], Overrides()) == FAILED
+    shown = capsys.readouterr().err
+    assert [line for line in shown.splitlines() if line.lstrip().startswith("File")] == [
+        f'  File "{file}", line 4, in build',
+        f'  File "{file}", line 7, in <module>',
+        f'  File "{file}", line 6, in build',
+    ]
+    assert shown.endswith("KeyError: 'parallelism'\n")
+
+
+def test_a_file_that_python_cannot_read_is_shown(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write("def build(:\n")
+    assert run(file, [], Overrides()) == FAILED
+    shown = capsys.readouterr().err
+    assert f'File "{file}", line 1' in shown
+    assert "runpy" not in shown
+
+
+@pytest.mark.parametrize(("left_with", "code"), [("", 0), ("7", 7), ("'no input'", 1)])
+def test_the_file_may_leave_with_a_code(
+    write: Write, left_with: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(write(f"import sys; sys.exit({left_with})"), [], Overrides()) == code
+    assert capsys.readouterr().err == ("no input\n" if code == 1 else "")
+
+
+def test_jobs_that_are_left_to_us_are_waited_for(
+    write: Write, job: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(write(SUBMIT), [], Overrides()) == 0
+    assert job.calls == ["wait"]
+    assert "stand-in finished" in capsys.readouterr().err
+
+
+def test_a_job_that_fails_fails_the_command(
+    write: Write, job: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.failure = JobFailedError("a subtask was lost")
+    assert run(write(SUBMIT), [], Overrides()) == FAILED
+    shown = capsys.readouterr().err
+    assert "stand-in failed" in shown
+    assert shown.endswith("a subtask was lost\n")
+
+
+def test_ctrl_c_cancels_the_jobs_of_the_program_alone(
+    write: Write, job: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    # PySpark's handler stands where ours must win.
+    file = write(
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        + SUBMIT
+        + "signal.raise_signal(signal.SIGINT)\n"
+    )
+    assert run(file, [], Overrides()) == INTERRUPTED
+    assert job.calls == ["cancel"]
+    assert capsys.readouterr().err.endswith("cancelled\n")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_explain_shows_the_captured_program(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write("""
+        from rheos.api import overrides
+        class Environment:
+            def explain(self, format, name): return f"{name} explained as {format}"
+        assert overrides.current().capture
+        raise overrides.ProgramCaptured(Environment(), "job")
+    """)
+    assert explain(file, [], "mermaid", Overrides()) == 0
+    assert capsys.readouterr().out == "job explained as mermaid\n"
+
+
+def test_explain_needs_a_program(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(write("x = 1"), [], "text", Overrides()) == FAILED
+    assert "without a call of execute" in capsys.readouterr().err
