@@ -1,0 +1,103 @@
+"""Rheos: Flink's execution model in Python, on the Spark you already have.
+
+```python
+import rheos as rh
+from rheos import col
+
+env = rh.Environment(parallelism=2)
+events = env.from_source(
+    rh.files.source("logs/*.jsonl", schema=LogEvent),
+    watermark=rh.Watermark.bounded_out_of_orderness("5s", on="accessed_at"))
+(events.filter(col("status") < 400)
+       .key_by("country")
+       .window(rh.Sliding("5m", every="1m"))
+       .aggregate(hits=rh.agg.count())
+       .sink_to(rh.files.sink("out/")))
+env.execute("hits per country")
+```
+"""
+
+from polars import col, lit
+
+from rheos.api import restart
+from rheos.api.environment import Environment
+from rheos.api.keyed import KeyedStream
+from rheos.api.sinks import collect_sink, print_sink
+from rheos.api.streams import DataStream
+from rheos.api.windowed import WindowedStream
+from rheos.connectors import files
+from rheos.connectors.collection import collection
+from rheos.connectors.generator import Block, generator
+from rheos.connectors.replay import Replay
+from rheos.errors import (
+    CheckpointError,
+    ConfigurationError,
+    FencedError,
+    InputError,
+    JobFailedError,
+    ProgramError,
+    RheosError,
+    SchemaError,
+    StateAccessError,
+    TransportError,
+    UserFunctionError,
+)
+from rheos.graph import aggregates as agg
+from rheos.graph.functions import (
+    KeyedContext,
+    KeyedProcessFunction,
+    TimeWindow,
+    WindowContext,
+    WindowFunction,
+)
+from rheos.graph.state import ListState, MapState, ValueState
+from rheos.graph.windows import Sliding, Tumbling, Watermark
+from rheos.protocol.durations import duration_ms as duration
+from rheos.runtimes.contract import JobHandle, JobResult, JobState, JobStatus
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Block",
+    "CheckpointError",
+    "ConfigurationError",
+    "DataStream",
+    "Environment",
+    "FencedError",
+    "InputError",
+    "JobFailedError",
+    "JobHandle",
+    "JobResult",
+    "JobState",
+    "JobStatus",
+    "KeyedContext",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "ListState",
+    "MapState",
+    "ProgramError",
+    "Replay",
+    "RheosError",
+    "SchemaError",
+    "Sliding",
+    "StateAccessError",
+    "TimeWindow",
+    "TransportError",
+    "Tumbling",
+    "UserFunctionError",
+    "ValueState",
+    "Watermark",
+    "WindowContext",
+    "WindowFunction",
+    "WindowedStream",
+    "agg",
+    "col",
+    "collect_sink",
+    "collection",
+    "duration",
+    "files",
+    "generator",
+    "lit",
+    "print_sink",
+    "restart",
+]

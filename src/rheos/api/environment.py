@@ -1,0 +1,312 @@
+"""The environment: where a program is written, and from where it is run."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import uuid
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from rheos.api import overrides
+from rheos.api.program import Program
+from rheos.api.site import call_site, located
+from rheos.api.streams import DataStream
+from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
+from rheos.connectors.contract import Source
+from rheos.errors import ConfigurationError, ProgramError
+from rheos.graph import render
+from rheos.graph.nodes import MAIN, Graph, Input, SourceSpec, StreamType
+from rheos.graph.validate import (
+    check_columns,
+    check_graph,
+    check_parallelism,
+    check_watermark,
+    unbounded_sources,
+)
+from rheos.graph.windows import Watermark
+from rheos.operators.source import REJECTED
+from rheos.plan import explain
+from rheos.plan.physical import PhysicalPlan
+from rheos.plan.planner import make_plan
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.protocol.ids import JobId
+from rheos.runtimes.contract import JobConfig, JobHandle, JobResult, Runtime
+from rheos.state.key_groups import MAX_KEY_GROUPS
+from rheos.task.config import TaskConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RuntimeName = Literal["auto", "continuous", "batch", "simulated"]
+
+_RUNTIMES = {
+    "continuous": ("rheos.runtimes.continuous.runtime", "ContinuousRuntime"),
+    "batch": ("rheos.runtimes.batch.runtime", "BatchRuntime"),
+    "simulated": ("rheos.runtimes.simulated.runtime", "SimulatedRuntime"),
+}
+
+_DEFAULT_PARALLELISM = 4
+
+
+class Environment:
+    """Holds a program and runs it.
+
+    ```python
+    env = rh.Environment(parallelism=2)
+    events = env.from_source(rh.files.source("logs/*.jsonl", schema=LogEvent), name="access log")
+    events.filter(col("status") >= 400).sink_to(rh.files.sink("errors/"))
+    env.execute("errors")
+    ```
+
+    Args:
+        parallelism: how many subtasks each operator has; each takes a slot of the cluster. As many as
+            the machine has cores, but 4 at the most, where it is not said.
+        max_parallelism: the number of key groups that state is kept in, and so the highest
+            parallelism at which it can be read again. It stays the same for the life of a job.
+        runtime: "continuous", "batch" or "simulated"; "auto" takes batch where every source is
+            bounded, and continuous otherwise. Or a runtime itself.
+        spark: a SparkSession to run on; otherwise there is one already, or one is made.
+        master: a Spark master, such as "local[4]" or "spark://host:7077".
+        checkpoint_dir: where checkpoints and the job's log are kept: a path or an fsspec URL. A job
+            that is started again with the same name and folder goes on where it was. None takes a
+            temporary folder, which goes with the job.
+        checkpoint_interval: how often a checkpoint is taken; None only at the end of the input.
+        checkpoint_timeout: a checkpoint that takes longer is given up.
+        restart: what happens after a failure; see `rh.restart`.
+        batch_rows: how many rows travel together at the most.
+        buffer_timeout: how long a row may wait for others to travel with: 0 sends at once, -1 only
+            full batches.
+        credits: how many batches a channel may have on the way.
+        encrypt: encrypts what travels between subtasks.
+    """
+
+    def __init__(
+        self,
+        parallelism: int | None = None,
+        *,
+        max_parallelism: int = 128,
+        runtime: RuntimeName | Runtime = "auto",
+        spark: SparkSession | None = None,
+        master: str | None = None,
+        checkpoint_dir: str | os.PathLike[str] | None = None,
+        checkpoint_interval: Duration | None = "10s",
+        checkpoint_timeout: Duration = "10m",
+        restart: RestartStrategy | None = None,
+        batch_rows: int = 16_384,
+        buffer_timeout: Duration | int = "10ms",
+        credits: int = 4,
+        encrypt: bool = False,
+    ) -> None:
+        said = overrides.current()
+        with located(call_site()):
+            wanted = parallelism if said.parallelism is None else said.parallelism
+            self._parallelism = _default_parallelism() if wanted is None else wanted
+            self._max_parallelism = said.max_parallelism or max_parallelism
+            check_parallelism(self._parallelism, self._max_parallelism, MAX_KEY_GROUPS)
+            self._runtime = said.runtime or runtime
+            if isinstance(self._runtime, str) and self._runtime not in ("auto", *_RUNTIMES):
+                raise ConfigurationError(
+                    f"there is no runtime {self._runtime!r}",
+                    hint='write "auto", "continuous", "batch" or "simulated"',
+                )
+            interval = said.checkpoint_interval or checkpoint_interval
+            self._checkpoint = CheckpointConfig(
+                interval_ms=None if interval is None else _positive_ms("checkpoint_interval", interval),
+                timeout_ms=_positive_ms("checkpoint_timeout", checkpoint_timeout),
+                restart=restart or ExponentialDelay(),
+            )
+            self._task = TaskConfig(
+                batch_rows=_positive("batch_rows", batch_rows),
+                buffer_timeout_us=_buffer_timeout_us(buffer_timeout),
+                credits=_positive("credits", credits),
+            )
+        folder = said.checkpoint_dir or checkpoint_dir
+        self._checkpoint_dir = None if folder is None else os.fspath(folder)
+        self._spark = spark
+        self._master = said.master or master
+        self._encrypt = encrypt
+        self._program = Program()
+
+    @property
+    def parallelism(self) -> int:
+        """How many subtasks each operator has."""
+        return self._parallelism
+
+    def from_source(
+        self,
+        source: Source,
+        watermark: Watermark | None = None,
+        name: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """A stream of the source's rows.
+
+        With a watermark it has event time, which windows need:
+
+        ```python
+        env.from_source(
+            rh.files.source("logs/*.jsonl", schema=LogEvent),
+            watermark=rh.Watermark.bounded_out_of_orderness("5s", on="accessed_at"),
+            name="access log")
+        ```
+        """
+        site = call_site()
+        with located(site, name or "source"):
+            if not isinstance(source, Source):
+                raise ProgramError(
+                    f"from_source() takes a source, not {source!r}",
+                    hint='write env.from_source(rh.files.source("data/*.parquet"))',
+                )
+            check_columns(source.schema)
+            if watermark is not None:
+                if not isinstance(watermark, Watermark):
+                    raise ProgramError(
+                        f"{watermark!r} is not a watermark strategy",
+                        hint='write watermark=rh.Watermark.bounded_out_of_orderness("5s", on="at")',
+                    )
+                check_watermark(source, watermark)
+            record = getattr(source, "record", None)
+            outputs = {MAIN: StreamType(source.schema, watermark is not None, record)}
+            rejected = source.rejected_schema()
+            if rejected is not None:
+                outputs[REJECTED] = StreamType(rejected, event_time=False)
+            node = self._program.add(
+                SourceSpec(source, watermark),
+                name=source.describe() if name is None else name,
+                site=site,
+                outputs=outputs,
+                uid=uid,
+            )
+            return DataStream(self._program, Input(node.id))
+
+    def execute(self, name: str = "job") -> JobResult:
+        """Runs the program and waits for its end. Raises the error that ended it.
+
+        What runs are the sinks written since the last `execute`, and all that leads to them.
+        """
+        handle = self.execute_async(name)
+        try:
+            return handle.wait()
+        except KeyboardInterrupt:
+            handle.cancel()
+            raise
+
+    def execute_async(self, name: str = "job") -> JobHandle:
+        """Starts the program and returns at once; see `execute`."""
+        said = overrides.current()
+        if said.capture:
+            raise overrides.ProgramCaptured(self, name)
+        with located(call_site()):
+            graph, plan = self._plan(name)
+            runtime = self._choose(graph)
+        config = JobConfig(
+            job=self._job_id(name),
+            checkpoint=self._checkpoint,
+            task=self._task,
+            checkpoint_dir=self._checkpoint_dir,
+            master=self._master,
+            spark=self._spark,
+            encrypt=self._encrypt,
+        )
+        listener = None if said.listener is None else said.listener(name)
+        handle = runtime.submit(plan, config, listener)
+        self._program.executed(graph)
+        if said.submitted is not None:
+            said.submitted(handle)
+        return handle
+
+    def explain(self, format: str = "text", name: str = "job") -> str:
+        """What the program is, and how it would run.
+
+        - "text": the operators with their columns, then the plan;
+        - "plan": the chains that run in one piece, and what flows between them;
+        - "mermaid": a drawing of the plan, for mermaid.js.
+        """
+        with located(call_site()):
+            graph, plan = self._plan(name)
+            runtime = self._runtime_name(graph)
+            if format == "mermaid":
+                return explain.mermaid(plan)
+            if format == "plan":
+                return explain.text(plan, runtime)
+            if format == "text":
+                return f"{render.text(graph)}\n{explain.text(plan, runtime)}"
+            raise ProgramError(
+                f"format={format!r} is not known", hint='write "text", "plan" or "mermaid"'
+            )
+
+    def _plan(self, name: str) -> tuple[Graph, PhysicalPlan]:
+        if not isinstance(name, str) or not name.strip():
+            raise ProgramError(f"the name of a job is a text that is not empty, not {name!r}")
+        graph = self._program.graph()
+        check_graph(graph)
+        return graph, make_plan(
+            graph, name=name, parallelism=self._parallelism, max_parallelism=self._max_parallelism
+        )
+
+    def _runtime_name(self, graph: Graph) -> str:
+        """How the runtime is called that would run the program, and why where that was not said."""
+        if not isinstance(self._runtime, str):
+            return type(self._runtime).__name__
+        if self._runtime != "auto":
+            return self._runtime
+        endless = unbounded_sources(graph)
+        if endless:
+            return f"continuous (as {endless[0].name!r} never ends)"
+        return "batch (as every source is bounded)"
+
+    def _choose(self, graph: Graph) -> Runtime:
+        if not isinstance(self._runtime, str):
+            return self._runtime
+        endless = unbounded_sources(graph)
+        chosen = self._runtime
+        if chosen == "auto":
+            chosen = "continuous" if endless else "batch"
+        if chosen == "batch" and endless:
+            raise ProgramError(
+                "the source never ends, and the batch runtime reads all of its input",
+                hint='run it with runtime="continuous", or bound the source',
+            ).located(site=endless[0].site, operator=endless[0].name)
+        module, runtime_class = _RUNTIMES[chosen]
+        runtime: Runtime = getattr(importlib.import_module(module), runtime_class)()
+        return runtime
+
+    def _job_id(self, name: str) -> JobId:
+        """The same for each start of a job whose log is kept; otherwise one of its own."""
+        slug = re.sub(r"\W+", "-", name.lower()).strip("-") or "job"
+        return JobId(slug if self._checkpoint_dir is not None else f"{slug}-{uuid.uuid4().hex[:8]}")
+
+
+def _default_parallelism() -> int:
+    return min(os.cpu_count() or 1, _DEFAULT_PARALLELISM)
+
+
+def _positive(name: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
+    return value
+
+
+def _positive_ms(name: str, value: Duration) -> int:
+    ms = duration_ms(value)
+    if ms <= 0:
+        raise ConfigurationError(f"{name} must be more than nothing, not {value!r}")
+    return ms
+
+
+def _buffer_timeout_us(value: Duration | int) -> int | None:
+    """0 sends at once; -1 (None inside) only full buffers."""
+    if value == -1:
+        return None
+    if value == 0:
+        return 0
+    if isinstance(value, str | timedelta):
+        ms = duration_ms(value)
+        if ms >= 0:
+            return ms * 1000
+    raise ConfigurationError(
+        f"buffer_timeout={value!r} is not known",
+        hint='write a duration such as "10ms", 0 to send at once, or -1 to send only full batches',
+    )

@@ -1,0 +1,132 @@
+"""Stream expressions: Polars expressions over the columns of one row, checked when they are written.
+
+What flows comes in batches, and where these are cut is nobody's business: an expression may look only
+at its own row. `col("v").mean()` or `.shift()` would answer per batch, so it is refused here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.api.row_separable import check_row_separable
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.types import empty_frame, from_polars
+from rheos.graph.validate import check_columns, unknown_column
+
+ExprLike: TypeAlias = pl.Expr | str
+"""A Polars expression, the name of a column, or SQL text such as `"status < 400"`."""
+
+Op: TypeAlias = Literal["filter", "select", "with_columns"]
+
+
+def compile_expressions(
+    op: Op, given: Sequence[Any], named: Mapping[str, Any], schema: pa.Schema
+) -> tuple[tuple[pl.Expr, ...], pa.Schema]:
+    """The checked expressions of an operator, and the schema of its output.
+
+    Raises SchemaError for unknown columns and wrong types, ProgramError for what is not one
+    expression per row.
+    """
+    exprs = [_expression(item, schema, op) for item in _flatten(given)]
+    exprs += [_expression(item, schema, op, literal=True).alias(name) for name, item in named.items()]
+    if not exprs:
+        raise ProgramError(f"{op}() needs an expression", hint=_example(op))
+    frame = empty_frame(schema)
+    outputs: list[list[str]] = []
+    for expr in exprs:
+        typed = _typed(frame, expr, schema)
+        check_row_separable(expr, _spell(expr))
+        if op == "filter" and any(kind != pl.Boolean for kind in typed.dtypes()):
+            raise SchemaError(
+                f"filter() needs a condition, and {_spell(expr)} is {typed.dtypes()[0]}",
+                hint='compare it with something, as in col("status") < 400',
+            )
+        outputs.append(typed.names())
+    if op == "filter":
+        return tuple(exprs), schema
+    _check_distinct([name for names in outputs for name in names], op)
+    if op == "select":
+        if all(expr.meta.is_literal() for expr in exprs):
+            raise ProgramError(
+                "select() keeps no column of the stream, only constants",
+                hint="use .with_columns(...) to add constants to the rows",
+            )
+        result = from_polars(frame.lazy().select(exprs).collect_schema())
+    else:
+        computed = {name for names in outputs for name in names}
+        typed = frame.lazy().with_columns(exprs).collect_schema()
+        result = from_polars(typed)
+        result = pa.schema(
+            [field if field.name in computed else schema.field(field.name) for field in result]
+        )
+    check_columns(result)
+    return tuple(exprs), result
+
+
+def _flatten(given: Sequence[Any]) -> list[Any]:
+    return [item for one in given for item in (one if isinstance(one, list | tuple) else [one])]
+
+
+def _expression(item: Any, schema: pa.Schema, op: Op, *, literal: bool = False) -> pl.Expr:
+    if isinstance(item, pl.Expr):
+        return item
+    if isinstance(item, str):
+        if item in schema.names:
+            return pl.col(item)
+        if re.fullmatch(r"\w+", item):
+            raise unknown_column(item, schema)
+        try:
+            return pl.sql_expr(item)
+        except pl.exceptions.PolarsError as error:
+            raise ProgramError(
+                f"{item!r} is neither a column nor SQL: {_first_line(error)}", hint=_example(op)
+            ) from None
+    if literal and (item is None or isinstance(item, bool | int | float | bytes)):
+        return pl.lit(item)
+    raise ProgramError(f"{op}() takes expressions, not {item!r}", hint=_example(op))
+
+
+def _example(op: Op) -> str:
+    return {
+        "filter": 'write .filter(col("status") < 400)',
+        "select": 'write .select("user", total=col("price") * col("n"))',
+        "with_columns": 'write .with_columns(total=col("price") * col("n"))',
+    }[op]
+
+
+def _typed(frame: pl.DataFrame, expr: pl.Expr, schema: pa.Schema) -> pl.Schema:
+    try:
+        return frame.lazy().select(expr).collect_schema()
+    except pl.exceptions.ColumnNotFoundError as error:
+        name = re.search(r'"([^"]*)"', str(error))
+        if name is None:
+            raise SchemaError(f"{_spell(expr)}: {_first_line(error)}") from None
+        raise unknown_column(name.group(1), schema, f" in {_spell(expr)}") from None
+    except pl.exceptions.PolarsError as error:
+        raise SchemaError(
+            f"{_spell(expr)} does not fit the columns: {_first_line(error)}",
+            hint="the columns here are " + ", ".join(f"{f.name}: {f.type}" for f in schema),
+        ) from None
+
+
+def _check_distinct(names: list[str], op: Op) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise SchemaError(
+                f"{op}() gives two columns the name {name!r}",
+                hint=f'name one of them: .{op}(total=col("price") * col("n"))',
+            )
+
+
+def _spell(expr: pl.Expr) -> str:
+    text = str(expr).replace("dyn int: ", "").replace("dyn float: ", "")
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

@@ -1,0 +1,215 @@
+"""Keyed streams: what works per key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from rheos.api.program import Program
+from rheos.api.site import call_site, located
+from rheos.api.streams import LATE, DataStream, operator_name
+from rheos.api.typing_of_functions import (
+    NOTHING,
+    UNSAID,
+    Declared,
+    Signature,
+    check_callable,
+    declared_type,
+    function_name,
+    input_record,
+    output_type,
+    result_type,
+)
+from rheos.api.windowed import WindowedStream
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.aggregates import Agg
+from rheos.graph.functions import KeyedProcessFunction
+from rheos.graph.nodes import MAIN, Input, ProcessSpec, ReduceSpec, RunningSpec, Spec, StreamType
+from rheos.graph.validate import (
+    aggregate_fields,
+    check_aggregates,
+    check_columns,
+    check_event_time,
+    check_running,
+    check_window,
+)
+from rheos.graph.windows import Sliding, Tumbling, Window
+from rheos.operators.running import running_schema
+
+
+class KeyedStream:
+    """A stream whose rows are brought together by key; made by `key_by`."""
+
+    def __init__(self, program: Program, port: Input) -> None:
+        self._program = program
+        self._port = port
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+        return self._type.schema
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key columns."""
+        return self._port.keys
+
+    @property
+    def _type(self) -> StreamType:
+        return self._program.type_of(self._port)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
+        return f"<stream keyed by {', '.join(self.keys)}: {columns}>"
+
+    def process(
+        self,
+        fn: KeyedProcessFunction,
+        order: Literal["arrival", "event_time"] = "arrival",
+        returns: Any = None,
+    ) -> DataStream:
+        """Calls a function with state and timers for each record of a key.
+
+        With `order="event_time"` records are held until the watermark has passed them, and come sorted
+        by their timestamps; those that come too late go to the side output `"late"`.
+
+        ```python
+        class Validate(rh.KeyedProcessFunction):
+            state = rh.ValueState(int, default=0)
+
+            def process_element(self, event: Event, ctx) -> Iterator[Alert]:
+                ...
+
+        events.key_by("user").process(Validate())
+        ```
+        """
+        name = operator_name("process", fn)
+        with located(call_site(), name):
+            _check_instance(fn)
+            if order not in ("arrival", "event_time"):
+                raise ProgramError(
+                    f"order={order!r} is not known", hint='write "arrival" or "event_time"'
+                )
+            if order == "event_time":
+                check_event_time(self._type, 'order="event_time"')
+            record = input_record(fn.process_element, self.schema)
+            declared = _process_output(fn, returns)
+            sides = {tag: declared_type(said) for tag, said in fn.side_outputs.items()}
+            if LATE in sides and order == "event_time":
+                raise ProgramError(
+                    f"the side output {LATE!r} is taken by what comes too late",
+                    hint="declare yours by another name",
+                )
+            if declared is NOTHING and not sides:
+                raise SchemaError(
+                    f"{function_name(fn)} says that it emits nothing: neither records nor side outputs",
+                    hint="annotate process_element as `-> Iterator[Alert]`, or declare side_outputs",
+                )
+            outputs = {tag: self._like(side) for tag, side in sides.items()}
+            if order == "event_time":
+                outputs[LATE] = self._type
+            spec = ProcessSpec(fn, order, record, {tag: side.schema for tag, side in sides.items()})
+            return self._then(spec, name, {MAIN: self._like(declared), **outputs})
+
+    def reduce(self, fn: Callable[[Any, Any], Any]) -> DataStream:
+        """Combines the records of a key two by two; each record gives the combination so far.
+
+        ```python
+        def larger(a: Bid, b: Bid) -> Bid:
+            return a if a.price >= b.price else b
+
+        bids.key_by("item").reduce(larger)
+        ```
+        """
+        name = operator_name("reduce", fn)
+        with located(call_site(), name):
+            check_callable(fn, "reduce")
+            record = input_record(fn, self.schema)
+            said = Signature(fn).result
+            if said not in (UNSAID, Any, record):
+                given = result_type(fn, said, method="reduce", many=False)
+                if given.schema != self.schema:
+                    raise SchemaError(
+                        f"{function_name(fn)} makes another type of record than it combines",
+                        hint="a reduce gives what it takes; use .process(...) for another type",
+                    )
+            return self._then(ReduceSpec(fn, record), name, {MAIN: self._type})
+
+    def running(self, **aggregates: Agg) -> DataStream:
+        """Adds to each row its key's aggregates so far: count, sum, min, max or mean.
+
+        ```python
+        sales.key_by("item").running(n=rh.agg.count(), total=rh.agg.sum("price"))
+        ```
+        """
+        with located(call_site(), "running"):
+            checked = check_aggregates(aggregates, '.running(total=rh.agg.sum("price"))')
+            check_running(checked)
+            aggregate_fields(checked, self.schema)
+            schema = running_schema(self.schema, checked)
+            check_columns(schema)
+            type = StreamType(schema, self._type.event_time)
+            return self._then(RunningSpec(checked), "running", {MAIN: type})
+
+    def window(self, window: Window) -> WindowedStream:
+        """Cuts the time of each key into windows.
+
+        ```python
+        events.key_by("country").window(rh.Sliding("5m", every="1m")).aggregate(hits=rh.agg.count())
+        ```
+        """
+        with located(call_site(), "window"):
+            if not isinstance(window, Tumbling | Sliding):
+                raise ProgramError(
+                    f"window() takes a window, not {window!r}",
+                    hint='write .window(rh.Tumbling("1m")) or .window(rh.Sliding("1h", every="10m"))',
+                )
+            check_window(window)
+            check_event_time(self._type, "a window")
+            return WindowedStream(self._program, self._port, window)
+
+    def _like(self, declared: Declared) -> StreamType:
+        return StreamType(declared.schema, self._type.event_time, declared.record)
+
+    def _then(self, spec: Spec, name: str, outputs: dict[str, StreamType]) -> DataStream:
+        node = self._program.add(
+            spec, name=name, site=call_site(), inputs=(self._port,), outputs=outputs
+        )
+        return DataStream(self._program, Input(node.id))
+
+
+def _check_instance(fn: Any) -> None:
+    if isinstance(fn, type):
+        raise ProgramError(
+            f"process() takes an instance, not the class {fn.__name__}",
+            hint=f"write .process({fn.__name__}())",
+        )
+    if not isinstance(fn, KeyedProcessFunction):
+        raise ProgramError(
+            f"process() takes a KeyedProcessFunction, not {fn!r}",
+            hint="derive your class from rh.KeyedProcessFunction; for a plain function use .map(...) "
+            "or .flat_map(...) before key_by()",
+        )
+    if type(fn).process_element is KeyedProcessFunction.process_element:
+        raise ProgramError(f"{type(fn).__name__} does not define process_element(self, record, ctx)")
+
+
+def _process_output(fn: KeyedProcessFunction, returns: Any) -> Declared:
+    """The type that `process_element` and `on_timer` say; both may emit, and of one type."""
+    element = output_type(fn.process_element, returns, method="process", many=True)
+    if returns is not None or type(fn).on_timer is KeyedProcessFunction.on_timer:
+        return element
+    said = Signature(fn.on_timer).result
+    if said in (UNSAID, Any, None, type(None)):
+        return element
+    timer = result_type(fn.on_timer, said, method="process", many=True)
+    if element is NOTHING:
+        return timer
+    if timer.schema != element.schema:
+        raise SchemaError(
+            f"process_element and on_timer of {type(fn).__name__} emit different types of records",
+            hint="emit one type, and others to side outputs",
+        )
+    return element

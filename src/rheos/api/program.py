@@ -1,0 +1,63 @@
+"""The program under construction: the nodes so far. Streams point into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from rheos.errors import ProgramError, Site
+from rheos.graph.nodes import Graph, Input, Node, SinkSpec, Spec, StreamType
+from rheos.graph.validate import check_uid
+
+
+class Program:
+    """Nodes are frozen; what the user says of one later (`name`, `uid`) replaces it."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Node] = []
+        self._executed: set[int] = set()
+
+    def add(
+        self,
+        spec: Spec,
+        *,
+        name: str,
+        site: Site,
+        inputs: tuple[Input, ...] = (),
+        outputs: Mapping[str, StreamType],
+        uid: str | None = None,
+    ) -> Node:
+        node = Node(len(self._nodes), checked_name(name), None, site, spec, inputs, outputs)
+        if uid is not None:
+            check_uid(uid, node.id, self._nodes)
+            node = replace(node, uid=uid)
+        self._nodes.append(node)
+        return node
+
+    def node(self, id: int) -> Node:
+        return self._nodes[id]
+
+    def nodes(self) -> tuple[Node, ...]:
+        return tuple(self._nodes)
+
+    def replace(self, node: Node) -> None:
+        self._nodes[node.id] = node
+
+    def type_of(self, port: Input) -> StreamType:
+        """What flows there."""
+        return self._nodes[port.node].outputs[port.tag]
+
+    def graph(self) -> Graph:
+        """The program as it stands, without the sinks that were executed before."""
+        return Graph(tuple(node for node in self._nodes if node.id not in self._executed))
+
+    def executed(self, graph: Graph) -> None:
+        """The graph runs: its sinks are no part of what is executed next."""
+        self._executed.update(node.id for node in graph.nodes if isinstance(node.spec, SinkSpec))
+
+
+def checked_name(name: object) -> str:
+    """An operator's name is a text that is not empty."""
+    if not isinstance(name, str) or not name.strip():
+        raise ProgramError(f"the name of an operator is a text that is not empty, not {name!r}")
+    return name

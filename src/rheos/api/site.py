@@ -1,0 +1,48 @@
+"""Where the user wrote it: the file and line of the call that is at work, for errors and `explain`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rheos.errors import RheosError, Site
+
+_PACKAGE = str(Path(__file__).parent.parent) + "/"
+
+
+def _user_frames() -> Iterator[FrameType]:
+    """The frames on the stack that are not of this package, innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
+            yield frame
+        frame = frame.f_back
+
+
+def call_site() -> Site:
+    """The innermost line on the stack that is outside of this package."""
+    for frame in _user_frames():
+        return Site(frame.f_code.co_filename, frame.f_lineno)
+    return Site("<unknown>", 0)
+
+
+def names_in_sight() -> dict[str, Any]:
+    """The local names of the user's frames, inner ones first: what a string annotation may mean."""
+    found: dict[str, Any] = {}
+    for frame in _user_frames():
+        for name, value in frame.f_locals.items():
+            found.setdefault(name, value)
+    return found
+
+
+@contextmanager
+def located(site: Site, operator: str | None = None) -> Iterator[None]:
+    """Gives the errors that are raised within their place in the user's code."""
+    try:
+        yield
+    except RheosError as error:
+        raise error.located(site=site, operator=operator) from None

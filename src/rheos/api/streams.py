@@ -1,0 +1,380 @@
+"""Streams: what `from_source` gives, and what every transformation of one gives again.
+
+A stream is a place in the program, not data: its methods check what they are given, add an operator
+to the program, and return the stream that leaves it. Errors are raised here, at the user's own line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.api.expressions import ExprLike, Op, compile_expressions
+from rheos.api.program import Program, checked_name
+from rheos.api.site import call_site, located
+from rheos.api.typing_of_functions import (
+    check_callable,
+    declared_type,
+    function_name,
+    input_record,
+    output_type,
+)
+from rheos.connectors.collect import CollectSink
+from rheos.connectors.contract import Sink
+from rheos.connectors.print import PrintSink
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.nodes import (
+    MAIN,
+    ExpressionSpec,
+    Input,
+    MapBatchesSpec,
+    MapSpec,
+    Node,
+    ProcessSpec,
+    SinkSpec,
+    SourceSpec,
+    Spec,
+    StreamType,
+    UnionSpec,
+    WindowSpec,
+)
+from rheos.graph.validate import check_keys, check_uid, check_union
+from rheos.state.key_groups import is_key_type
+
+if TYPE_CHECKING:
+    from rheos.api.keyed import KeyedStream
+
+LATE = "late"
+"""The side output of what came too late."""
+
+
+class DataStream:
+    """A stream of rows.
+
+    ```python
+    (env.from_source(rh.files.source("logs/*.jsonl", schema=LogEvent), name="access log")
+        .filter(col("status") < 400)
+        .with_columns(seconds=col("millis") / 1000)
+        .sink_to(rh.files.sink("out/")))
+    ```
+    """
+
+    def __init__(self, program: Program, port: Input) -> None:
+        self._program = program
+        self._port = port
+
+    # --- what it is -----------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of its rows."""
+        return self._type.schema
+
+    @property
+    def _type(self) -> StreamType:
+        return self._program.type_of(self._port)
+
+    @property
+    def _node(self) -> Node:
+        return self._program.node(self._port.node)
+
+    def __repr__(self) -> str:
+        tag = f", side output {self._port.tag!r}" if self._port.tag != MAIN else ""
+        columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
+        return f"<stream of {self._node.name!r}{tag}: {columns}>"
+
+    def name(self, name: str) -> DataStream:
+        """Names the operator that the stream leaves, as errors, `explain` and the progress show it."""
+        with located(call_site(), self._node.name):
+            self._program.replace(replace(self._node, name=checked_name(name)))
+        return self
+
+    def uid(self, uid: str) -> DataStream:
+        """Gives the operator that the stream leaves an id of its own.
+
+        State finds its operator by it. Without one it is made from the operator's kind and its place
+        among those of its kind, so it changes when the program does.
+        """
+        with located(call_site(), self._node.name):
+            check_uid(uid, self._node.id, self._program.nodes())
+            self._program.replace(replace(self._node, uid=uid))
+        return self
+
+    # --- expressions ----------------------------------------------------------------------------------
+
+    def filter(self, *conditions: ExprLike) -> DataStream:
+        """Keeps the rows for which all conditions hold.
+
+        ```python
+        events.filter(col("status") < 400, col("user").is_not_null())
+        events.filter("status < 400 AND user IS NOT NULL")
+        ```
+        """
+        return self._expressions("filter", conditions, {})
+
+    def select(self, *columns: ExprLike, **named: Any) -> DataStream:
+        """Computes new rows, of just these columns.
+
+        ```python
+        events.select("user", col("at").dt.truncate("1h"), total=col("price") * col("n"))
+        ```
+        """
+        return self._expressions("select", columns, named)
+
+    def with_columns(self, *columns: ExprLike, **named: Any) -> DataStream:
+        """Adds columns to the rows, or replaces those of the same name.
+
+        ```python
+        events.with_columns(total=col("price") * col("n"))
+        ```
+        """
+        return self._expressions("with_columns", columns, named)
+
+    def _expressions(self, op: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> DataStream:
+        with located(call_site(), op):
+            exprs, schema = compile_expressions(op, given, named, self.schema)
+            kept = self._type.record if op == "filter" else None
+            return self._then(ExpressionSpec(op, exprs), op, schema, kept)
+
+    # --- functions ------------------------------------------------------------------------------------
+
+    def map(self, fn: Callable[[Any], Any], returns: Any = None) -> DataStream:
+        """Makes one record of each.
+
+        The function is annotated, or `returns=` says the type of its results: a dataclass, a
+        pyarrow.Schema, or a dict of column names and types.
+
+        ```python
+        def parse(line: Line) -> LogEvent: ...
+
+        lines.map(parse)
+        lines.map(lambda line: Word(line.text.upper()), returns=Word)
+        ```
+        """
+        return self._map("map", fn, returns, flat=False)
+
+    def flat_map(self, fn: Callable[[Any], Any], returns: Any = None) -> DataStream:
+        """Makes any number of records of each: the function yields them, or returns an iterable.
+
+        ```python
+        def words(line: Line) -> Iterator[Word]:
+            for word in line.text.split():
+                yield Word(word)
+
+        lines.flat_map(words)
+        ```
+        """
+        return self._map("flat_map", fn, returns, flat=True)
+
+    def _map(
+        self, kind: Literal["map", "flat_map"], fn: Callable[[Any], Any], returns: Any, *, flat: bool
+    ) -> DataStream:
+        name = operator_name(kind, fn)
+        with located(call_site(), name):
+            check_callable(fn, kind)
+            record = input_record(fn, self.schema)
+            declared = output_type(fn, returns, method=kind, many=flat)
+            return self._then(MapSpec(fn, flat, record), name, declared.schema, declared.record)
+
+    def map_batches(
+        self,
+        fn: Callable[[Any], Any],
+        form: Literal["polars", "arrow", "pandas"] = "polars",
+        returns: Any = None,
+    ) -> DataStream:
+        """Hands whole batches to the function: as a Polars DataFrame, an Arrow RecordBatch, or a pandas
+        DataFrame. It gives the same, of the columns that `returns` says.
+
+        How rows are cut into batches differs from run to run, so what becomes of a row must not depend
+        on its neighbours. Where the stream has event time, a batch gives as many rows as it had.
+
+        ```python
+        def score(batch: pl.DataFrame) -> pl.DataFrame:
+            return batch.with_columns(score=model.predict(batch["text"]))
+
+        texts.map_batches(score, returns=Scored)
+        ```
+        """
+        name = operator_name("map_batches", fn)
+        with located(call_site(), name):
+            check_callable(fn, "map_batches")
+            if form not in ("polars", "arrow", "pandas"):
+                raise ProgramError(
+                    f"form={form!r} is not known", hint='write form="polars", "arrow" or "pandas"'
+                )
+            if returns is None:
+                raise SchemaError(
+                    "map_batches() cannot tell the columns that its function gives",
+                    hint=f"say them: .map_batches({function_name(fn)}, returns=Scored), where Scored is "
+                    "a dataclass or a pyarrow.Schema",
+                )
+            declared = declared_type(returns)
+            return self._then(MapBatchesSpec(fn, form), name, declared.schema, declared.record)
+
+    # --- several streams, and keys --------------------------------------------------------------------
+
+    def union(self, *others: DataStream) -> DataStream:
+        """The rows of this stream and the others, which have the same columns.
+
+        ```python
+        clicks.union(views, searches)
+        ```
+        """
+        with located(call_site(), "union"):
+            streams = [self, *others]
+            for other in others:
+                if not isinstance(other, DataStream):
+                    raise ProgramError(
+                        f"union() takes streams, not {other!r}",
+                        hint="unite the streams before key_by()",
+                    )
+                if other._program is not self._program:
+                    raise ProgramError("union() takes streams of one environment")
+            if not others:
+                raise ProgramError("union() needs another stream")
+            names = [stream._node.name for stream in streams]
+            if len(set(names)) < len(names):
+                names = [f"{stream._node.name} of {stream._node.site}" for stream in streams]
+            check_union([(name, stream._type) for name, stream in zip(names, streams, strict=True)])
+            schema = _united([stream.schema for stream in streams])
+            ports = tuple(stream._relaxed_to(schema)._port for stream in streams)
+            records = {stream._type.record for stream in streams}
+            type = StreamType(
+                schema, self._type.event_time, records.pop() if len(records) == 1 else None
+            )
+            node = self._program.add(
+                UnionSpec(), name="union", site=call_site(), inputs=ports, outputs={MAIN: type}
+            )
+            return DataStream(self._program, Input(node.id))
+
+    def _relaxed_to(self, schema: pa.Schema) -> DataStream:
+        """The same rows, where columns that hold no nulls are declared as ones that may."""
+        if schema == self.schema:
+            return self
+        exprs = tuple(pl.col(name) for name in schema.names)
+        return self._then(ExpressionSpec("select", exprs), "select", schema, self._type.record)
+
+    def key_by(self, *columns: str) -> KeyedStream:
+        """Brings rows of the same key together; what follows works per key.
+
+        ```python
+        events.key_by("user").process(Validate())
+        events.key_by("country", "device").window(rh.Tumbling("1m")).aggregate(n=rh.agg.count())
+        ```
+        """
+        from rheos.api.keyed import KeyedStream
+
+        with located(call_site(), "key_by"):
+            check_keys(columns, self.schema)
+            for column in columns:
+                kind = self.schema.field(column).type
+                if not is_key_type(kind):
+                    raise SchemaError(
+                        f"column {column!r} cannot be a key, as it is {kind}",
+                        hint="take a part of it out before, as in .with_columns(k=col(...).list.first())",
+                    )
+            return KeyedStream(self._program, replace(self._port, keys=tuple(columns)))
+
+    def side_output(self, tag: str) -> DataStream:
+        """What the operator that the stream leaves emits beside its main output.
+
+        `"late"` is what came too late for a window, or for a process in event-time order; `"rejected"`
+        is what a source skipped; other tags are those that a process function declares.
+
+        ```python
+        counts = events.key_by("user").window(rh.Tumbling("1m")).aggregate(n=rh.agg.count())
+        counts.side_output("late").sink_to(rh.files.sink("late/"))
+        ```
+        """
+        node = self._node
+        with located(call_site(), node.name):
+            tags = [known for known in node.outputs if known != MAIN]
+            if tag not in tags:
+                known = f"it has {', '.join(map(repr, tags))}" if tags else "it has none"
+                raise ProgramError(
+                    f"there is no side output {tag!r} here", hint=_side_output_hint(node, known)
+                )
+            if isinstance(node.spec, WindowSpec):
+                self._program.replace(replace(node, spec=replace(node.spec, late_tag=tag)))
+            return DataStream(self._program, Input(node.id, tag))
+
+    # --- ends -----------------------------------------------------------------------------------------
+
+    def sink_to(self, sink: Sink, name: str | None = None, uid: str | None = None) -> None:
+        """Writes the rows.
+
+        ```python
+        counts.sink_to(rh.files.sink("out/", format="parquet"), name="counts")
+        ```
+        """
+        site = call_site()
+        with located(site, name or "sink"):
+            if not isinstance(sink, Sink):
+                raise ProgramError(
+                    f"sink_to() takes a sink, not {sink!r}",
+                    hint='write .sink_to(rh.files.sink("out/"))',
+                )
+            if not self.schema.names:
+                raise SchemaError("there are no columns to write, as the operator emits nothing")
+            sink.validate(self.schema)
+            title = name if name is not None else sink.describe()
+            self._program.add(
+                SinkSpec(sink), name=title, site=site, inputs=(self._port,), outputs={}, uid=uid
+            )
+
+    def print(self, name: str | None = None) -> None:
+        """Prints the rows, for the eye; see `rh.print_sink`."""
+        self.sink_to(PrintSink(name), name=name)
+
+    def collect(self, name: str) -> None:
+        """Brings the rows to the program, in memory: `env.execute().collected[name]` is their table.
+
+        ```python
+        counts.collect("counts")
+        table = env.execute("try it").collected["counts"]
+        ```
+        """
+        with located(call_site(), name):
+            for node in self._program.graph().nodes:
+                taken = isinstance(node.spec, SinkSpec) and isinstance(node.spec.sink, CollectSink)
+                if taken and node.name == name:
+                    raise ProgramError(
+                        f"two streams are collected as {name!r}: this one, and one at {node.site}",
+                        hint="give each its own name",
+                    )
+        self.sink_to(CollectSink(), name=name)
+
+    def _then(self, spec: Spec, name: str, schema: pa.Schema, record: type | None) -> DataStream:
+        """The stream that leaves a new operator which reads this one."""
+        node = self._program.add(
+            spec,
+            name=name,
+            site=call_site(),
+            inputs=(self._port,),
+            outputs={MAIN: StreamType(schema, self._type.event_time, record)},
+        )
+        return DataStream(self._program, Input(node.id))
+
+
+def operator_name(kind: str, fn: Any) -> str:
+    """How an operator with a function is called, unless the user names it: "map(parse)"."""
+    name = function_name(fn)
+    return kind if name == "<lambda>" else f"{kind}({name})"
+
+
+def _united(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """The columns of all; each may hold nulls where it may in one."""
+    nullable = {field.name for schema in schemas for field in schema if field.nullable}
+    return pa.schema([field.with_nullable(field.name in nullable) for field in schemas[0]])
+
+
+def _side_output_hint(node: Node, known: str) -> str:
+    if isinstance(node.spec, ProcessSpec):
+        return f'declare it in the function: side_outputs = {{"alerts": Alert}}; {known}'
+    if isinstance(node.spec, SourceSpec):
+        return f'"rejected" is there where the source skips bad rows (on_error="skip"); {known}'
+    return f"windows, process functions and sources have side outputs; {node.name!r}: {known}"

@@ -1,0 +1,271 @@
+"""What the user's functions take and give, read from their annotations.
+
+    def parse(line: Line) -> LogEvent                       a map: record in, record out
+    def words(text: Text) -> Iterator[Word]                 flat: the element type counts
+    def process(self, records: list[Event], ctx) -> ...     a window function: the element type counts
+
+The input record class is the dataclass that annotates the first parameter; without one, records
+arrive as named rows. The output type is the annotation of the result, or `returns=`, which wins.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.api.site import names_in_sight
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.types import canonical, canonical_schema, describe
+from rheos.graph.validate import check_columns, unknown_column
+from rheos.protocol.types import arrow_type, schema_of
+
+_MANY = (
+    collections.abc.Iterator,
+    collections.abc.Iterable,
+    collections.abc.Generator,
+    collections.abc.Sequence,
+    collections.abc.Collection,
+    list,
+    tuple,
+    set,
+)
+_NOT_RECORDS = (dict, list, tuple, set, str, bytes, int, float, bool, complex)
+
+UNSAID = object()
+"""Stands for an annotation that is not there."""
+
+
+def function_name(fn: Any) -> str:
+    """How errors and `explain` call the function."""
+    if isinstance(fn, functools.partial):
+        return function_name(fn.func)
+    name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
+    return str(name).rpartition("<locals>.")[2]
+
+
+def check_callable(fn: Any, method: str) -> None:
+    """The function of `method` can be called."""
+    if not callable(fn):
+        raise ProgramError(
+            f"{method}() takes a function, not {fn!r}",
+            hint=f"give the function itself, as in .{method}(parse)",
+        )
+
+
+class Signature:
+    """The resolved annotations of a function: of its parameters in order, and of its result."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        hints = _hints(fn)
+        try:
+            names = list(inspect.signature(fn).parameters)
+        except (TypeError, ValueError):
+            names = []
+        self.parameters = [hints.get(name, UNSAID) for name in names]
+        self.result = hints.get("return", UNSAID)
+
+    @property
+    def first(self) -> Any:
+        return self.parameters[0] if self.parameters else UNSAID
+
+
+def _hints(fn: Any) -> dict[str, Any]:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    if not (inspect.isroutine(fn) or inspect.isclass(fn)):
+        fn = type(fn).__call__
+    try:
+        return typing.get_type_hints(fn, localns=names_in_sight())
+    except NameError as error:
+        raise SchemaError(
+            f"an annotation of {function_name(fn)} cannot be resolved: {error}",
+            hint="import the name where the function is defined, or say the type in returns=",
+        ) from None
+    except TypeError:
+        return {}
+
+
+def input_record(fn: Callable[..., Any], schema: pa.Schema, *, many: bool = False) -> type | None:
+    """The dataclass that the function takes, checked against the columns it will be filled from.
+
+    With `many` it takes an iterable of them. None where it takes named rows.
+    """
+    annotation = Signature(fn).first
+    if many:
+        annotation = _element_of(annotation)
+    return record_class(annotation, schema, function_name(fn))
+
+
+def record_class(annotation: Any, schema: pa.Schema, name: str) -> type | None:
+    """The dataclass that a parameter is annotated with; see `input_record`."""
+    if isinstance(annotation, type) and is_dataclass(annotation):
+        _check_fields(annotation, schema, name)
+        return annotation
+    if annotation in _NOT_RECORDS or typing.get_origin(annotation) in _NOT_RECORDS:
+        raise SchemaError(
+            f"{name} takes {_spell(annotation)}, and records do not come as that",
+            hint="annotate the parameter with a dataclass that has the columns as fields, or leave it "
+            f"without annotation to get named rows; the columns are {describe(schema)}",
+        )
+    return None
+
+
+def _check_fields(record: type, schema: pa.Schema, function: str) -> None:
+    declared = schema_of(record)
+    for field in fields(record):
+        if not field.init:
+            continue
+        if field.name not in schema.names:
+            raise unknown_column(
+                field.name, schema, f": {function} takes {record.__name__}, which has it"
+            )
+        want, have = declared.field(field.name).type, schema.field(field.name).type
+        if not _fits(have, want):
+            raise SchemaError(
+                f"{function} takes {record.__name__}, whose field {field.name!r} is {want}, "
+                f"and the column is {have}",
+                hint="correct the dataclass, or cast the column before: "
+                f".with_columns(col({field.name!r}).cast(...))",
+            )
+
+
+def _fits(have: pa.DataType, want: pa.DataType) -> bool:
+    """Whether a column of one type fills a field of the other, width and unit aside."""
+    if pa.types.is_floating(want) and pa.types.is_integer(have):
+        return True
+    return _family(canonical(have)) == _family(canonical(want))
+
+
+def _family(kind: pa.DataType) -> str:
+    for name in ("integer", "floating", "timestamp", "date", "time", "duration", "decimal", "binary"):
+        if getattr(pa.types, f"is_{name}")(kind):
+            return name
+    for name in ("list", "struct", "map"):
+        if getattr(pa.types, f"is_{name}")(kind):
+            return name
+    if pa.types.is_fixed_size_list(kind):
+        return "list"
+    return "binary" if pa.types.is_fixed_size_binary(kind) else str(kind)
+
+
+class Declared(typing.NamedTuple):
+    """An output type: its columns, and the dataclass that it was said by, if it was."""
+
+    schema: pa.Schema
+    record: type | None
+
+
+NOTHING = Declared(pa.schema([]), None)
+"""The output type of a function that says it gives nothing."""
+
+
+def declared_type(said: Any) -> Declared:
+    """The type of rows that a dataclass, or a pyarrow Schema, stands for. Raises SchemaError."""
+    if isinstance(said, pa.Schema):
+        schema, record = said, None
+    elif isinstance(said, type) and is_dataclass(said):
+        schema, record = schema_of(said), said
+    elif isinstance(said, dict) and said and all(isinstance(name, str) for name in said):
+        columns = [
+            (name, kind if isinstance(kind, pa.DataType) else arrow_type(kind))
+            for name, kind in said.items()
+        ]
+        schema, record = pa.schema(columns), None
+    else:
+        raise SchemaError(
+            f"{_spell(said)} does not say the columns of a record",
+            hint='say a dataclass, a pyarrow.Schema, or a dict such as {"user": str, "n": int}',
+        )
+    check_columns(schema)
+    return Declared(canonical_schema(schema), record)
+
+
+def output_type(fn: Callable[..., Any], returns: Any, *, method: str, many: bool) -> Declared:
+    """What the function gives: `returns`, or else the annotation of its result.
+
+    With `many` the function gives an iterable of records. Raises SchemaError that says what to write.
+    """
+    if returns is not None:
+        return declared_type(_element_of(returns) if many and _is_many(returns) else returns)
+    return result_type(fn, Signature(fn).result, method=method, many=many)
+
+
+def result_type(fn: Any, annotation: Any, *, method: str, many: bool) -> Declared:
+    """What the annotation of a function's result says; see `output_type`."""
+    name = function_name(fn)
+    example = "Iterator[Alert]" if many else "Alert"
+    if annotation in (UNSAID, Any):
+        how = f".{method}({name}, returns=Alert)"
+        if name == "<lambda>":
+            raise SchemaError(
+                "a lambda does not say the type of what it gives",
+                hint=f"write .{method}(lambda ..., returns=Alert), where Alert is a dataclass or a "
+                "pyarrow.Schema",
+            )
+        raise SchemaError(
+            f"{name} does not say the type of what it gives",
+            hint=f"annotate its result (`-> {example}`, where Alert is a dataclass), or write {how}",
+        )
+    if many:
+        if annotation in (None, type(None)):
+            return NOTHING
+        annotation = _without_none(annotation)
+        if not _is_many(annotation):
+            raise SchemaError(
+                f"{name} gives {_spell(annotation)}, and {method}() needs an iterable of records",
+                hint=f"yield the records, and annotate the result as `-> {example}`",
+            )
+        annotation = _element_of(annotation)
+        if annotation in (UNSAID, Any):
+            raise SchemaError(
+                f"{name} does not say the type of the records it gives",
+                hint=f"annotate its result as `-> {example}`, where Alert is a dataclass",
+            )
+    elif _is_many(annotation) and typing.get_origin(annotation) is not tuple:
+        raise SchemaError(
+            f"{name} gives {_spell(annotation)}, and {method}() needs one record",
+            hint=f"use .flat_map({name}) for any number of records",
+        )
+    try:
+        return declared_type(annotation)
+    except SchemaError as error:
+        error.what = f"{name} gives {_spell(annotation)}, which does not say the columns of a record"
+        error.hint = (
+            f"annotate its result as `-> {example}`, where Alert is a dataclass, or say returns="
+        )
+        raise
+
+
+def _is_many(annotation: Any) -> bool:
+    return (typing.get_origin(annotation) or annotation) in _MANY
+
+
+def _element_of(annotation: Any) -> Any:
+    """X of Iterator[X], list[X], Generator[X, ...]; UNSAID where it is not said."""
+    arguments = typing.get_args(annotation) if _is_many(annotation) else ()
+    return arguments[0] if arguments else UNSAID
+
+
+def _without_none(annotation: Any) -> Any:
+    """X of X | None."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        left = [choice for choice in typing.get_args(annotation) if choice is not type(None)]
+        if len(left) == 1:
+            return left[0]
+    return annotation
+
+
+def _spell(annotation: Any) -> str:
+    return (
+        annotation.__name__
+        if inspect.isclass(annotation) and not typing.get_args(annotation)
+        else (str(annotation).replace("collections.abc.", "").replace("typing.", ""))
+    )

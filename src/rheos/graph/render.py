@@ -1,0 +1,101 @@
+"""A program in words: its operators in the order of writing."""
+
+from __future__ import annotations
+
+from rheos.graph.aggregates import Agg
+from rheos.graph.nodes import (
+    MAIN,
+    ExpressionSpec,
+    Graph,
+    Input,
+    MapBatchesSpec,
+    MapSpec,
+    Node,
+    ProcessSpec,
+    ReduceSpec,
+    RunningSpec,
+    SinkSpec,
+    SourceSpec,
+    UnionSpec,
+    WindowSpec,
+)
+from rheos.graph.types import describe
+from rheos.graph.validate import live_nodes
+
+
+def text(graph: Graph) -> str:
+    """Each operator with what it reads, what it does, its columns, and where it was written.
+
+    access log
+      source    logs/*.jsonl; event time: accessed_at, at most 5s behind
+      columns   user: string, accessed_at: timestamp[us, tz=UTC]
+      written   job.py:12
+    """
+    live = live_nodes(graph)
+    lines = ["Program"]
+    for node in graph.nodes:
+        unused = "" if node.id in live else "   (unused: it leads to no sink)"
+        lines.append(f"  {node.name}{unused}")
+        lines.extend(f"    {label:<9} {value}" for label, value in _facts(node, graph))
+    return "\n".join(lines) + "\n"
+
+
+def _facts(node: Node, graph: Graph) -> list[tuple[str, str]]:
+    facts = []
+    if node.inputs:
+        facts.append(("reads", "; ".join(_spell_input(port, graph) for port in node.inputs)))
+    what = summary(node)
+    if what:
+        facts.append(("does", what))
+    for tag, type in node.outputs.items():
+        label = "columns" if tag == MAIN else f"{tag!r}"
+        facts.append((label, describe(type.schema) or "none"))
+    if node.uid is not None:
+        facts.append(("uid", node.uid))
+    facts.append(("written", str(node.site)))
+    return facts
+
+
+def _spell_input(port: Input, graph: Graph) -> str:
+    name = graph.node(port.node).name
+    tag = f", side output {port.tag!r}" if port.tag != MAIN else ""
+    keys = f", keyed by {', '.join(port.keys)}" if port.keys else ""
+    return f"{name}{tag}{keys}"
+
+
+def summary(node: Node) -> str:
+    """What the operator does, on one line."""
+    match node.spec:
+        case SourceSpec(source=source, watermark=watermark):
+            kind = f"reads {source.describe()} ({'bounded' if source.bounded else 'never ends'})"
+            if watermark is None:
+                return f"{kind}; no event time"
+            idle = f", idle after {watermark.idle_after}" if watermark.idle_after is not None else ""
+            return f"{kind}; event time: {watermark.on}, at most {watermark.bound} behind{idle}"
+        case ExpressionSpec(exprs=exprs):
+            return ", ".join(str(expr) for expr in exprs)
+        case MapSpec(record=record) | ReduceSpec(record=record):
+            return f"takes {_record_name(record)}"
+        case MapBatchesSpec(form=form):
+            return f"takes batches as {form}"
+        case ProcessSpec(record=record, order=order):
+            held = ", in event-time order" if order == "event_time" else ""
+            return f"takes {_record_name(record)}{held}"
+        case RunningSpec(aggregates=aggregates):
+            return _spell_aggregates(dict(aggregates))
+        case WindowSpec(window=window, lateness_ms=lateness, aggregates=aggregates, record=record):
+            late = f", {lateness} ms allowed lateness" if lateness else ""
+            does = _spell_aggregates(dict(aggregates)) or f"takes {_record_name(record)}"
+            return f"{window!r}{late}: {does}"
+        case SinkSpec(sink=sink):
+            return f"writes {sink.describe()}"
+        case UnionSpec():
+            return ""
+
+
+def _record_name(record: type | None) -> str:
+    return "named rows" if record is None else record.__name__
+
+
+def _spell_aggregates(aggregates: dict[str, Agg]) -> str:
+    return ", ".join(f"{name}={agg.kind.value}({agg.column or ''})" for name, agg in aggregates.items())

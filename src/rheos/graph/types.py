@@ -1,0 +1,72 @@
+"""The column types of streams, and their way from Polars.
+
+Arrow has several types for one thing: `string`, `large_string` and `string_view` are all texts. A
+stream keeps one of them, the *canonical* one, so that streams which say the same are of the same
+type, and operators agree on what they are handed.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.errors import SchemaError
+
+
+def canonical(kind: pa.DataType) -> pa.DataType:
+    """The type that stands for `kind` in streams: no large or view variants, no dictionaries."""
+    types = pa.types
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return canonical(kind.value_type)
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_canonical_field(kind.value_field), kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(_canonical_field(kind.value_field))
+    if types.is_map(kind):
+        return pa.map_(_canonical_field(kind.key_field), _canonical_field(kind.item_field))
+    if types.is_struct(kind):
+        return pa.struct([_canonical_field(kind.field(i)) for i in range(kind.num_fields)])
+    return kind
+
+
+def _canonical_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, canonical(field.type), field.nullable)
+
+
+def canonical_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of a stream of such rows. Metadata is dropped."""
+    return pa.schema([_canonical_field(field) for field in schema])
+
+
+def empty_frame(schema: pa.Schema) -> pl.DataFrame:
+    """A Polars frame without rows, to type expressions by. Raises SchemaError."""
+    try:
+        frame = pl.from_arrow(schema.empty_table())
+    except (pl.exceptions.PolarsError, pa.ArrowException, TypeError, ValueError) as error:
+        raise SchemaError(
+            f"Polars cannot hold these columns: {error}",
+            hint="declare the source's columns by simpler types",
+        ) from None
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def from_polars(schema: pl.Schema) -> pa.Schema:
+    """The canonical Arrow schema of a Polars one; every column may hold nulls. Raises SchemaError."""
+    for name, kind in schema.items():
+        if kind in (pl.Null, pl.Object, pl.Unknown):
+            raise SchemaError(
+                f"the type of column {name!r} is not known",
+                hint="say it, as in pl.lit(None).cast(pl.Int64)",
+            )
+    exported = pl.DataFrame(schema=schema).to_arrow().schema
+    return pa.schema([pa.field(field.name, canonical(field.type)) for field in exported])
+
+
+def describe(schema: pa.Schema) -> str:
+    """A schema on one line: "user: string, n: int64"."""
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)

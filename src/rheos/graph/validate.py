@@ -1,0 +1,246 @@
+"""What must hold of a program, checked while it is written: pure functions that raise ProgramErrors.
+
+They know no place in the user's code; who calls them adds it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from rheos.connectors.contract import Source
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.aggregates import Agg, AggKind
+from rheos.graph.nodes import Graph, Node, SinkSpec, SourceSpec, StreamType
+from rheos.graph.types import describe
+from rheos.graph.windows import Watermark, Window
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.protocol.elements import HIDDEN_PREFIX
+
+RUNNING_KINDS = (AggKind.COUNT, AggKind.SUM, AggKind.MIN, AggKind.MAX, AggKind.MEAN)
+"""The aggregates that can be kept up to date row by row, in constant space."""
+
+
+def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError:
+    """The error for a column that is not there, with the ones that come close."""
+    close = difflib.get_close_matches(name, schema.names, n=3, cutoff=0.6)
+    listed = ", ".join(schema.names) or "none"
+    hint = f"the columns here are {listed}"
+    if close:
+        hint = f"did you mean {' or '.join(map(repr, close))}? {hint}"
+    return SchemaError(f"unknown column {name!r}{where}", hint=hint)
+
+
+def check_columns(schema: pa.Schema) -> None:
+    """Column names are unique, and none is of the hidden kind."""
+    seen: set[str] = set()
+    for name in schema.names:
+        if name in seen:
+            raise SchemaError(
+                f"two columns have the name {name!r}", hint="give one of them another name"
+            )
+        seen.add(name)
+        if name.startswith(HIDDEN_PREFIX):
+            raise SchemaError(
+                f"a column cannot have the name {name!r}",
+                hint=f"names that begin with {HIDDEN_PREFIX!r} are kept for Rheos: rename the column",
+            )
+
+
+def check_watermark(source: Source, watermark: Watermark) -> None:
+    """The event-time column is there and can say a time; the durations make sense."""
+    schema = source.schema
+    if watermark.on not in schema.names:
+        raise unknown_column(watermark.on, schema, " for the watermark")
+    kind = schema.field(watermark.on).type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_int64(kind)):
+        raise SchemaError(
+            f"the event-time column {watermark.on!r} is {kind}",
+            hint="name a timestamp, a date, or an int64 of milliseconds since the epoch",
+        )
+    if watermark.bound_ms < 0:
+        raise ProgramError(f"the bound of a watermark must not be negative: {watermark.bound!r}")
+    idle_ms = watermark.idle_after_ms
+    if idle_ms is not None and idle_ms <= 0:
+        raise ProgramError(f"idle_after must be more than nothing: {watermark.idle_after!r}")
+
+
+def check_keys(columns: Sequence[str], schema: pa.Schema) -> None:
+    """There are keys, each once, and each is a column."""
+    if not columns:
+        raise ProgramError("key_by() needs a column", hint='write key_by("user")')
+    for column in columns:
+        if not isinstance(column, str):
+            raise ProgramError(
+                f"key_by() takes column names, not {column!r}",
+                hint="compute the key first: .with_columns(k=...).key_by('k')",
+            )
+        if column not in schema.names:
+            raise unknown_column(column, schema, " in key_by()")
+    if len(set(columns)) < len(columns):
+        raise ProgramError(f"a key column is named twice in key_by({', '.join(map(repr, columns))})")
+
+
+def check_event_time(type: StreamType, what: str) -> None:
+    """The stream has event time, which `what` needs."""
+    if not type.event_time:
+        raise ProgramError(
+            f"{what} needs event time, and this stream has none",
+            hint="give the source a watermark: env.from_source(source, "
+            'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="the time column"))',
+        )
+
+
+def check_window(window: Window) -> None:
+    """Sizes and slides are more than nothing."""
+    if window.size_ms <= 0:
+        raise ProgramError(f"a window must be longer than nothing: {window!r}", hint='write "5m"')
+    if window.slide_ms <= 0:
+        raise ProgramError(
+            f"a window must start every so often, not every {window.slide_ms} ms: {window!r}",
+            hint='write rh.Sliding("1h", every="10m")',
+        )
+
+
+def lateness_ms(duration: Duration) -> int:
+    """An allowed lateness in ms, which is not negative."""
+    lateness = duration_ms(duration)
+    if lateness < 0:
+        raise ProgramError(f"the allowed lateness must not be negative: {duration!r}")
+    return lateness
+
+
+def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str, Agg]:
+    """There are some, and each is one."""
+    if not aggregates:
+        raise ProgramError("no aggregates are given", hint=f"write {example}")
+    checked: dict[str, Agg] = {}
+    for name, agg in aggregates.items():
+        if not isinstance(agg, Agg):
+            raise ProgramError(f"{name}={agg!r} is not an aggregate", hint=f"write {example}")
+        checked[name] = agg
+    return checked
+
+
+def aggregate_fields(aggregates: Mapping[str, Agg], schema: pa.Schema) -> list[pa.Field]:
+    """The columns of the results. Raises SchemaError for unknown columns and wrong types."""
+    for agg in aggregates.values():
+        if agg.column is None:
+            continue
+        if agg.column not in schema.names:
+            raise unknown_column(agg.column, schema, f" in {agg.kind.value}()")
+        kind = schema.field(agg.column).type
+        if pa.types.is_nested(kind) and agg.kind is not AggKind.COUNT:
+            raise SchemaError(
+                f"{agg.kind.value}() cannot compare values of {agg.column!r}, which is {kind}",
+                hint="name a column of single values",
+            )
+    return [pa.field(name, agg.result_type(schema)) for name, agg in aggregates.items()]
+
+
+def check_running(aggregates: Mapping[str, Agg]) -> None:
+    """Each can be kept up to date row by row."""
+    for name, agg in aggregates.items():
+        if agg.kind not in RUNNING_KINDS:
+            raise ProgramError(
+                f"{name}={agg.kind.value}() cannot be kept running, as its state has no bound",
+                hint="use it over windows: .window(rh.Tumbling(...)).aggregate(...); running() takes "
+                + ", ".join(kind.value for kind in RUNNING_KINDS),
+            )
+
+
+def check_union(types: Sequence[tuple[str, StreamType]]) -> None:
+    """All have the same columns, in the same order, and all or none have event time."""
+    (first, of_first), *others = types
+    for name, other in others:
+        difference = _difference(first, of_first.schema, name, other.schema)
+        if difference:
+            raise SchemaError(
+                f"cannot unite {first!r} and {name!r}: {difference}",
+                hint=f"bring both to the same columns with .select(...)\n"
+                f"    {first}: {describe(of_first.schema)}\n    {name}: {describe(other.schema)}",
+            )
+        if of_first.event_time != other.event_time:
+            timed, bare = (first, name) if of_first.event_time else (name, first)
+            raise ProgramError(
+                f"cannot unite {first!r} and {name!r}: {timed!r} has event time and {bare!r} has not",
+                hint=f"give the source of {bare!r} a watermark too",
+            )
+
+
+def _difference(first: str, a: pa.Schema, second: str, b: pa.Schema) -> str | None:
+    for mine, owner, other in ((a, first, b), (b, second, a)):
+        only = [name for name in mine.names if name not in other.names]
+        if only:
+            return f"only {owner!r} has {', '.join(map(repr, only))}"
+    for name in a.names:
+        if a.field(name).type != b.field(name).type:
+            return (
+                f"column {name!r} is {a.field(name).type} in {first!r} "
+                f"and {b.field(name).type} in {second!r}"
+            )
+    return "their columns stand in different orders" if a.names != b.names else None
+
+
+def check_uid(uid: str, node: int, nodes: Iterable[Node]) -> None:
+    """No other operator of the program has the uid."""
+    if not uid or not isinstance(uid, str):
+        raise ProgramError(f"a uid is a text that is not empty, not {uid!r}")
+    for other in nodes:
+        if other.uid == uid and other.id != node:
+            raise ProgramError(
+                f"two operators have the uid {uid!r}: this one, and {other.name!r} at {other.site}",
+                hint="state finds its operator by the uid, so give each its own",
+            )
+
+
+def check_parallelism(parallelism: int, max_parallelism: int, most: int) -> None:
+    """1 <= parallelism <= max_parallelism <= most."""
+    for name, value in (("parallelism", parallelism), ("max_parallelism", max_parallelism)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ProgramError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if max_parallelism > most:
+        raise ProgramError(f"max_parallelism must be at most {most}, not {max_parallelism}")
+    if parallelism > max_parallelism:
+        raise ProgramError(
+            f"parallelism {parallelism} is greater than max_parallelism {max_parallelism}",
+            hint="raise max_parallelism; it is the number of key groups that state is kept in, so a "
+            "job's state can only be read again with the same one",
+        )
+
+
+def live_nodes(graph: Graph) -> frozenset[int]:
+    """The ids of the nodes that lead to a sink, and the sinks."""
+    live: set[int] = set()
+    for node in reversed(graph.nodes):
+        if isinstance(node.spec, SinkSpec) or node.id in live:
+            live.add(node.id)
+            live.update(port.node for port in node.inputs)
+    return frozenset(live)
+
+
+def check_graph(graph: Graph) -> None:
+    """What can only be said of the whole: there is a sink, and uids are unique."""
+    if not any(isinstance(node.spec, SinkSpec) for node in graph.nodes):
+        raise ProgramError(
+            "the program has no sinks, so nothing would come of it",
+            hint="end a stream with .sink_to(...), .print() or .collect(...)",
+        )
+    for node in graph.nodes:
+        if node.uid is not None:
+            try:
+                check_uid(node.uid, node.id, graph.nodes)
+            except ProgramError as error:
+                raise error.located(site=node.site, operator=node.name) from None
+
+
+def unbounded_sources(graph: Graph) -> list[Node]:
+    """The sources that never end, of those that are read."""
+    live = live_nodes(graph)
+    return [
+        node
+        for node in graph.nodes
+        if node.id in live and isinstance(node.spec, SourceSpec) and not node.spec.source.bounded
+    ]

@@ -1,0 +1,102 @@
+"""A plan in words and as a drawing."""
+
+from __future__ import annotations
+
+from rheos.graph.nodes import MAIN, SourceSpec
+from rheos.graph.types import describe
+from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, Route, ToEdge
+from rheos.protocol.elements import TS, WM, visible
+
+
+def text(plan: PhysicalPlan, runtime: str | None = None) -> str:
+    """The chains, their operators with ids and columns, and what flows between them.
+
+    Plan of 'visitors per country': 2 subtasks, 128 key groups; runtime: batch
+      chain 0
+        access log [source-1]
+          main: country: string, accessed_at: timestamp[us, tz=UTC]; carries __ts, __wm
+            -> filter
+        ...
+      chain 1, reads chain 0 by hash of country
+    """
+    with_runtime = f"; runtime: {runtime}" if runtime else ""
+    lines = [
+        f"Plan of {plan.name!r}: {_count(plan.parallelism, 'subtask')} of each chain, "
+        f"{_count(plan.max_parallelism, 'key group')}{with_runtime}"
+    ]
+    edges = {edge.id: edge for edge in plan.edges}
+    for chain in plan.chains:
+        reads = [_spell_edge(edges[id]) for id in chain.inputs]
+        lines.append(f"  chain {chain.id}{', reads ' + ' and '.join(reads) if reads else ''}")
+        for operator in chain.operators:
+            lines.append(f"    {operator.name} [{operator.id}]")
+            for tag, output in operator.outputs.items():
+                columns = describe(visible(output.schema))
+                label = "emits" if tag == MAIN else f"emits {tag!r}"
+                lines.append(f"      {label}: {columns}{_event_time(operator, tag)}")
+                for route in operator.routes[tag]:
+                    lines.append(f"        -> {_spell_route(route, chain, plan, edges)}")
+    return "\n".join(lines) + "\n"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def _spell_edge(edge: Edge) -> str:
+    if edge.exchange is Exchange.HASH:
+        return f"chain {edge.source} by hash of {', '.join(edge.keys)}"
+    return f"chain {edge.source} subtask by subtask"
+
+
+def _event_time(operator: PlannedOperator, tag: str) -> str:
+    hidden = [name for name in (TS, WM) if name in operator.outputs[tag].schema.names]
+    if not hidden:
+        return "; no event time"
+    on = ""
+    if isinstance(operator.spec, SourceSpec) and operator.spec.watermark is not None:
+        on = f" from {operator.spec.watermark.on}"
+    return f"; event time{on} (carries {', '.join(hidden)})"
+
+
+def _spell_route(route: Route, chain: Chain, plan: PhysicalPlan, edges: dict[int, Edge]) -> str:
+    if isinstance(route, ToEdge):
+        edge = edges[route.edge]
+        head = plan.chains[edge.target].operators[0].name
+        how = f"by hash of {', '.join(edge.keys)}" if edge.exchange is Exchange.HASH else "forward"
+        return f"chain {edge.target}: {head} ({how})"
+    return chain.operators[route.index].name
+
+
+def mermaid(plan: PhysicalPlan) -> str:
+    """The plan as a Mermaid flowchart: a box per chain, an arrow per route."""
+    edges = {edge.id: edge for edge in plan.edges}
+    lines = ["flowchart LR"]
+    arrows: list[str] = []
+    for chain in plan.chains:
+        lines.append(f'  subgraph chain{chain.id}["chain {chain.id}"]')
+        for index, operator in enumerate(chain.operators):
+            lines.append(f'    {_node(chain.id, index)}["{_escaped(operator.name)}"]')
+        lines.append("  end")
+        for index, operator in enumerate(chain.operators):
+            for tag, routes in operator.routes.items():
+                for route in routes:
+                    labels = [] if tag == MAIN else [tag]
+                    if isinstance(route, ToEdge):
+                        edge = edges[route.edge]
+                        target = _node(edge.target, 0)
+                        if edge.keys:
+                            labels.append(f"hash({', '.join(edge.keys)})")
+                    else:
+                        target = _node(chain.id, route.index)
+                    label = f'|"{_escaped(": ".join(labels))}"|' if labels else ""
+                    arrows.append(f"  {_node(chain.id, index)} -->{label} {target}")
+    return "\n".join([*lines, *arrows]) + "\n"
+
+
+def _node(chain: int, index: int) -> str:
+    return f"c{chain}o{index}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "#amp;").replace('"', "#quot;").replace("<", "#lt;").replace(">", "#gt;")

@@ -1,0 +1,268 @@
+"""From the logical graph to the physical plan.
+
+1. Nodes that lead to no sink are left out.
+2. A union is no operator: what reads it reads all of its inputs, through one port.
+3. A node with a single input that is not keyed joins the chain of its producer. Keyed nodes begin a
+   chain behind a HASH edge; readers of unions begin one behind FORWARD edges.
+4. Of the hidden columns, `__ts` is on every stream with event time, and `__wm` on those from which a
+   row reaches a window or an event-time ordered process by operators that pass it on.
+
+Ids are the user's `uid`, or made of the kind and the place among the nodes of that kind: names may
+change without state losing its operator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from rheos.graph.nodes import (
+    ExpressionSpec,
+    Graph,
+    Input,
+    MapBatchesSpec,
+    MapSpec,
+    Node,
+    ProcessSpec,
+    ReduceSpec,
+    RunningSpec,
+    SinkSpec,
+    SourceSpec,
+    Spec,
+    StreamType,
+    UnionSpec,
+    WindowSpec,
+)
+from rheos.graph.validate import live_nodes
+from rheos.operators.contract import OutputType, PortType
+from rheos.plan.physical import (
+    Chain,
+    Edge,
+    Exchange,
+    PhysicalPlan,
+    PlannedOperator,
+    Route,
+    ToEdge,
+    ToOperator,
+)
+from rheos.protocol.elements import TS, WM
+from rheos.protocol.ids import ChainId, OperatorId
+
+
+def make_plan(graph: Graph, *, name: str, parallelism: int, max_parallelism: int) -> PhysicalPlan:
+    """The plan of a graph that was checked."""
+    ids = operator_ids(graph)
+    wiring = _Wiring(graph)
+    chains, edges = _chains(wiring)
+    return PhysicalPlan(
+        name=name,
+        chains=tuple(_finished(chain, wiring, ids) for chain in chains),
+        edges=tuple(edges),
+        parallelism=parallelism,
+        max_parallelism=max_parallelism,
+    )
+
+
+def kind_of(spec: Spec) -> str:
+    """The kind of an operator, as in the method that writes it."""
+    match spec:
+        case ExpressionSpec(op=op):
+            return op
+        case MapSpec(flat=flat):
+            return "flat_map" if flat else "map"
+        case SourceSpec():
+            return "source"
+        case MapBatchesSpec():
+            return "map_batches"
+        case UnionSpec():
+            return "union"
+        case ProcessSpec():
+            return "process"
+        case ReduceSpec():
+            return "reduce"
+        case RunningSpec():
+            return "running"
+        case WindowSpec():
+            return "window"
+        case SinkSpec():
+            return "sink"
+
+
+def operator_ids(graph: Graph) -> dict[int, OperatorId]:
+    """The id of each node: its uid, or "<kind>-<n>" by the order of that kind in the program."""
+    taken = {node.uid for node in graph.nodes if node.uid is not None}
+    counts: Counter[str] = Counter()
+    ids: dict[int, OperatorId] = {}
+    for node in graph.nodes:
+        kind = kind_of(node.spec)
+        counts[kind] += 1
+        made = f"{kind}-{counts[kind]}"
+        while node.uid is None and made in taken:
+            made += "-auto"
+        ids[node.id] = OperatorId(node.uid if node.uid is not None else made)
+    return ids
+
+
+# --- who reads what -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Output:
+    """An output of a node."""
+
+    node: int
+    tag: str
+
+
+class _Wiring:
+    """The live nodes without unions, who reads which output, and which of them carry `__wm`."""
+
+    def __init__(self, graph: Graph) -> None:
+        live = live_nodes(graph)
+        self._by_id = {node.id: node for node in graph.nodes if node.id in live}
+        self.nodes = [node for node in self._by_id.values() if not isinstance(node.spec, UnionSpec)]
+        self.producers: dict[tuple[int, int], list[_Output]] = {}
+        """By node and port: the outputs that are read there."""
+        self.read: dict[_Output, None] = {}
+        """The outputs that someone reads, in a stable order."""
+        for node in self.nodes:
+            for port, input in enumerate(node.inputs):
+                outputs = list(self._resolved(input))
+                self.producers[node.id, port] = outputs
+                self.read.update(dict.fromkeys(outputs))
+        self._watermarked = self._with_watermarks()
+
+    def node(self, id: int) -> Node:
+        return self._by_id[id]
+
+    def _resolved(self, input: Input) -> Iterator[_Output]:
+        node = self._by_id[input.node]
+        if isinstance(node.spec, UnionSpec):
+            for member in node.inputs:
+                yield from self._resolved(member)
+        else:
+            yield _Output(input.node, input.tag)
+
+    def _with_watermarks(self) -> frozenset[_Output]:
+        """The outputs that carry `__wm`.
+
+        What a port reads is of one schema, so where one of its producers carries the column for the
+        sake of another reader, all of them do. That may need a further round.
+        """
+        carrying: set[_Output] = set()
+        while True:
+            before = len(carrying)
+            for node in reversed(self.nodes):
+                for port in range(len(node.inputs)):
+                    producers = self.producers[node.id, port]
+                    if self._reads_watermarks(node, carrying) or not carrying.isdisjoint(producers):
+                        carrying.update(p for p in producers if self.type_of(p).event_time)
+            if len(carrying) == before:
+                return frozenset(carrying)
+
+    def _reads_watermarks(self, node: Node, carrying: set[_Output]) -> bool:
+        match node.spec:
+            case WindowSpec() | ProcessSpec(order="event_time"):
+                return True
+            case _:
+                return any(_Output(node.id, tag) in carrying for tag in node.outputs)
+
+    def type_of(self, output: _Output) -> StreamType:
+        return self.node(output.node).outputs[output.tag]
+
+    def schema_of(self, output: _Output) -> pa.Schema:
+        """With the hidden columns."""
+        type = self.type_of(output)
+        schema = type.schema
+        if type.event_time:
+            schema = schema.append(pa.field(TS, pa.int64()))
+        if output in self._watermarked:
+            schema = schema.append(pa.field(WM, pa.int64()))
+        return schema
+
+    def port_type(self, node: Node, port: int) -> PortType:
+        first = self.producers[node.id, port][0]
+        return PortType(self.type_of(first), node.inputs[port].keys, self.schema_of(first))
+
+    def outputs(self, node: Node) -> list[_Output]:
+        """The outputs of the node that someone reads."""
+        return [output for tag in node.outputs if (output := _Output(node.id, tag)) in self.read]
+
+
+# --- chains ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Chain:
+    id: ChainId
+    nodes: list[Node]
+    inputs: list[int] = field(default_factory=list)
+    routes: dict[_Output, list[Route]] = field(default_factory=dict)
+
+
+def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
+    chains: list[_Chain] = []
+    edges: list[Edge] = []
+    home: dict[int, _Chain] = {}
+    for node in wiring.nodes:
+        host = _host(node, wiring, home)
+        if host is None:
+            host = _Chain(ChainId(len(chains)), [node])
+            chains.append(host)
+            edges += _edges_into(host, node, wiring, home, len(edges))
+        else:
+            (producer,) = wiring.producers[node.id, 0]
+            host.routes.setdefault(producer, []).append(ToOperator(len(host.nodes)))
+            host.nodes.append(node)
+        home[node.id] = host
+    return chains, edges
+
+
+def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None:
+    """The chain that the node joins; None where it begins one."""
+    if len(node.inputs) != 1 or node.inputs[0].keys:
+        return None
+    producers = wiring.producers[node.id, 0]
+    return home[producers[0].node] if len(producers) == 1 else None
+
+
+def _edges_into(
+    chain: _Chain, head: Node, wiring: _Wiring, home: dict[int, _Chain], next_id: int
+) -> list[Edge]:
+    edges: list[Edge] = []
+    for port, input in enumerate(head.inputs):
+        for producer in wiring.producers[head.id, port]:
+            source = home[producer.node]
+            edge = Edge(
+                id=next_id + len(edges),
+                exchange=Exchange.HASH if input.keys else Exchange.FORWARD,
+                source=source.id,
+                target=chain.id,
+                target_port=port,
+                keys=input.keys,
+            )
+            source.routes.setdefault(producer, []).append(ToEdge(edge.id))
+            chain.inputs.append(edge.id)
+            edges.append(edge)
+    return edges
+
+
+def _finished(chain: _Chain, wiring: _Wiring, ids: dict[int, OperatorId]) -> Chain:
+    operators = []
+    for node in chain.nodes:
+        outputs = wiring.outputs(node)
+        operators.append(
+            PlannedOperator(
+                id=ids[node.id],
+                name=node.name,
+                site=node.site,
+                spec=node.spec,
+                ports=tuple(wiring.port_type(node, port) for port in range(len(node.inputs))),
+                outputs={o.tag: OutputType(wiring.type_of(o), wiring.schema_of(o)) for o in outputs},
+                routes={o.tag: tuple(chain.routes[o]) for o in outputs},
+            )
+        )
+    return Chain(chain.id, tuple(operators), tuple(chain.inputs))
