@@ -14,11 +14,14 @@ from timelines import SHAPE, completed, handle
 
 from rheos.checkpoint.events import JobShape
 from rheos.checkpoint.log import CheckpointCompleted
-from rheos.checkpoint.recovery import check_fits, restored_state, shares
+from rheos.checkpoint.recovery import Decode, check_fits, restored_state, shares
+from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.errors import CheckpointError
-from rheos.protocol.ids import OperatorId
-from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateHandle, StateKind
+from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
+from rheos.state import format as state_format
 from rheos.state.key_groups import group_range
 
 SCHEMA = pa.schema({"key_group": pa.uint16(), "row": pa.string()})
@@ -202,12 +205,13 @@ class TestDamage:
         with pytest.raises(CheckpointError, match=r"in part\.arrow is damaged"):
             job.restored(0, 1, StateKind.KEYED)
 
-    def test_a_file_that_cannot_be_decoded_is_named(self) -> None:
+    @pytest.mark.parametrize("decoder", [decode, state_format.decode])
+    def test_a_file_that_cannot_be_decoded_is_named(self, decoder: Decode) -> None:
         job = self.job()
         job.store.put("part.arrow", b"rubbish")
         job.handles[0] = msgspec.structs.replace(job.handles[0], checksum=zlib.crc32(b"rubbish"))
         with pytest.raises(CheckpointError, match=r"in part\.arrow could not be read"):
-            job.restored(0, 1, StateKind.KEYED)
+            restored_state(job.entry(), 0, 1, job.store, decoder)
 
 
 class TestFit:
@@ -232,3 +236,42 @@ class TestFit:
             check_fits(completed(1), JobShape(SHAPE.operators, 2, 16))
         unkeyed = msgspec.structs.replace(completed(1), handles=[])
         check_fits(unkeyed, JobShape(SHAPE.operators, 2, 16))
+
+
+def test_what_the_writer_wrote_is_restored_at_another_parallelism() -> None:
+    """With the format of the state, through a store, from two subtasks to three."""
+    store, io = MemoryStore(), SimIo(lambda: 0, lambda: 0)
+    handles: list[StateHandle] = []
+    for subtask in (0, 1):
+        owned = group_range(subtask, 2, 8)
+        writer = SnapshotWriter(JobId("job"), Attempt(1), subtask, store, io, state_format.encode)
+        keys = pa.table(
+            {
+                "key_group": pa.array([group for group in owned for _ in range(2000)], pa.uint16()),
+                "key": pa.array(range(2000 * len(owned)), pa.int64()),
+            }
+        )
+        splits = pa.table({"split": pa.array([f"{subtask}/{i}" for i in range(2 - subtask)])})
+        parts = [
+            SnapshotPart("counts", StateKind.KEYED, lambda table=keys: table),
+            SnapshotPart("splits", StateKind.LIST, lambda table=splits: table),
+        ]
+        pending = writer.begin(CheckpointId(1), [(OperatorId("count"), Snapshot(parts))])
+        io.run_due()
+        assert pending.failures() == []
+        handles += pending.handles()
+    assert len(store.files) == 2
+    entry = msgspec.structs.replace(completed(1), handles=handles)
+
+    groups, splits = [], []
+    for subtask in range(3):
+        state = restored_state(entry, subtask, 3, store, state_format.decode)[OperatorId("count")]
+        groups.append({group for table in state["counts"] for group in table["key_group"].to_pylist()})
+        splits.append([split for table in state["splits"] for split in table["split"].to_pylist()])
+    assert groups == [set(group_range(subtask, 3, 8)) for subtask in range(3)]
+    assert splits == [["0/0"], ["0/1"], ["1/0"]]
+
+    # Of ten subtasks the last owns none of the eight groups.
+    state = restored_state(entry, 9, 10, store, state_format.decode)[OperatorId("count")]
+    assert [table.num_rows for tables in state.values() for table in tables] == [0, 0]
+    assert state["counts"][0].schema.names == ["key_group", "key"]

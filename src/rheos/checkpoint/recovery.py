@@ -165,8 +165,11 @@ def _decoded(store: Store, handle: StateHandle, groups: range | None, decode: De
     data = read_part(store, handle)
     try:
         return decode(data, groups)
-    except (pa.ArrowException, ValueError) as error:
-        raise CheckpointError(f"the state {_named(handle)} could not be read: {error}") from error
+    except (CheckpointError, pa.ArrowException, ValueError) as error:
+        what = error.what if isinstance(error, CheckpointError) else str(error)
+        hint = error.hint if isinstance(error, CheckpointError) else None
+        message = f"the state {_named(handle)} could not be read: {what}"
+        raise CheckpointError(message, hint=hint) from error
 
 
 def read_part(store: Store, handle: StateHandle) -> bytes:
