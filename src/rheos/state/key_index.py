@@ -23,8 +23,11 @@ _FACTOR1 = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR2 = np.uint64(0xD6E8FEB86659FD93)
 _S32 = np.uint64(32)
 
-# A table is at most this full: more than 9 in 10 keys are found at the first place looked at.
-_MAX_LOAD = 0.25
+# A table has at least so many places for a key, the more the better while it fits the processor's
+# caches: every further place looked at costs a round of numpy calls.
+_PLACES = 16
+_PLACES_OF_MANY = 8
+_MANY = 1 << 16
 _EMPTY = -1
 
 # The key columns are collected in pieces, which are put together when there are this many.
@@ -88,7 +91,7 @@ class WordIndex:
     def __init__(self) -> None:
         self._words: Words = np.zeros(64, dtype=np.uint64)
         self._size = 0
-        self._resize(256)
+        self._resize(1024)
 
     def __len__(self) -> int:
         return self._size
@@ -98,7 +101,7 @@ class WordIndex:
         slots = self._table.take(places)
         missed = np.flatnonzero((self._words.take(slots) != words) | (slots < 0))
         if len(missed):
-            slots[missed] = self._probe(words[missed], places[missed])
+            slots[missed] = self._probe(words[missed], places[missed], slots[missed])
             fresh = missed[slots[missed] < 0]
             if len(fresh):
                 values, inverse = np.unique(words[fresh], return_inverse=True)
@@ -112,10 +115,9 @@ class WordIndex:
         mixed >>= self._shift
         return mixed.view(np.int64)
 
-    def _probe(self, words: Words, places: npt.NDArray[np.int64]) -> Slots:
-        """The slots of words, looking on from their first places; _EMPTY for those not there."""
-        slots = self._table[places]
-        searching = np.flatnonzero((slots >= 0) & (self._words[slots] != words))
+    def _probe(self, words: Words, places: npt.NDArray[np.int64], slots: Slots) -> Slots:
+        """The slots of words, looking on from places where others are; _EMPTY for those not there."""
+        searching = np.flatnonzero(slots >= 0)
         while len(searching):
             places[searching] = (places[searching] + 1) & self._mask
             found = self._table[places[searching]]
@@ -130,8 +132,9 @@ class WordIndex:
             self._words = np.resize(self._words, max(end, 2 * len(self._words)))
         self._words[start:end] = words
         self._size = end
-        if end > self._table.size * _MAX_LOAD:
-            self._resize(1 << int(end / _MAX_LOAD).bit_length())
+        needed = end * (_PLACES if end <= _MANY else _PLACES_OF_MANY)
+        if needed > len(self._table):
+            self._resize(1 << needed.bit_length())
         else:
             self._insert(start, end)
         return np.arange(start, end, dtype=np.int32)
