@@ -1,8 +1,8 @@
 """`process(order="event_time")`: rows are held until the watermark passes, then delivered in order.
 
 The order is by event time; rows of one time by the whole row, column by column. Event-time timers
-stand in the same order: one at T fires after all rows at or before T and before all later ones. So what a key's
-function sees depends on the data alone.
+stand in the same order: one at T fires after all rows at or before T and before all later ones. So what
+a key's function sees depends on the data alone.
 
 A row is late when its timestamp is at or before the watermark that its own split had reached. Late rows
 are not delivered; they are counted, and go to the side output `late`.

@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-import rheos
 from rheos.errors import RheosError, Site, UserFunctionError
 from rheos.operators.contract import OperatorContext
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
 from rheos.protocol.types import TypeMismatch, batch_of
 
-_OURS = str(Path(rheos.__file__).parent)
+_OURS = str(Path(__file__).parents[1])
 _SHOWN_CHARACTERS = 500
 
 

@@ -56,7 +56,7 @@ from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.protocol.control import Acknowledge, Failed, Progress, Totals
 from rheos.protocol.elements import visible
-from rheos.protocol.ids import Attempt, OperatorId
+from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Clock, Store
 from rheos.runtimes.contract import (
     JobConfig,
@@ -248,33 +248,26 @@ class Master:
         committables: dict[OperatorId, list[bytes]] = {}
         for handle in action.checkpoint.committables if action.checkpoint else ():
             committables.setdefault(handle.operator, []).append(handle.payload)
+        sinks = [
+            (planned, committer, committables.get(planned.id, []))
+            for planned in self._plan.operators()
+            if isinstance(planned.spec, SinkSpec)
+            and (committer := planned.spec.sink.committer()) is not None
+        ]
         try:
-            for planned in self._plan.operators():
-                if isinstance(planned.spec, SinkSpec):
-                    with _located(planned):
-                        payloads = committables.get(planned.id, [])
-                        self._settle_sink(planned.spec, action.attempt, payloads)
+            # Sinks may share a place: so all of them commit before any clears what is stale.
+            for planned, committer, payloads in sinks:
+                if payloads:
+                    with _located(planned), _publishing():
+                        committer.commit(payloads)
+            for planned, committer, payloads in sinks:
+                with _located(planned), _publishing():
+                    committer.abort_stale(self._job, action.attempt, payloads)
         except RheosError as error:
             return RecoveryFailed(action.attempt, error)
         if action.checkpoint is not None:
             self._collected.add(action.checkpoint)
         return Recovered(action.attempt)
-
-    def _settle_sink(self, spec: SinkSpec, attempt: Attempt, payloads: list[bytes]) -> None:
-        try:
-            committer = spec.sink.committer()
-            if committer is not None:
-                if payloads:
-                    committer.commit(payloads)
-                committer.abort_stale(self._job, attempt, payloads)
-        except RheosError:
-            raise
-        except Exception as error:
-            raise CheckpointError(
-                f"the sink could not publish what the last checkpoint staged: {error}",
-                hint="it is tried again by the restart strategy; look to the sink's target",
-                detail=traceback.format_exc(),
-            ) from error
 
     def _start(self, action: StartAttempt) -> list[Event]:
         restore = action.restore_from
@@ -368,6 +361,21 @@ def _unpickled(failed: Failed) -> RheosError:
     if isinstance(error, RheosError):
         return error
     return RheosError(f"subtask {failed.subtask} failed: {type(error).__name__}: {error}")
+
+
+@contextlib.contextmanager
+def _publishing() -> Iterator[None]:
+    """Within it, what a committer raises becomes a CheckpointError."""
+    try:
+        yield
+    except RheosError:
+        raise
+    except Exception as error:
+        raise CheckpointError(
+            f"the sink could not publish what the last checkpoint staged: {error}",
+            hint="it is tried again by the restart strategy; look to the sink's target",
+            detail=traceback.format_exc(),
+        ) from error
 
 
 @contextlib.contextmanager
