@@ -1,4 +1,4 @@
-"""What the window tests share: all subtasks of an operator, and the straight way to say what it does."""
+"""What window tests share: the subtasks of an operator, and the straight way to say what it does."""
 
 from __future__ import annotations
 
@@ -132,22 +132,22 @@ class Bench:
             arrays, schema=pa.schema([*self.schema, *(pa.field(*pair) for pair in HIDDEN)])
         )
         if self.parallelism == 1:
-            return self._take(self.subtasks[0].on_batch(0, batch))
+            return self.collect(self.subtasks[0].on_batch(0, batch))
         groups = key_groups(batch, self.keys, MAX_PARALLELISM)
         came: list[dict[str, Any]] = []
         for operator in self.subtasks:
             own = operator.ctx.key_groups
             mine = batch.filter(pa.array((groups >= own.start) & (groups < own.stop)))
-            came += self._take(operator.on_batch(0, mine))
+            came += self.collect(operator.on_batch(0, mine))
         return came
 
     def watermark(self, ts: int) -> list[dict[str, Any]]:
-        return [row for operator in self.subtasks for row in self._take(operator.on_watermark(ts))]
+        return [row for operator in self.subtasks for row in self.collect(operator.on_watermark(ts))]
 
     def end(self) -> list[dict[str, Any]]:
         came = self.watermark(MAX_TIMESTAMP_MS)
         for operator in self.subtasks:
-            came += self._take(operator.on_end())
+            came += self.collect(operator.on_end())
         return came
 
     def restart(self, parallelism: int) -> None:
@@ -179,7 +179,8 @@ class Bench:
             operator.ctx.counters.get(name, 0) for operator in self.subtasks
         )
 
-    def _take(self, outs: Iterable[Out]) -> list[dict[str, Any]]:
+    def collect(self, outs: Iterable[Out]) -> list[dict[str, Any]]:
+        """Takes what a subtask emits; gives the rows of the main output."""
         came = []
         for batch, tag in outs:
             assert batch.num_rows <= self.subtasks[0].ctx.batch_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.errors import RheosError
-from rheos.graph.functions import TimeWindow, WindowFunction
+from rheos.graph.functions import TimeWindow
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.records import not_iterable, shown, user_error, with_hidden, wrong_type
@@ -50,8 +50,9 @@ class WindowProcessOperator(WindowOperator):
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx, spec)
+        assert spec.fn is not None
         # Subtasks that share a process must not share the user's object.
-        self._function: WindowFunction = copy.deepcopy(spec.fn)
+        self._process: Callable[[list[Any], Any], Any] = copy.deepcopy(spec.fn).process
         self._context = _Context()
         port = ctx.ports[0]
         self._schema: pa.Schema = visible(port.schema)
@@ -121,7 +122,7 @@ class WindowProcessOperator(WindowOperator):
         context.key, context.window = key, TimeWindow(end - self._grid.size, end)
         pending.begin(key, context.window, records)
         try:
-            result = self._function.process(records, context)
+            result = self._process(records, context)
         except Exception as error:
             raise pending.located(user_error(self.ctx, error, key=key)) from error
         if result is None:
