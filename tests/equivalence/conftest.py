@@ -10,7 +10,7 @@ from rheos.protocol.ids import JobId
 from rheos.runtimes.contract import JobConfig
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="session")
 def spark() -> Any:
     from rheos.runtimes.spark_session import get_session
 

@@ -15,6 +15,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.py"
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("runtime", "parallelism"),
     [("batch", 1), ("batch", 3), ("continuous", 1), ("continuous", 3)],

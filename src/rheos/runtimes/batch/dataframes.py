@@ -201,8 +201,12 @@ class Translation:
 
 
 def _follows_time(head: PlannedOperator) -> bool:
-    """Whether rows come to it in event time: where it looks at time, and there is any."""
-    return head.ports[0].type.event_time and isinstance(head.spec, ProcessSpec | WindowSpec)
+    """Whether rows come to it by event time, and the watermark with them: where its results depend on
+    the data alone. What sees the order of arrival gets that, and then the end of time."""
+    spec = head.spec
+    return isinstance(spec, WindowSpec) or (
+        isinstance(spec, ProcessSpec) and spec.order == "event_time"
+    )
 
 
 def _sortable(layout: RowLayout) -> list[str]:

@@ -17,11 +17,11 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rheos.operators.build import build
 
 from rheos.connectors.contract import Pending, Split
 from rheos.errors import RheosError, UserFunctionError
 from rheos.graph.nodes import SourceSpec
+from rheos.operators.build import build
 from rheos.operators.contract import CommittingOperator, Operator, OperatorContext, Out
 from rheos.operators.source import EndOfInput, SourceOperator
 from rheos.plan.physical import Chain, Edge, PlannedOperator, ToOperator
