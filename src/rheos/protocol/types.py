@@ -13,24 +13,25 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import enum
 import keyword
-import types
 import typing
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from operator import attrgetter
-from typing import Any
+from operator import attrgetter, itemgetter
+from typing import Any, ClassVar
 
-import numpy as np
-import polars as pl
 import pyarrow as pa
 
 from rheos.errors import SchemaError
+from rheos.protocol.columns import TypeMismatch as TypeMismatch
+from rheos.protocol.columns import column_of, field_readers, maker_of, without_none
+from rheos.protocol.columns import columns_to_python as columns_to_python
 from rheos.protocol.elements import Batch, strip_hidden, visible
 
 _SIMPLE: dict[Any, pa.DataType] = {
@@ -51,26 +52,15 @@ _HINT = (
 )
 
 
-class TypeMismatch(Exception):  # noqa: N818 - its users name it as the thing it is
-    """A record does not have the type that was declared. Operators turn it into a UserFunctionError."""
-
-    def __init__(self, index: int, field: str | None, expected: str, given: Any) -> None:
-        place = f"field {field!r}" if field else "a record"
-        super().__init__(f"{place} should be {expected}, and is {type(given).__name__}: {given!r}")
-        self.index = index
-        self.field = field
-        self.expected = expected
-        self.given = given
-
-
 # --- types ----------------------------------------------------------------------------------------
 
 
 def arrow_type(annotation: Any) -> pa.DataType:
     """The Arrow type of an annotation. Raises SchemaError, which says what can be written."""
-    annotation, _ = _without_none(annotation)
-    if annotation in _SIMPLE:
-        return _SIMPLE[annotation]
+    annotation, _ = without_none(annotation)
+    simple = _SIMPLE.get(annotation) if isinstance(annotation, type) else None
+    if simple is not None:
+        return simple
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is list and args:
         return pa.list_(arrow_type(args[0]))
@@ -100,21 +90,15 @@ def schema_of(record: type) -> pa.Schema:
     fields = []
     for field in dataclasses.fields(record):
         try:
-            kind = arrow_type(hints[field.name])
+            fields.append(_field(field.name, hints[field.name]))
         except SchemaError as error:
             what = f"field {field.name!r} of {record.__name__}: {error.what}"
             raise SchemaError(what, hint=error.hint) from error
-        fields.append(pa.field(field.name, kind, nullable=_without_none(hints[field.name])[1]))
     return pa.schema(fields)
 
 
-def _without_none(annotation: Any) -> tuple[Any, bool]:
-    """The annotation without `| None`, and whether it had it."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        rest = [arg for arg in typing.get_args(annotation) if arg is not type(None)]
-        if len(rest) == 1:
-            return rest[0], True
-    return annotation, False
+def _field(name: str, annotation: Any) -> pa.Field:
+    return pa.field(name, arrow_type(annotation), nullable=without_none(annotation)[1])
 
 
 def _shown(annotation: Any) -> str:
@@ -124,174 +108,199 @@ def _shown(annotation: Any) -> str:
 # --- batches to records ---------------------------------------------------------------------------
 
 
-def row_type(schema: pa.Schema) -> Callable[..., Any]:
+class Row:
+    """What the types of named rows have in common: columns as attributes, or by name in brackets.
+
+    The second way is for columns whose names are no identifiers.
+    """
+
+    __slots__ = ()
+    columns_: ClassVar[tuple[str, ...]]
+    """The columns' own names, in the order of the values."""
+
+
+def row_type(schema: pa.Schema) -> type[Any]:
     """The type of the light named rows of a stream whose records have no dataclass."""
     return _row_type(tuple(visible(schema).names))
 
 
 @lru_cache(maxsize=256)
-def _row_type(names: tuple[str, ...]) -> Callable[..., Any]:
-    fit = [n if n.isidentifier() and not keyword.iskeyword(n) and n[0] != "_" else "" for n in names]
-    return namedtuple("Row", [n or f"_{i}" for i, n in enumerate(fit)], rename=True)
+def _row_type(names: tuple[str, ...]) -> type[Any]:
+    fit = [n.isidentifier() and not keyword.iskeyword(n) and n[0] != "_" for n in names]
+    shown = [n if ok else f"_{i}" for i, (n, ok) in enumerate(zip(names, fit, strict=True))]
+    values: Any = namedtuple("Row", shown, rename=True)  # type: ignore[misc]
+    places = {name: i for i, name in enumerate(names)}
+    plain = tuple.__getitem__
+
+    def item(self: Any, at: Any) -> Any:
+        return plain(self, places[at]) if isinstance(at, str) else plain(self, at)
+
+    def reduce(self: Any) -> tuple[Any, ...]:
+        return _restored_row, (names, tuple(self))
+
+    body = {"__slots__": (), "columns_": names, "__getitem__": item, "__reduce__": reduce}
+    return type("Row", (values, Row), body)
 
 
-def columns_to_python(array: pa.Array) -> list[Any]:
-    """The values of a column as Python objects; None where it is null."""
-    kind = array.type
-    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and array.null_count == 0:
-        return typing.cast("list[Any]", array.to_numpy(zero_copy_only=False).tolist())
-    if pa.types.is_map(kind):
-        return [None if value is None else dict(value) for value in array.to_pylist()]
-    if pa.types.is_nested(kind):
-        return typing.cast("list[Any]", array.to_pylist())
-    return typing.cast("pl.Series", pl.from_arrow(array)).to_list()
+def _restored_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return _row_type(names)._make(values)
 
 
 def rows_of(batch: Batch, record: type | None) -> list[Any]:
-    """The batch's rows, hidden columns left out: instances of the dataclass, or light named rows."""
-    shown = strip_hidden(batch)
+    """The batch's rows, hidden columns left out: instances of the dataclass, or light named rows.
+
+    Raises SchemaError where the dataclass has a field that the batch has not.
+    """
     if record is None:
+        shown = strip_hidden(batch)
         make = row_type(shown.schema)
-        return list(map(make, *map(columns_to_python, shown.columns)))
-    return _record_maker(record)(shown)
-
-
-@lru_cache(maxsize=256)
-def _record_maker(record: type) -> Callable[[Batch], list[Any]]:
-    fields = [field for field in dataclasses.fields(record) if field.init]
-    hints = typing.get_type_hints(record)
-    names = [field.name for field in fields]
-    converters = {name: c for name in names if (c := _from_arrow(hints[name])) is not None}
-    by_keyword = any(field.kw_only for field in fields)
-
-    def make(batch: Batch) -> list[Any]:
-        columns = []
-        for name in names:
-            values = columns_to_python(batch.column(name))
-            convert = converters.get(name)
-            columns.append(values if convert is None else list(map(convert, values)))
-        if by_keyword:
-            return [record(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
-        return list(map(record, *columns))
-
-    return make
-
-
-def _from_arrow(annotation: Any) -> Callable[[Any], Any] | None:
-    """Makes nested values and enums what they are declared to be; None where nothing is to be done."""
-    annotation, _ = _without_none(annotation)
-    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
-        return lambda value: None if value is None else annotation(value)
-    if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        hints = typing.get_type_hints(annotation)
-        inner = {f.name: _from_arrow(hints[f.name]) for f in dataclasses.fields(annotation)}
-
-        def build(value: Any) -> Any:
-            if value is None:
-                return None
-            return annotation(**{k: c(value[k]) if c else value[k] for k, c in inner.items()})
-
-        return build
-    if typing.get_origin(annotation) is list:
-        element = _from_arrow(typing.get_args(annotation)[0])
-        if element is not None:
-            return lambda value: None if value is None else [element(item) for item in value]
-    return None
+        if not shown.num_columns:
+            return [make()] * shown.num_rows
+        return list(map(make._make, zip(*map(columns_to_python, shown.columns), strict=True)))
+    readers = field_readers(record)
+    if not readers:
+        return [record() for _ in range(batch.num_rows)]
+    try:
+        columns = [read(batch.column(name)) for name, read in readers.items()]
+    except KeyError as error:
+        raise SchemaError(
+            f"{record.__name__} has a field that the stream has not: {error}",
+            hint=f"the columns are {', '.join(visible(batch.schema).names)}",
+        ) from None
+    return list(map(maker_of(record), *columns))
 
 
 # --- records to batches ---------------------------------------------------------------------------
 
-_EXACT: dict[str, tuple[type, ...]] = {
-    "int64": (int,),
-    "double": (float, int),
-    "string": (str,),
-    "bool": (bool,),
-    "binary": (bytes,),
-}
-"""What a value of these column types may be; for all others Arrow decides."""
+
+class RecordWriter:
+    """Makes batches of the visible columns of `schema` from records, in two steps.
+
+    `take` gives the values of one record; a record may be changed after it, without effect. `batch`
+    makes a batch of what was taken. Records are instances of `record`; or, where it is None, named
+    rows, dicts, plain tuples in the order of the columns, or objects with the columns as attributes.
+    """
+
+    take: Callable[[Any], Any]
+    """Raises AttributeError, KeyError or TypeError where the record is of another kind: `mismatch`
+    makes a TypeMismatch of it."""
+
+    def __init__(self, schema: pa.Schema, record: type | None = None) -> None:
+        self._fields = list(visible(schema))
+        self._schema = pa.schema(self._fields)
+        self._names = [field.name for field in self._fields]
+        self._record = record
+        self._getters: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+        # What is taken begins with the record's class, which is checked for all records at once.
+        take = self._take_any if record is None else _several(attrgetter, "__class__", *self._names)
+        mutable = {
+            place: copy.deepcopy if _is_deep(field.type) else copy.copy
+            for place, field in enumerate(self._fields, 1)
+            if pa.types.is_nested(field.type)
+        }
+        self.take = _copying(take, mutable) if mutable else take
+
+    def batch(self, taken: Sequence[Any]) -> Batch:
+        """Raises TypeMismatch."""
+        if not taken:
+            return pa.RecordBatch.from_pylist([], self._schema)
+        classes, *columns = zip(*taken, strict=True)
+        record = self._record
+        if record is not None and set(classes) != {record}:
+            for index, cls in enumerate(classes):
+                if not issubclass(cls, record):
+                    given = dict(zip(self._names, taken[index][1:], strict=True))
+                    raise TypeMismatch(index, None, record.__name__, given, cls.__name__)
+        return self._made(columns)
+
+    def batch_of(self, records: Sequence[Any]) -> Batch:
+        """Both steps at once. Raises TypeMismatch."""
+        if self._record is not None and self._names and set(map(type, records)) == {self._record}:
+            try:
+                columns = [list(map(attrgetter(name), records)) for name in self._names]
+            except AttributeError:
+                pass
+            else:
+                return self._made(columns)
+        taken = []
+        for index, record in enumerate(records):
+            try:
+                taken.append(self.take(record))
+            except (AttributeError, KeyError, TypeError):
+                raise self.mismatch(index, record) from None
+        return self.batch(taken)
+
+    def mismatch(self, index: int, record: Any) -> TypeMismatch:
+        """What is wrong with a record that `take` refused."""
+        if self._record is not None:
+            return TypeMismatch(index, None, self._record.__name__, record)
+        names = ", ".join(self._names)
+        return TypeMismatch(index, None, f"a record with {names}", record)
+
+    def _made(self, columns: Sequence[Sequence[Any]]) -> Batch:
+        arrays = [column_of(values, f) for values, f in zip(columns, self._fields, strict=False)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _take_any(self, record: Any) -> tuple[Any, ...]:
+        cls = record.__class__
+        getter = self._getters.get(cls)
+        if getter is None:
+            getter = self._getters[cls] = self._getter(cls)
+        return (cls, *getter(record))
+
+    def _getter(self, cls: type) -> Callable[[Any], tuple[Any, ...]]:
+        names = self._names
+        if not names:
+            return lambda record: ()
+        if issubclass(cls, Row) and cls.columns_ == tuple(names):
+            return tuple
+        if issubclass(cls, Row | dict):
+            return _several(itemgetter, *names)
+        if issubclass(cls, tuple) and not hasattr(cls, "_fields"):
+            return self._positional
+        return _several(attrgetter, *names)
+
+    def _positional(self, record: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len(record) != len(self._names):
+            raise TypeError("another number of values")
+        return record
+
+
+Take = Callable[[Any], tuple[Any, ...]]
+
+
+def _several(getter: Callable[..., Callable[[Any], Any]], *names: str) -> Take:
+    """`attrgetter` or `itemgetter`, which give a bare value for a single name."""
+    get = getter(*names)
+    return get if len(names) > 1 else lambda record: (get(record),)
+
+
+def _is_deep(kind: pa.DataType) -> bool:
+    """Whether a value of the nested type can hold what can itself be changed."""
+    return any(pa.types.is_nested(kind.field(i).type) for i in range(kind.num_fields)) or bool(
+        pa.types.is_struct(kind)
+    )
+
+
+def _copying(take: Take, mutable: Mapping[int, Callable[[Any], Any]]) -> Take:
+    def taken(record: Any) -> tuple[Any, ...]:
+        values = list(take(record))
+        for place, copied in mutable.items():
+            values[place] = copied(values[place])
+        return tuple(values)
+
+    return taken
+
+
+@lru_cache(maxsize=256)
+def writer_of(schema: pa.Schema, record: type | None) -> RecordWriter:
+    """The writer for such records; made once."""
+    return RecordWriter(schema, record)
 
 
 def batch_of(rows: Sequence[Any], schema: pa.Schema, record: type | None = None) -> Batch:
-    """A batch of the visible columns of `schema`. Rows are dataclass instances, named rows or dicts.
+    """A batch of the visible columns of `schema`; see RecordWriter for what the rows may be.
 
     Raises TypeMismatch, which names the row, the field and what was expected.
     """
-    fields = list(visible(schema))
-    if record is not None:
-        _check_class(rows, record)
-    columns = _values(rows, fields)
-    arrays = [_array(values, field) for values, field in zip(columns, fields, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-def _check_class(rows: Sequence[Any], record: type) -> None:
-    if set(map(type, rows)) <= {record}:
-        return
-    for index, row in enumerate(rows):
-        if not isinstance(row, record):
-            raise TypeMismatch(index, None, record.__name__, row)
-
-
-def _values(rows: Sequence[Any], fields: list[pa.Field]) -> list[list[Any]]:
-    names = [field.name for field in fields]
-    if rows and isinstance(rows[0], dict):
-        try:
-            return [[row[name] for row in rows] for name in names]
-        except (KeyError, TypeError):
-            pass
-    else:
-        try:
-            return [list(map(attrgetter(name), rows)) for name in names]
-        except AttributeError:
-            pass
-    for index, row in enumerate(rows):
-        if not all(name in row if isinstance(row, dict) else hasattr(row, name) for name in names):
-            raise TypeMismatch(index, None, f"a record with {', '.join(names)}", row)
-    raise TypeMismatch(0, None, "all dicts or all objects", rows[0])
-
-
-def _array(values: list[Any], field: pa.Field) -> pa.Array:
-    kind = field.type
-    allowed = _EXACT.get(str(kind))
-    kinds = set(map(type, values))
-    missing = type(None) in kinds
-    if missing and not field.nullable:
-        raise TypeMismatch(values.index(None), field.name, _expected(field), None)
-    kinds.discard(type(None))
-    if allowed is not None and not kinds <= set(allowed):
-        values = [_plain(value) for value in values]
-        for index, value in enumerate(values):
-            if value is not None and not _fits(value, allowed):
-                raise TypeMismatch(index, field.name, _expected(field), value)
-    elif pa.types.is_nested(kind):
-        values = [_plain(value) for value in values]
-    try:
-        return pa.array(values, kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        for index, value in enumerate(values):
-            try:
-                pa.array([value], kind)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                raise TypeMismatch(index, field.name, _expected(field), value) from None
-        raise
-
-
-def _fits(value: Any, allowed: tuple[type, ...]) -> bool:
-    return isinstance(value, allowed) and (not isinstance(value, bool) or bool in allowed)
-
-
-def _plain(value: Any) -> Any:
-    """What Arrow can take: enums by value, dataclasses as dicts, numpy scalars as Python's."""
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, np.generic):
-        return value.item()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _expected(field: pa.Field) -> str:
-    return f"{field.type}{' or None' if field.nullable else ''}"
+    return writer_of(schema, record).batch_of(rows)

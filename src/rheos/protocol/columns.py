@@ -1,0 +1,378 @@
+"""Columns to Python objects and back. Fast, for it is on the path of every record.
+
+A value that does not fit its column raises TypeMismatch, which says which row, which field (nested
+ones as in `lines[].price`), and what was expected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+Reader = Callable[[pa.Array], list[Any]]
+
+
+class TypeMismatch(Exception):  # noqa: N818 - its users name it as the thing it is
+    """A record does not have the type that was declared. Operators turn it into a UserFunctionError."""
+
+    def __init__(
+        self, index: int, field: str | None, expected: str, given: Any, given_type: str | None = None
+    ) -> None:
+        place = f"field {field!r}" if field else "a record"
+        kind = given_type or type(given).__name__
+        super().__init__(f"{place} should be {expected}, and is {kind}: {given!r}")
+        self.index = index
+        self.field = field
+        self.expected = expected
+        self.given = given
+
+    def inside(self, field: str, index: int) -> TypeMismatch:
+        """The same, seen from the column around the nested one."""
+        return TypeMismatch(index, f"{field}{self.field or ''}", self.expected, self.given)
+
+
+def without_none(annotation: Any) -> tuple[Any, bool]:
+    """The annotation without `| None`, and whether it had it."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        rest = [arg for arg in typing.get_args(annotation) if arg is not type(None)]
+        if len(rest) == 1:
+            return rest[0], True
+    return annotation, False
+
+
+# --- from Arrow -----------------------------------------------------------------------------------
+
+
+def columns_to_python(array: pa.Array) -> list[Any]:
+    """The values of a column as Python objects; None where it is null.
+
+    Times below a microsecond are cut off, as Python has none.
+    """
+    kind = array.type
+    t = pa.types
+    if (t.is_integer(kind) or t.is_floating(kind) or t.is_boolean(kind)) and array.null_count == 0:
+        return _listed(array)
+    if t.is_timestamp(kind):
+        return _datetimes(array)
+    if t.is_duration(kind):
+        return _listed(array.cast(pa.duration("us"), safe=False))
+    if t.is_date(kind):
+        return _listed(array.cast(pa.date32(), safe=False))
+    if t.is_dictionary(kind):
+        return columns_to_python(array.dictionary_decode())
+    if t.is_struct(kind):
+        children = [columns_to_python(child) for child in array.flatten()]
+        return _structs(array, children, _dict_maker([field.name for field in kind]))
+    if t.is_list(kind) or t.is_large_list(kind) or t.is_fixed_size_list(kind):
+        return _lists(array, columns_to_python)
+    if t.is_map(kind):
+        return _maps(array, columns_to_python, columns_to_python)
+    if t.is_nested(kind) or isinstance(kind, pa.BaseExtensionType) or t.is_null(kind):
+        return typing.cast("list[Any]", array.to_pylist())
+    return typing.cast("pl.Series", pl.from_arrow(array)).to_list()
+
+
+def reader_of(annotation: Any) -> Reader:
+    """Reads a column as values of the annotation: nested dataclasses, enums, or what Arrow has."""
+    annotation, _ = without_none(annotation)
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation is float:
+        return _floats
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        members: dict[Any, Any] = {member.value: member for member in annotation}
+        members[None] = None
+        return lambda array: [members[value] for value in columns_to_python(array)]
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        return _struct_reader(annotation)
+    if origin is list and args:
+        element = reader_of(args[0])
+        return lambda array: _lists(array, element)
+    if origin is dict and args:
+        key, item = reader_of(args[0]), reader_of(args[1])
+        return lambda array: _maps(array, key, item)
+    return columns_to_python
+
+
+@lru_cache(maxsize=256)
+def field_readers(record: type) -> dict[str, Reader]:
+    """A reader for each field that the dataclass is made from, in the order of its fields."""
+    hints = typing.get_type_hints(record)
+    return {f.name: reader_of(hints[f.name]) for f in dataclasses.fields(record) if f.init}
+
+
+@lru_cache(maxsize=256)
+def maker_of(record: type) -> Callable[..., Any]:
+    """Makes the dataclass from the values of its fields, in their order."""
+    fields = [field for field in dataclasses.fields(record) if field.init]
+    if not any(field.kw_only for field in fields):
+        return record
+    names = [field.name for field in fields]
+    arguments = ", ".join(f"{name}={name}" for name in names)
+    source = f"lambda {', '.join(names)}: _record({arguments})"
+    make: Callable[..., Any] = eval(source, {"_record": record})
+    return make
+
+
+def _struct_reader(record: type) -> Reader:
+    make = maker_of(record)
+
+    def read(array: pa.Array) -> list[Any]:
+        children = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
+        columns = [reader(children[name]) for name, reader in field_readers(record).items()]
+        return _structs(array, columns, make)
+
+    return read
+
+
+def _structs(array: pa.Array, columns: list[list[Any]], make: Callable[..., Any]) -> list[Any]:
+    if array.null_count == 0 and columns:
+        return list(map(make, *columns))
+    valid = array.is_valid().to_pylist()
+    rows = zip(*columns, strict=True) if columns else [()] * len(array)
+    return [make(*row) if there else None for there, row in zip(valid, rows, strict=True)]
+
+
+def _dict_maker(names: list[str]) -> Callable[..., dict[str, Any]]:
+    return lambda *values: dict(zip(names, values, strict=True))
+
+
+def _lists(array: pa.Array, element: Reader) -> list[Any]:
+    values = element(array.flatten())
+    lengths = array.value_lengths().to_pylist()
+    found: list[Any] = []
+    start = 0
+    for length in lengths:
+        if length is None:
+            found.append(None)
+        else:
+            found.append(values[start : start + length])
+            start += length
+    return found
+
+
+def _maps(array: pa.Array, key: Reader, item: Reader) -> list[Any]:
+    # A map has the layout of a list of its entries.
+    entries = pa.struct([array.type.key_field, array.type.item_field])
+    rows = _lists(
+        array.cast(pa.list_(pa.field("entries", entries, nullable=False))), _entries(key, item)
+    )
+    return [None if row is None else dict(row) for row in rows]
+
+
+def _entries(key: Reader, item: Reader) -> Reader:
+    return lambda array: list(zip(key(array.field(0)), item(array.field(1)), strict=True))
+
+
+def _floats(array: pa.Array) -> list[Any]:
+    return columns_to_python(array.cast(pa.float64()) if pa.types.is_integer(array.type) else array)
+
+
+def _listed(array: pa.Array) -> list[Any]:
+    """By numpy, which has Python's own types for all that comes here, and None for its NaT."""
+    return typing.cast("list[Any]", array.to_numpy(zero_copy_only=False).tolist())
+
+
+_MSGPACK_TIME = np.dtype([("mark", "V3"), ("ns", ">u4"), ("s", ">i8")])
+_decode_times = msgspec.msgpack.Decoder(list[datetime]).decode
+
+
+def _datetimes(array: pa.Array) -> list[Any]:
+    kind = array.type
+    if kind.tz is None:
+        return _listed(array.cast(pa.timestamp("us"), safe=False))
+    if kind.tz != "UTC":
+        zone = pa.lib.string_to_tzinfo(kind.tz)
+        utc = _datetimes(array.cast(pa.timestamp(kind.unit, "UTC")))
+        return [value and value.astimezone(zone) for value in utc]
+    # Decoding MessagePack is by far the fastest way to datetimes with a zone.
+    us = array.cast(pa.timestamp("us", tz=kind.tz), safe=False).view(pa.int64()).fill_null(0).to_numpy()
+    times = np.empty(len(us), _MSGPACK_TIME)
+    times["mark"] = b"\xc7\x0c\xff"
+    times["s"] = us // 1_000_000
+    times["ns"] = us % 1_000_000 * 1000
+    found: list[Any] = _decode_times(b"\xdd" + len(us).to_bytes(4, "big") + times.tobytes())
+    if array.null_count:
+        for index in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
+            found[index] = None
+    return found
+
+
+# --- to Arrow -------------------------------------------------------------------------------------
+
+
+def column_of(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    """A column of these values. Raises TypeMismatch."""
+    kind = field.type
+    classes = set(map(type, values))
+    nulls = type(None) in classes
+    if nulls:
+        if not field.nullable:
+            raise TypeMismatch(list(values).index(None), field.name, _expected(field), None)
+        classes.discard(type(None))
+    if pa.types.is_nested(kind):
+        return _nested(values, field, nulls)
+    allowed = _classes_of(kind)
+    if not classes <= allowed:
+        values = _adapted(values, field, allowed)
+    elif pa.types.is_floating(kind) and int in classes:
+        values = [value if value is None else float(value) for value in values]
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise _culprit(values, field) from None
+
+
+_ANY: frozenset[type] = frozenset()
+
+
+@lru_cache(maxsize=256)
+def _classes_of(kind: pa.DataType) -> frozenset[type]:
+    """The classes whose values are taken as they are; all others are looked at one by one."""
+    t = pa.types
+    if t.is_boolean(kind):
+        return frozenset([bool])
+    if t.is_integer(kind):
+        return frozenset([int])
+    if t.is_floating(kind):
+        return frozenset([float, int])
+    if t.is_string(kind) or t.is_large_string(kind):
+        return frozenset([str])
+    if t.is_binary(kind) or t.is_large_binary(kind):
+        return frozenset([bytes])
+    if t.is_timestamp(kind):
+        return frozenset([datetime])
+    if t.is_date(kind):
+        return frozenset([date])
+    if t.is_duration(kind):
+        return frozenset([timedelta])
+    if t.is_decimal(kind):
+        return frozenset([Decimal, int])
+    return _ANY
+
+
+def _adapted(values: Sequence[Any], field: pa.Field, allowed: frozenset[type]) -> list[Any]:
+    """Enums by their values, numpy's scalars as Python's, subclasses as they are; else TypeMismatch."""
+    found = []
+    for index, value in enumerate(values):
+        plain = value
+        if isinstance(plain, enum.Enum):
+            plain = plain.value
+        elif isinstance(plain, np.generic):
+            plain = plain.item()
+        if plain is not None and allowed and type(plain) not in allowed:
+            # A bool is an int and a datetime a date, to Python; and neither is meant.
+            fits = isinstance(plain, tuple(allowed)) and not isinstance(plain, bool | datetime)
+            if not fits:
+                raise TypeMismatch(index, field.name, _expected(field), value)
+        found.append(plain)
+    if pa.types.is_floating(field.type):
+        return [value if value is None else float(value) for value in found]
+    return found
+
+
+def _nested(values: Sequence[Any], field: pa.Field, nulls: bool) -> pa.Array:
+    there = [i for i, value in enumerate(values) if value is not None] if nulls else range(len(values))
+    present = [values[i] for i in there] if nulls else values
+    try:
+        array = _build(present, field)
+    except TypeMismatch as mismatch:
+        mismatch.index = there[mismatch.index]
+        raise
+    if not nulls:
+        return array
+    places = np.full(len(values), -1)
+    places[np.array(there, dtype=np.int64)] = np.arange(len(there))
+    return array.take(pa.array(places, mask=places < 0))
+
+
+def _build(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    """A nested column without nulls, from the columns inside it."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        children = [
+            _inner(_parts(values, child.name, field), child, f"{field.name}.", range(len(values)))
+            for child in kind
+        ]
+        if not children:
+            return pa.array([{}] * len(values), kind)
+        return pa.StructArray.from_arrays(children, fields=list(kind))
+    if pa.types.is_map(kind):
+        _require(values, dict, field)
+        owners = [i for i, value in enumerate(values) for _ in value]
+        keys = [key for value in values for key in value]
+        items = [item for value in values for item in value.values()]
+        return pa.MapArray.from_arrays(
+            _offsets(values),
+            _inner(keys, kind.key_field.with_name(""), f"{field.name}[key]", owners),
+            _inner(items, kind.item_field.with_name(""), f"{field.name}[]", owners),
+            type=kind,
+        )
+    if pa.types.is_list(kind):
+        _require(values, list | tuple | np.ndarray, field)
+        owners = [i for i, value in enumerate(values) for _ in value]
+        items = [item for value in values for item in value]
+        element = _inner(items, kind.value_field.with_name(""), f"{field.name}[]", owners)
+        return pa.ListArray.from_arrays(_offsets(values), element, type=kind)
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise _culprit(values, field) from None
+
+
+def _inner(values: Sequence[Any], field: pa.Field, place: str, owners: Sequence[int]) -> pa.Array:
+    try:
+        return column_of(values, field)
+    except TypeMismatch as mismatch:
+        raise mismatch.inside(place, owners[mismatch.index]) from None
+
+
+def _parts(values: Sequence[Any], name: str, field: pa.Field) -> list[Any]:
+    """One field of each of these dataclass instances or dicts."""
+    if all(type(value) is not dict for value in values):
+        try:
+            return list(map(attrgetter(name), values))
+        except AttributeError:
+            pass
+    found = []
+    for index, value in enumerate(values):
+        try:
+            found.append(value[name] if isinstance(value, dict) else getattr(value, name))
+        except (KeyError, AttributeError):
+            raise TypeMismatch(index, field.name, f"a record with {name!r}", value) from None
+    return found
+
+
+def _require(values: Sequence[Any], classes: Any, field: pa.Field) -> None:
+    for index, value in enumerate(values):
+        if not isinstance(value, classes):
+            raise TypeMismatch(index, field.name, _expected(field), value)
+
+
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    return pa.array(np.concatenate([[0], np.cumsum([len(value) for value in values])]), pa.int32())
+
+
+def _culprit(values: Sequence[Any], field: pa.Field) -> TypeMismatch:
+    for index, value in enumerate(values):
+        try:
+            pa.array([value], field.type)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return TypeMismatch(index, field.name, _expected(field), value)
+    raise AssertionError("each value alone fits the column that they do not fit together")
+
+
+def _expected(field: pa.Field) -> str:
+    return f"{field.type}{' or None' if field.nullable else ''}"
