@@ -7,7 +7,7 @@ import os
 import re
 import uuid
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from rheos.api import overrides
 from rheos.api.program import Program
@@ -35,9 +35,6 @@ from rheos.protocol.ids import JobId
 from rheos.runtimes.contract import JobConfig, JobHandle, JobResult, Runtime
 from rheos.state.key_groups import MAX_KEY_GROUPS
 from rheos.task.config import TaskConfig
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 RuntimeName = Literal["auto", "continuous", "batch", "simulated"]
 
@@ -88,7 +85,7 @@ class Environment:
         *,
         max_parallelism: int = 128,
         runtime: RuntimeName | Runtime = "auto",
-        spark: SparkSession | None = None,
+        spark: Any | None = None,
         master: str | None = None,
         checkpoint_dir: str | os.PathLike[str] | None = None,
         checkpoint_interval: Duration | None = "10s",

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from rheos.api.row_separable import check_row_separable
 from rheos.errors import ProgramError, SchemaError
+from rheos.graph.render import spell_expression
 from rheos.graph.types import empty_frame, from_polars
 from rheos.graph.validate import check_columns, unknown_column
 
@@ -40,10 +41,10 @@ def compile_expressions(
     outputs: list[list[str]] = []
     for expr in exprs:
         typed = _typed(frame, expr, schema)
-        check_row_separable(expr, _spell(expr))
+        check_row_separable(expr, spell_expression(expr))
         if op == "filter" and any(kind != pl.Boolean for kind in typed.dtypes()):
             raise SchemaError(
-                f"filter() needs a condition, and {_spell(expr)} is {typed.dtypes()[0]}",
+                f"filter() needs a condition, and {spell_expression(expr)} is {typed.dtypes()[0]}",
                 hint='compare it with something, as in col("status") < 400',
             )
         outputs.append(typed.names())
@@ -51,19 +52,18 @@ def compile_expressions(
         return tuple(exprs), schema
     _check_distinct([name for names in outputs for name in names], op)
     if op == "select":
-        if all(expr.meta.is_literal() for expr in exprs):
-            raise ProgramError(
-                "select() keeps no column of the stream, only constants",
-                hint="use .with_columns(...) to add constants to the rows",
-            )
-        result = from_polars(frame.lazy().select(exprs).collect_schema())
+        typed = frame.lazy().select(exprs).collect_schema()
     else:
-        computed = {name for names in outputs for name in names}
         typed = frame.lazy().with_columns(exprs).collect_schema()
-        result = from_polars(typed)
-        result = pa.schema(
-            [field if field.name in computed else schema.field(field.name) for field in result]
-        )
+    # A plain column is handed on as it is.
+    computed = {
+        name
+        for expr, names in zip(exprs, outputs, strict=True)
+        for name in names
+        if not expr.meta.is_column()
+    }
+    made = from_polars(pl.Schema({name: typed[name] for name in typed if name in computed}))
+    result = pa.schema([(made if name in computed else schema).field(name) for name in typed])
     check_columns(result)
     return tuple(exprs), result
 
@@ -105,11 +105,11 @@ def _typed(frame: pl.DataFrame, expr: pl.Expr, schema: pa.Schema) -> pl.Schema:
     except pl.exceptions.ColumnNotFoundError as error:
         name = re.search(r'"([^"]*)"', str(error))
         if name is None:
-            raise SchemaError(f"{_spell(expr)}: {_first_line(error)}") from None
-        raise unknown_column(name.group(1), schema, f" in {_spell(expr)}") from None
+            raise SchemaError(f"{spell_expression(expr)}: {_first_line(error)}") from None
+        raise unknown_column(name.group(1), schema, f" in {spell_expression(expr)}") from None
     except pl.exceptions.PolarsError as error:
         raise SchemaError(
-            f"{_spell(expr)} does not fit the columns: {_first_line(error)}",
+            f"{spell_expression(expr)} does not fit the columns: {_first_line(error)}",
             hint="the columns here are " + ", ".join(f"{f.name}: {f.type}" for f in schema),
         ) from None
 
@@ -121,11 +121,6 @@ def _check_distinct(names: list[str], op: Op) -> None:
                 f"{op}() gives two columns the name {name!r}",
                 hint=f'name one of them: .{op}(total=col("price") * col("n"))',
             )
-
-
-def _spell(expr: pl.Expr) -> str:
-    text = str(expr).replace("dyn int: ", "").replace("dyn float: ", "")
-    return text if len(text) <= 120 else text[:119] + "…"
 
 
 def _first_line(error: Exception) -> str:

@@ -209,8 +209,8 @@ class DataStream:
             if returns is None:
                 raise SchemaError(
                     "map_batches() cannot tell the columns that its function gives",
-                    hint=f"say them: .map_batches({function_name(fn)}, returns=Scored), where Scored is "
-                    "a dataclass or a pyarrow.Schema",
+                    hint=f"say them: .map_batches({function_name(fn)}, returns=Scored), where Scored "
+                    "is a dataclass or a pyarrow.Schema",
                 )
             declared = declared_type(returns)
             return self._then(MapBatchesSpec(fn, form), name, declared.schema, declared.record)
@@ -275,7 +275,7 @@ class DataStream:
                 if not is_key_type(kind):
                     raise SchemaError(
                         f"column {column!r} cannot be a key, as it is {kind}",
-                        hint="take a part of it out before, as in .with_columns(k=col(...).list.first())",
+                        hint="take a value out of it before: .with_columns(k=col(...).list.first())",
                     )
             return KeyedStream(self._program, replace(self._port, keys=tuple(columns)))
 

@@ -106,9 +106,10 @@ def input_record(fn: Callable[..., Any], schema: pa.Schema, *, many: bool = Fals
 
 def record_class(annotation: Any, schema: pa.Schema, name: str) -> type | None:
     """The dataclass that a parameter is annotated with; see `input_record`."""
-    if isinstance(annotation, type) and is_dataclass(annotation):
+    if _says_columns(annotation):
         _check_fields(annotation, schema, name)
-        return annotation
+        record: type = annotation
+        return record
     if annotation in _NOT_RECORDS or typing.get_origin(annotation) in _NOT_RECORDS:
         raise SchemaError(
             f"{name} takes {_spell(annotation)}, and records do not come as that",
@@ -171,7 +172,7 @@ def declared_type(said: Any) -> Declared:
     """The type of rows that a dataclass, or a pyarrow Schema, stands for. Raises SchemaError."""
     if isinstance(said, pa.Schema):
         schema, record = said, None
-    elif isinstance(said, type) and is_dataclass(said):
+    elif _says_columns(said):
         schema, record = schema_of(said), said
     elif isinstance(said, dict) and said and all(isinstance(name, str) for name in said):
         columns = [
@@ -234,14 +235,16 @@ def result_type(fn: Any, annotation: Any, *, method: str, many: bool) -> Declare
             f"{name} gives {_spell(annotation)}, and {method}() needs one record",
             hint=f"use .flat_map({name}) for any number of records",
         )
-    try:
-        return declared_type(annotation)
-    except SchemaError as error:
-        error.what = f"{name} gives {_spell(annotation)}, which does not say the columns of a record"
-        error.hint = (
-            f"annotate its result as `-> {example}`, where Alert is a dataclass, or say returns="
+    if not _says_columns(annotation):
+        raise SchemaError(
+            f"{name} gives {_spell(annotation)}, which does not say the columns of a record",
+            hint=f"annotate its result as `-> {example}`, where Alert is a dataclass, or say returns=",
         )
-        raise
+    return declared_type(annotation)
+
+
+def _says_columns(annotation: Any) -> bool:
+    return isinstance(annotation, type) and is_dataclass(annotation)
 
 
 def _is_many(annotation: Any) -> bool:

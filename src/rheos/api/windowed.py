@@ -14,8 +14,9 @@ from rheos.errors import ProgramError
 from rheos.graph.aggregates import Agg
 from rheos.graph.functions import WindowFunction
 from rheos.graph.nodes import MAIN, Input, StreamType, WindowSpec
+from rheos.graph.render import spell_window
 from rheos.graph.validate import aggregate_fields, check_aggregates, check_columns, lateness_ms
-from rheos.graph.windows import Sliding, Window
+from rheos.graph.windows import Window
 from rheos.protocol.durations import Duration
 
 WINDOW_FIELDS = [
@@ -59,7 +60,7 @@ class WindowedStream:
         windows.aggregate(hits=rh.agg.count(), visitors=rh.agg.count_distinct("user"))
         ```
         """
-        name = f"window({_spell(self._window)})"
+        name = f"window({spell_window(self._window)})"
         with located(call_site(), name):
             checked = check_aggregates(aggregates, ".aggregate(hits=rh.agg.count())")
             schema = self._type.schema
@@ -107,9 +108,3 @@ class WindowedStream:
             outputs={MAIN: type, LATE: self._type},
         )
         return DataStream(self._program, Input(node.id))
-
-
-def _spell(window: Window) -> str:
-    if isinstance(window, Sliding):
-        return f"{window.size} every {window.every}"
-    return str(window.size)

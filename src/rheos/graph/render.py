@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from rheos.graph.aggregates import Agg
 from rheos.graph.nodes import (
     MAIN,
@@ -21,6 +23,7 @@ from rheos.graph.nodes import (
 )
 from rheos.graph.types import describe
 from rheos.graph.validate import live_nodes
+from rheos.graph.windows import Sliding, Window
 
 
 def text(graph: Graph) -> str:
@@ -73,7 +76,7 @@ def summary(node: Node) -> str:
             idle = f", idle after {watermark.idle_after}" if watermark.idle_after is not None else ""
             return f"{kind}; event time: {watermark.on}, at most {watermark.bound} behind{idle}"
         case ExpressionSpec(exprs=exprs):
-            return ", ".join(str(expr) for expr in exprs)
+            return ", ".join(map(spell_expression, exprs))
         case MapSpec(record=record) | ReduceSpec(record=record):
             return f"takes {_record_name(record)}"
         case MapBatchesSpec(form=form):
@@ -84,13 +87,24 @@ def summary(node: Node) -> str:
         case RunningSpec(aggregates=aggregates):
             return _spell_aggregates(dict(aggregates))
         case WindowSpec(window=window, lateness_ms=lateness, aggregates=aggregates, record=record):
-            late = f", {lateness} ms allowed lateness" if lateness else ""
+            late = f", {lateness} ms of lateness allowed" if lateness else ""
             does = _spell_aggregates(dict(aggregates)) or f"takes {_record_name(record)}"
-            return f"{window!r}{late}: {does}"
+            return f"{spell_window(window)} windows{late}: {does}"
         case SinkSpec(sink=sink):
             return f"writes {sink.describe()}"
         case UnionSpec():
             return ""
+
+
+def spell_expression(expr: pl.Expr) -> str:
+    """An expression on one line, of a bounded length."""
+    text = " ".join(str(expr).replace("dyn int: ", "").replace("dyn float: ", "").split())
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
+def spell_window(window: Window) -> str:
+    """ "5m", "1h every 10m"."""
+    return f"{window.size} every {window.every}" if isinstance(window, Sliding) else str(window.size)
 
 
 def _record_name(record: type | None) -> str:

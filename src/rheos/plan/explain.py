@@ -34,8 +34,10 @@ def text(plan: PhysicalPlan, runtime: str | None = None) -> str:
                 columns = describe(visible(output.schema))
                 label = "emits" if tag == MAIN else f"emits {tag!r}"
                 lines.append(f"      {label}: {columns}{_event_time(operator, tag)}")
-                for route in operator.routes[tag]:
-                    lines.append(f"        -> {_spell_route(route, chain, plan, edges)}")
+                lines += [
+                    f"        -> {_spell_route(route, chain, plan, edges)}"
+                    for route in operator.routes[tag]
+                ]
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,239 @@
+"""How a program is run: settings, runtimes, what a command says beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import rheos as rh
+from rheos.api import overrides
+from rheos.api.overrides import Overrides, ProgramCaptured
+from rheos.checkpoint.config import FixedDelay, NoRestart
+from rheos.plan.physical import PhysicalPlan
+from rheos.runtimes.contract import JobConfig, JobHandle, JobResult, JobState, JobStatus
+from tests.api.programs import events, refused
+
+
+class Done:
+    """A job that has ended."""
+
+    def __init__(self, config: JobConfig, name: str) -> None:
+        self._status = JobStatus(
+            config.job, name, JobState.FINISHED, 1, 0.0, 0.0, None, 0, 0, None, 0, 0.0, 0.0
+        )
+        self.interrupted = False
+        self.cancelled = False
+
+    def status(self) -> JobStatus:
+        return self._status
+
+    def wait(self, timeout_s: float | None = None) -> JobResult:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return JobResult(self._status)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+@dataclass
+class Recorder:
+    """A runtime that notes what it is given."""
+
+    plans: list[PhysicalPlan] = field(default_factory=list)
+    configs: list[JobConfig] = field(default_factory=list)
+    listeners: list[Any] = field(default_factory=list)
+    handles: list[Done] = field(default_factory=list)
+    interrupted: bool = False
+
+    def submit(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        listener: Callable[[JobStatus], None] | None = None,
+    ) -> Done:
+        self.plans.append(plan)
+        self.configs.append(config)
+        self.listeners.append(listener)
+        self.handles.append(Done(config, plan.name))
+        self.handles[-1].interrupted = self.interrupted
+        return self.handles[-1]
+
+
+def endless() -> rh.generator:  # type: ignore[valid-type]
+    return rh.generator(lambda block: {"n": block.index()})
+
+
+def run(**settings: Any) -> tuple[PhysicalPlan, JobConfig]:
+    recorder = Recorder()
+    env = rh.Environment(runtime=recorder, **settings)
+    events(env).print()
+    env.execute("Visitors per country!")
+    return recorder.plans[0], recorder.configs[0]
+
+
+def test_settings_reach_the_runtime(tmp_path: object) -> None:
+    plan, config = run(
+        parallelism=3,
+        max_parallelism=16,
+        master="local[5]",
+        checkpoint_dir=tmp_path,
+        checkpoint_interval="2s",
+        checkpoint_timeout="1m",
+        restart=rh.restart.fixed_delay(3, delay="2s"),
+        batch_rows=100,
+        buffer_timeout="5ms",
+        credits=2,
+        encrypt=True,
+    )
+    assert (plan.parallelism, plan.max_parallelism) == (3, 16)
+    assert plan.name == "Visitors per country!"
+    assert config.master == "local[5]"
+    assert config.checkpoint_dir == str(tmp_path)
+    assert config.checkpoint.interval_ms == 2000
+    assert config.checkpoint.timeout_ms == 60_000
+    assert config.checkpoint.restart == FixedDelay(3, 2000)
+    assert config.task.batch_rows == 100
+    assert config.task.buffer_timeout_us == 5000
+    assert config.task.credits == 2
+    assert config.encrypt
+
+
+@pytest.mark.parametrize(("said", "meant"), [(0, 0), ("0ms", 0), (-1, None), ("10ms", 10_000)])
+def test_a_buffer_timeout_is_a_duration_or_a_mark(said: Any, meant: int | None) -> None:
+    assert run(buffer_timeout=said)[1].task.buffer_timeout_us == meant
+
+
+def test_no_interval_leaves_the_final_checkpoint_alone() -> None:
+    assert run(checkpoint_interval=None)[1].checkpoint.interval_ms is None
+
+
+def test_a_job_whose_log_is_kept_has_the_same_id_at_each_start(tmp_path: object) -> None:
+    kept = {run(checkpoint_dir=tmp_path)[1].job for _ in range(2)}
+    assert kept == {"visitors-per-country"}
+    passing = {run()[1].job for _ in range(2)}
+    assert len(passing) == 2
+    assert all(job.startswith("visitors-per-country-") for job in passing)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "what"),
+    [
+        ({"parallelism": 0}, rh.ProgramError, "parallelism must be a whole number of at least 1"),
+        ({"parallelism": 200}, rh.ProgramError, "greater than max_parallelism 128"),
+        ({"max_parallelism": 1 << 20}, rh.ProgramError, "at most 32768"),
+        ({"runtime": "spark"}, rh.ConfigurationError, "no runtime 'spark'"),
+        ({"checkpoint_interval": "0s"}, rh.ConfigurationError, "checkpoint_interval must be more"),
+        ({"checkpoint_interval": "often"}, rh.ProgramError, "is not a duration"),
+        ({"batch_rows": 0}, rh.ConfigurationError, "batch_rows must be a whole number"),
+        ({"buffer_timeout": 5}, rh.ConfigurationError, "buffer_timeout=5 is not known"),
+        ({"credits": 0}, rh.ConfigurationError, "credits must be"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused_where_they_are_written(
+    settings: dict[str, Any], error: type[rh.RheosError], what: str
+) -> None:
+    refused(lambda: rh.Environment(**settings), error, what, "", at="rh.Environment")
+
+
+def test_the_parallelism_is_that_of_the_machine_unless_said() -> None:
+    assert 1 <= rh.Environment().parallelism <= 4
+
+
+def test_bounded_sources_run_in_batches_and_others_continuously() -> None:
+    env = rh.Environment()
+    events(env).print()
+    assert "runtime: batch (as every source is bounded)" in env.explain("plan")
+    env.from_source(endless(), name="numbers").print()
+    assert "runtime: continuous (as 'numbers' never ends)" in env.explain("plan")
+
+
+def test_an_endless_source_is_refused_by_the_batch_runtime_at_its_own_line() -> None:
+    env = rh.Environment(runtime="batch")
+    env.from_source(endless(), name="numbers").print()
+    refused(lambda: env.execute(), rh.ProgramError, "never ends", "continuous", at="env.from_source")
+
+
+def test_a_source_that_nobody_reads_does_not_choose_the_runtime() -> None:
+    env = rh.Environment()
+    env.from_source(endless(), name="numbers")
+    events(env).print()
+    assert "runtime: batch" in env.explain("plan")
+
+
+def test_what_was_executed_is_not_executed_again() -> None:
+    recorder = Recorder()
+    env = rh.Environment(runtime=recorder)
+    rows = events(env)
+    rows.collect("first")
+    env.execute("one")
+    rows.filter("value > 0").collect("second")
+    env.execute("two")
+    names = [[operator.name for operator in plan.operators()] for plan in recorder.plans]
+    assert names == [["events", "first"], ["events", "filter", "second"]]
+    refused(lambda: env.execute("three"), rh.ProgramError, "no sinks", "")
+
+
+def test_an_interrupt_cancels_the_job() -> None:
+    recorder = Recorder(interrupted=True)
+    env = rh.Environment(runtime=recorder)
+    events(env).print()
+    with pytest.raises(KeyboardInterrupt):
+        env.execute()
+    assert recorder.handles[0].cancelled
+
+
+def test_a_command_overrides_the_program() -> None:
+    heard: list[str] = []
+    started: list[JobHandle] = []
+    said = Overrides(
+        parallelism=4,
+        master="local[8]",
+        checkpoint_dir="/elsewhere",
+        checkpoint_interval="1s",
+        listener=lambda name: lambda status: heard.append(name),
+        submitted=started.append,
+    )
+    recorder = Recorder()
+    with overrides.applied(said):
+        env = rh.Environment(2, runtime=recorder, master="local[2]", restart=rh.restart.none())
+        events(env).print()
+        env.execute("job")
+    (config,) = recorder.configs
+    assert recorder.plans[0].parallelism == 4
+    assert config.master == "local[8]"
+    assert config.checkpoint_dir == "/elsewhere"
+    assert config.checkpoint.interval_ms == 1000
+    assert config.checkpoint.restart == NoRestart()
+    assert started == recorder.handles
+    recorder.listeners[0](recorder.handles[0].status())
+    assert heard == ["job"]
+    assert overrides.current() == Overrides()
+
+
+def test_a_program_can_be_captured_and_not_run() -> None:
+    recorder = Recorder()
+    env = rh.Environment(runtime=recorder)
+    events(env).print()
+    with overrides.applied(Overrides(capture=True)), pytest.raises(ProgramCaptured) as caught:
+        env.execute("visitors")
+    assert not recorder.plans
+    assert caught.value.job_name == "visitors"
+    assert "events" in caught.value.environment.explain()
+
+
+def test_a_program_runs() -> None:
+    env = rh.Environment(2, runtime="simulated")
+    rows = events(env).filter("value > 0").select("user", "value")
+    rows.collect("rows")
+    rows.union(rows).key_by("user").running(n=rh.agg.count()).collect("counts")
+    result = env.execute("small")
+    assert result.collected["rows"].to_pylist() == [
+        {"user": "ann", "value": 1},
+        {"user": "ann", "value": 2},
+    ]
+    assert sorted(result.collected["counts"].column("n").to_pylist()) == [1, 2, 3, 4]

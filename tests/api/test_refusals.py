@@ -1,0 +1,569 @@
+"""What is wrong with a program is said where it was written, with what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos import col
+from rheos.connectors.print import PrintSink
+from tests.api.programs import EVENTS, Alert, Event, Validate, environment, events, refused, stream
+
+
+def nothing_said(event: Event):  # type: ignore[no-untyped-def]
+    return event
+
+
+def gives_many(event: Event) -> Iterator[Alert]:
+    yield Alert(event.user, 1)
+
+
+def gives_one(event: Event) -> Alert:
+    return Alert(event.user, 1)
+
+
+def gives_a_number(event: Event) -> int:
+    return event.value
+
+
+def takes_a_dict(event: dict[str, int]) -> Alert:
+    return Alert("x", event["value"])
+
+
+@dataclass
+class Misspelt:
+    user: str
+    valeu: int
+
+
+@dataclass
+class Mistyped:
+    user: int
+
+
+def takes_misspelt(event: Misspelt) -> Alert:
+    return Alert(event.user, event.valeu)
+
+
+def takes_mistyped(event: Mistyped) -> Alert:
+    return Alert("x", event.user)
+
+
+def larger(a: Event, b: Event) -> Alert:
+    return Alert(a.user, b.value)
+
+
+class Untyped(rh.KeyedProcessFunction):
+    def process_element(self, record: Any, ctx: Any):  # type: ignore[no-untyped-def]
+        yield record
+
+
+class Silent(rh.KeyedProcessFunction):
+    def process_element(self, record: Event, ctx: rh.KeyedContext) -> None: ...
+
+
+class TwoTypes(Validate):
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Event]:
+        yield from ()
+
+
+class Empty(rh.KeyedProcessFunction):
+    pass
+
+
+class Late(Validate):
+    side_outputs = {"late": Alert}
+
+
+def minutes(rows: rh.DataStream) -> rh.WindowedStream:
+    return rows.key_by("user").window(rh.Tumbling("1m"))
+
+
+Program = Callable[[], object]
+PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
+    # --- expressions
+    "unknown column": (
+        lambda: events().filter(col("valu") > 1),
+        rh.SchemaError,
+        "unknown column 'valu'",
+        "did you mean 'value'?",
+    ),
+    "unknown column by name": (
+        lambda: events().select("usr"),
+        rh.SchemaError,
+        "unknown column 'usr'",
+        "did you mean 'user'?",
+    ),
+    "condition that is none": (
+        lambda: events().filter(col("value")),
+        rh.SchemaError,
+        "filter() needs a condition",
+        "compare it",
+    ),
+    "types that do not go together": (
+        lambda: events().with_columns(x=col("user") - 1),
+        rh.SchemaError,
+        "does not fit the columns",
+        "user: string",
+    ),
+    "aggregate in an expression": (
+        lambda: events().with_columns(x=col("value") - col("value").mean()),
+        rh.ProgramError,
+        "needs other rows than its own",
+        ".window(",
+    ),
+    "cumulative sum": (
+        lambda: events().select(col("value").cum_sum()),
+        rh.ProgramError,
+        "needs other rows than its own",
+        ".running(",
+    ),
+    "rows that become fewer": (
+        lambda: events().select(col("value").drop_nulls()),
+        rh.ProgramError,
+        "does not give one value per row",
+        ".filter(",
+    ),
+    "python in an expression": (
+        lambda: events().select(col("value").map_batches(lambda values: values)),
+        rh.ProgramError,
+        "calls a Python function",
+        ".map(fn)",
+    ),
+    "dates of a guessed format": (
+        lambda: events().select(col("user").str.to_datetime()),
+        rh.ProgramError,
+        "guess the format",
+        "%Y-%m-%d",
+    ),
+    "a column without a type": (
+        lambda: events().with_columns(x=None),
+        rh.SchemaError,
+        "the type of column 'x' is not known",
+        "cast",
+    ),
+    "two columns of one name": (
+        lambda: events().select("user", col("kind").alias("user")),
+        rh.SchemaError,
+        "two columns the name 'user'",
+        "name one",
+    ),
+    "a hidden name": (
+        lambda: events().with_columns(__ts=col("value")),
+        rh.SchemaError,
+        "cannot have the name '__ts'",
+        "rename",
+    ),
+    "no expression": (lambda: events().filter(), rh.ProgramError, "needs an expression", ".filter("),
+    "no expression but a number": (
+        lambda: events().filter(1),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "takes expressions, not 1",
+        ".filter(",
+    ),
+    "broken SQL": (
+        lambda: events().filter("value >"),
+        rh.ProgramError,
+        "neither a column nor SQL",
+        ".filter(",
+    ),
+    # --- functions
+    "not a function": (
+        lambda: events().map(3),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "map() takes a function",
+        ".map(parse)",
+    ),
+    "lambda without returns": (
+        lambda: events().map(lambda row: row),
+        rh.SchemaError,
+        "a lambda does not say",
+        "returns=Alert",
+    ),
+    "function without annotation": (
+        lambda: events().map(nothing_said),
+        rh.SchemaError,
+        "nothing_said does not say the type",
+        "-> Alert",
+    ),
+    "a number is no record": (
+        lambda: events().map(gives_a_number),
+        rh.SchemaError,
+        "gives int",
+        "dataclass",
+    ),
+    "map of many": (lambda: events().map(gives_many), rh.SchemaError, "needs one record", "flat_map"),
+    "flat_map of one": (
+        lambda: events().flat_map(gives_one),
+        rh.SchemaError,
+        "needs an iterable",
+        "Iterator[Alert]",
+    ),
+    "records do not come as dicts": (
+        lambda: events().map(takes_a_dict),
+        rh.SchemaError,
+        "records do not come as that",
+        "dataclass",
+    ),
+    "a field that is no column": (
+        lambda: events().map(takes_misspelt),
+        rh.SchemaError,
+        "unknown column 'valeu'",
+        "did you mean 'value'?",
+    ),
+    "a field of another type": (
+        lambda: events().map(takes_mistyped),
+        rh.SchemaError,
+        "field 'user' is int64, and the column is string",
+        "cast",
+    ),
+    "batches without returns": (
+        lambda: events().map_batches(lambda batch: batch),
+        rh.SchemaError,
+        "cannot tell the columns",
+        "returns=",
+    ),
+    "an unknown form": (
+        lambda: events().map_batches(lambda b: b, form="numpy", returns=Alert),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "form='numpy' is not known",
+        "arrow",
+    ),
+    "returns that say nothing": (
+        lambda: events().map(lambda row: row, returns=int),
+        rh.SchemaError,
+        "int does not say the columns",
+        "pyarrow.Schema",
+    ),
+    # --- keys
+    "unknown key": (
+        lambda: events().key_by("usr"),
+        rh.SchemaError,
+        "unknown column 'usr' in key_by()",
+        "did you mean 'user'?",
+    ),
+    "no key": (lambda: events().key_by(), rh.ProgramError, "needs a column", "key_by("),
+    "the same key twice": (
+        lambda: events().key_by("user", "user"),
+        rh.ProgramError,
+        "named twice",
+        "",
+    ),
+    "an expression as a key": (
+        lambda: events().key_by(col("user")),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "takes column names",
+        "with_columns",
+    ),
+    "a list as a key": (
+        lambda: stream({"tags": pa.list_(pa.string())}).key_by("tags"),
+        rh.SchemaError,
+        "cannot be a key",
+        "list.first()",
+    ),
+    # --- keyed functions
+    "a class and not an instance": (
+        lambda: events().key_by("user").process(Validate),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "an instance, not the class",
+        "Validate()",
+    ),
+    "a plain function in process": (
+        lambda: events().key_by("user").process(gives_many),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "takes a KeyedProcessFunction",
+        "rh.KeyedProcessFunction",
+    ),
+    "process_element is missing": (
+        lambda: events().key_by("user").process(Empty()),
+        rh.ProgramError,
+        "does not define process_element",
+        "",
+    ),
+    "process without a type": (
+        lambda: events().key_by("user").process(Untyped()),
+        rh.SchemaError,
+        "does not say the type",
+        "Iterator[Alert]",
+    ),
+    "process that emits nothing": (
+        lambda: events().key_by("user").process(Silent()),
+        rh.SchemaError,
+        "emits nothing",
+        "side_outputs",
+    ),
+    "process of two types": (
+        lambda: events().key_by("user").process(TwoTypes()),
+        rh.SchemaError,
+        "different types",
+        "side outputs",
+    ),
+    "order without event time": (
+        lambda: events(timed=False).key_by("user").process(Validate(), order="event_time"),
+        rh.ProgramError,
+        "needs event time",
+        "watermark=",
+    ),
+    "an unknown order": (
+        lambda: events().key_by("user").process(Validate(), order="time"),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "order='time' is not known",
+        "arrival",
+    ),
+    "a side output that is taken": (
+        lambda: events().key_by("user").process(Late(), order="event_time"),
+        rh.ProgramError,
+        "'late' is taken",
+        "another name",
+    ),
+    "reduce to another type": (
+        lambda: events().key_by("user").reduce(larger),
+        rh.SchemaError,
+        "another type of record",
+        ".process(",
+    ),
+    "running quantile": (
+        lambda: events().key_by("user").running(q=rh.agg.quantile("value", 0.5)),
+        rh.ProgramError,
+        "cannot be kept running",
+        ".window(",
+    ),
+    "running without aggregates": (
+        lambda: events().key_by("user").running(),
+        rh.ProgramError,
+        "no aggregates",
+        "running(",
+    ),
+    # --- windows
+    "window without event time": (
+        lambda: events(timed=False).key_by("user").window(rh.Tumbling("1m")),
+        rh.ProgramError,
+        "needs event time",
+        "watermark=",
+    ),
+    "an empty window": (
+        lambda: events().key_by("user").window(rh.Tumbling("0s")),
+        rh.ProgramError,
+        "longer than nothing",
+        "5m",
+    ),
+    "a window that never moves": (
+        lambda: events().key_by("user").window(rh.Sliding("5m", every="0s")),
+        rh.ProgramError,
+        "start every so often",
+        "every=",
+    ),
+    "a size that is no duration": (
+        lambda: events().key_by("user").window(rh.Tumbling("5 parsecs")),
+        rh.ProgramError,
+        "is not a duration",
+        "1h30m",
+    ),
+    "no window": (
+        lambda: events().key_by("user").window("5m"),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "takes a window",
+        "rh.Tumbling",
+    ),
+    "an unknown column in an aggregate": (
+        lambda: minutes(events()).aggregate(x=rh.agg.sum("valu")),
+        rh.SchemaError,
+        "unknown column 'valu' in sum()",
+        "did you mean 'value'?",
+    ),
+    "the sum of texts": (
+        lambda: minutes(events()).aggregate(x=rh.agg.sum("kind")),
+        rh.SchemaError,
+        "needs a number",
+        "cast",
+    ),
+    "an aggregate that is none": (
+        lambda: minutes(events()).aggregate(x="value"),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "is not an aggregate",
+        "rh.agg",
+    ),
+    "an aggregate named as a key": (
+        lambda: minutes(events()).aggregate(user=rh.agg.count()),
+        rh.SchemaError,
+        "two columns have the name 'user'",
+        "another name",
+    ),
+    "no window function": (
+        lambda: minutes(events()).process(Validate()),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "takes a WindowFunction",
+        "rh.WindowFunction",
+    ),
+    # --- unions
+    "union with a missing column": (
+        lambda: union_of(lambda rows: rows.select("user", "value")),
+        rh.SchemaError,
+        "only 'events' has 'kind', 'at'",
+        "events: user: string",
+    ),
+    "union of other types": (
+        lambda: union_of(lambda rows: rows.with_columns(col("value").cast(pl.Int32))),
+        rh.SchemaError,
+        "column 'value' is int64 in 'events' and int32 in 'with_columns'",
+        ".select(",
+    ),
+    "union of another order": (
+        lambda: union_of(lambda rows: rows.select("kind", "user", "value", "at")),
+        rh.SchemaError,
+        "different orders",
+        ".select(",
+    ),
+    "union with and without event time": (
+        lambda: timed_and_not(environment()),
+        rh.ProgramError,
+        "'timed' has event time and 'plain' has not",
+        "'plain'",
+    ),
+    "union with a keyed stream": (
+        lambda: events().union(events().key_by("user")),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "union() takes streams",
+        "key_by()",
+    ),
+    "union over environments": (
+        lambda: events().union(events()),
+        rh.ProgramError,
+        "one environment",
+        "",
+    ),
+    "union of one": (lambda: events().union(), rh.ProgramError, "another stream", ""),
+    # --- side outputs
+    "an undeclared side output": (
+        lambda: events().key_by("user").process(Validate()).side_output("odd"),
+        rh.ProgramError,
+        "no side output 'odd'",
+        "side_outputs = ",
+    ),
+    "late rows of an unordered process": (
+        lambda: events().key_by("user").process(Validate()).side_output("late"),
+        rh.ProgramError,
+        "no side output 'late'",
+        "it has none",
+    ),
+    "a misspelt side output of a window": (
+        lambda: minutes(events()).aggregate(n=rh.agg.count()).side_output("lates"),
+        rh.ProgramError,
+        "no side output 'lates'",
+        "it has 'late'",
+    ),
+    "rejected rows of a source that rejects none": (
+        lambda: events().side_output("rejected"),
+        rh.ProgramError,
+        "no side output 'rejected'",
+        "on_error=",
+    ),
+    # --- sources, sinks, names
+    "a watermark on an unknown column": (
+        lambda: environment().from_source(rh.collection(EVENTS), rh.Watermark.monotonic(on="att")),
+        rh.SchemaError,
+        "unknown column 'att' for the watermark",
+        "did you mean 'at'?",
+    ),
+    "a watermark on a text": (
+        lambda: environment().from_source(rh.collection(EVENTS), rh.Watermark.monotonic(on="user")),
+        rh.SchemaError,
+        "'user' is string",
+        "timestamp",
+    ),
+    "a source that is none": (
+        lambda: environment().from_source("logs/"),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "takes a source",
+        "rh.files.source",
+    ),
+    "a sink that is none": (
+        lambda: events().sink_to("out/"),  # type: ignore[func-returns-value,arg-type]
+        rh.ProgramError,
+        "takes a sink",
+        "rh.files.sink",
+    ),
+    "a hidden column in a source": (
+        lambda: stream({"__ts": pa.int64()}),
+        rh.SchemaError,
+        "cannot have the name '__ts'",
+        "rename",
+    ),
+    "an empty name": (lambda: events().name(" "), rh.ProgramError, "not empty", ""),
+    "no sinks": (
+        lambda: events()._program and environment().execute(),
+        rh.ProgramError,
+        "no sinks",
+        ".sink_to(",
+    ),
+}
+
+
+def union_of(change: Callable[[rh.DataStream], rh.DataStream]) -> object:
+    rows = events()
+    return rows.union(change(rows))
+
+
+def timed_and_not(env: rh.Environment) -> object:
+    return events(env, name="timed").union(events(env, timed=False, name="plain"))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_wrong_program_is_refused(name: str) -> None:
+    program, error, what, hint = PROGRAMS[name]
+    refused(program, error, what, hint)
+
+
+def test_the_error_stands_at_the_line_of_the_call() -> None:
+    def program() -> None:
+        rows = (
+            events()
+            .filter("value > 0")
+            .select(col("valu"))
+            .filter("value > 0")
+        )  # fmt: skip
+        rows.print()
+
+    refused(program, rh.SchemaError, "unknown column", "", at=".select(")
+
+
+def test_two_operators_of_one_uid_are_refused_with_both_lines() -> None:
+    rows = events()
+    first = rows.filter("value > 0").name("first").uid("same")
+
+    def program() -> None:
+        rows.filter("value > 1").uid("same")
+
+    refused(
+        program, rh.ProgramError, "'first' at " + str(first._node.site), "its own", at='.uid("same")'
+    )
+
+
+def test_two_collects_of_one_name_are_refused() -> None:
+    rows = events()
+    rows.collect("rows")
+    refused(
+        lambda: rows.collect("rows"), rh.ProgramError, "two streams are collected as 'rows'", "own name"
+    )
+
+
+class Picky(PrintSink):
+    def validate(self, schema: pa.Schema) -> None:
+        raise rh.SchemaError("these columns cannot be written")
+
+
+def test_a_sink_may_refuse_the_columns() -> None:
+    refused(lambda: events().sink_to(Picky()), rh.SchemaError, "cannot be written", "", at="sink_to")
+
+
+def test_an_annotation_that_is_nowhere_is_named() -> None:
+    def lost(event: Event) -> Nowhere:  # type: ignore[name-defined]  # noqa: F821
+        return event
+
+    refused(lambda: events().map(lost), rh.SchemaError, "Nowhere", "returns=")
