@@ -129,7 +129,7 @@ class Totals(Table):
         for column in self._exact:
             limbs.extend(_limbs(column, rows[INPUT + column]))
         if limbs:
-            rows = rows.with_columns(limbs)
+            rows = rows.hstack(limbs)
             makes = makes + [pl.col(limb.name).sum() for limb in limbs]
         return _carried(rows.group_by([*self.keys, *by]).agg(makes))
 
@@ -170,14 +170,12 @@ class Totals(Table):
     def merge_totals(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """What a snapshot keeps of the frames, without the limbs."""
         names = [*self.keys, *PANE, *self.required]
-        return self._merged([frame.select(names) for frame in frames], PANE, self._merges)
+        return self._merged([frame[names] for frame in frames], PANE, self._merges)
 
     def merge_limbs(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The limbs of the frames, a row for each that is not zero."""
         index = [*self.keys, *PANE]
-        merged = self._merged(
-            [frame.select(*index, *_exact_columns(frame)) for frame in frames], PANE, []
-        )
+        merged = self._merged([frame[[*index, *_exact_columns(frame)]] for frame in frames], PANE, [])
         long = merged.unpivot(
             on=_exact_columns(merged), index=index, variable_name=_COLUMN, value_name=_LIMB
         ).filter(pl.col(_LIMB) != 0)
@@ -275,12 +273,12 @@ def tables_of(
 
 
 def _values(frames: Sequence[pl.DataFrame], index: Sequence[str]) -> pl.DataFrame:
-    return pl.concat([frame.select(*index, _VALUE) for frame in frames])
+    return pl.concat([frame[[*index, _VALUE]] for frame in frames])
 
 
 def _limbs(column: str, values: pl.Series) -> list[pl.Series]:
     # A null adds nothing.
-    numbers = values.fill_null(0).to_numpy()
+    numbers = (values.fill_null(0) if values.null_count() else values).to_numpy()
     if values.dtype.is_integer():
         limbs = exact_sum.decompose_integers(numbers)
     else:

@@ -125,7 +125,8 @@ class PaneStore:
                 index, pair = progressions(segment.starts[pane], sizes[pane], 1)
                 rows = segment.frame[index]
                 end_of_row = end_of_pair[pair]
-            frames.append(rows.drop(PANE).with_columns(pl.Series(END, end_of_row)))
+            columns = [column for column in rows.columns if column not in PANE]
+            frames.append(rows[columns].hstack([pl.Series(END, end_of_row)]))
         return frames
 
     def purge(self, last_end: int) -> None:

@@ -75,7 +75,7 @@ class WindowProcessOperator(WindowOperator):
 
     def _merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         columns = [*self._taken, *by]
-        return pl.concat([frame.select(columns) for frame in frames])
+        return pl.concat([frame[columns] for frame in frames])
 
     # --- calls ------------------------------------------------------------------------------------
 
