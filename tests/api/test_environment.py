@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,6 +110,11 @@ def test_a_buffer_timeout_is_a_duration_or_a_mark(said: Any, meant: int | None) 
 
 def test_no_interval_leaves_the_final_checkpoint_alone() -> None:
     assert run(checkpoint_interval=None)[1].checkpoint.interval_ms is None
+
+
+def test_a_relative_folder_is_that_of_the_program() -> None:
+    assert run(checkpoint_dir="state")[1].checkpoint_dir == os.path.abspath("state")
+    assert run(checkpoint_dir="s3://bucket/state")[1].checkpoint_dir == "s3://bucket/state"
 
 
 def test_a_job_whose_log_is_kept_has_the_same_id_at_each_start(tmp_path: object) -> None:

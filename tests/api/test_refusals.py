@@ -340,6 +340,31 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "no aggregates",
         "running(",
     ),
+    # --- methods of another kind of stream
+    "a window without keys": (
+        lambda: events().window(rh.Tumbling("1m")),  # type: ignore[attr-defined]
+        rh.ProgramError,
+        "a stream without keys has no window()",
+        'key_by("user").window(',
+    ),
+    "a map of a keyed stream": (
+        lambda: events().key_by("user").map(gives_one),  # type: ignore[attr-defined]
+        rh.ProgramError,
+        "a keyed stream has no map()",
+        "before key_by()",
+    ),
+    "an aggregate without windows": (
+        lambda: events().key_by("user").aggregate(n=rh.agg.count()),  # type: ignore[attr-defined]
+        rh.ProgramError,
+        "a keyed stream has no aggregate()",
+        ".running(",
+    ),
+    "a sink of windows": (
+        lambda: minutes(events()).print(),  # type: ignore[attr-defined]
+        rh.ProgramError,
+        "a windowed stream has no print()",
+        ".aggregate(",
+    ),
     # --- windows
     "window without event time": (
         lambda: events(timed=False).key_by("user").window(rh.Tumbling("1m")),

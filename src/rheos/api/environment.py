@@ -15,6 +15,7 @@ from rheos.api.site import call_site, located
 from rheos.api.streams import DataStream
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
 from rheos.connectors.contract import Source
+from rheos.connectors.files.listing import absolute
 from rheos.errors import ConfigurationError, ProgramError
 from rheos.graph import render
 from rheos.graph.nodes import MAIN, Graph, Input, SourceSpec, StreamType
@@ -120,7 +121,7 @@ class Environment:
                 credits=_positive("credits", credits),
             )
         folder = said.checkpoint_dir or checkpoint_dir
-        self._checkpoint_dir = None if folder is None else os.fspath(folder)
+        self._checkpoint_dir = None if folder is None else absolute(folder)
         self._spark = spark
         self._master = said.master or master
         self._encrypt = encrypt
@@ -198,17 +199,17 @@ class Environment:
         with located(call_site()):
             graph, plan = self._plan(name)
             runtime = self._choose(graph)
-        config = JobConfig(
-            job=self._job_id(name),
-            checkpoint=self._checkpoint,
-            task=self._task,
-            checkpoint_dir=self._checkpoint_dir,
-            master=self._master,
-            spark=self._spark,
-            encrypt=self._encrypt,
-        )
-        listener = None if said.listener is None else said.listener(name)
-        handle = runtime.submit(plan, config, listener)
+            config = JobConfig(
+                job=self._job_id(name),
+                checkpoint=self._checkpoint,
+                task=self._task,
+                checkpoint_dir=self._checkpoint_dir,
+                master=self._master,
+                spark=self._spark,
+                encrypt=self._encrypt,
+            )
+            listener = None if said.listener is None else said.listener(name)
+            handle = runtime.submit(plan, config, listener)
         self._program.executed(graph)
         if said.submitted is not None:
             said.submitted(handle)

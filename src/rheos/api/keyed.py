@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import pyarrow as pa
 
+from rheos.api.misplaced import OF_ANY, misplaced
 from rheos.api.program import Program
 from rheos.api.site import call_site, located
 from rheos.api.streams import LATE, DataStream, operator_name
@@ -38,6 +39,12 @@ from rheos.graph.validate import (
 from rheos.graph.windows import Sliding, Tumbling, Window
 from rheos.operators.running import running_schema
 
+_WITHOUT_KEYS = {
+    **{name: f"call .{name}(...) before key_by(), which is for what works per key" for name in OF_ANY},
+    "aggregate": 'say over what: .window(rh.Tumbling("1m")).aggregate(...), or .running(...) for an '
+    "answer per row",
+}
+
 
 class KeyedStream:
     """A stream whose rows are brought together by key; made by `key_by`."""
@@ -59,6 +66,11 @@ class KeyedStream:
     @property
     def _type(self) -> StreamType:
         return self._program.type_of(self._port)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            misplaced(self, "a keyed stream", name, _WITHOUT_KEYS)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)

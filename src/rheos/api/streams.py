@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import polars as pl
 import pyarrow as pa
 
 from rheos.api.expressions import ExprLike, Op, compile_expressions
+from rheos.api.misplaced import OF_KEYED, misplaced
 from rheos.api.program import Program, checked_name
 from rheos.api.site import call_site, located
 from rheos.api.typing_of_functions import (
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 LATE = "late"
 """The side output of what came too late."""
 
+_WITH_KEYS = {name: f'say the key first: .key_by("user").{name}(...)' for name in OF_KEYED}
+
 
 class DataStream:
     """A stream of rows.
@@ -81,6 +84,11 @@ class DataStream:
     @property
     def _node(self) -> Node:
         return self._program.node(self._port.node)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            misplaced(self, "a stream without keys", name, _WITH_KEYS)
 
     def __repr__(self) -> str:
         tag = f", side output {self._port.tag!r}" if self._port.tag != MAIN else ""

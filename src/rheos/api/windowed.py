@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from rheos.api.misplaced import OF_ANY, misplaced
 from rheos.api.program import Program
 from rheos.api.site import call_site, located
 from rheos.api.streams import LATE, DataStream, operator_name
@@ -25,6 +26,11 @@ WINDOW_FIELDS = [
 ]
 """The columns that stand between the keys and the aggregates."""
 
+_OF_RESULTS = dict.fromkeys(
+    (*OF_ANY, "reduce", "running", "side_output"),
+    "say what is computed for each window first: .aggregate(hits=rh.agg.count()) or .process(...)",
+)
+
 
 class WindowedStream:
     """The windows of a keyed stream; made by `window`."""
@@ -34,6 +40,11 @@ class WindowedStream:
         self._port = port
         self._window = window
         self._lateness_ms = lateness_ms
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            misplaced(self, "a windowed stream", name, _OF_RESULTS)
 
     def __repr__(self) -> str:
         return f"<windows {self._window!r} of a stream keyed by {', '.join(self._port.keys)}>"

@@ -1,0 +1,32 @@
+"""Methods called on a stream of another kind: what to do, instead of an AttributeError."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from rheos.api.site import call_site
+from rheos.errors import ProgramError
+
+OF_KEYED = ("process", "reduce", "running", "window")
+OF_ANY = (
+    "filter",
+    "select",
+    "with_columns",
+    "map",
+    "flat_map",
+    "map_batches",
+    "union",
+    "key_by",
+    "sink_to",
+    "print",
+    "collect",
+)
+
+
+def misplaced(owner: object, kind: str, name: str, hints: Mapping[str, str]) -> NoReturn:
+    """Raises a ProgramError with a hint for a method of another kind of stream, and otherwise what
+    Python raises for an attribute that is not there."""
+    if name in hints:
+        raise ProgramError(f"{kind} has no {name}()", site=call_site(), hint=hints[name])
+    raise AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}")
