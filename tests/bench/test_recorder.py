@@ -37,8 +37,8 @@ class HandClock:
         return self.ns // 1000
 
 
-def part(number: int, rows: int, rss_mib: float = 100.0) -> Slice:
-    return Slice(number, rows, [], [], rss_mib)
+def part(number: int, rows: int, rss_mib: float = 100.0, cpu_s: float = 0.0) -> Slice:
+    return Slice(number, rows, [], [], rss_mib, cpu_s)
 
 
 def test_a_recorder_tells_of_the_slices_that_are_over(tmp_path: Path) -> None:
@@ -105,6 +105,14 @@ def test_a_window_holds_the_rows_of_its_slices_alone() -> None:
     assert window.records_per_s == pytest.approx(100 / 0.3)
     assert window.latencies_ms == (None, None, None)
     assert (window.rss_start_mib, window.rss_end_mib) == (55.0, 60.0)
+
+
+def test_the_share_of_a_core_is_that_of_the_window() -> None:
+    recorded = [
+        [part(9, 1, cpu_s=0.0), part(10, 1, cpu_s=5.0), part(12, 1, cpu_s=5.2)],
+        [part(10, 1, cpu_s=1.0), part(11, 1, cpu_s=1.05)],
+    ]
+    assert measured(recorded, [], 10, 13).cpu_share == pytest.approx((1.0 + 0.5) / 2)
 
 
 def test_the_memory_of_this_process_is_told() -> None:

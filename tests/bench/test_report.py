@@ -21,7 +21,7 @@ OUTCOME = Outcome(
     PROGRAMS["grouping"],
     SETTINGS,
     LOAD,
-    Window(3_000_000.4, (4.21234, 8.5, 12.75), 180.2, 181.9),
+    Window(3_000_000.4, (4.21234, 8.5, 12.75), 180.2, 181.9, 0.97),
     STATUS,
 )
 
@@ -31,6 +31,7 @@ def test_the_json_has_the_figures_and_their_conditions() -> None:
         "name": "grouping",
         "records_per_s": 3_000_000,
         "records_per_s_per_core": 1_500_000,
+        "cpu_share": 0.97,
         "latency_ms": {"p50": 4.212, "p90": 8.5, "p99": 12.75},
         "parallelism": 2,
         "keys": 1000,
@@ -51,7 +52,7 @@ def test_the_json_has_the_figures_and_their_conditions() -> None:
 def test_what_a_benchmark_has_not_is_null() -> None:
     settings = replace(SETTINGS, checkpoint_interval=None, buffer_timeout="-1")
     load = replace(LOAD, keys=None)
-    window = Window(1.0, (None, None, None), 1.0, 1.0)
+    window = Window(1.0, (None, None, None), 1.0, 1.0, 1.0)
     figures = as_json(Outcome(PROGRAMS["grep"], settings, load, window, STATUS))
     assert figures["latency_ms"] == {"p50": None, "p90": None, "p99": None}
     assert [figures[name] for name in ("keys", "checkpoint_interval_ms", "buffer_timeout_ms")] == [

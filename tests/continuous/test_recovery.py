@@ -1,0 +1,143 @@
+"""Real Spark, real workers, real kills: a killed worker costs a restart and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+
+ROWS = 4_000
+KEYS = 7
+COUNTED = pa.schema([("k", pa.int64()), ("n", pa.int64())])
+
+
+class Count(rh.KeyedProcessFunction):
+    """Numbers the records of its key, and leaves its process id where the test finds it."""
+
+    seen = rh.ValueState(int, default=0)
+
+    def __init__(self, pids: Path) -> None:
+        self.pids = pids
+
+    def open(self) -> None:
+        (self.pids / str(os.getpid())).touch()
+
+    def process_element(self, row: Any, ctx: rh.KeyedContext) -> Iterator[dict[str, int]]:
+        self.seen.value += 1
+        yield {"k": row.k, "n": self.seen.value}
+
+
+def submit(spark: Any, pids: Path, out: Path, **settings: Any) -> rh.JobHandle:
+    env = rh.Environment(
+        2, runtime="continuous", spark=spark, checkpoint_interval="100ms", **settings
+    )
+    numbers = rh.generator(
+        lambda block: {"k": block.index() % KEYS}, count=ROWS, rate_per_s=1_000, splits=2
+    )
+    counted = env.from_source(numbers).key_by("k").process(Count(pids), returns=COUNTED)
+    counted.sink_to(rh.files.sink(out))
+    return env.execute_async("count")
+
+
+def expected() -> list[tuple[int, int]]:
+    per_key = pl.Series(list(range(ROWS // 2)) * 2) % KEYS
+    return sorted(
+        (key, n + 1) for key in range(KEYS) for n in range(int((per_key == key).sum()))
+    )
+
+
+def rows_in(out: Path) -> list[tuple[int, int]]:
+    return sorted(pl.read_parquet(out / "*.parquet").rows())
+
+
+def wait_for(condition: Any, seconds: float = 60) -> None:
+    """Polls what another process brings about; the bound only ends a test that has failed."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
+
+
+def kill_one(pids: Path) -> None:
+    """SIGKILL to one of the two workers that have opened since the last call."""
+    wait_for(lambda: len(list(pids.iterdir())) >= 2)
+    workers = sorted(pids.iterdir())
+    os.kill(int(workers[0].name), signal.SIGKILL)
+    for worker in workers:
+        worker.unlink()
+
+
+@pytest.mark.spark
+def test_workers_killed_on_the_way_change_no_row(spark: Any, tmp_path: Path) -> None:
+    pids, out = tmp_path / "pids", tmp_path / "out"
+    pids.mkdir()
+    job = submit(spark, pids, out)
+    for kills in (1, 2):
+        before = job.status().checkpoints_completed
+        wait_for(lambda before=before: job.status().checkpoints_completed > before + 1)  # type: ignore[misc]
+        kill_one(pids)
+        wait_for(lambda kills=kills: job.status().attempt > kills)  # type: ignore[misc]
+    result = job.wait(120)
+    assert result.status.restarts == 2
+    assert rows_in(out) == expected()
+    assert [path.name for path in out.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.spark
+def test_a_cancelled_job_started_again_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
+    pids, out = tmp_path / "pids", tmp_path / "out"
+    pids.mkdir()
+    first = submit(spark, pids, out, checkpoint_dir=str(tmp_path / "checkpoints"))
+    wait_for(lambda: first.status().checkpoints_completed > 3)
+    first.cancel()
+    assert first.status().state is rh.JobState.CANCELLED
+    committed = rows_in(out)
+    assert 0 < len(committed) < ROWS
+    second = submit(spark, pids, out, checkpoint_dir=str(tmp_path / "checkpoints"))
+    second.wait(120)
+    assert rows_in(out) == expected()
+
+
+@pytest.mark.spark
+def test_a_function_that_raises_ends_the_job_with_the_users_line(spark: Any, tmp_path: Path) -> None:
+    def halve(row: Any) -> dict[str, float]:
+        return {"v": 1 / (row.v - 5)}
+
+    env = rh.Environment(2, runtime="continuous", spark=spark)
+    numbers = env.from_source(rh.collection([{"v": i} for i in range(10)]))
+    halved = numbers.map(halve, returns=pa.schema([("v", pa.float64())]))
+    halved.sink_to(rh.files.sink(tmp_path / "out"))
+    with pytest.raises(rh.UserFunctionError) as raised:
+        env.execute("halves")
+    line = halve.__code__.co_firstlineno + 1
+    first, *rest = str(raised.value).splitlines()
+    assert first == f"{__file__}:{line}: operator 'map(halve)': ZeroDivisionError: division by zero"
+    assert "  record: Row(v=5)" in rest
+    assert list((tmp_path / "out").glob("**/*.parquet")) == []
+
+
+@pytest.mark.spark
+def test_frames_are_encrypted_where_it_is_asked(spark: Any, tmp_path: Path) -> None:
+    env = rh.Environment(2, runtime="continuous", spark=spark, encrypt=True)
+    numbers = env.from_source(rh.collection([{"k": i % 3} for i in range(1000)]))
+    numbers.key_by("k").running(n=rh.agg.count()).collect("counts")
+    counts = pl.from_arrow(env.execute("counts").collected["counts"])
+    assert isinstance(counts, pl.DataFrame)
+    assert counts.group_by("k").agg(pl.col("n").max()).sort("k").rows() == [(0, 334), (1, 333), (2, 333)]
+
+
+@pytest.mark.spark
+def test_a_master_with_too_few_slots_is_refused_at_once(spark: Any) -> None:
+    env = rh.Environment(64, runtime="continuous", spark=spark)
+    env.from_source(rh.collection([{"k": 1}])).collect("out")
+    with pytest.raises(rh.ConfigurationError, match="needs 64 slots"):
+        env.execute("wide")
