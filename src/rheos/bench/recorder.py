@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -37,6 +38,8 @@ class Slice(msgspec.Struct, frozen=True):
     counts: list[int]
     rss_mib: float
     """The memory of its process at the end of the slice."""
+    cpu_s: float
+    """The processor time that its process had used by then."""
 
 
 class Recorder:
@@ -66,7 +69,8 @@ class Recorder:
 
     def _next_slice(self, number: int) -> None:
         buckets, counts = self._latencies.sparse()
-        made = Slice(self._number, self._rows, buckets, counts, round(memory_mib(), 1))
+        memory, cpu_s = round(memory_mib(), 1), round(time.process_time(), 4)
+        made = Slice(self._number, self._rows, buckets, counts, memory, cpu_s)
         self._lines.append(self._encode(made) + b"\n")
         self._latencies.clear()
         self._rows = 0
@@ -111,6 +115,9 @@ class Window(msgspec.Struct, frozen=True):
     rss_start_mib: float
     """Of the largest process, at the beginning."""
     rss_end_mib: float
+    cpu_share: float
+    """The share of a core that the processes had, on average. Well below 1 at full load, something else
+    held them up: other programs on the machine, most of all."""
 
 
 def first_complete(recorded: Iterable[list[Slice]]) -> int | None:
@@ -139,4 +146,14 @@ def measured(
         latencies_ms=(p50, p90, p99),
         rss_start_mib=max((slices[0].rss_mib for slices in seen if slices), default=0.0),
         rss_end_mib=max((slices[-1].rss_mib for slices in seen if slices), default=0.0),
+        cpu_share=_cpu_share(seen),
     )
+
+
+def _cpu_share(seen: list[list[Slice]]) -> float:
+    spans = [(slices[0], slices[-1]) for slices in seen if len(slices) > 1]
+    shares = [
+        (last.cpu_s - first.cpu_s) / ((last.number - first.number) * SLICE_NS / 1e9)
+        for first, last in spans
+    ]
+    return sum(shares) / len(shares) if shares else 0.0

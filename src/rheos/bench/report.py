@@ -19,6 +19,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "name": outcome.program.name,
         "records_per_s": round(window.records_per_s),
         "records_per_s_per_core": round(window.records_per_s / load.parallelism),
+        "cpu_share": round(window.cpu_share, 3),
         "latency_ms": {"p50": p50, "p90": p90, "p99": p99},
         "parallelism": load.parallelism,
         "keys": load.keys,
@@ -44,6 +45,7 @@ def as_table(outcome: Outcome) -> Table:
     table.add_column("", justify="right")
     table.add_row("records/s", f"{figures['records_per_s']:,}")
     table.add_row("records/s/core", f"{figures['records_per_s_per_core']:,}")
+    table.add_row("share of its core that a worker had", f"{figures['cpu_share']:.0%}")
     for name, ms in figures["latency_ms"].items():
         table.add_row(f"latency {name}", "none" if ms is None else f"{ms:,.2f} ms")
     checkpoints = f"{figures['checkpoints_completed']:,}"
