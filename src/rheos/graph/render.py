@@ -112,4 +112,4 @@ def _record_name(record: type | None) -> str:
 
 
 def _spell_aggregates(aggregates: dict[str, Agg]) -> str:
-    return ", ".join(f"{name}={agg.kind.value}({agg.column or ''})" for name, agg in aggregates.items())
+    return ", ".join(f"{name}={agg}" for name, agg in aggregates.items())
