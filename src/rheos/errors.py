@@ -10,6 +10,7 @@
     ├── CheckpointError       a checkpoint or the job's log could not be written or read
     │   └── FencedError       another attempt or driver owns the job now
     ├── TransportError        a frame from a stranger, a gap, a duplicate, a lost peer
+    ├── InternalError         Rheos itself has gone wrong where it should not
     └── JobFailedError        the job ended in failure; its cause is the error above
 
 The message of each begins with the user's file and line where there is one, then the operator, then
@@ -19,6 +20,7 @@ from the workers to the driver whole.
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +133,19 @@ class FencedError(CheckpointError):
 
 class TransportError(RheosError):
     """A frame from a stranger, a gap, a duplicate, or a lost peer."""
+
+
+class InternalError(RheosError):
+    """Rheos itself has gone wrong: an exception that no part of it expects."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> InternalError:
+        """From the exception, with its traceback."""
+        return cls(
+            f"{type(error).__name__}: {error}",
+            hint="this is a defect of Rheos, or of a connector: please report it with these lines",
+            detail="".join(traceback.format_exception(error)),
+        )
 
 
 class JobFailedError(RheosError):

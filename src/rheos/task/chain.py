@@ -6,7 +6,6 @@ nothing is emitted that cannot be kept, and it is driven to its end before the n
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -15,7 +14,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rheos.connectors.contract import Pending
-from rheos.errors import RheosError, UserFunctionError
+from rheos.errors import InternalError, RheosError
 from rheos.operators.contract import Operator, Out
 from rheos.operators.source import EndOfInput, SourceOperator
 from rheos.plan.physical import Chain, ToOperator
@@ -328,8 +327,7 @@ class ChainRunner:
         except RheosError as error:
             raise self._locate(error) from error
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            raise self._locate(UserFunctionError(what, detail=_traceback(error))) from error
+            raise self._locate(InternalError.of(error)) from error
 
     def _locate(self, error: RheosError) -> RheosError:
         operator = self.chain.operators[self._in_operator]
@@ -348,7 +346,3 @@ class ChainRunner:
                 failure = failure or error
         if failure is not None:
             raise failure
-
-
-def _traceback(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))

@@ -19,7 +19,7 @@ from rheos.checkpoint.log import CheckpointCompleted
 from rheos.checkpoint.recovery import restored_state
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.contract import Split
-from rheos.errors import FencedError, RheosError, TransportError
+from rheos.errors import ConfigurationError, FencedError, InternalError, RheosError, TransportError
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, JobId, OperatorId
@@ -81,7 +81,7 @@ def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     """The body of the task. It yields nothing: results leave by sinks, reports by control."""
     for _ in batches:
         pass
-    slot: SlotJob = pickle.loads(payload)
+    slot = _unpacked(payload)
     context = BarrierTaskContext.get()
     subtask = context.partitionId()
     host = slot.host or context.getTaskInfos()[subtask].address.rsplit(":", 1)[0]
@@ -112,6 +112,19 @@ def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         client.close()
         transport.close()
     yield from ()
+
+
+def _unpacked(payload: bytes) -> SlotJob:
+    try:
+        slot = pickle.loads(payload)
+    except Exception as error:
+        raise ConfigurationError(
+            f"a worker cannot load the program: {type(error).__name__}: {error}",
+            hint="the workers need the program's modules and packages, in the driver's versions: "
+            "ship them with --py-files or --archives, or install them there",
+        ) from error
+    assert isinstance(slot, SlotJob)
+    return slot
 
 
 def _run_slot(
@@ -145,9 +158,10 @@ def _run_slot(
         gc.set_threshold(_GC_THRESHOLD, 10, 10)
         _loop(engine, transport, client)
         engine.report_progress()
-    except RheosError as error:
-        _report_failure(client, slot.attempt, subtask, error)
-        raise
+    except Exception as error:
+        told = error if isinstance(error, RheosError) else InternalError.of(error)
+        _report_failure(client, slot.attempt, subtask, told)
+        raise told from error
     finally:
         io.close()
         if engine is not None:
