@@ -25,7 +25,11 @@ def test_the_example_finds_what_the_oracle_finds(
 ) -> None:
     out = tmp_path / "out"
     run_example(
-        monkeypatch, "--speed=max", f"--runtime={runtime}", f"--parallelism={parallelism}", f"--out={out}"
+        monkeypatch,
+        "--speed=max",
+        f"--runtime={runtime}",
+        f"--parallelism={parallelism}",
+        f"--out={out}",
     )
     assert_same_rows(pl.read_parquet(out / "windows"), flights_oracle.windows())
     assert_same_rows(pl.read_parquet(out / "late"), flights_oracle.late())
