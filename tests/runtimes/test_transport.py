@@ -1,0 +1,189 @@
+"""The exchange: the same cases on the real transport and on the simulated one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+import zmq
+
+from rheos.errors import TransportError
+from rheos.protocol import wire
+from rheos.protocol.elements import Barrier, Element, End, Idle, Mark, Watermark
+from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
+from rheos.protocol.ports import Transport
+from rheos.runtimes.continuous.security import Security
+from rheos.runtimes.continuous.transport import ZmqTransport
+from rheos.runtimes.simulated.network import SimNetwork, SimTransport
+
+SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])
+CREDITS = 2
+ACROSS = ChannelId(0, 0, 1)
+LOCAL = ChannelId(0, 0, 0)
+
+
+@dataclass
+class Pair:
+    """Two subtasks of one attempt."""
+
+    sender: Transport
+    receiver: Transport
+    settle: Callable[[], None]
+    """Lets what is under way arrive."""
+
+    def take(self, count: int, end: Transport | None = None) -> list[tuple[ChannelId, Element]]:
+        """Exactly `count` elements, as they come."""
+        end = end or self.receiver
+        got: list[tuple[ChannelId, Element]] = []
+        deadline = time.monotonic() + 10
+        while len(got) < count:
+            assert time.monotonic() < deadline, f"only {got} came"
+            self.settle()
+            got.extend(end.receive(64))
+        return got
+
+
+@contextmanager
+def real(security: Security | None = None) -> Iterator[Pair]:
+    ends = [
+        ZmqTransport(
+            attempt=Attempt(1),
+            subtask=subtask,
+            token=b"12345678",
+            schemas={0: SCHEMA, 1: SCHEMA},
+            initial_credits=CREDITS,
+            host="127.0.0.1",
+            ports=None,
+            security=security,
+        )
+        for subtask in range(2)
+    ]
+    for end in ends:
+        end.connect([other.address for other in ends])
+    try:
+        yield Pair(ends[0], ends[1], lambda: ends[1].wait(1000))
+    finally:
+        for end in ends:
+            end.close()
+
+
+@contextmanager
+def encrypted() -> Iterator[Pair]:
+    with real(Security.make()) as pair:
+        yield pair
+
+
+@contextmanager
+def simulated() -> Iterator[Pair]:
+    now = [0]
+    network = SimNetwork(
+        Attempt(1), {0: SCHEMA, 1: SCHEMA}, CREDITS, lambda: now[0], iter(range(1, 10**6)).__next__
+    )
+
+    def settle() -> None:
+        now[0] += 1000
+
+    yield Pair(SimTransport(network, 0), SimTransport(network, 1), settle)
+
+
+@pytest.fixture(params=[real, encrypted, simulated])
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    with request.param() as made:
+        yield made
+
+
+def batch(*values: int) -> pa.RecordBatch:
+    return pa.record_batch({"v": list(values), "s": [str(v) for v in values]}, schema=SCHEMA)
+
+
+def shown(elements: Sequence[tuple[ChannelId, Element]]) -> list[object]:
+    return [e.column("v").to_pylist() if isinstance(e, pa.RecordBatch) else e for _, e in elements]
+
+
+def test_batches_and_marks_arrive_in_order(pair: Pair) -> None:
+    marks: list[Mark] = [Watermark(7), Barrier(CheckpointId(1), Attempt(1)), Idle(), End()]
+    pair.sender.send(ACROSS, batch(1, 2))
+    pair.sender.send_mark(ACROSS, marks[0])
+    pair.sender.send(ACROSS, batch(3))
+    for mark in marks[1:]:
+        pair.sender.send_mark(ACROSS, mark)
+    assert shown(pair.take(6)) == [[1, 2], marks[0], [3], *marks[1:]]
+
+
+@pytest.mark.parametrize("channel", [ACROSS, LOCAL])
+def test_a_credit_comes_back_when_a_batch_is_processed(pair: Pair, channel: ChannelId) -> None:
+    end = pair.receiver if channel is ACROSS else pair.sender
+    for i in range(CREDITS):
+        assert pair.sender.credits(channel) == CREDITS - i
+        pair.sender.send(channel, batch(i))
+    assert pair.sender.credits(channel) == 0
+    pair.take(CREDITS, end)
+    assert pair.sender.credits(channel) == 0
+    end.release(channel)
+    deadline = time.monotonic() + 10
+    while pair.sender.credits(channel) == 0:
+        assert time.monotonic() < deadline
+        end.receive(1)
+        pair.settle()
+        pair.sender.receive(1)
+    assert pair.sender.credits(channel) == 1
+
+
+def test_marks_need_no_credit(pair: Pair) -> None:
+    for i in range(CREDITS):
+        pair.sender.send(ACROSS, batch(i))
+    pair.sender.send_mark(ACROSS, End())
+    assert shown(pair.take(CREDITS + 1))[-1] == End()
+
+
+def test_channels_have_credits_of_their_own(pair: Pair) -> None:
+    other = ChannelId(1, 0, 1)
+    for i in range(CREDITS):
+        pair.sender.send(ACROSS, batch(i))
+    assert pair.sender.credits(other) == CREDITS
+    pair.sender.send(other, batch(9))
+    assert sorted(str(channel) for channel, _ in pair.take(3)) == ["0:0>1", "0:0>1", "1:0>1"]
+
+
+@pytest.mark.parametrize(
+    ("token", "attempt", "sequence", "says"),
+    [
+        (b"87654321", 1, 0, "another job or attempt"),
+        (b"12345678", 2, 0, "another job or attempt"),
+        (b"12345678", 1, 5, "lost or doubled"),
+    ],
+)
+def test_strangers_and_gaps_fail_the_attempt(
+    token: bytes, attempt: int, sequence: int, says: str
+) -> None:
+    with real() as pair:
+        assert isinstance(pair.receiver, ZmqTransport)
+        stranger = pair.receiver.context.socket(zmq.DEALER)
+        stranger.connect(pair.receiver.address)
+        stranger.send(wire.encode_header(token, Attempt(attempt), ACROSS, sequence, wire.Kind.END))
+        with pytest.raises(TransportError, match=says):
+            pair.take(1)
+
+
+def test_garbage_fails_the_attempt() -> None:
+    with real() as pair:
+        assert isinstance(pair.receiver, ZmqTransport)
+        stranger = pair.receiver.context.socket(zmq.DEALER)
+        stranger.connect(pair.receiver.address)
+        stranger.send(b"GET / HTTP/1.1")
+        with pytest.raises(TransportError, match="stranger"):
+            pair.take(1)
+
+
+def test_who_has_not_the_keys_is_not_heard() -> None:
+    with real(Security.make()) as pair:
+        assert isinstance(pair.receiver, ZmqTransport)
+        stranger = pair.receiver.context.socket(zmq.DEALER)
+        stranger.connect(pair.receiver.address)
+        stranger.send(wire.encode_header(b"12345678", Attempt(1), ACROSS, 0, wire.Kind.END))
+        pair.sender.send_mark(ACROSS, Idle())
+        assert shown(pair.take(1)) == [Idle()]
