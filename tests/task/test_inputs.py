@@ -130,10 +130,12 @@ def test_alignments_rise_and_no_row_overtakes_its_barrier(steps: list[tuple[Chan
             _, element = taken
             if isinstance(element, pa.RecordBatch):
                 epoch = element.column(0)[0].as_py()
-                assert epoch <= len(aligned) + 1 and (not aligned or epoch >= aligned[-1])
+                assert epoch <= len(aligned) + 1
+                assert not aligned or epoch >= aligned[-1]
                 continue
             for event in story.gate.interpret(taken[0], element):
-                assert event is Event.ALIGNED and story.gate.aligning is not None
+                assert event is Event.ALIGNED
+                assert story.gate.aligning is not None
                 aligned.append(story.gate.aligning)
                 story.gate.finish_alignment(story.gate.aligning)
     assert aligned == sorted(set(aligned))
