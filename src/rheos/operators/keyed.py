@@ -1,15 +1,17 @@
-"""The core of keyed process functions: state, timers, context, and outputs in the making.
+"""The core of keyed process functions: the calls, and their outputs until they are batches.
 
 `ProcessOperator` and `OrderedProcessOperator` differ in when rows reach the function; how it is called
-is here.
+is here. One *delivery* is what one call of the operator brings: rows, timers, or both in their order.
+Each call of the function has a number in its delivery; what it emits notes that number, and takes from
+it the timestamp, and the record and key where it turns out to be wrong.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any
+from itertools import count, repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,26 +19,49 @@ import numpy.typing as npt
 from rheos.errors import ProgramError, RheosError
 from rheos.graph.nodes import MAIN, ProcessSpec
 from rheos.graph.state import declarations
-from rheos.operators.contract import OperatorContext, Out, Restored
-from rheos.operators.records import not_iterable, rows_to_batches, user_error, with_hidden, wrong_type
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.operators.contract import OperatorContext, Out, OutputType, Restored
+from rheos.operators.records import (
+    has_user_frames,
+    is_single,
+    not_iterable,
+    user_error,
+    with_hidden,
+    wrong_type,
+)
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS
 from rheos.protocol.snapshots import SnapshotPart
-from rheos.protocol.types import TypeMismatch
+from rheos.protocol.types import TypeMismatch, writer_of
+from rheos.state.backend import NO_KEY, KeyScope
 from rheos.state.keys import KeyCodec
 from rheos.state.memory import MemoryBackend
-from rheos.state.timers import TimerService
+from rheos.state.timers import TIMERS, TimerQueue, TimerService
+
+HELD = "held"
+"""The state of rows that wait for their turn."""
+
+Stamps = npt.NDArray[np.int64]
 
 
-class FunctionContext:
-    """The KeyedContext of the user's function (`graph/functions.py`). One object serves all calls."""
+class Timer(NamedTuple):
+    """Stands in an error for the record, where it was a timer."""
 
-    __slots__ = ("_core", "key", "timers", "timestamp")
+    timestamp_ms: int
 
-    def __init__(self, core: KeyedCore, timers: TimerService) -> None:
+
+class FunctionContext(KeyScope):
+    """The KeyedContext of the user's function (`graph/functions.py`). One object serves all calls. It
+    is the scope of the function's state, too: setting its key is all there is to a call."""
+
+    __slots__ = ("_core", "call", "timers", "timestamp")
+
+    timers: TimerService
+
+    def __init__(self, core: KeyedCore) -> None:
+        super().__init__()
         self._core = core
-        self.key: Any = None
+        self.call = 0
+        """The number of the current call in its delivery."""
         self.timestamp: int | None = None
-        self.timers = timers
 
     @property
     def watermark(self) -> int:
@@ -51,14 +76,21 @@ class FunctionContext:
 
 
 class _Pending:
-    """Output rows of one tag before they are a batch, with what each inherits."""
+    """Output records of one tag that are not in a batch yet, and the calls that gave them."""
 
-    __slots__ = ("records", "timestamps", "watermarks")
+    def __init__(self, tag: str, output: OutputType | None) -> None:
+        self.tag = tag
+        self.schema = None if output is None else output.schema
+        self.taken: list[Any] = []
+        self.calls: list[int] = []
+        self.writer = None if output is None else writer_of(output.schema, output.type.record)
+        # A record that the function may still change is taken apart at once.
+        keeps = self.writer is None or self.writer.keeps
+        self.take: Callable[[Any], Any] | None = None if keeps or not self.writer else self.writer.take
 
-    def __init__(self) -> None:
-        self.records: list[Any] = []
-        self.timestamps: list[int] = []
-        self.watermarks: list[int] = []
+    def clear(self) -> None:
+        self.taken.clear()
+        self.calls.clear()
 
 
 class KeyedCore:
@@ -66,29 +98,43 @@ class KeyedCore:
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
         self.ctx = ctx
+        self.watermark_ms = MIN_TIMESTAMP_MS
         port = ctx.ports[0]
         self.codec = KeyCodec(port.schema, port.keys)
-        self.backend = MemoryBackend(self.codec, ctx.max_parallelism)
-        self.timers = TimerService(self.codec, ctx.max_parallelism, self.backend.scope)
+        self.context = context = FunctionContext(self)
+        self.backend = MemoryBackend(self.codec, ctx.max_parallelism, context)
+        self.timers = context.timers = TimerService(
+            self.codec, ctx.max_parallelism, context, event_time=TS in port.schema.names
+        )
         # Subtasks that share a process must not share the user's object.
         self.function = copy.deepcopy(spec.fn)
         for name, declaration in declarations(self.function).items():
-            setattr(self.function, name, self.backend.handle(declaration))
-        self.watermark_ms = MIN_TIMESTAMP_MS
-        self._side_tags = set(spec.side_outputs)
-        self._context = FunctionContext(self, self.timers)
-        self._pending: dict[str, _Pending] = {MAIN: _Pending()}
-        self._inherit_watermark = MIN_TIMESTAMP_MS
+            if name in (TIMERS, HELD):
+                raise ProgramError(
+                    f"a state cannot be named {name!r}: the operator has one of that name",
+                    site=ctx.site,
+                    operator=ctx.name,
+                    hint="name it otherwise",
+                )
+            object.__setattr__(self.function, name, self.backend.handle(declaration))
+
+        self._main = _Pending(MAIN, ctx.outputs.get(MAIN))
+        self._unread = {tag for tag in spec.side_outputs if tag not in ctx.outputs}
+        self._sides = {
+            tag: _Pending(tag, ctx.outputs[tag]) for tag in spec.side_outputs if tag in ctx.outputs
+        }
+        self._begin((), (), None, None)
 
     def open(self, restored: Restored) -> None:
         self.backend.restore(restored)
         self.timers.restore(restored)
-        self._call(self.function.open)
+        self._call_without_key(self.function.open)
 
     def close(self) -> None:
-        self._call(self.function.close)
+        self._call_without_key(self.function.close)
 
-    def _call(self, method: Callable[[], object]) -> None:
+    def _call_without_key(self, method: Callable[[], object]) -> None:
+        self.context.key = NO_KEY
         try:
             method()
         except Exception as error:
@@ -97,157 +143,164 @@ class KeyedCore:
     def parts(self) -> list[SnapshotPart]:
         return [*self.backend.snapshot(), self.timers.snapshot()]
 
+    def force_full(self) -> None:
+        self.backend.force_full()
+        self.timers.force_full()
+
     # --- calls ------------------------------------------------------------------------------------
 
-    def process(
+    def deliver(
         self,
         keys: Sequence[Any],
         rows: Sequence[Any],
-        timestamps: Sequence[int] | Sequence[None],
-        watermarks: Sequence[int] | None,
+        stamps: Stamps | None,
+        marks: Stamps | None,
+        *,
+        ordered: bool = False,
     ) -> Iterator[Out]:
-        """Calls `process_element` for each row, in order."""
-        scope, context = self.backend.scope, self._context
-        process = self.function.process_element
-        pending = self._pending[MAIN]
-        records, stamps = pending.records, pending.timestamps
-        inherited = pending.watermarks
-        limit = self.ctx.batch_rows
-        key: Any = None
-        row: Any = None
-        result: Any = None
-        index = -1
-        count = len(rows)
-        while index + 1 < count:
-            try:
-                for index in range(index + 1, count):  # noqa: B020 - it goes on where it broke off
-                    row = rows[index]
-                    scope.key = context.key = key = keys[index]
-                    context.timestamp = stamp = timestamps[index]
-                    if watermarks is not None:
-                        self._inherit_watermark = watermarks[index]
-                    result = process(row, context)
-                    if result is None:
-                        continue
-                    before = len(records)
-                    records.extend(result)
-                    made = len(records) - before
-                    if made:
-                        stamps.extend([stamp] * made)  # type: ignore[list-item]
-                        if watermarks is not None:
-                            inherited.extend([watermarks[index]] * made)
-                        if len(records) >= limit:
-                            break
-            except Exception as error:
-                if isinstance(error, TypeError) and not hasattr(result, "__iter__"):
-                    raise not_iterable(self.ctx, result, record=row, key=key) from None
-                raise user_error(self.ctx, error, record=row, key=key) from error
-            if len(records) >= limit:
-                yield from self.drain()
-        yield from self.drain()
+        """Calls `process_element` for each row. `marks` are the watermarks that outputs inherit.
 
-    @property
-    def has_full_batch(self) -> bool:
-        return len(self._pending[MAIN].records) >= self.ctx.batch_rows
-
-    def process_quietly(
-        self, keys: Sequence[Any], rows: Sequence[Any], timestamps: Sequence[int]
-    ) -> None:
-        """Calls `process_element` for a few rows; the outputs wait for `drain`, and inherit no mark."""
-        self._inherit_watermark = MIN_TIMESTAMP_MS
-        for key, row, timestamp_ms in zip(keys, rows, timestamps, strict=True):
-            self.backend.scope.key = self._context.key = key
-            self._context.timestamp = timestamp_ms
-            self._collect(partial(self.function.process_element, row, self._context), row, key)
-
-    def fire(self, timestamp_ms: int, key: Any) -> None:
-        """Calls `on_timer`; its outputs wait for `drain`."""
-        self.backend.scope.key = self._context.key = key
-        self._context.timestamp = timestamp_ms
-        self._inherit_watermark = MIN_TIMESTAMP_MS
-        self._collect(
-            partial(self.function.on_timer, timestamp_ms, self._context), f"timer {timestamp_ms}", key
-        )
-
-    def _collect(self, call: Callable[[], Any], record: Any, key: Any) -> None:
-        """Makes the call and keeps what it gives."""
-        result: Any = None
+        With `ordered`, the rows are sorted by their timestamps, and each finds the event-time timers
+        before it fired.
+        """
+        self._begin(keys, rows, stamps, marks)
+        context, process = self.context, self.function.process_element
+        main, limit = self._main, self.ctx.batch_rows
+        take, taken, add, note = main.take, main.taken, main.taken.append, main.calls.append
+        heap = self.timers.event.heap
+        times: Any = repeat(None) if stamps is None else stamps.tolist()
+        row = result = output = None
         try:
-            result = call()
-            if result is not None:
-                for output in result:
-                    self._emit(MAIN, output)
+            # This is the path of every record: what it does not need, it does not have.
+            for context.call, context.key, row, context.timestamp in zip(count(), keys, rows, times):
+                if ordered and heap and heap[0][0] < context.timestamp:
+                    here = context.call, context.key, context.timestamp
+                    yield from self._fire(self.timers.event, context.timestamp - 1)
+                    context.call, context.key, context.timestamp = here
+                result = None
+                result = process(row, context)
+                if result is not None:
+                    for output in result:
+                        add(output if take is None else take(output))
+                        note(context.call)
+                        if len(taken) >= limit:
+                            yield from self._flush()
         except Exception as error:
-            if isinstance(error, TypeError) and not hasattr(result, "__iter__"):
-                raise not_iterable(self.ctx, result, record=record, key=key) from None
-            raise user_error(self.ctx, error, record=record, key=key) from error
+            raise self._failure(error, row, result, output) from error
+        yield from self._flush()
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
         """Fires what is due at or before `until_ms`, what these register included."""
-        while (timer := self.timers.event.pop(until_ms)) is not None:
-            self.fire(*timer)
-            if self.has_full_batch:
-                yield from self.drain()
-        yield from self.drain()
+        self._begin((), (), None, None)
+        yield from self._fire(self.timers.event, until_ms)
+        yield from self._flush()
 
     def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
-        while (timer := self.timers.processing.pop(until_ms)) is not None:
-            self.fire(*timer)
-        yield from self.drain()
+        self._begin((), (), None, None)
+        yield from self._fire(self.timers.processing, until_ms)
+        yield from self._flush()
+
+    def _fire(self, queue: TimerQueue, until_ms: int) -> Iterator[Out]:
+        context, on_timer = self.context, self.function.on_timer
+        main, limit, fired = self._main, self.ctx.batch_rows, self._fired
+        result = output = None
+        while (timer := queue.pop(until_ms)) is not None:
+            if len(fired) >= limit:
+                yield from self._flush()
+                fired.clear()
+            context.call = len(self._rows) + len(fired)
+            fired.append(timer)
+            context.timestamp, context.key = timer
+            try:
+                result = None
+                result = on_timer(timer[0], context)
+                if result is not None:
+                    for output in result:
+                        main.taken.append(output if main.take is None else main.take(output))
+                        main.calls.append(context.call)
+                        if len(main.taken) >= limit:
+                            yield from self._flush()
+            except Exception as error:
+                raise self._failure(error, Timer(timer[0]), result, output) from error
+
+    def _failure(self, error: Exception, record: Any, result: Any, output: Any) -> RheosError:
+        """What to raise for an error of a call, or of the taking of what it gave."""
+        key = self.context.key
+        if isinstance(error, RheosError) or has_user_frames(error) or result is None:
+            return user_error(self.ctx, error, record=record, key=key)
+        if is_single(result):
+            return not_iterable(self.ctx, result, record=record, key=key)
+        if self._main.writer is not None:
+            try:
+                self._main.writer.take(output)
+            except (AttributeError, KeyError, TypeError):
+                mismatch = self._main.writer.mismatch(0, output)
+                return wrong_type(self.ctx, mismatch, record=record, key=key)
+        return user_error(self.ctx, error, record=record, key=key)
 
     # --- outputs ----------------------------------------------------------------------------------
 
+    def _begin(
+        self, keys: Sequence[Any], rows: Sequence[Any], stamps: Stamps | None, marks: Stamps | None
+    ) -> None:
+        self._keys, self._rows, self._stamps, self._marks = keys, rows, stamps, marks
+        self._fired: list[tuple[int, Any]] = []
+        """The timers of the delivery. Their calls are numbered after those of all rows."""
+
     def side_output(self, tag: str, record: Any) -> None:
-        if tag not in self._side_tags:
-            declared = ", ".join(repr(tag) for tag in sorted(self._side_tags)) or "none"
+        pending = self._sides.get(tag)
+        if pending is None:
+            if tag in self._unread:
+                return
+            declared = ", ".join(map(repr, sorted(self._unread | self._sides.keys()))) or "none"
             raise ProgramError(
                 f"{tag!r} is not a declared side output",
                 hint=f"declare it: side_outputs = {{{tag!r}: ItsDataclass}}; declared are: {declared}",
             )
-        if tag in self.ctx.outputs:
-            self._emit(tag, record)
-
-    def _emit(self, tag: str, record: Any) -> None:
-        pending = self._pending.setdefault(tag, _Pending())
-        pending.records.append(record)
-        stamp = self._context.timestamp
-        pending.timestamps.append(0 if stamp is None else stamp)
-        pending.watermarks.append(self._inherit_watermark)
-
-    def drain(self) -> Iterator[Out]:
-        """What has been emitted so far, as batches."""
-        for tag, pending in self._pending.items():
-            if not pending.records:
-                continue
-            records, stamps, marks = pending.records, pending.timestamps, pending.watermarks
-            if tag in self.ctx.outputs:
-                yield from self._batches(tag, records, stamps, marks)
-            records.clear()
-            stamps.clear()
-            marks.clear()
-
-    def _batches(
-        self, tag: str, records: list[Any], stamps: list[int], marks: list[int]
-    ) -> Iterator[Out]:
-        schema = self.ctx.outputs[tag].schema
-        event_time = self.ctx.outputs[tag].type.event_time
-        timestamps = np.array(stamps, np.int64) if event_time else None
-        watermarks = np.array(marks, np.int64) if len(marks) == len(records) else None
         try:
-            for start, batch in rows_to_batches(records, schema, self.ctx.batch_rows):
-                stop = start + batch.num_rows
-                yield Out(
-                    with_hidden(
-                        batch, schema, _cut(timestamps, start, stop), _cut(watermarks, start, stop)
-                    ),
-                    tag,
-                )
-        except TypeMismatch as mismatch:
-            raise self._mismatch(mismatch, records) from None
+            pending.taken.append(record if pending.take is None else pending.take(record))
+        except (AttributeError, KeyError, TypeError):
+            assert pending.writer is not None
+            raise wrong_type(self.ctx, pending.writer.mismatch(0, record)) from None
+        pending.calls.append(self.context.call)
 
-    def _mismatch(self, mismatch: TypeMismatch, records: list[Any]) -> RheosError:
-        return wrong_type(self.ctx, mismatch, record=records[mismatch.index], key=self._context.key)
+    def _flush(self) -> Iterator[Out]:
+        """What has been emitted so far, as batches."""
+        for pending in (self._main, *self._sides.values()):
+            if pending.taken and pending.writer is not None:
+                yield from self._batches(pending)
+            pending.clear()
 
+    def _batches(self, pending: _Pending) -> Iterator[Out]:
+        writer, limit = pending.writer, self.ctx.batch_rows
+        assert writer is not None
+        calls = np.array(pending.calls, np.int64)
+        stamps, marks = self._inherited(calls)
+        make = writer.batch_of if pending.take is None else writer.batch
+        for start in range(0, len(calls), limit):
+            span = slice(start, start + limit)
+            try:
+                batch = make(pending.taken[span])
+            except TypeMismatch as mismatch:
+                record, key = self._cause(pending.calls[start + mismatch.index])
+                raise wrong_type(self.ctx, mismatch, record=record, key=key) from None
+            hidden = (None if of is None else of[span] for of in (stamps, marks))
+            yield Out(with_hidden(batch, pending.schema, *hidden), pending.tag)
 
-def _cut(values: npt.NDArray[np.int64] | None, start: int, stop: int) -> npt.NDArray[np.int64] | None:
-    return None if values is None else values[start:stop]
+    def _inherited(self, calls: Stamps) -> tuple[Stamps | None, Stamps | None]:
+        """The timestamps of the calls and their watermarks; those of timers are the least."""
+        stamps, marks = self._stamps, self._marks
+        if self._fired:
+            timers = np.array([timestamp_ms for timestamp_ms, _ in self._fired], np.int64)
+            stamps = timers if stamps is None else np.concatenate([stamps, timers])
+            if marks is not None:
+                marks = np.concatenate([marks, np.full(len(timers), MIN_TIMESTAMP_MS)])
+        return None if stamps is None else stamps[calls], None if marks is None else marks[calls]
+
+    def _cause(self, call: int) -> tuple[Any, Any]:
+        """The record and the key of a call."""
+        rows = len(self._rows)
+        if call < rows:
+            return self._rows[call], self._keys[call]
+        timestamp_ms, key = self._fired[call - rows]
+        return Timer(timestamp_ms), key

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rheos.graph.nodes import ProcessSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
@@ -13,11 +12,14 @@ from rheos.protocol.elements import TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot
 from rheos.protocol.types import rows_of
-from rheos.state.key_groups import NullKeyError
 
 
 class ProcessOperator(Operator):
-    """Timers fire when the watermark, or the clock, has passed them."""
+    """Timers fire when the watermark, or the clock, has passed them.
+
+    What a row's call emits has the row's timestamp and watermark; what a timer's call emits has the
+    timer's time.
+    """
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
         super().__init__(ctx)
@@ -28,15 +30,9 @@ class ProcessOperator(Operator):
         self._core.open(restored)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
-        try:
-            keys = self._core.codec.of(batch)
-        except NullKeyError as error:
-            raise error.located_in(batch, self.ctx.ports[0].keys) from None
+        keys = self._core.codec.of(batch)
         rows = rows_of(batch, self._spec.record)
-        stamps = hidden_column(batch, TS)
-        marks = hidden_column(batch, WM)
-        timestamps: list[Any] = [None] * len(rows) if stamps is None else stamps.tolist()
-        yield from self._core.process(keys, rows, timestamps, None if marks is None else marks.tolist())
+        yield from self._core.deliver(keys, rows, hidden_column(batch, TS), hidden_column(batch, WM))
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         self._core.watermark_ms = timestamp_ms
@@ -52,13 +48,13 @@ class ProcessOperator(Operator):
         return Snapshot(self._core.parts())
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        self._core.backend.snapshot_failed()
+        self._core.force_full()
 
     def on_end(self) -> Iterator[Out]:
-        dropped = len(self._core.timers.processing.live)
-        if dropped:
-            self.ctx.count("dropped_processing_timers", dropped)
-            self._core.timers.processing.live.clear()
+        pending = self._core.timers.processing
+        if len(pending):
+            self.ctx.count("dropped_processing_timers", len(pending))
+            pending.clear()
         return iter(())
 
     def close(self) -> None:

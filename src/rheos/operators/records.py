@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sysconfig
 import traceback
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pyarrow as pa
 from rheos.errors import RheosError, Site, UserFunctionError
 from rheos.operators.contract import OperatorContext
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
-from rheos.protocol.types import TypeMismatch, batch_of
+from rheos.protocol.types import Row, TypeMismatch
 
 _OURS = str(Path(__file__).parents[1])
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 _SHOWN_CHARACTERS = 500
 
 
@@ -26,12 +28,30 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
+def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """The frames of the error outside of Rheos, outermost first."""
+    return [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_OURS)]
+
+
+def has_user_frames(error: BaseException) -> bool:
+    """Whether the error was raised in code of the user, or in what that called."""
+    return bool(_user_frames(error))
+
+
+def _site(frames: list[traceback.FrameSummary]) -> Site | None:
+    """The innermost line that the user wrote herself."""
+    own = [f for f in frames if not f.filename.startswith(("<", *_LIBRARIES))]
+    for frame in reversed(own or frames):
+        return Site(frame.filename, frame.lineno or 0)
+    return None
+
+
 def user_error(
     ctx: OperatorContext, error: Exception, *, record: Any = None, key: Any = None
 ) -> RheosError:
     """What the user's function raised, at the user's own line, with record and key."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_OURS)]
-    site = Site(frames[-1].filename, frames[-1].lineno or 0) if frames else ctx.site
+    frames = _user_frames(error)
+    site = _site(frames) or ctx.site
     record_text = None if record is None else shown(record)
     key_text = None if key is None else shown(key)
     if isinstance(error, RheosError):
@@ -47,6 +67,13 @@ def user_error(
         hint="mend the function, or keep such records from it with a filter before",
         detail="".join(traceback.format_list(frames)) or None,
     )
+
+
+def is_single(given: Any) -> bool:
+    """Whether this is one thing, also where Python could take it apart, and no iterable of records."""
+    if isinstance(given, str | bytes | dict | Row) or hasattr(given, "_fields"):
+        return True
+    return dataclasses.is_dataclass(given) or not hasattr(given, "__iter__")
 
 
 def not_iterable(ctx: OperatorContext, given: Any, *, record: Any, key: Any = None) -> RheosError:
@@ -98,18 +125,3 @@ def hidden_column(batch: Batch, name: str) -> npt.NDArray[np.int64] | None:
         return None
     column: npt.NDArray[np.int64] = batch.column(name).to_numpy()
     return column
-
-
-def rows_to_batches(
-    rows: Sequence[Any], schema: pa.Schema, batch_rows: int
-) -> Iterator[tuple[int, Batch]]:
-    """The rows as visible batches of bounded size, each with the index of its first row.
-
-    Raises TypeMismatch, whose index counts from the first row of all.
-    """
-    for start in range(0, len(rows), batch_rows):
-        try:
-            yield start, batch_of(rows[start : start + batch_rows], schema)
-        except TypeMismatch as mismatch:
-            mismatch.index += start
-            raise

@@ -17,10 +17,11 @@ import copy
 import dataclasses
 import enum
 import keyword
+import types
 import typing
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from operator import attrgetter, itemgetter
@@ -30,8 +31,9 @@ import pyarrow as pa
 
 from rheos.errors import SchemaError
 from rheos.protocol.columns import TypeMismatch as TypeMismatch
-from rheos.protocol.columns import column_of, field_readers, maker_of, without_none
+from rheos.protocol.columns import column_of, field_readers, maker_of
 from rheos.protocol.columns import columns_to_python as columns_to_python
+from rheos.protocol.columns import without_none as without_none
 from rheos.protocol.elements import Batch, strip_hidden, visible
 
 _SIMPLE: dict[Any, pa.DataType] = {
@@ -103,6 +105,29 @@ def _field(name: str, annotation: Any) -> pa.Field:
 
 def _shown(annotation: Any) -> str:
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+_IMMUTABLE = (int, float, str, bytes, bool, type(None), datetime, date, time, timedelta, Decimal)
+
+
+def is_immutable(annotation: Any) -> bool:
+    """Whether a value of the type can change only by being replaced."""
+    if annotation in _IMMUTABLE:
+        return True
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType, tuple, frozenset):
+        return bool(args) and all(arg is ... or is_immutable(arg) for arg in args)
+    if origin is typing.Literal:
+        return True
+    if not isinstance(annotation, type):
+        return False
+    if issubclass(annotation, enum.Enum):
+        return True
+    named = issubclass(annotation, tuple) and hasattr(annotation, "_fields")
+    if named or (dataclasses.is_dataclass(annotation) and annotation.__dataclass_params__.frozen):  # type: ignore[attr-defined]
+        hints = typing.get_type_hints(annotation).values()
+        return all(hint is not annotation and is_immutable(hint) for hint in hints)
+    return False
 
 
 # --- batches to records ---------------------------------------------------------------------------
@@ -185,7 +210,11 @@ class RecordWriter:
     """Raises AttributeError, KeyError or TypeError where the record is of another kind: `mismatch`
     makes a TypeMismatch of it."""
 
+    keeps: bool
+    """Records cannot change: they may wait as they are for `batch_of`, without `take`."""
+
     def __init__(self, schema: pa.Schema, record: type | None = None) -> None:
+        self.keeps = record is not None and is_immutable(record)
         self._fields = list(visible(schema))
         self._schema = pa.schema(self._fields)
         self._names = [field.name for field in self._fields]

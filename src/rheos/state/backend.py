@@ -2,7 +2,8 @@
 
 A backend belongs to one subtask of one operator. The operator sets `scope.key` before each call of user
 code; handles (`state/handles.py`) read and write the tables of that key. `snapshot` is called at a
-barrier, between calls.
+barrier, between calls. The synchronous part of it is short: what cannot change is only referred to, and
+encoded when the part is written.
 """
 
 from __future__ import annotations
@@ -17,16 +18,6 @@ from rheos.errors import StateAccessError
 from rheos.graph.state import StateDeclaration
 from rheos.protocol.snapshots import SnapshotPart
 
-ROWS = pa.schema(
-    [
-        pa.field("key_group", pa.uint16(), nullable=False),
-        pa.field("key", pa.binary(), nullable=False),
-        pa.field("namespace", pa.binary(), nullable=False),
-        pa.field("value", pa.binary()),
-    ]
-)
-"""A part of row state: sorted by (key_group, key, namespace); a null value deletes."""
-
 
 class NoKey:
     """Stands for the key where there is none. Looking anything up by it is the user's error."""
@@ -38,13 +29,16 @@ class NoKey:
         )
 
 
+NO_KEY = NoKey()
+
+
 class KeyScope:
     """The key that user code runs under."""
 
     __slots__ = ("key",)
 
     def __init__(self) -> None:
-        self.key: Any = NoKey()
+        self.key: Any = NO_KEY
 
 
 class KeyedStateBackend(ABC):
@@ -54,7 +48,10 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def handle(self, declaration: StateDeclaration) -> Any:
-        """What the user's function gets in the place of the declaration."""
+        """What the user's function gets in the place of the declaration. Called before `restore`.
+
+        Raises SchemaError where the declared type cannot be stored.
+        """
 
     @abstractmethod
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
@@ -65,5 +62,5 @@ class KeyedStateBackend(ABC):
         """One part for each declared state. Costs what has changed since the last one."""
 
     @abstractmethod
-    def snapshot_failed(self) -> None:
+    def force_full(self) -> None:
         """The last snapshot was not kept: the next parts are full."""

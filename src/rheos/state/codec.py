@@ -1,69 +1,149 @@
 """How the values of declared state become bytes: msgspec by the declared type, pickle where none is.
 
-A dataclass may gain fields with defaults, or lose some, between the versions of a program.
+A dataclass may gain fields with defaults, or lose some, between the versions of a program. A type that
+leaves something undeclared (`object`, `Any`, a bare `list`) is pickled whole: msgspec would give back
+what it finds, not what was there.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import pickle
-from collections.abc import Callable
-from datetime import date, datetime, timedelta
-from decimal import Decimal
-from typing import Any, get_type_hints
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
+import numpy as np
 
-from rheos.errors import StateAccessError
+from rheos.errors import SchemaError, StateAccessError
+from rheos.protocol.types import is_immutable, without_none
+from rheos.state.keys import Key
 
-_IMMUTABLE = (int, float, str, bytes, bool, type(None), datetime, date, timedelta, Decimal)
+_EXACT = (int, float, str, bytes, bool)
+"""Types that say all of a value: where the class is right, it can be encoded and read back."""
 
 
 class ValueCodec:
-    """Encodes the values of one state. `name` is for the errors."""
+    """Checks and encodes the values of one state. `name` is for the errors.
+
+    Raises SchemaError where the declared type cannot be stored.
+    """
 
     def __init__(self, name: str, declared: Any) -> None:
         self._name = name
-        self._declared = declared
+        self.declared = declared
+        inner, self.nullable = without_none(declared)
         self.immutable = is_immutable(declared)
-        self._exact = declared if declared in _IMMUTABLE else None
-        self._pickled = declared is object or declared is Any
-        self._encoder = msgspec.msgpack.Encoder()
+        self._pickled = self._is_undeclared()
+        self.nullable = self.nullable or self._pickled
+        self.cls: Any = None if self._pickled else _class_of(inner)
+        """The class of nearly all values; any other goes through `fit`."""
+        self._exact = self.cls in _EXACT and not self.nullable
+        self._encode = msgspec.msgpack.Encoder(enc_hook=_from_numpy).encode
         self._decode: Callable[[bytes], Any] = (
             pickle.loads if self._pickled else msgspec.msgpack.Decoder(declared).decode
         )
 
-    def encode(self, value: Any, key: Any) -> bytes:
-        """Raises StateAccessError, naming state and key, where the value is not of the type."""
-        if self._pickled:
-            return pickle.dumps(value)
+    def _is_undeclared(self) -> bool:
+        if self.declared is object:
+            return True
         try:
-            data = self._encoder.encode(value)
-            if type(value) is not self._exact:
+            kinds = _inside(msgspec.inspect.type_info(self.declared))
+        except (TypeError, NameError) as error:
+            raise self._unstorable(str(error)) from error
+        custom = [info.cls for info in kinds if isinstance(info, msgspec.inspect.CustomType)]
+        if any(cls is not object for cls in custom):
+            names = ", ".join(sorted(cls.__name__ for cls in custom if cls is not object))
+            raise self._unstorable(f"{names} is no dataclass")
+        return bool(custom) or any(isinstance(info, msgspec.inspect.AnyType) for info in kinds)
+
+    def _unstorable(self, why: str) -> SchemaError:
+        return SchemaError(
+            f"state {self._name!r} is {_shown(self.declared)}, which cannot be stored: {why}",
+            hint="declare a dataclass, a simple type or a container of these; or `object`, to have the "
+            "values pickled",
+        )
+
+    def fit(self, value: Any) -> Any:
+        """The value in the declared class: numpy's scalars as Python's, an int as a float where that is
+        declared. Raises StateAccessError. What is inside a value is checked when it is encoded."""
+        cls = self.cls
+        if cls is None or value.__class__ is cls or (value is None and self.nullable):
+            return value
+        if isinstance(value, np.generic):
+            return self.fit(value.item())
+        if isinstance(value, enum.Enum) and cls in _EXACT:
+            return self.fit(value.value)
+        if isinstance(value, int) and cls in (int, float):
+            return cls(value)
+        if isinstance(value, cls):
+            return value
+        raise self._wrong(value, "")
+
+    def encode(self, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes]:
+        """Raises StateAccessError with the key where a value is not of the declared type."""
+        if self._pickled:
+            return [pickle.dumps(value) for value in values]
+        encode, decode = self._encode, self._decode
+        try:
+            encoded = [encode(value) for value in values]
+            if not self._exact:
                 # Encoding takes what it can; only reading back tells whether the type is right.
-                self._decode(data)
+                for data in encoded:
+                    decode(data)
+        except (msgspec.MsgspecError, TypeError, OverflowError):
+            for value, key in zip(values, keys, strict=True):
+                self._encode_one(value, key)
+            raise
+        return encoded
+
+    def _encode_one(self, value: Any, key: Key) -> None:
+        try:
+            self._decode(self._encode(value))
         except (msgspec.MsgspecError, TypeError, OverflowError) as error:
-            shown = getattr(self._declared, "__name__", str(self._declared))
-            raise StateAccessError(
-                f"state {self._name!r} holds {value!r}, which is not {shown}: {error}",
-                key=repr(key),
-                hint=f"write values of the declared type, or declare {self._name!r} otherwise",
-            ) from error
-        return data
+            raise self._wrong(value, f": {error}", key=repr(key)) from error
+
+    def _wrong(self, value: Any, why: str, key: str | None = None) -> StateAccessError:
+        return StateAccessError(
+            f"state {self._name!r} is declared as {_shown(self.declared)}, and was given "
+            f"{type(value).__name__} {value!r}{why}",
+            key=key,
+            hint=f"write values of the declared type, or declare {self._name!r} otherwise",
+        )
 
     def decode(self, data: bytes) -> Any:
         return self._decode(data)
 
 
-def is_immutable(declared: Any) -> bool:
-    """Whether a value of the type can change only by being replaced."""
-    if declared in _IMMUTABLE:
-        return True
-    if not isinstance(declared, type):
-        return False
-    if issubclass(declared, enum.Enum):
-        return True
-    if dataclasses.is_dataclass(declared) and declared.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        return all(is_immutable(hint) for hint in get_type_hints(declared).values())
-    return False
+def _class_of(declared: Any) -> Any:
+    """The class that values have; None where that is not one."""
+    origin = typing.get_origin(declared) or declared
+    return origin if isinstance(origin, type) else None
+
+
+def _from_numpy(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be stored")
+
+
+def _inside(info: Any) -> list[Any]:
+    """The type and all types inside it."""
+    found: dict[int, Any] = {}
+    left = [info]
+    while left:
+        here = left.pop()
+        if isinstance(here, tuple):
+            left.extend(here)
+        elif isinstance(here, msgspec.Struct) and id(here) not in found:
+            found[id(here)] = here
+            if not isinstance(here, msgspec.inspect.EnumType):
+                left.extend(getattr(here, name) for name in here.__struct_fields__)
+    return list(found.values())
+
+
+def _shown(declared: Any) -> str:
+    if isinstance(declared, type) and not typing.get_args(declared):
+        return declared.__qualname__.rpartition("<locals>.")[2]
+    return str(declared).replace("typing.", "")

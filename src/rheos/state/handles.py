@@ -1,7 +1,8 @@
 """What stands for declared state inside a running function: handles onto the tables of the current key.
 
-They are on the path of every record, and so as short as can be: a dict, the scope, the dirty keys.
-A mutable value that is read is taken for changed.
+They are on the path of every record, and so as short as can be. There is no check whether there is a
+key: the key that stands for none cannot be looked up (`backend.NoKey`). A mutable value that is read is
+taken for changed.
 """
 
 from __future__ import annotations
@@ -11,33 +12,22 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rheos.state.backend import KeyScope
+from rheos.state.tables import ListTable, MapTable, ValueTable
 
-Values = dict[Any, Any]
-Dirty = set[Any]
-
-
-class _Handle:
-    __slots__ = ("_dirty", "_scope", "_values")
-
-    def __init__(self, values: Values, dirty: Dirty, scope: KeyScope) -> None:
-        self._values = values
-        self._dirty = dirty
-        self._scope = scope
-
-    def clear(self) -> None:
-        """Forgets what the key has."""
-        key = self._scope.key
-        if self._values.pop(key, self) is not self:
-            self._dirty.add(key)
+_MISSING = object()
 
 
-class ValueHandle(_Handle):
+class ValueHandle:
     """A ValueState of an immutable type."""
 
-    __slots__ = ("_default",)
+    __slots__ = ("_cls", "_codec", "_default", "_dirty", "_scope", "_values")
 
-    def __init__(self, values: Values, dirty: Dirty, scope: KeyScope, default: Any) -> None:
-        super().__init__(values, dirty, scope)
+    def __init__(self, table: ValueTable, scope: KeyScope, default: Any) -> None:
+        self._codec = table.codec
+        self._cls = table.codec.cls
+        self._values = table.values
+        self._dirty = table.dirty
+        self._scope = scope
         self._default = default
 
     @property
@@ -46,9 +36,20 @@ class ValueHandle(_Handle):
 
     @value.setter
     def value(self, value: Any) -> None:
+        if value.__class__ is not self._cls:
+            if value is None and self._default is None:
+                self.clear()
+                return
+            value = self._codec.fit(value)
         key = self._scope.key
         self._values[key] = value
         self._dirty.add(key)
+
+    def clear(self) -> None:
+        """Forgets the key's value: it is the default again."""
+        key = self._scope.key
+        if self._values.pop(key, _MISSING) is not _MISSING:
+            self._dirty.add(key)
 
 
 class MutableValueHandle(ValueHandle):
@@ -59,33 +60,42 @@ class MutableValueHandle(ValueHandle):
     @property
     def value(self) -> Any:
         key = self._scope.key
-        values = self._values
-        if key not in values:
+        found = self._values.get(key, _MISSING)
+        if found is _MISSING:
             if self._default is None:
                 return None
-            values[key] = copy.deepcopy(self._default)
+            found = self._values[key] = copy.deepcopy(self._default)
         self._dirty.add(key)
-        return values[key]
+        return found
 
     @value.setter
     def value(self, value: Any) -> None:
-        key = self._scope.key
-        self._values[key] = value
-        self._dirty.add(key)
+        ValueHandle.value.__set__(self, value)  # type: ignore[attr-defined]
 
 
-class ListHandle(_Handle):
+class ListHandle:
     """A ListState."""
 
-    __slots__ = ()
+    __slots__ = ("_appended", "_element", "_fixed", "_rewritten", "_scope", "_values")
+
+    def __init__(self, table: ListTable, scope: KeyScope) -> None:
+        self._values = table.values
+        self._appended = table.appended
+        self._rewritten = table.rewritten
+        self._element = table.element
+        self._fixed = table.element.immutable
+        self._scope = scope
 
     def append(self, value: Any) -> None:
+        if value.__class__ is not self._element.cls:
+            value = self._element.fit(value)
         key = self._scope.key
-        self._dirty.add(key)
-        if key in self._values:
-            self._values[key].append(value)
-        else:
+        found = self._values.get(key)
+        if found is None:
             self._values[key] = [value]
+        else:
+            found.append(value)
+        self._appended.add(key)
 
     def extend(self, values: Iterable[Any]) -> None:
         for value in values:
@@ -93,54 +103,116 @@ class ListHandle(_Handle):
 
     def replace(self, values: Iterable[Any]) -> None:
         """The list is now `values`; none clears it."""
-        new = list(values)
+        fit = self._element.fit
+        new = [fit(value) for value in values]
         if not new:
             self.clear()
             return
         key = self._scope.key
         self._values[key] = new
-        self._dirty.add(key)
+        self._rewritten.add(key)
+
+    def clear(self) -> None:
+        """Forgets the key's list: it is empty again."""
+        key = self._scope.key
+        if self._values.pop(key, None) is not None:
+            self._appended.discard(key)
+            self._rewritten.add(key)
 
     def __iter__(self) -> Iterator[Any]:
-        # Elements may be mutable: who reads them may change them.
         key = self._scope.key
-        values = self._values.get(key)
-        if values is None:
+        found = self._values.get(key)
+        if found is None:
             return iter(())
-        self._dirty.add(key)
-        return iter(tuple(values))
+        if not self._fixed:
+            self._rewritten.add(key)
+        return iter(tuple(found))
 
     def __len__(self) -> int:
         return len(self._values.get(self._scope.key, ()))
 
+    def __repr__(self) -> str:
+        return f"ListState({self._values.get(self._scope.key, [])!r})"
 
-class MapHandle(_Handle):
+
+class MapHandle:
     """A MapState."""
 
-    __slots__ = ()
+    __slots__ = ("_dirty", "_fixed", "_item", "_scope", "_value", "_values")
 
-    def _read(self) -> dict[Any, Any]:
-        """The key's own map; or a new one, which is not kept."""
+    def __init__(self, table: MapTable, scope: KeyScope) -> None:
+        self._values = table.values
+        self._dirty = table.dirty
+        self._item = table.item
+        self._value = table.value
+        self._fixed = table.value.immutable
+        self._scope = scope
+
+    def _touch(self, key: Any, item: Any) -> None:
+        changed = self._dirty.get(key)
+        if changed is None:
+            self._dirty[key] = {item}
+        else:
+            changed.add(item)
+
+    def _all(self) -> dict[Any, Any]:
+        """The key's entries, whose values will be read."""
         key = self._scope.key
         found = self._values.get(key)
         if found is None:
             return {}
-        self._dirty.add(key)
-        return found  # type: ignore[no-any-return]
+        if not self._fixed:
+            self._dirty.setdefault(key, set()).update(found)
+        return found
 
     def __getitem__(self, item: Any) -> Any:
-        return self._read()[item]
+        key = self._scope.key
+        found = self._values.get(key)
+        if found is None:
+            raise KeyError(item)
+        value = found[item]
+        if not self._fixed:
+            self._touch(key, item)
+        return value
+
+    def get(self, item: Any, default: Any = None) -> Any:
+        key = self._scope.key
+        found = self._values.get(key)
+        if found is None or item not in found:
+            return default
+        if not self._fixed:
+            self._touch(key, item)
+        return found[item]
 
     def __setitem__(self, item: Any, value: Any) -> None:
+        if item.__class__ is not self._item.cls:
+            item = self._item.fit(item)
+        if value.__class__ is not self._value.cls:
+            value = self._value.fit(value)
         key = self._scope.key
-        self._dirty.add(key)
-        self._values.setdefault(key, {})[item] = value
+        found = self._values.get(key)
+        if found is None:
+            self._values[key] = {item: value}
+        else:
+            found[item] = value
+        self._touch(key, item)
 
     def __delitem__(self, item: Any) -> None:
-        found = self._read()
+        key = self._scope.key
+        found = self._values.get(key)
+        if found is None:
+            raise KeyError(item)
         del found[item]
+        self._touch(key, item)
         if not found:
-            self.clear()
+            del self._values[key]
+
+    def clear(self) -> None:
+        """Forgets the key's entries."""
+        key = self._scope.key
+        found = self._values.pop(key, None)
+        if found is not None:
+            self._dirty.setdefault(key, set()).update(found)
 
     def __contains__(self, item: Any) -> bool:
         return item in self._values.get(self._scope.key, ())
@@ -149,16 +221,16 @@ class MapHandle(_Handle):
         return len(self._values.get(self._scope.key, ()))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(tuple(self._read()))
+        return iter(self.keys())
 
-    def get(self, item: Any, default: Any = None) -> Any:
-        return self._read().get(item, default)
+    def keys(self) -> tuple[Any, ...]:
+        return tuple(self._values.get(self._scope.key, ()))
 
-    def keys(self) -> Iterable[Any]:
-        return tuple(self._read())
+    def values(self) -> tuple[Any, ...]:
+        return tuple(self._all().values())
 
-    def values(self) -> Iterable[Any]:
-        return tuple(self._read().values())
+    def items(self) -> tuple[tuple[Any, Any], ...]:
+        return tuple(self._all().items())
 
-    def items(self) -> Iterable[tuple[Any, Any]]:
-        return tuple(self._read().items())
+    def __repr__(self) -> str:
+        return f"MapState({self._values.get(self._scope.key, {})!r})"

@@ -7,90 +7,119 @@ hash is: -0.0 is 0.0, and there is one NaN.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rheos.errors import SchemaError
+from rheos.protocol.columns import columns_to_python
 from rheos.protocol.elements import Batch
-from rheos.protocol.types import columns_to_python
-from rheos.state.key_groups import NullKeyError, groups_of_columns
+from rheos.state.key_groups import NullKeyError, groups_of_columns, is_key_type, plain
+
+Key: TypeAlias = Any
 
 _NAN = float("nan")
 
 
 class KeyCodec:
-    """The keys of one keyed stream. `schema` holds the key columns."""
+    """The keys of one keyed stream. `schema` holds the key columns. Raises SchemaError."""
 
     def __init__(self, schema: pa.Schema, names: Sequence[str]) -> None:
         self._names = tuple(names)
-        self._types = [_storage(schema.field(name).type) for name in names]
+        self._types = [_storage(name, schema.field(name).type) for name in names]
         kinds = tuple(_python_type(kind) for kind in self._types)
         self._single = len(kinds) == 1
         expected: Any = kinds[0] if self._single else tuple[kinds]  # type: ignore[valid-type]
+        self._floats = [i for i, kind in enumerate(kinds) if kind is float]
         self._decoder = msgspec.msgpack.Decoder(expected)
         self.encode = msgspec.msgpack.Encoder().encode
 
-    def of(self, batch: Batch) -> list[Any]:
-        """The key of each row. Raises NullKeyError."""
-        columns = [self._column(i, batch.column(name)) for i, name in enumerate(self._names)]
+    def of(self, batch: Batch) -> list[Key]:
+        """The key of each row. Raises InputError where one is null, naming column and record."""
+        try:
+            columns = [
+                self._column(position, plain(batch.column(name), position))
+                for position, name in enumerate(self._names)
+            ]
+        except NullKeyError as error:
+            raise error.located_in(batch, self._names) from None
         return columns[0] if self._single else list(zip(*columns, strict=True))
 
+    def refuse_nulls(self, batch: Batch) -> None:
+        """Raises InputError where a key is null; see `of`."""
+        try:
+            for position, name in enumerate(self._names):
+                plain(batch.column(name), position)
+        except NullKeyError as error:
+            raise error.located_in(batch, self._names) from None
+
     def _column(self, position: int, column: pa.Array) -> list[Any]:
-        if column.null_count:
-            row = column.is_null().index(True).as_py()
-            raise NullKeyError(position, row)
-        if column.type != self._types[position]:
-            column = column.cast(self._types[position])
         values = columns_to_python(column)
-        if pa.types.is_floating(column.type):
+        if position in self._floats:
             return [value + 0.0 if value == value else _NAN for value in values]
         return values
 
-    def decode(self, data: bytes) -> Any:
+    def decode(self, data: bytes) -> Key:
         key = self._decoder.decode(data)
-        return _NAN if key != key else key
+        if not self._floats:
+            return key
+        if self._single:
+            return key if key == key else _NAN
+        return tuple(part if part == part else _NAN for part in key)
 
-    def groups(self, keys: Sequence[Any], max_parallelism: int) -> npt.NDArray[np.uint16]:
+    def groups(self, keys: Sequence[Key], max_parallelism: int) -> npt.NDArray[np.uint16]:
         """The key group of each key, as the exchange finds it."""
-        columns: Iterable[Sequence[Any]] = [keys] if self._single else zip(*keys, strict=True)
-        arrays = [
-            pa.array(list(column), kind) for column, kind in zip(columns, self._types, strict=False)
-        ]
         if not keys:
             return np.empty(0, np.uint16)
+        columns: Iterable[Sequence[Any]] = [keys] if self._single else zip(*keys, strict=True)
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, self._types, strict=True)]
         return groups_of_columns(arrays, max_parallelism)
 
 
-def _storage(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        return _storage(kind.value_type)
-    if pa.types.is_integer(kind):
+def _storage(name: str, kind: pa.DataType) -> pa.DataType:
+    """The type by which keys are hashed again; it has the same hash as the column's own."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _storage(name, kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return _storage(name, kind.value_type)
+    if not is_key_type(kind):
+        raise SchemaError(f"column {name!r} is {kind}, which cannot be a key")
+    if getattr(kind, "unit", None) == "ns":
+        raise SchemaError(
+            f"column {name!r} is {kind}, and keys in nanoseconds cannot be told apart in Python",
+            hint=f'cast it to microseconds: .with_columns(col({name!r}).dt.cast_time_unit("us"))',
+        )
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         return pa.int64()
-    if pa.types.is_floating(kind):
-        return pa.float64()
-    return kind
+    return pa.float64() if pa.types.is_floating(kind) else kind
 
 
 def _python_type(kind: pa.DataType) -> Any:
-    if pa.types.is_boolean(kind):
-        return bool
-    if pa.types.is_integer(kind):
-        return int
-    if pa.types.is_floating(kind):
-        return float
-    if pa.types.is_timestamp(kind):
-        return datetime
-    if pa.types.is_date(kind):
-        return date
-    if pa.types.is_duration(kind):
-        return timedelta
-    if pa.types.is_decimal(kind):
-        return Decimal
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return bytes
+    t = pa.types
+    for holds, python in (
+        (t.is_boolean, bool),
+        (t.is_integer, int),
+        (t.is_floating, float),
+        (t.is_timestamp, datetime),
+        (t.is_date, date),
+        (t.is_time, time),
+        (t.is_duration, timedelta),
+        (t.is_decimal, Decimal),
+        (_is_bytes, bytes),
+    ):
+        if holds(kind):
+            return python
     return str
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    t = pa.types
+    return any(
+        holds(kind)
+        for holds in (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
+    )

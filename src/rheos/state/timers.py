@@ -7,103 +7,169 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Iterable, Mapping
-from enum import Enum
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from rheos.protocol.snapshots import SnapshotPart, StateKind
+from rheos.errors import StateAccessError
+from rheos.protocol.snapshots import PartMode, SnapshotPart
 from rheos.state.backend import KeyScope
-from rheos.state.keys import KeyCodec
-from rheos.state.memory import row_table
+from rheos.state.keys import Key, KeyCodec
+from rheos.state.parts import Chain, Entries, merged, row_part
 
 TIMERS = "timers"
-"""The name of the state; no declaration can take it, as `timers` is the context's."""
+"""The name of the state. No declaration can have it."""
 
 _NAMESPACE = struct.Struct(">cq")
 
-
-class TimerKind(Enum):
-    EVENT = b"e"
-    PROCESSING = b"p"
+Timer = tuple[int, Key]
 
 
-class _Queue:
-    """Timers of one kind: a heap, and the set of those not deleted."""
+class TimerQueue:
+    """The timers of one kind: a heap, the set of those that stand, and what has changed."""
 
-    def __init__(self, codec: KeyCodec) -> None:
-        self._codec = codec
-        self._heap: list[tuple[int, bytes, Any]] = []
-        self.live: set[tuple[int, Any]] = set()
+    def __init__(self, mark: bytes, encode: Callable[[Key], bytes]) -> None:
+        self.mark = mark
+        """Begins the namespace of its entries."""
+        self.heap: list[tuple[int, bytes, Key]] = []
+        """Its first is the next timer, or one that was deleted before."""
+        self._encode = encode
+        self._live: set[Timer] = set()
+        self._added: set[Timer] = set()
+        self._removed: set[Timer] = set()
 
-    def add(self, timestamp_ms: int, key: Any) -> None:
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def add(self, timestamp_ms: int, key: Key) -> None:
         timer = (timestamp_ms, key)
-        if timer not in self.live:
-            self.live.add(timer)
-            heapq.heappush(self._heap, (timestamp_ms, self._codec.encode(key), key))
+        if timer in self._live:
+            return
+        self._live.add(timer)
+        if timer in self._removed:
+            self._removed.remove(timer)
+        else:
+            self._added.add(timer)
+        heapq.heappush(self.heap, (timestamp_ms, self._encode(key), key))
+
+    def delete(self, timestamp_ms: int, key: Key) -> None:
+        timer = (timestamp_ms, key)
+        if timer in self._live:
+            self._forget(timer)
+
+    def _forget(self, timer: Timer) -> None:
+        self._live.remove(timer)
+        # A timer that came and went between two snapshots is in neither.
+        if timer in self._added:
+            self._added.remove(timer)
+        else:
+            self._removed.add(timer)
 
     def next_ms(self) -> int | None:
-        heap = self._heap
-        while heap and (heap[0][0], heap[0][2]) not in self.live:
+        heap, live = self.heap, self._live
+        while heap and (heap[0][0], heap[0][2]) not in live:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
-    def pop(self, until_ms: int) -> tuple[int, Any] | None:
-        """The first timer at or before `until_ms`."""
+    def pop(self, until_ms: int) -> Timer | None:
+        """The first timer at or before `until_ms`, which is then no more."""
         next_ms = self.next_ms()
         if next_ms is None or next_ms > until_ms:
             return None
-        timestamp_ms, _, key = heapq.heappop(self._heap)
-        self.live.discard((timestamp_ms, key))
-        return timestamp_ms, key
+        timestamp_ms, _, key = heapq.heappop(self.heap)
+        timer = (timestamp_ms, key)
+        self._forget(timer)
+        return timer
+
+    def clear(self) -> None:
+        for timer in list(self._live):
+            self._forget(timer)
+        self.heap.clear()
+
+    def changes(self) -> int:
+        return len(self._added) + len(self._removed)
+
+    def freeze(self, full: bool) -> tuple[list[Timer], list[Timer]]:
+        """What to write and what to delete; from now on, nothing has changed."""
+        frozen = (list(self._live), []) if full else (list(self._added), list(self._removed))
+        self._added.clear()
+        self._removed.clear()
+        return frozen
 
 
 class TimerService:
     """All timers of a subtask. It is also what the user's context has as `timers`."""
 
-    def __init__(self, codec: KeyCodec, max_parallelism: int, scope: KeyScope) -> None:
+    def __init__(
+        self, codec: KeyCodec, max_parallelism: int, scope: KeyScope, *, event_time: bool = True
+    ) -> None:
         self._codec = codec
         self._max_parallelism = max_parallelism
         self._scope = scope
-        self.event = _Queue(codec)
-        self.processing = _Queue(codec)
+        self._event_time = event_time
+        self._chain = Chain()
+        self.event = TimerQueue(b"e", codec.encode)
+        self.processing = TimerQueue(b"p", codec.encode)
 
-    # --- for the user, under the current key --------------------------------------------------------
+    # --- for the user, under the current key ------------------------------------------------------
 
     def register(self, timestamp_ms: int) -> None:
-        self.event.add(timestamp_ms, self._scope.key)
+        if not self._event_time:
+            raise StateAccessError(
+                "an event-time timer was registered on a stream that has no event time",
+                hint="give the source a watermark, or use register_processing",
+            )
+        self.event.add(_whole(timestamp_ms), self._scope.key)
 
     def delete(self, timestamp_ms: int) -> None:
-        self.event.live.discard((timestamp_ms, self._scope.key))
+        self.event.delete(_whole(timestamp_ms), self._scope.key)
 
     def register_processing(self, timestamp_ms: int) -> None:
-        self.processing.add(timestamp_ms, self._scope.key)
+        self.processing.add(_whole(timestamp_ms), self._scope.key)
 
     def delete_processing(self, timestamp_ms: int) -> None:
-        self.processing.live.discard((timestamp_ms, self._scope.key))
+        self.processing.delete(_whole(timestamp_ms), self._scope.key)
 
-    # --- for the operator ---------------------------------------------------------------------------
+    # --- for the operator -------------------------------------------------------------------------
 
     def snapshot(self) -> SnapshotPart:
-        frozen = [
-            (kind, timer)
-            for kind, queue in ((TimerKind.EVENT, self.event), (TimerKind.PROCESSING, self.processing))
-            for timer in queue.live
-        ]
+        queues = (self.event, self.processing)
+        full = self._chain.next_is_full(sum(queue.changes() for queue in queues))
+        frozen = [(queue.mark, *queue.freeze(full)) for queue in queues]
+        rows = sum(len(there) + len(gone) for _, there, gone in frozen)
+        mode = PartMode.FULL if full else PartMode.DELTA
+        self._chain.taken(mode, rows)
 
-        def write() -> pa.Table:
-            keys = [key for _, (_, key) in frozen]
-            namespaces = [_NAMESPACE.pack(kind.value, ts) for kind, (ts, _) in frozen]
-            return row_table(self._codec, self._max_parallelism, keys, namespaces, [b""] * len(keys))
+        def entries() -> Entries:
+            keys: list[Key] = []
+            namespaces: list[bytes] = []
+            values: list[bytes | None] = []
+            for mark, there, gone in frozen:
+                for timers, value in ((there, b""), (gone, None)):
+                    keys += [key for _, key in timers]
+                    namespaces += [_NAMESPACE.pack(mark, timestamp) for timestamp, _ in timers]
+                    values += [value] * len(timers)
+            return Entries(keys, namespaces, values)
 
-        return SnapshotPart(TIMERS, StateKind.KEYED, write)
+        return row_part(TIMERS, mode, self._codec, self._max_parallelism, entries)
+
+    def force_full(self) -> None:
+        self._chain.force_full()
 
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
-        for table in restored.get(TIMERS, ()):
-            for data, namespace in zip(
-                table.column("key").to_pylist(), table.column("namespace").to_pylist(), strict=True
-            ):
-                kind, timestamp_ms = _NAMESPACE.unpack(namespace)
-                queue = self.event if kind == TimerKind.EVENT.value else self.processing
-                queue.add(timestamp_ms, self._codec.decode(data))
+        queues = {queue.mark: queue for queue in (self.event, self.processing)}
+        for key, namespace, _ in merged(restored.get(TIMERS, ())):
+            mark, timestamp_ms = _NAMESPACE.unpack(namespace)
+            queues[mark].add(timestamp_ms, self._codec.decode(key))
+
+
+def _whole(timestamp_ms: Any) -> int:
+    if type(timestamp_ms) is int:
+        return timestamp_ms
+    if isinstance(timestamp_ms, np.integer):
+        return int(timestamp_ms)
+    raise TypeError(
+        f"a timer is set to whole milliseconds since the epoch, an int, and not to {timestamp_ms!r}"
+    )

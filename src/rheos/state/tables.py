@@ -1,0 +1,215 @@
+"""What the memory backend keeps of each state: Python values by key, and what has changed.
+
+A table's handle works on its dicts directly. `freeze` is the synchronous part of a snapshot: it says
+what the part will hold, forgets that it was changed, and leaves to its result what can wait.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rheos.protocol.snapshots import PartMode
+from rheos.state.codec import ValueCodec
+from rheos.state.keys import Key
+from rheos.state.parts import Chain, Entries
+
+_DELETED = object()
+
+Frozen = tuple[int, Callable[[], Entries]]
+"""How many entries there are, and what gives them."""
+
+
+class StateTable(ABC):
+    """One declared state."""
+
+    def __init__(self) -> None:
+        self.chain = Chain()
+
+    def next_part(self) -> tuple[PartMode, Callable[[], Entries]]:
+        """The synchronous part of a snapshot."""
+        full = self.chain.next_is_full(self.changes())
+        rows, entries = self.freeze_all() if full else self.freeze_changes()
+        mode = PartMode.FULL if full else PartMode.DELTA
+        self.chain.taken(mode, rows)
+        return mode, entries
+
+    @abstractmethod
+    def changes(self) -> int:
+        """About how many entries a delta would have."""
+
+    @abstractmethod
+    def freeze_all(self) -> Frozen: ...
+
+    @abstractmethod
+    def freeze_changes(self) -> Frozen: ...
+
+    @abstractmethod
+    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+        """Takes restored entries, sorted by key and namespace within each key."""
+
+
+def _encoded_later(
+    codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key], *, fixed: bool
+) -> Callable[[], list[bytes | None]]:
+    """What gives the encoded values; unless they are fixed until then, they are encoded now."""
+    if fixed:
+        return lambda: _encoded(codec, values, keys)
+    now = _encoded(codec, values, keys)
+    return lambda: now
+
+
+def _encoded(codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes | None]:
+    if _DELETED not in values:
+        return list(codec.encode(values, keys))
+    there = [(value, key) for value, key in zip(values, keys, strict=True) if value is not _DELETED]
+    encoded = iter(codec.encode([value for value, _ in there], [key for _, key in there]))
+    return [None if value is _DELETED else next(encoded) for value in values]
+
+
+class ValueTable(StateTable):
+    """One value per key. The namespace is empty."""
+
+    def __init__(self, codec: ValueCodec) -> None:
+        super().__init__()
+        self.codec = codec
+        self.values: dict[Key, Any] = {}
+        self.dirty: set[Key] = set()
+
+    def changes(self) -> int:
+        return len(self.dirty)
+
+    def freeze_all(self) -> Frozen:
+        self.dirty.clear()
+        return self._freeze(list(self.values), list(self.values.values()))
+
+    def freeze_changes(self) -> Frozen:
+        keys = list(self.dirty)
+        self.dirty.clear()
+        return self._freeze(keys, [self.values.get(key, _DELETED) for key in keys])
+
+    def _freeze(self, keys: list[Key], values: list[Any]) -> Frozen:
+        encoded = _encoded_later(self.codec, values, keys, fixed=self.codec.immutable)
+        return len(keys), lambda: Entries(keys, [b""] * len(keys), encoded())
+
+    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+        decode = self.codec.decode
+        for key, _, data in entries:
+            self.values[key] = decode(data)
+
+
+_PLACE = struct.Struct(">q")
+
+
+class ListTable(StateTable):
+    """A list per key, written in segments: each delta adds those elements that were appended.
+
+    The namespace is the place of a segment's first element; its value, the list of the elements. A list
+    that changed otherwise is written anew as one segment.
+    """
+
+    def __init__(self, codec: ValueCodec, element: ValueCodec) -> None:
+        super().__init__()
+        self.codec = codec
+        """Of lists."""
+        self.element = element
+        self.values: dict[Key, list[Any]] = {}
+        self.appended: set[Key] = set()
+        self.rewritten: set[Key] = set()
+        self._written: dict[Key, list[int]] = {}
+        """The places of a key's written segments, and after them the length written."""
+
+    def changes(self) -> int:
+        return len(self.appended | self.rewritten)
+
+    def freeze_all(self) -> Frozen:
+        self.appended.clear()
+        self.rewritten.clear()
+        self._written = {key: [0, len(values)] for key, values in self.values.items()}
+        keys = list(self.values)
+        return self._freeze(keys, [0] * len(keys), [list(self.values[key]) for key in keys])
+
+    def freeze_changes(self) -> Frozen:
+        keys: list[Key] = []
+        places: list[int] = []
+        segments: list[Any] = []
+
+        def add(key: Key, place: int, segment: Any) -> None:
+            keys.append(key)
+            places.append(place)
+            segments.append(segment)
+
+        for key in self.rewritten:
+            values = self.values.get(key)
+            for place in self._written.pop(key, [0])[:-1]:
+                if place or not values:
+                    add(key, place, _DELETED)
+            if values:
+                add(key, 0, list(values))
+                self._written[key] = [0, len(values)]
+        for key in self.appended - self.rewritten:
+            values = self.values[key]
+            written = self._written.setdefault(key, [0])
+            add(key, written[-1], values[written[-1] :])
+            written.append(len(values))
+        self.appended.clear()
+        self.rewritten.clear()
+        return self._freeze(keys, places, segments)
+
+    def _freeze(self, keys: list[Key], places: list[int], segments: list[Any]) -> Frozen:
+        # The segments are copies already; their elements may not be.
+        encoded = _encoded_later(self.codec, segments, keys, fixed=self.element.immutable)
+        return len(keys), lambda: Entries(keys, [_PLACE.pack(place) for place in places], encoded())
+
+    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+        for key, _, data in entries:
+            self.values.setdefault(key, []).extend(self.codec.decode(data))
+
+
+class MapTable(StateTable):
+    """A dict per key. The namespace is the encoded key of the entry."""
+
+    def __init__(self, item: ValueCodec, value: ValueCodec) -> None:
+        super().__init__()
+        self.item = item
+        """Of the keys inside the map."""
+        self.value = value
+        self.values: dict[Key, dict[Any, Any]] = {}
+        self.dirty: dict[Key, set[Any]] = {}
+
+    def changes(self) -> int:
+        return sum(map(len, self.dirty.values()))
+
+    def freeze_all(self) -> Frozen:
+        self.dirty.clear()
+        return self._freeze(
+            [
+                (key, item, value)
+                for key, inside in self.values.items()
+                for item, value in inside.items()
+            ]
+        )
+
+    def freeze_changes(self) -> Frozen:
+        nothing: dict[Any, Any] = {}
+        changed = [
+            (key, item, self.values.get(key, nothing).get(item, _DELETED))
+            for key, items in self.dirty.items()
+            for item in items
+        ]
+        self.dirty.clear()
+        return self._freeze(changed)
+
+    def _freeze(self, changed: list[tuple[Key, Any, Any]]) -> Frozen:
+        keys = [key for key, _, _ in changed]
+        items = [item for _, item, _ in changed]
+        values = [value for _, _, value in changed]
+        encoded = _encoded_later(self.value, values, keys, fixed=self.value.immutable)
+        return len(keys), lambda: Entries(keys, self.item.encode(items, keys), encoded())
+
+    def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
+        item_of, value_of = self.item.decode, self.value.decode
+        for key, namespace, data in entries:
+            self.values.setdefault(key, {})[item_of(namespace)] = value_of(data)
