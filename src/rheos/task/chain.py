@@ -255,7 +255,7 @@ class ChainRunner:
                 self._in_operator = index
 
     def _checkpoint(self, checkpoint: CheckpointId) -> Work:
-        assert checkpoint > self._last_checkpoint, "a checkpoint is taken once"
+        assert checkpoint > self._last_checkpoint, "EX6: a checkpoint is taken once"
         snapshots: list[tuple[OperatorId, Snapshot]] = []
         began_us = self._clock.monotonic_us()
         for index, operator in enumerate(self.operators):

@@ -3,7 +3,7 @@
 Alignment (Flink's, after Chandy and Lamport): a channel that has delivered the barrier of the
 checkpoint under way is not read until all channels have. A channel that has ended counts as having
 delivered every later barrier. A newer barrier abandons an older alignment; a barrier that is not newer
-than one already taken or aborted is dropped.
+than one already taken or aborted is dropped. The rules are in docs/protocols/exchange.md (EX5 to EX7).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class InputGate:
     def offer(self, id: ChannelId, element: Element) -> None:
         """An element has arrived on the channel."""
         channel = self.channels[self._index[id]]
-        assert not channel.ended, f"{id} sent {element} after its end"
+        assert not channel.ended, f"EX5: {id} sent {element} after its end"
         channel.queue.append(element)
 
     def take(self) -> tuple[Channel, Element] | None:

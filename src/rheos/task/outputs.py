@@ -142,6 +142,6 @@ class OutputEdge:
                 else:
                     self._transport.send_mark(lane.channel, mark)
             return
-        assert self.empty, f"edge {self.edge.id}: {mark} overtakes buffered rows"
+        assert self.empty, f"EX4: edge {self.edge.id}: {mark} overtakes buffered rows"
         for lane in self._lanes:
             self._transport.send_mark(lane.channel, mark)

@@ -2,7 +2,8 @@
 
 Each subtask binds one ROUTER, on which it receives, and connects one DEALER to every peer, on which
 it sends; credits come back on the DEALER. What a subtask sends to itself is handed over as it is.
-The socket's own buffers are unbounded: credits are the bound.
+The socket's own buffers are unbounded: credits are the bound. Frames and invariants are described in
+docs/protocols/exchange.md.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class ZmqTransport:
 
     def send(self, channel: ChannelId, batch: Batch) -> None:
         left = self.credits(channel)
-        assert left > 0, f"{channel} has no credit"
+        assert left > 0, f"EX1: {channel} has no credit"
         self._credits[channel] = left - 1
         if channel.receiver == self._subtask:
             self._local.append((channel, batch))
@@ -198,7 +199,7 @@ class ZmqTransport:
                     raise TransportError(f"a stranger's credit came from subtask {receiver}")
                 channel = ChannelId(edge, self._subtask, receiver)
                 credits = self.credits(channel) + count
-                assert credits <= self._initial_credits, f"{channel}: too many credits"
+                assert credits <= self._initial_credits, f"EX1: {channel} got too many credits"
                 self._credits[channel] = credits
 
     def close(self) -> None:
