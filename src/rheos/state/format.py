@@ -1,7 +1,7 @@
 """The snapshot file: how a written part of state lies in the store.
 
-An Arrow IPC file. A KEYED part has one record batch for each key group that has rows, in ascending
-order, and the schema's metadata lists these groups: so a restore at another parallelism reads just the
+An Arrow IPC file. A KEYED part has a record batch for each key group that has rows, in ascending order,
+and the schema's metadata lists the batches' groups: so a restore at another parallelism reads just the
 batches it needs. LIST and UNION parts are one batch. The metadata also carries the format's version.
 """
 
@@ -27,30 +27,36 @@ _META_GROUPS = b"rheos.groups"
 def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> bytes:
     """The file of a part. A KEYED table is sorted by its column `key_group` (uint16)."""
     table = table.combine_chunks()
-    groups: list[int] = []
-    starts: list[int] = [0]
-    if kind is StateKind.KEYED:
-        column = table.column(KEY_GROUP).to_numpy()
-        assert bool(np.all(column[:-1] <= column[1:])), "a keyed part is sorted by key group"
-        found, first = np.unique(column, return_index=True)
-        groups, starts = found.tolist(), first.tolist()
+    pieces = (
+        _by_group(table) if kind is StateKind.KEYED else [(0, batch) for batch in table.to_batches()]
+    )
     schema = table.schema.with_metadata(
         {
             _META_VERSION: str(VERSION).encode(),
             _META_KIND: kind.value.encode(),
             _META_MODE: mode.value.encode(),
-            _META_GROUPS: json.dumps(groups).encode(),
+            _META_GROUPS: json.dumps([group for group, _ in pieces]).encode(),
         }
     )
     out = pa.BufferOutputStream()
     with pa.ipc.new_file(out, schema) as writer:
-        if table.num_rows:
-            for start, stop in zip(starts, [*starts[1:], table.num_rows], strict=True):
-                for batch in table.slice(start, stop - start).to_batches():
-                    writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+        for _, batch in pieces:
+            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
     data = out.getvalue().to_pybytes()
     assert isinstance(data, bytes)
     return data
+
+
+def _by_group(table: pa.Table) -> list[tuple[int, pa.RecordBatch]]:
+    column = table.column(KEY_GROUP).to_numpy()
+    assert bool(np.all(column[:-1] <= column[1:])), "a keyed part is sorted by key group"
+    groups, starts = np.unique(column, return_index=True)
+    lengths = np.diff(starts, append=len(column))
+    return [
+        (group, batch)
+        for group, start, length in zip(groups.tolist(), starts.tolist(), lengths.tolist(), strict=True)
+        for batch in table.slice(start, length).to_batches()
+    ]
 
 
 def decode(data: bytes, groups: range | None) -> pa.Table:
@@ -60,10 +66,13 @@ def decode(data: bytes, groups: range | None) -> pa.Table:
     """
     try:
         reader = pa.ipc.open_file(pa.BufferReader(data))
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise CheckpointError(f"a state file is not readable: {error}") from error
     metadata = reader.schema.metadata or {}
-    version = int(metadata.get(_META_VERSION, b"0"))
+    try:
+        version = int(metadata[_META_VERSION])
+    except (KeyError, ValueError):
+        raise CheckpointError("a state file is not one that Rheos wrote") from None
     if not 1 <= version <= VERSION:
         raise CheckpointError(
             f"a state file has format version {version}, and this Rheos reads up to {VERSION}",
@@ -74,5 +83,8 @@ def decode(data: bytes, groups: range | None) -> pa.Table:
         present = json.loads(metadata[_META_GROUPS])
         batches = [i for i in batches if present[i] in groups]
     schema = reader.schema.remove_metadata()
-    wanted = [reader.get_batch(i).replace_schema_metadata(None) for i in batches]
+    try:
+        wanted = [reader.get_batch(i).replace_schema_metadata(None) for i in batches]
+    except (pa.ArrowException, OSError) as error:
+        raise CheckpointError(f"a state file is not readable: {error}") from error
     return pa.Table.from_batches(wanted, schema)
