@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rheos.errors import SchemaError
 from rheos.protocol.elements import TS, visible
 from rheos.protocol.types import (
-    RecordWriter,
+    RecordCollector,
     TypeMismatch,
     arrow_type,
     batch_of,
@@ -278,13 +278,18 @@ def test_numbers_of_numpy_and_enums_fit() -> None:
     ]
 
 
-def test_what_is_taken_does_not_change_with_the_record() -> None:
-    writer = RecordWriter(schema_of(Everything), Everything)
+def test_what_is_collected_does_not_change_with_the_record() -> None:
+    collector = RecordCollector(schema_of(Everything), Everything)
     row = everything(2)
-    taken = writer.take(row)
+    collector.add(row)
     row.n, row.path[0] = 99, Point(9, 9)
     row.tags.append("more")
-    assert rows_of(writer.batch([taken]), Everything) == [everything(2)]
+    collector.add(everything(1))
+    assert len(collector) == 2
+    assert rows_of(collector.batch(), Everything) == [everything(2), everything(1)]
+    assert rows_of(collector.batch(1, 5), Everything) == [everything(1)]
+    collector.clear()
+    assert collector.batch().num_rows == 0
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

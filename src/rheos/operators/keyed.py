@@ -30,7 +30,7 @@ from rheos.operators.records import (
 )
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS
 from rheos.protocol.snapshots import SnapshotPart
-from rheos.protocol.types import TypeMismatch, writer_of
+from rheos.protocol.types import RecordCollector, TypeMismatch
 from rheos.state.backend import NO_KEY, KeyScope
 from rheos.state.keys import KeyCodec
 from rheos.state.memory import MemoryBackend
@@ -80,17 +80,21 @@ class _Pending:
 
     def __init__(self, tag: str, output: OutputType | None) -> None:
         self.tag = tag
-        self.schema = None if output is None else output.schema
-        self.taken: list[Any] = []
         self.calls: list[int] = []
-        self.writer = None if output is None else writer_of(output.schema, output.type.record)
-        # A record that the function may still change is taken apart at once.
-        keeps = self.writer is None or self.writer.keeps
-        self.take: Callable[[Any], Any] | None = None if keeps or not self.writer else self.writer.take
+        self.schema = None if output is None else output.schema
+        # Records are taken apart at once, as the function may still change them.
+        self.records = None if output is None else RecordCollector(output.schema, output.type.record)
+        self.add = _ignore if self.records is None else self.records.add
+        """Nobody may read the output."""
 
     def clear(self) -> None:
-        self.taken.clear()
         self.calls.clear()
+        if self.records is not None:
+            self.records.clear()
+
+
+def _ignore(record: Any) -> None:
+    pass
 
 
 class KeyedCore:
@@ -119,10 +123,7 @@ class KeyedCore:
             object.__setattr__(self.function, name, self.backend.handle(declaration))
 
         self._main = _Pending(MAIN, ctx.outputs.get(MAIN))
-        self._unread = {tag for tag in spec.side_outputs if tag not in ctx.outputs}
-        self._sides = {
-            tag: _Pending(tag, ctx.outputs[tag]) for tag in spec.side_outputs if tag in ctx.outputs
-        }
+        self._sides = {tag: _Pending(tag, ctx.outputs.get(tag)) for tag in spec.side_outputs}
         self._begin((), (), None, None)
 
     def open(self, restored: Restored) -> None:
@@ -165,8 +166,8 @@ class KeyedCore:
         """
         self._begin(keys, rows, stamps, marks)
         context, process = self.context, self.function.process_element
-        main, limit = self._main, self.ctx.batch_rows
-        take, taken, add, note = main.take, main.taken, main.taken.append, main.calls.append
+        add, calls, limit = self._main.add, self._main.calls, self.ctx.batch_rows
+        note = calls.append
         heap = self.timers.event.heap
         times: Any = repeat(None) if stamps is None else stamps.tolist()
         row = result = output = None
@@ -181,9 +182,9 @@ class KeyedCore:
                 result = process(row, context)
                 if result is not None:
                     for output in result:
-                        add(output if take is None else take(output))
+                        add(output)
                         note(context.call)
-                        if len(taken) >= limit:
+                        if len(calls) >= limit:
                             yield from self._flush()
         except Exception as error:
             raise self._failure(error, row, result, output) from error
@@ -216,9 +217,9 @@ class KeyedCore:
                 result = on_timer(timer[0], context)
                 if result is not None:
                     for output in result:
-                        main.taken.append(output if main.take is None else main.take(output))
+                        main.add(output)
                         main.calls.append(context.call)
-                        if len(main.taken) >= limit:
+                        if len(main.calls) >= limit:
                             yield from self._flush()
             except Exception as error:
                 raise self._failure(error, Timer(timer[0]), result, output) from error
@@ -230,12 +231,9 @@ class KeyedCore:
             return user_error(self.ctx, error, record=record, key=key)
         if is_single(result):
             return not_iterable(self.ctx, result, record=record, key=key)
-        if self._main.writer is not None:
-            try:
-                self._main.writer.take(output)
-            except (AttributeError, KeyError, TypeError):
-                mismatch = self._main.writer.mismatch(0, output)
-                return wrong_type(self.ctx, mismatch, record=record, key=key)
+        if isinstance(error, AttributeError | KeyError | TypeError) and self._main.records is not None:
+            mismatch = self._main.records.mismatch(0, output)
+            return wrong_type(self.ctx, mismatch, record=record, key=key)
         return user_error(self.ctx, error, record=record, key=key)
 
     # --- outputs ----------------------------------------------------------------------------------
@@ -250,37 +248,33 @@ class KeyedCore:
     def side_output(self, tag: str, record: Any) -> None:
         pending = self._sides.get(tag)
         if pending is None:
-            if tag in self._unread:
-                return
-            declared = ", ".join(map(repr, sorted(self._unread | self._sides.keys()))) or "none"
+            declared = ", ".join(map(repr, sorted(self._sides))) or "none"
             raise ProgramError(
                 f"{tag!r} is not a declared side output",
                 hint=f"declare it: side_outputs = {{{tag!r}: ItsDataclass}}; declared are: {declared}",
             )
+        if pending.records is None:
+            return
         try:
-            pending.taken.append(record if pending.take is None else pending.take(record))
+            pending.add(record)
         except (AttributeError, KeyError, TypeError):
-            assert pending.writer is not None
-            raise wrong_type(self.ctx, pending.writer.mismatch(0, record)) from None
+            raise wrong_type(self.ctx, pending.records.mismatch(0, record)) from None
         pending.calls.append(self.context.call)
 
     def _flush(self) -> Iterator[Out]:
         """What has been emitted so far, as batches."""
         for pending in (self._main, *self._sides.values()):
-            if pending.taken and pending.writer is not None:
-                yield from self._batches(pending)
+            if pending.calls and pending.records is not None:
+                yield from self._batches(pending, pending.records)
             pending.clear()
 
-    def _batches(self, pending: _Pending) -> Iterator[Out]:
-        writer, limit = pending.writer, self.ctx.batch_rows
-        assert writer is not None
+    def _batches(self, pending: _Pending, records: RecordCollector) -> Iterator[Out]:
         calls = np.array(pending.calls, np.int64)
         stamps, marks = self._inherited(calls)
-        make = writer.batch_of if pending.take is None else writer.batch
-        for start in range(0, len(calls), limit):
-            span = slice(start, start + limit)
+        for start in range(0, len(calls), self.ctx.batch_rows):
+            span = slice(start, start + self.ctx.batch_rows)
             try:
-                batch = make(pending.taken[span])
+                batch = records.batch(span.start, span.stop)
             except TypeMismatch as mismatch:
                 record, key = self._cause(pending.calls[start + mismatch.index])
                 raise wrong_type(self.ctx, mismatch, record=record, key=key) from None

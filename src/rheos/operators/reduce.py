@@ -11,7 +11,7 @@ from rheos.operators.records import hidden_column, user_error, with_hidden, wron
 from rheos.protocol.elements import TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot
-from rheos.protocol.types import TypeMismatch, row_type, rows_of, writer_of
+from rheos.protocol.types import RecordCollector, TypeMismatch, row_type, rows_of
 from rheos.state.keys import KeyCodec
 from rheos.state.memory import MemoryBackend
 
@@ -35,7 +35,7 @@ class ReduceOperator(Operator):
         table = self._backend.value_table(REDUCED, declared)
         self._values, self._dirty = table.values, table.dirty
         self._row: Any = row_type(port.schema)
-        self._writer = writer_of(port.type.schema, spec.record)
+        self._made = RecordCollector(port.type.schema, spec.record)
 
     def open(self, restored: Restored) -> None:
         self._backend.restore(restored)
@@ -43,8 +43,7 @@ class ReduceOperator(Operator):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         keys, rows = self._codec.of(batch), rows_of(batch, self._record)
         values, fn, record_type = self._values, self._fn, self._record or self._row
-        take = self._writer.take
-        taken = []
+        made = self._made
         # What was begun is kept also where the function fails: nobody goes on from there.
         self._dirty.update(keys)
         for key, row in zip(keys, rows, strict=True):
@@ -58,15 +57,16 @@ class ReduceOperator(Operator):
             else:
                 combined = row
             values[key] = combined
-            taken.append(take(combined))
-        if MAIN in self.ctx.outputs and taken:
+            made.add(combined)
+        if MAIN in self.ctx.outputs and rows:
             try:
-                made = self._writer.batch(taken)
+                shown = made.batch()
             except TypeMismatch as error:
                 at = error.index
                 raise wrong_type(self.ctx, error, record=rows[at], key=keys[at]) from None
             schema = self.ctx.outputs[MAIN].schema
-            yield Out(with_hidden(made, schema, hidden_column(batch, TS), hidden_column(batch, WM)))
+            yield Out(with_hidden(shown, schema, hidden_column(batch, TS), hidden_column(batch, WM)))
+        made.clear()
 
     def _fitting(self, combined: Any, row: Any, key: Any) -> Any:
         """What the function gave, as a record of the stream. Raises UserFunctionError."""
@@ -75,10 +75,10 @@ class ReduceOperator(Operator):
             return combined
         try:
             if record is None:
-                return self._row._make(self._writer.take(combined)[1:])
+                return self._row._make(self._made.values(combined))
         except (AttributeError, KeyError, TypeError):
             pass
-        mismatch = self._writer.mismatch(0, combined)
+        mismatch = self._made.mismatch(0, combined)
         raise wrong_type(self.ctx, mismatch, record=row, key=key)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:

@@ -198,90 +198,105 @@ def rows_of(batch: Batch, record: type | None) -> list[Any]:
 # --- records to batches ---------------------------------------------------------------------------
 
 
-class RecordWriter:
-    """Makes batches of the visible columns of `schema` from records, in two steps.
+Values = Callable[[Any], tuple[Any, ...]]
 
-    `take` gives the values of one record; a record may be changed after it, without effect. `batch`
-    makes a batch of what was taken. Records are instances of `record`; or, where it is None, named
-    rows, dicts, plain tuples in the order of the columns, or objects with the columns as attributes.
+
+class RecordCollector:
+    """Takes records apart into the visible columns of `schema`, one by one as they come.
+
+    A record may be changed once it is added, without effect. Records are instances of `record`; or,
+    where it is None, named rows, dicts, plain tuples in the order of the columns, or objects with the
+    columns as attributes.
     """
 
-    take: Callable[[Any], Any]
-    """Raises AttributeError, KeyError or TypeError where the record is of another kind: `mismatch`
-    makes a TypeMismatch of it."""
-
-    keeps: bool
-    """Records cannot change: they may wait as they are for `batch_of`, without `take`."""
+    add: Callable[[Any], None]
+    """Adds a record. Raises AttributeError, KeyError or TypeError where it is of another kind, and then
+    nothing may be added any more; `mismatch` tells what was wrong."""
 
     def __init__(self, schema: pa.Schema, record: type | None = None) -> None:
-        self.keeps = record is not None and is_immutable(record)
-        self._fields = list(visible(schema))
-        self._schema = pa.schema(self._fields)
-        self._names = [field.name for field in self._fields]
+        self._fields, self._names = _layout(schema)
         self._record = record
-        self._getters: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
-        # What is taken begins with the record's class, which is checked for all records at once.
-        take = self._take_any if record is None else _several(attrgetter, "__class__", *self._names)
-        mutable = {
+        self._columns: list[list[Any]] = [[] for _ in self._fields]
+        self._getters: dict[type, Values] = {}
+        copies = {
             place: copy.deepcopy if _is_deep(field.type) else copy.copy
-            for place, field in enumerate(self._fields, 1)
+            for place, field in enumerate(self._fields)
             if pa.types.is_nested(field.type)
         }
-        self.take = _copying(take, mutable) if mutable else take
+        if record is None or not all(map(str.isidentifier, self._names)):
+            self.add = self._adder_of_any(copies)
+        else:
+            self.add = self._adder_of(record, copies)
 
-    def batch(self, taken: Sequence[Any]) -> Batch:
-        """Raises TypeMismatch."""
-        if not taken:
-            return pa.RecordBatch.from_pylist([], self._schema)
-        classes, *columns = zip(*taken, strict=True)
-        record = self._record
-        if record is not None and set(classes) != {record}:
-            for index, cls in enumerate(classes):
-                if not issubclass(cls, record):
-                    given = dict(zip(self._names, taken[index][1:], strict=True))
-                    raise TypeMismatch(index, None, record.__name__, given, cls.__name__)
-        return self._made(columns)
+    def __len__(self) -> int:
+        return len(self._columns[0]) if self._columns else 0
 
-    def batch_of(self, records: Sequence[Any]) -> Batch:
-        """Both steps at once. Raises TypeMismatch."""
-        if self._record is not None and self._names and set(map(type, records)) == {self._record}:
-            try:
-                columns = [list(map(attrgetter(name), records)) for name in self._names]
-            except AttributeError:
-                pass
-            else:
-                return self._made(columns)
-        taken = []
-        for index, record in enumerate(records):
-            try:
-                taken.append(self.take(record))
-            except (AttributeError, KeyError, TypeError):
-                raise self.mismatch(index, record) from None
-        return self.batch(taken)
+    def batch(self, start: int = 0, stop: int | None = None) -> Batch:
+        """The records from `start` to `stop`. Raises TypeMismatch, whose index counts from `start`."""
+        columns = self._columns
+        if start or (stop is not None and stop < len(self)):
+            columns = [column[start:stop] for column in columns]
+        return _made(columns, self._fields)
+
+    def clear(self) -> None:
+        for column in self._columns:
+            column.clear()
+
+    def values(self, record: Any) -> tuple[Any, ...]:
+        """The values of a record of any kind; raises as `add` does."""
+        cls = record.__class__
+        getter = self._getters.get(cls)
+        if getter is None:
+            getter = self._getters[cls] = self._getter(cls)
+        return getter(record)
 
     def mismatch(self, index: int, record: Any) -> TypeMismatch:
-        """What is wrong with a record that `take` refused."""
+        """What is wrong with a record that `add` refused."""
         if self._record is not None:
             return TypeMismatch(index, None, self._record.__name__, record)
         names = ", ".join(self._names)
         return TypeMismatch(index, None, f"a record with {names}", record)
 
-    def _made(self, columns: Sequence[Sequence[Any]]) -> Batch:
-        arrays = [column_of(values, f) for values, f in zip(columns, self._fields, strict=False)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+    def _adder_of(
+        self, record: type, copies: Mapping[int, Callable[[Any], Any]]
+    ) -> Callable[[Any], None]:
+        # Written out, this is several times as fast as a loop over the columns.
+        lines = ["def add(record):", "    if record.__class__ is not cls: check(record)"]
+        scope: dict[str, Any] = {"cls": record, "check": self._check_class}
+        for place, name in enumerate(self._names):
+            scope[f"append_{place}"] = self._columns[place].append
+            value = f"record.{name}"
+            if place in copies:
+                scope[f"copy_{place}"] = copies[place]
+                value = f"copy_{place}({value})"
+            lines.append(f"    append_{place}({value})")
+        names = ", ".join(scope)
+        body = "".join(f"    {line}\n" for line in lines)
+        made: dict[str, Any] = {}
+        source = f"def make({names}):\n{body}    return add\n"
+        exec(compile(source, __file__, "exec"), made)
+        add: Callable[[Any], None] = made["make"](**scope)
+        return add
 
-    def _take_any(self, record: Any) -> tuple[Any, ...]:
-        cls = record.__class__
-        getter = self._getters.get(cls)
-        if getter is None:
-            getter = self._getters[cls] = self._getter(cls)
-        return (cls, *getter(record))
+    def _check_class(self, record: Any) -> None:
+        assert self._record is not None
+        if not isinstance(record, self._record):
+            raise TypeError(f"not a {self._record.__name__}")
 
-    def _getter(self, cls: type) -> Callable[[Any], tuple[Any, ...]]:
+    def _adder_of_any(self, copies: Mapping[int, Callable[[Any], Any]]) -> Callable[[Any], None]:
+        columns = self._columns
+
+        def add(record: Any) -> None:
+            for place, (column, value) in enumerate(zip(columns, self.values(record), strict=True)):
+                column.append(copies[place](value) if place in copies else value)
+
+        return add
+
+    def _getter(self, cls: type) -> Values:
         names = self._names
         if not names:
             return lambda record: ()
-        if issubclass(cls, Row) and cls.columns_ == tuple(names):
+        if issubclass(cls, Row) and cls.columns_ == names:
             return tuple
         if issubclass(cls, Row | dict):
             return _several(itemgetter, *names)
@@ -295,10 +310,38 @@ class RecordWriter:
         return record
 
 
-Take = Callable[[Any], tuple[Any, ...]]
+def batch_of(rows: Sequence[Any], schema: pa.Schema, record: type | None = None) -> Batch:
+    """A batch of the visible columns of `schema`; see RecordCollector for what the rows may be.
+
+    Raises TypeMismatch, which names the row, the field and what was expected.
+    """
+    fields, names = _layout(schema)
+    if record is not None and set(map(type, rows)) == {record}:
+        try:
+            return _made([list(map(attrgetter(name), rows)) for name in names], fields)
+        except AttributeError:
+            pass
+    collector = RecordCollector(schema, record)
+    for index, row in enumerate(rows):
+        try:
+            collector.add(row)
+        except (AttributeError, KeyError, TypeError):
+            raise collector.mismatch(index, row) from None
+    return collector.batch()
 
 
-def _several(getter: Callable[..., Callable[[Any], Any]], *names: str) -> Take:
+@lru_cache(maxsize=256)
+def _layout(schema: pa.Schema) -> tuple[tuple[pa.Field, ...], tuple[str, ...]]:
+    fields = tuple(visible(schema))
+    return fields, tuple(field.name for field in fields)
+
+
+def _made(columns: Sequence[Sequence[Any]], fields: Sequence[pa.Field]) -> Batch:
+    arrays = [column_of(values, field) for values, field in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _several(getter: Callable[..., Callable[[Any], Any]], *names: str) -> Values:
     """`attrgetter` or `itemgetter`, which give a bare value for a single name."""
     get = getter(*names)
     return get if len(names) > 1 else lambda record: (get(record),)
@@ -309,27 +352,3 @@ def _is_deep(kind: pa.DataType) -> bool:
     return any(pa.types.is_nested(kind.field(i).type) for i in range(kind.num_fields)) or bool(
         pa.types.is_struct(kind)
     )
-
-
-def _copying(take: Take, mutable: Mapping[int, Callable[[Any], Any]]) -> Take:
-    def taken(record: Any) -> tuple[Any, ...]:
-        values = list(take(record))
-        for place, copied in mutable.items():
-            values[place] = copied(values[place])
-        return tuple(values)
-
-    return taken
-
-
-@lru_cache(maxsize=256)
-def writer_of(schema: pa.Schema, record: type | None) -> RecordWriter:
-    """The writer for such records; made once."""
-    return RecordWriter(schema, record)
-
-
-def batch_of(rows: Sequence[Any], schema: pa.Schema, record: type | None = None) -> Batch:
-    """A batch of the visible columns of `schema`; see RecordWriter for what the rows may be.
-
-    Raises TypeMismatch, which names the row, the field and what was expected.
-    """
-    return writer_of(schema, record).batch_of(rows)
