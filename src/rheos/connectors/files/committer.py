@@ -63,8 +63,8 @@ class Folder:
         """Opens a new file for writing, and makes its folder, which others may remove meanwhile."""
         parent = posixpath.dirname(self.path(relative))
         for _ in range(100):
-            self.system.makedirs(parent, exist_ok=True)
             try:
+                self.system.makedirs(parent, exist_ok=True)
                 return self.system.open(self.path(relative), "wb")
             except FileNotFoundError:
                 continue
