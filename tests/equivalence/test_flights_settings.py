@@ -48,16 +48,17 @@ def test_no_setting_changes_a_row(
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the workers in /proc")
 def test_workers_killed_several_times_change_no_row(tmp_path: Path) -> None:
     """As a stranger runs it: the command, in a process of its own, with a month in about 10 s."""
-    out = tmp_path / "out"
-    job = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "rheos.cli.main", "run", "--checkpoint-interval", "250ms"),
-            *(str(EXAMPLE), "--speed", "250000x", "--out", str(out)),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    out, said = tmp_path / "out", tmp_path / "said"
+    with said.open("w") as saying:
+        job = subprocess.Popen(
+            [
+                str(Path(sys.executable).with_name("rheos")),
+                *("run", "--checkpoint-interval", "250ms"),
+                *(str(EXAMPLE), "--speed", "250000x", "--out", str(out)),
+            ],
+            stdout=saying,
+            stderr=subprocess.STDOUT,
+        )
     kills = 0
     seen: set[int] = set()
     while job.poll() is None:
@@ -70,11 +71,9 @@ def test_workers_killed_several_times_change_no_row(tmp_path: Path) -> None:
             os.kill(workers[kills % 2], signal.SIGKILL)
             kills += 1
         time.sleep(0.05)
-    assert job.stdout is not None
-    said = job.stdout.read()
-    assert job.returncode == 0, said
+    assert job.returncode == 0, said.read_text()
     assert kills == 3
-    assert "restarts 3" in said
+    assert "restarts 3" in said.read_text()
     assert_found(out)
 
 
