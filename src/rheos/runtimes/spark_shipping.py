@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import pickle
 import re
 import sys
@@ -17,13 +18,24 @@ from rheos.errors import JobFailedError, RheosError
 ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
+_MSGSPEC_NOTES = "__msgspec_cache__"
+
+
+class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+    """Leaves out what msgspec notes on a record class once it has coded one in this process: it cannot
+    be pickled, and is made anew where it is missing."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type) and _MSGSPEC_NOTES in vars(obj):
+            delattr(obj, _MSGSPEC_NOTES)
+        return super().reducer_override(obj)
 
 
 def pack(value: Any) -> bytes:
     """Pickles for a worker: what the user's script (`__main__`) defines goes by value."""
-    data = cloudpickle.dumps(value)
-    assert isinstance(data, bytes)
-    return data
+    out = io.BytesIO()
+    _Pickler(out).dump(value)
+    return out.getvalue()
 
 
 def arrow_task(entry: str, payload: bytes) -> ArrowTask:
