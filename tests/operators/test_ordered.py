@@ -1,0 +1,257 @@
+"""`process(order="event_time")`: what a key's function sees is made by the rows alone.
+
+Arrival, batching, watermarks and restores at another parallelism are drawn; the story of each key is
+compared with that of a plain loop over all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rheos.errors import InputError
+from rheos.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.graph.nodes import MAIN, ProcessSpec
+from rheos.graph.state import ListState, ValueState
+from rheos.operators.contract import Operator, OperatorContext
+from rheos.operators.ordered import OrderedProcessOperator
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
+from rheos.protocol.ids import CheckpointId
+from rheos.protocol.snapshots import PartMode
+from rheos.state.format import decode, encode
+from rheos.state.key_groups import key_groups, subtask_of
+from tests.operators.contexts import context
+
+IN = pa.schema(
+    [
+        pa.field("user", pa.string()),
+        pa.field("amount", pa.int64()),
+        pa.field(TS, pa.int64(), nullable=False),
+        pa.field(WM, pa.int64(), nullable=False),
+    ]
+)
+OUT = pa.schema(
+    [
+        pa.field("user", pa.string()),
+        pa.field("seen", pa.string()),
+        pa.field(TS, pa.int64(), nullable=False),
+    ]
+)
+
+
+@dataclass
+class Payment:
+    user: str
+    amount: int | None
+
+
+@dataclass
+class Seen:
+    user: str
+    seen: str
+
+
+class Diary(KeyedProcessFunction):
+    """Writes down what it sees, and asks to be called 5 ms after the first row, and 7 ms after that."""
+
+    lines = ListState(str)
+    pending = ValueState(int)
+
+    def process_element(self, record: Payment, ctx: KeyedContext) -> None:
+        self.lines.append(f"{ctx.timestamp}:{record.amount}")
+        if self.pending.value is None:
+            self.pending.value = ctx.timestamp + 5
+            ctx.timers.register(ctx.timestamp + 5)
+
+    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[Seen]:
+        yield Seen(ctx.key, " ".join(self.lines))
+        self.lines.clear()
+        if timestamp == self.pending.value:
+            ctx.timers.register(timestamp + 7)
+        else:
+            self.pending.clear()
+
+
+Row = tuple[str, int | None, int]
+"""User, amount, time."""
+
+
+def batch(rows: Iterable[Row], watermark: int = MIN_TIMESTAMP_MS) -> pa.RecordBatch:
+    made = [{"user": u, "amount": a, TS: t, WM: watermark} for u, a, t in rows]
+    return pa.RecordBatch.from_pylist(made, IN)
+
+
+def expected(rows: Iterable[Row]) -> list[tuple[str, str, int]]:
+    """The plain loop: per key, rows in the order of time, then amount with None last; timers after the
+    rows of their own time."""
+    found = []
+    by_user: dict[str, list[tuple[int, int | None]]] = {}
+    for user, amount, ts in rows:
+        by_user.setdefault(user, []).append((ts, amount))
+    for user, events in by_user.items():
+        events.sort(key=lambda event: (event[0], event[1] is None, event[1] or 0))
+        lines: list[str] = []
+        timers: list[tuple[int, bool]] = []
+        end = MAX_TIMESTAMP_MS
+        for ts, amount in [*events, (end, None)]:
+            while timers and timers[0][0] < ts:
+                at, first = timers.pop()
+                found.append((user, " ".join(lines), at))
+                lines.clear()
+                if first:
+                    timers.append((at + 7, False))
+            if ts != end:
+                lines.append(f"{ts}:{amount}")
+                if not timers:
+                    timers.append((ts + 5, True))
+    return sorted(found)
+
+
+class Slots:
+    """All subtasks of the operator, which can be stopped and restored as another number of them."""
+
+    def __init__(self, parallelism: int) -> None:
+        self.outputs: list[tuple[str, str, int]] = []
+        self._parts: dict[str, list[tuple[PartMode, list[bytes]]]] = {}
+        self._checkpoints = 0
+        self._start(parallelism)
+
+    def _start(self, parallelism: int) -> None:
+        self.operators = []
+        for subtask in range(parallelism):
+            ctx = context(
+                IN, OUT, keys=("user",), subtask=subtask, parallelism=parallelism, batch_rows=3
+            )
+            operator = OrderedProcessOperator(ctx, ProcessSpec(Diary(), "event_time", Payment))
+            operator.open(
+                {
+                    name: [decode(data, ctx.key_groups) for _, written in chain for data in written]
+                    for name, chain in self._parts.items()
+                }
+            )
+            self.operators.append(operator)
+
+    def rows(self, rows: list[Row]) -> None:
+        given = batch(rows)
+        owners = subtask_of(key_groups(given, ["user"], 128), len(self.operators), 128)
+        for subtask, operator in enumerate(self.operators):
+            self._take(operator.on_batch(0, given.filter(pa.array(owners == subtask))))
+
+    def watermark(self, timestamp_ms: int) -> None:
+        for operator in self.operators:
+            self._take(operator.on_watermark(timestamp_ms))
+
+    def _take(self, outputs: Iterable[tuple[pa.RecordBatch, str]]) -> None:
+        for made, tag in outputs:
+            assert tag == MAIN
+            assert made.num_rows <= 3
+            assert made.schema.equals(OUT)
+            self.outputs += [(row["user"], row["seen"], row[TS]) for row in made.to_pylist()]
+
+    def restart(self, parallelism: int) -> None:
+        self._checkpoints += 1
+        checkpoint = CheckpointId(self._checkpoints)
+        taken = [operator.snapshot(checkpoint).parts for operator in self.operators]
+        self._parts = {}
+        for parts in taken:
+            for part in parts:
+                # All are full, as each restart makes a new chain.
+                assert part.mode is PartMode.FULL
+                written = encode(part.write(), part.kind, part.mode)
+                self._parts.setdefault(part.state, []).append((part.mode, [written]))
+        for operator in self.operators:
+            operator.close()
+        self._start(parallelism)
+
+
+rows_drawn = st.lists(
+    st.tuples(st.sampled_from("abc"), st.none() | st.integers(-2, 2), st.integers(0, 30)), max_size=25
+)
+
+
+@given(rows_drawn, st.data())
+def test_the_story_of_a_key_is_made_by_its_rows_alone(rows: list[Row], data: st.DataObject) -> None:
+    arrival = data.draw(st.permutations(rows))
+    slots = Slots(data.draw(st.integers(1, 4)))
+    left = list(arrival)
+    while left:
+        size = data.draw(st.integers(1, len(left)))
+        slots.rows(left[:size])
+        left = left[size:]
+        if data.draw(st.booleans()):
+            # As far as no row to come is late.
+            slots.watermark(min((ts for _, _, ts in left), default=40) - 1)
+        if data.draw(st.booleans()):
+            slots.restart(data.draw(st.integers(1, 4)))
+    slots.watermark(MAX_TIMESTAMP_MS)
+    assert sorted(slots.outputs) == expected(rows)
+
+
+# --- late rows ------------------------------------------------------------------------------------
+
+
+def one(outputs: dict[str, pa.Schema]) -> tuple[Operator, OperatorContext]:
+    ctx = context(IN, outputs, keys=("user",))
+    operator = OrderedProcessOperator(ctx, ProcessSpec(Diary(), "event_time", Payment))
+    operator.open({})
+    return operator, ctx
+
+
+LATE_OUT = pa.schema([IN.field("user"), IN.field("amount"), IN.field(TS)])
+
+
+def test_a_row_is_late_by_the_watermark_of_its_own_split() -> None:
+    operator, ctx = one({MAIN: OUT, "late": LATE_OUT})
+    late = list(operator.on_batch(0, batch([("a", 1, 9), ("a", 2, 10), ("a", 3, 11)], watermark=10)))
+    assert [(out.tag, out.batch.to_pylist()) for out in late] == [
+        ("late", [{"user": "a", "amount": 1, TS: 9}, {"user": "a", "amount": 2, TS: 10}])
+    ]
+    assert late[0].batch.schema.equals(LATE_OUT)
+    assert ctx.counters == {"late": 2}
+    seen = [
+        row["seen"] for out in operator.on_watermark(MAX_TIMESTAMP_MS) for row in out.batch.to_pylist()
+    ]
+    assert seen == ["11:3", ""]
+
+
+def test_a_row_that_the_watermark_of_others_has_passed_is_counted_apart() -> None:
+    operator, ctx = one({MAIN: OUT, "late": LATE_OUT})
+    list(operator.on_watermark(20))
+    late = list(operator.on_batch(0, batch([("a", 1, 20), ("a", 2, 21)], watermark=5)))
+    assert [out.batch.column("amount").to_pylist() for out in late] == [[1]]
+    assert ctx.counters == {"late_purged": 1}
+
+
+def test_late_rows_are_counted_where_nobody_reads_them() -> None:
+    operator, ctx = one({MAIN: OUT})
+    assert list(operator.on_batch(0, batch([("a", 1, 9)], watermark=10))) == []
+    assert ctx.counters == {"late": 1}
+
+
+def test_a_null_key_is_refused_when_it_comes() -> None:
+    operator, _ = one({MAIN: OUT})
+    with pytest.raises(InputError, match="'user' is null") as raised:
+        list(operator.on_batch(0, batch([("a", 1, 9), (None, 2, 9)])))  # type: ignore[list-item]
+    assert "'amount': 2" in str(raised.value.record)
+
+
+def test_nothing_held_is_an_empty_part() -> None:
+    operator, _ = one({MAIN: OUT})
+    for part in operator.snapshot(CheckpointId(1)).parts:
+        assert decode(encode(part.write(), part.kind, part.mode), None).num_rows == 0
+
+
+def test_what_comes_after_the_snapshot_is_not_in_it() -> None:
+    operator, _ = one({MAIN: OUT})
+    list(operator.on_batch(0, batch([("a", 1, 9)])))
+    parts = {part.state: part for part in operator.snapshot(CheckpointId(1)).parts}
+    list(operator.on_batch(0, batch([("a", 2, 3)])))
+    list(operator.on_watermark(MAX_TIMESTAMP_MS))
+    assert parts["held"].write().column("amount").to_pylist() == [1]
+    assert parts["lines"].write().num_rows == 0
+    assert parts["timers"].write().num_rows == 0
