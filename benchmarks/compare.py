@@ -5,8 +5,8 @@ usage: compare.py [--rounds N] [--seconds S] [--only NAME ...] [--raw FILE]
 Each round runs every cell once, one after the other: what else the machine does, and its heat, then
 falls on all of them. A cell is a process of its own, and its command stands in the table. The spread is
 the least and the largest of all rounds. At full load a CPU share well below 100 % says that the workers
-did not have their cores for themselves: such a rate, and its latencies, tell of the neighbours and should
-not be quoted. The rate per CPU second, in which the workers' own work is counted alone, suffers less.
+did not have their cores for themselves: such a rate, and its latencies, tell of the neighbours and
+should not be quoted. The rate per CPU second counts the workers' own time alone, and suffers less.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ CELLS = (
 )
 
 HEADER = (
-    "| command | records/s/core | spread | CPU share | records per CPU s | p50 ms | p99 ms | checkpoints | memory MiB |",
+    "| command | records/s/core | spread | CPU share | records per CPU s | p50 ms | p99 ms "
+    "| checkpoints | memory MiB |",
     "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
 )
 
