@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pytest
 
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.errors import CheckpointError
 from rheos.graph.nodes import SinkSpec
 from rheos.operators.sink import SinkOperator
 from rheos.operators.union import UnionOperator
@@ -84,6 +86,18 @@ def test_a_sink_of_one_phase_commits_nothing() -> None:
     op.commit([b"x"])
     op.close()
     assert journal.notes == []
+
+
+class Unwilling(Journal):
+    def commit(self, committables: Sequence[bytes]) -> None:
+        raise OSError("the disk is full")
+
+
+def test_what_a_committer_raises_fails_the_attempt_and_not_the_job() -> None:
+    op = SinkOperator(context(SCHEMA, {}), SinkSpec(Unwilling()))
+    with pytest.raises(CheckpointError, match="the disk is full") as raised:
+        op.commit([b"x"])
+    assert (raised.value.operator, str(raised.value.site)) == ("the operator", "program.py:7")
 
 
 def test_union_passes_batches_of_all_ports() -> None:

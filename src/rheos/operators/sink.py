@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 
 from rheos.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.errors import CheckpointError, RheosError
 from rheos.graph.nodes import SinkSpec
 from rheos.operators.contract import CommittingOperator, OperatorContext, Out, Restored
 from rheos.protocol.elements import Batch, strip_hidden, visible
@@ -47,8 +49,20 @@ class SinkOperator(CommittingOperator):
         return Snapshot(committables=self._writer.prepare(checkpoint))
 
     def commit(self, committables: list[bytes]) -> None:
-        if self._committer is not None and committables:
+        if self._committer is None or not committables:
+            return
+        try:
             self._committer.commit(committables)
+        except RheosError as error:
+            raise error.located(site=self.ctx.site, operator=self.ctx.name) from error.__cause__
+        except Exception as error:
+            raise CheckpointError(
+                f"the sink could not publish what a checkpoint staged: {error}",
+                site=self.ctx.site,
+                operator=self.ctx.name,
+                hint="it is tried again by the restart strategy; look to the sink's target",
+                detail=traceback.format_exc(),
+            ) from error
 
     def close(self) -> None:
         if self._writer is not None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import zlib
 from random import Random
 
-from rheos.errors import CheckpointError, JobFailedError
+from rheos.checkpoint.log import JobFinished, JobLog
+from rheos.errors import CheckpointError, ConfigurationError, JobFailedError
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.contract import JobConfig, JobResult, JobStatus
 from rheos.runtimes.master import Master, enumerate_splits
@@ -40,6 +41,7 @@ class World:
         self.drivers = 0
         self._splits = enumerate_splits(plan)
         self._orphans: list[Slot] = []
+        self._struck_us = 0
         self._start_driver()
 
     def _start_driver(self) -> None:
@@ -79,10 +81,19 @@ class World:
                     if not self.faulty:
                         raise
                     self._lose_driver()
+                except ConfigurationError:
+                    # A driver that died between the last entry and its own end has left a job that is
+                    # finished, which the next driver refuses to run again.
+                    if self.drivers == 1 or not self._finished():
+                        raise
+                    return JobResult(self.master.status())
             self._turn()
         raise JobFailedError(
             f"the job has not ended after {_MAX_TURNS} turns", detail=str(self.master.status())
         )
+
+    def _finished(self) -> bool:
+        return isinstance(JobLog(self.store, self._config.job).read().newest, JobFinished)
 
     def _turn(self) -> None:
         self._strike()
@@ -124,25 +135,29 @@ class World:
     def faulty(self) -> bool:
         return self.clock.monotonic_us() < self.faults.until_us
 
-    def _happens(self, per_second: float) -> bool:
-        return self._rng.random() < per_second * _TURN_US / 2 / 1e6
-
     def _strike(self) -> None:
         if not self.faulty:
             return
+        # Time may have skipped ahead: what counts is how much has passed, not how many turns.
+        passed_s = (self.clock.monotonic_us() - self._struck_us) / 1e6
+        self._struck_us = self.clock.monotonic_us()
+
+        def happens(per_second: float) -> bool:
+            return self._rng.random() < per_second * passed_s
+
         alive = [slot for slot in self.launcher.slots if slot.alive]
-        if alive and self._happens(self.faults.crash_slot):
+        if alive and happens(self.faults.crash_slot):
             self.crashes += 1
             self._note(b"crash")
             self.launcher.crash(self._rng.choice(alive))
-        if self._happens(self.faults.crash_driver):
+        if happens(self.faults.crash_driver):
             self._note(b"driver")
             self._lose_driver()
         network = self.launcher.network
-        if network is not None and network.channels() and self._happens(self.faults.clog):
+        if network is not None and network.channels() and happens(self.faults.clog):
             channel = self._rng.choice(network.channels())
             network.clog(channel, self.clock.monotonic_us() + self._rng.randrange(1, 300_000))
-        if self._happens(self.faults.clock_jump):
+        if happens(self.faults.clock_jump):
             self.clock.jump(self._rng.randrange(-3_600_000, 3_600_000))
 
     def _lose_driver(self) -> None:

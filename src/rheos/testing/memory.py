@@ -1,0 +1,134 @@
+"""A two-phase sink in process memory: what was committed outlives every simulated crash.
+
+It holds the engine to the sink contract: nothing is committed that was not staged, nothing is staged
+twice, and a commit that comes again changes nothing. What breaks it is noted in `violations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.errors import ProgramError
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+
+Moment = Literal["before", "after"]
+
+
+class StagedRows(msgspec.Struct, frozen=True):
+    """The committable: which rows. A name is never used twice."""
+
+    job: str
+    operator: str
+    attempt: int
+    subtask: int
+    number: int
+
+
+_decoder = msgspec.msgpack.Decoder(StagedRows)
+
+
+class MemoryTable:
+    """Where the rows of one MemorySink are. `on_commit` is called before and after each piece is
+    committed, and raises to make the commit fail there: "after", it has taken effect all the same."""
+
+    def __init__(self) -> None:
+        self.staged: dict[StagedRows, pa.Table] = {}
+        self.committed: dict[StagedRows, pa.Table] = {}
+        """In the order of their commits."""
+        self.on_commit: Callable[[Moment], None] | None = None
+        self.violations: list[str] = []
+
+    def table(self, schema: pa.Schema | None = None) -> pa.Table:
+        """The committed rows, in the order of their commits. `schema` is for where there are none."""
+        if not self.committed:
+            return (schema or pa.schema([])).empty_table()
+        return pa.concat_tables(self.committed.values())
+
+    def stage(self, name: StagedRows, rows: pa.Table) -> None:
+        if name in self.staged or name in self.committed:
+            self.violations.append(f"{name} was staged twice")
+        self.staged[name] = rows
+
+    def commit(self, name: StagedRows) -> None:
+        self._strike("before")
+        if name in self.staged:
+            self.committed[name] = self.staged.pop(name)
+        elif name not in self.committed:
+            self.violations.append(f"{name} was to be committed, and is not staged")
+        self._strike("after")
+
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[StagedRows]) -> None:
+        self.staged = {
+            name: rows
+            for name, rows in self.staged.items()
+            if name.job != job or name.attempt >= before or name in keep
+        }
+
+    def _strike(self, moment: Moment) -> None:
+        if self.on_commit is not None:
+            self.on_commit(moment)
+
+
+@dataclass(frozen=True, eq=False)
+class MemorySink(Sink):
+    """Writes into `target`. For runtimes within one process: it cannot be sent to another."""
+
+    target: MemoryTable = field(default_factory=MemoryTable)
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return _MemoryWriter(self.target, ctx)
+
+    def committer(self) -> Committer:
+        return _MemoryCommitter(self.target)
+
+    def describe(self) -> str:
+        return "memory"
+
+    def __reduce__(self) -> NoReturn:
+        raise ProgramError(
+            "a MemorySink holds its rows in one process, and cannot be sent to another",
+            hint='use runtime="simulated", or stream.collect(name)',
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MemorySink:
+        return self
+
+
+class _MemoryWriter(SinkWriter):
+    def __init__(self, target: MemoryTable, ctx: SinkContext) -> None:
+        self._target = target
+        self._ctx = ctx
+        self._rows: list[Batch] = []
+        self._number = 0
+
+    def write(self, batch: Batch) -> None:
+        self._rows.append(batch)
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        if not self._rows:
+            return []
+        ctx = self._ctx
+        name = StagedRows(ctx.job, ctx.operator, ctx.attempt, ctx.subtask, self._number)
+        self._target.stage(name, pa.Table.from_batches(self._rows, ctx.schema))
+        self._number += 1
+        self._rows = []
+        return [msgspec.msgpack.encode(name)]
+
+
+@dataclass(frozen=True)
+class _MemoryCommitter(Committer):
+    target: MemoryTable
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        for committable in committables:
+            self.target.commit(_decoder.decode(committable))
+
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        self.target.abort_stale(job, before, [_decoder.decode(committable) for committable in keep])

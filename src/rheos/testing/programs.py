@@ -1,0 +1,290 @@
+"""The small programs that worlds are drawn from, each with its straight-line oracle.
+
+A program reads rows (k, i, v, at): a key, the row's own number, a whole number, event time. Its oracle
+is plain Python over the same rows, record by record; it knows nothing of batches, channels or
+checkpoints. It is given every row with the watermark that its own split had reached before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from rheos.api.streams import DataStream
+from rheos.graph import aggregates as agg
+from rheos.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.graph.state import MapState, ValueState
+from rheos.graph.windows import Sliding, Tumbling
+
+Rows = list[dict[str, Any]]
+Outputs = Mapping[str, Rows]
+
+TIMER_MS = 40
+
+
+class Arrived(NamedTuple):
+    """A row as the oracle sees it; `wm` is the running watermark of its split before it."""
+
+    k: int
+    i: int
+    v: float
+    at: int
+    wm: int
+
+
+@dataclass(frozen=True)
+class Program:
+    """`build` makes the outputs of a stream; `check` raises AssertionError where they are wrong."""
+
+    name: str
+    build: Callable[[DataStream], Mapping[str, DataStream]]
+    check: Callable[[list[Arrived], Outputs], None]
+
+
+def same(got: Iterable[Any], wanted: Iterable[Any], what: str) -> None:
+    """The two hold the same, each as often."""
+    counted, expected = Counter(got), Counter(wanted)
+    if counted != expected:
+        missing, surplus = expected - counted, counted - expected
+        raise AssertionError(
+            f"{what}: {missing.total()} missing, such as {list(missing)[:3]}; "
+            f"{surplus.total()} too many, such as {list(surplus)[:3]}"
+        )
+
+
+def _by_key(rows: Iterable[Arrived]) -> dict[int, list[Arrived]]:
+    keyed: dict[int, list[Arrived]] = defaultdict(list)
+    for row in rows:
+        keyed[row.k].append(row)
+    return keyed
+
+
+# --- stateless ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Row:
+    k: int
+    i: int
+    v: float
+    at: datetime
+
+
+@dataclass
+class Doubled:
+    k: int
+    i: int
+    w: float
+
+
+def twice(row: Row) -> Iterator[Doubled]:
+    """No, one or two records of each."""
+    for copy in range(row.i % 3):
+        yield Doubled(row.k, row.i, row.v + copy)
+
+
+def _stateless(rows: DataStream) -> Mapping[str, DataStream]:
+    return {"out": rows.filter(pl.col("v") > 2).flat_map(twice).with_columns(z=pl.col("w") * 2)}
+
+
+def _check_stateless(rows: list[Arrived], outputs: Outputs) -> None:
+    wanted = [(r.k, r.i, (r.v + c) * 2) for r in rows if r.v > 2 for c in range(r.i % 3)]
+    same(((o["k"], o["i"], o["z"]) for o in outputs["out"]), wanted, "rows")
+
+
+# --- in the order of arrival ----------------------------------------------------------------------
+
+
+def _running(rows: DataStream) -> Mapping[str, DataStream]:
+    return {"out": rows.key_by("k").running(n=agg.count(), s=agg.sum("v"), m=agg.max("i"))}
+
+
+def _check_running(rows: list[Arrived], outputs: Outputs) -> None:
+    values = {row.i: row.v for row in rows}
+    keyed: dict[int, Rows] = defaultdict(list)
+    for out in outputs["out"]:
+        keyed[out["k"]].append(out)
+    for key, wanted in _by_key(rows).items():
+        outs = sorted(keyed[key], key=lambda out: int(out["n"]))
+        same((out["n"] for out in outs), range(1, len(wanted) + 1), f"counts of key {key}")
+        same((out["i"] for out in outs), (row.i for row in wanted), f"rows of key {key}")
+        total, most = 0.0, -1
+        for out in outs:
+            total, most = total + values[out["i"]], max(most, out["i"])
+            assert (out["s"], out["m"]) == (total, most), f"{out}: the sum so far is {total}"
+    assert not keyed.keys() - _by_key(rows).keys(), "keys that never came"
+
+
+def add(a: Row, b: Row) -> Row:
+    """Sums; commutative, so that the last result does not depend on arrival."""
+    return Row(a.k, max(a.i, b.i), a.v + b.v, max(a.at, b.at))
+
+
+def _reduced(rows: DataStream) -> Mapping[str, DataStream]:
+    return {"out": rows.key_by("k").reduce(add)}
+
+
+def _check_reduced(rows: list[Arrived], outputs: Outputs) -> None:
+    sums: dict[int, list[float]] = defaultdict(list)
+    for out in outputs["out"]:
+        sums[out["k"]].append(out["v"])
+    assert sums.keys() == _by_key(rows).keys()
+    for key, wanted in _by_key(rows).items():
+        assert len(sums[key]) == len(wanted), f"key {key}: {len(sums[key])} results, not {len(wanted)}"
+        # Every value is above 0: so the sums of a key rise, by its values in some order.
+        steps = sorted(sums[key])
+        same(
+            (b - a for a, b in zip([0.0, *steps], steps, strict=False)),
+            (row.v for row in wanted),
+            f"steps of key {key}",
+        )
+
+
+@dataclass
+class Seen:
+    k: int
+    i: int
+    n: int
+    distinct: int
+
+
+class Counting(KeyedProcessFunction):
+    """Counts rows, and their values in a map."""
+
+    n = ValueState(int, default=0)
+    values = MapState(int, int)
+
+    def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Seen]:
+        self.n.value += 1
+        value = int(row.v)
+        self.values[value] = self.values.get(value, 0) + 1
+        yield Seen(row.k, row.i, self.n.value, len(self.values))
+
+
+def _counted(rows: DataStream) -> Mapping[str, DataStream]:
+    return {"out": rows.key_by("k").process(Counting())}
+
+
+def _check_counted(rows: list[Arrived], outputs: Outputs) -> None:
+    same((out["i"] for out in outputs["out"]), (row.i for row in rows), "rows")
+    values = {row.i: row.v for row in rows}
+    for key, wanted in _by_key(rows).items():
+        outs = sorted((o for o in outputs["out"] if o["k"] == key), key=lambda o: int(o["n"]))
+        same((out["n"] for out in outs), range(1, len(wanted) + 1), f"counts of key {key}")
+        seen = set()
+        for out in outs:
+            seen.add(values[out["i"]])
+            assert out["distinct"] == len(seen), f"{out}: {len(seen)} values were seen"
+
+
+# --- in event time --------------------------------------------------------------------------------
+
+
+@dataclass
+class Event:
+    k: int
+    i: int
+    n: int
+    timer: int
+
+
+class Sessions(KeyedProcessFunction):
+    """Numbers the rows of a key; a timer some time after a row tells the count and starts it over."""
+
+    n = ValueState(int, default=0)
+
+    def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Event]:
+        self.n.value += 1
+        if self.n.value == 1:
+            ctx.timers.register(ctx.timestamp + TIMER_MS)
+        yield Event(row.k, row.i, self.n.value, 0)
+
+    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[Event]:
+        yield Event(ctx.key, -1, self.n.value, timestamp)
+        self.n.clear()
+
+
+def _ordered(rows: DataStream) -> Mapping[str, DataStream]:
+    events = rows.key_by("k").process(Sessions(), order="event_time")
+    return {"out": events, "late": events.side_output("late")}
+
+
+def _check_ordered(rows: list[Arrived], outputs: Outputs) -> None:
+    wanted: list[tuple[int, int, int, int]] = []
+    for key, of_key in _by_key(row for row in rows if row.at > row.wm).items():
+        count = 0
+        timer: int | None = None
+        for row in sorted(of_key, key=lambda row: (row.at, row.i)):
+            if timer is not None and timer < row.at:
+                wanted.append((key, -1, count, timer))
+                count, timer = 0, None
+            count += 1
+            timer = row.at + TIMER_MS if count == 1 else timer
+            wanted.append((key, row.i, count, 0))
+        if timer is not None:
+            wanted.append((key, -1, count, timer))
+    same(((o["k"], o["i"], o["n"], o["timer"]) for o in outputs["out"]), wanted, "events")
+    late = (row.i for row in rows if row.at <= row.wm)
+    same((out["i"] for out in outputs["late"]), late, "late rows")
+
+
+def windows(size_ms: int, every_ms: int, lateness_ms: int) -> Program:
+    """Counts and sums over tumbling or sliding windows, with late rows beside."""
+
+    def build(rows: DataStream) -> Mapping[str, DataStream]:
+        window = (
+            Tumbling(f"{size_ms}ms")
+            if every_ms == size_ms
+            else Sliding(f"{size_ms}ms", every=f"{every_ms}ms")
+        )
+        counts = (
+            rows.key_by("k")
+            .window(window)
+            .allowed_lateness(f"{lateness_ms}ms")
+            .aggregate(n=agg.count(), s=agg.sum("v"), most=agg.max("i"))
+        )
+        return {"out": counts, "late": counts.side_output("late")}
+
+    def check(rows: list[Arrived], outputs: Outputs) -> None:
+        late = []
+        filled: dict[tuple[int, int], list[Arrived]] = defaultdict(list)
+        for row in rows:
+            first = row.at - row.at % every_ms + every_ms
+            ends = range(first, row.at + size_ms + 1, every_ms)
+            open_ends = [end for end in ends if end - 1 + lateness_ms > row.wm]
+            for end in open_ends:
+                filled[row.k, end].append(row)
+            if ends and not open_ends:
+                late.append(row.i)
+        same((out["i"] for out in outputs["late"]), late, "late rows")
+        wanted = [
+            (key, end, len(held), sum(row.v for row in held), max(row.i for row in held))
+            for (key, end), held in filled.items()
+        ]
+        got = [(o["k"], _ms(o["window_end"]), o["n"], o["s"], o["most"]) for o in outputs["out"]]
+        if lateness_ms == 0:
+            same(got, wanted, "windows")
+            return
+        # A window gives its result anew when rows come late, so each result counts more than before.
+        same((result[:3] for result in got), {result[:3] for result in got}, "results of windows")
+        last = {result[:2]: result for result in sorted(got)}
+        same(last.values(), wanted, "last results of windows")
+
+    kind = "tumbling" if every_ms == size_ms else "sliding"
+    return Program(f"{kind}({size_ms}/{every_ms}, late {lateness_ms})", build, check)
+
+
+def _ms(at: datetime) -> int:
+    return round(at.timestamp() * 1000)
+
+
+STATELESS = Program("stateless", _stateless, _check_stateless)
+RUNNING = Program("running", _running, _check_running)
+REDUCED = Program("reduce", _reduced, _check_reduced)
+COUNTED = Program("process", _counted, _check_counted)
+ORDERED = Program("process in event time", _ordered, _check_ordered)

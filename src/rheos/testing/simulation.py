@@ -1,0 +1,150 @@
+"""Runs a program under the simulated runtime: virtual time, drawn faults, one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import pyarrow as pa
+
+from rheos.api.environment import Environment
+from rheos.api.streams import DataStream
+from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay
+from rheos.graph.nodes import SinkSpec
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.elements import visible
+from rheos.protocol.ids import JobId
+from rheos.runtimes.contract import JobConfig, JobStatus
+from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.runtime import SimulatedJob
+from rheos.runtimes.simulated.world import World
+from rheos.task.config import TaskConfig
+from rheos.testing.memory import MemorySink
+
+Build = Callable[[Environment], DataStream | Mapping[str, DataStream]]
+
+OUT = "out"
+"""The name of the output of a program that has one."""
+
+CHECKPOINTS = CheckpointConfig(
+    interval_ms=100,
+    timeout_ms=1500,
+    # Faults make checkpoints fail in rows; it is the end of the job that is asked for.
+    tolerable_failures=100,
+    restart=ExponentialDelay(initial_ms=10, max_ms=200),
+)
+
+
+class InvariantError(AssertionError):
+    """The run broke a promise of the engine, whatever the rows are."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What a run has left."""
+
+    seed: int
+    faults: Faults
+    rows: Mapping[str, pa.Table]
+    """The committed rows of each output, in the order of their commits."""
+    status: JobStatus
+    trace: int
+    """A hash of all that happened, and when. The same for the same seed."""
+    crashes: int
+    drivers: int
+    """How many drivers the job has had."""
+    virtual_ms: int
+
+    @property
+    def out(self) -> pa.Table:
+        """The rows of the one output."""
+        return self.rows[OUT]
+
+
+def simulate(
+    build: Build,
+    *,
+    seed: int = 0,
+    faults: Faults | None = None,
+    parallelism: int = 2,
+    max_parallelism: int = 128,
+    checkpoint: CheckpointConfig = CHECKPOINTS,
+    task: TaskConfig | None = None,
+) -> Simulated:
+    """Runs the program to its end and returns what it committed.
+
+    ```python
+    def build(env):
+        clicks = env.from_source(rh.generator(make_clicks, count=500, rate_per_s=500))
+        return clicks.key_by("user").running(n=rh.agg.count())
+
+    done = rheos.testing.simulate(build, seed=7)
+    assert done.out.num_rows == 500
+    ```
+
+    Give the source a rate, as in the example: at full speed it has been read before faults strike.
+
+    Args:
+        build: writes the program into the environment it is given, and returns the stream whose rows
+            are wanted, or several of them by name.
+        seed: decides all that is left to chance.
+        faults: what goes wrong; drawn from the seed where it is not said. `Faults(until_us=0)` is none.
+        parallelism: how many subtasks each operator has.
+        max_parallelism: the number of key groups.
+        checkpoint: how the job is checkpointed and restarted.
+        task: the knobs of the data plane.
+
+    Raises what ended the job, JobFailedError where it does not end though the faults have, and
+    InvariantError.
+    """
+    drawn = Faults.draw(Random(seed)) if faults is None else faults
+    runtime = _Runtime(seed, drawn, checkpoint, task or TaskConfig(batch_rows=64))
+    env = Environment(parallelism, max_parallelism=max_parallelism, runtime=runtime)
+    streams = build(env)
+    sinks = {}
+    for name, stream in (streams if isinstance(streams, Mapping) else {OUT: streams}).items():
+        sinks[name] = MemorySink()
+        stream.sink_to(sinks[name], name=name)
+    result = env.execute("simulated")
+    violations = [text for sink in sinks.values() for text in sink.target.violations]
+    if violations:
+        raise InvariantError("; ".join(violations))
+    (world,) = runtime.worlds
+    return Simulated(
+        seed=seed,
+        faults=drawn,
+        rows={name: sink.target.table(runtime.schemas[name]) for name, sink in sinks.items()},
+        status=result.status,
+        trace=world.trace,
+        crashes=world.crashes,
+        drivers=world.drivers,
+        virtual_ms=world.clock.monotonic_us() // 1000,
+    )
+
+
+@dataclass
+class _Runtime:
+    """The simulated runtime, with a job id and settings that do not differ from run to run."""
+
+    seed: int
+    faults: Faults
+    checkpoint: CheckpointConfig
+    task: TaskConfig
+    worlds: list[World] = field(default_factory=list)
+    schemas: dict[str, pa.Schema] = field(default_factory=dict)
+
+    def submit(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        listener: Callable[[JobStatus], None] | None = None,
+    ) -> SimulatedJob:
+        config = replace(config, job=JobId("simulated"), checkpoint=self.checkpoint, task=self.task)
+        world = World(plan, config, self.seed, self.faults)
+        for planned in plan.operators():
+            if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, MemorySink):
+                planned.spec.sink.target.on_commit = world.on_commit
+                self.schemas[planned.name] = visible(planned.ports[0].schema)
+        self.worlds.append(world)
+        return SimulatedJob(world)

@@ -1,0 +1,41 @@
+"""However bad it was: once the faults stop, the job ends, and soon."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rheos.runtimes.contract import JobState
+from rheos.testing import Faults
+from rheos.testing.worlds import draw_world
+
+STORM = Faults(
+    crash_slot=6.0,
+    crash_driver=2.0,
+    zombie=0.8,
+    lose_message=0.3,
+    store_error=0.1,
+    commit_error=0.5,
+    clog=10.0,
+    clock_jump=5.0,
+    until_us=1_500_000,
+)
+
+
+@pytest.mark.parametrize("seed", range(3000, 3012))
+def test_a_job_ends_after_a_storm(seed: int) -> None:
+    drawn = replace(draw_world(seed), faults=STORM)
+    done = drawn.run()
+    drawn.check(done)
+    longest = max(of.rows / of.rate_per_s for of in drawn.inputs)
+    # All input may have to be read anew, after a lease has ended and a checkpoint has timed out.
+    assert done.virtual_ms < STORM.until_us / 1000 + 1000 * longest + 4000
+
+
+@pytest.mark.parametrize("seed", range(3100, 3106))
+def test_nothing_restarts_without_faults(seed: int) -> None:
+    drawn = replace(draw_world(seed), faults=Faults(until_us=0))
+    done = drawn.run()
+    drawn.check(done)
+    assert (done.status.state, done.status.attempt, done.crashes) == (JobState.FINISHED, 1, 0)

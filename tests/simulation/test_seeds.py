@@ -1,0 +1,37 @@
+"""Drawn worlds: what they commit under faults is what a straight-line oracle says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rheos.testing.worlds import draw_world
+
+SEEDS = 300
+CHUNK = 25
+
+
+def corpus() -> list[int]:
+    lines = (Path(__file__).parent / "corpus.txt").read_text().splitlines()
+    return [int(line.split()[0]) for line in lines if line and not line.startswith("#")]
+
+
+def hold(seed: int) -> None:
+    drawn = draw_world(seed)
+    try:
+        drawn.check(drawn.run())
+    except Exception as error:
+        error.add_note(f"{drawn}\nagain: python -m rheos.testing.replay {seed}")
+        raise
+
+
+@pytest.mark.parametrize("seed", corpus())
+def test_seeds_that_once_failed(seed: int) -> None:
+    hold(seed)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_seeds(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        hold(seed)
