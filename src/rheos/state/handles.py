@@ -48,7 +48,8 @@ class ValueHandle:
     def clear(self) -> None:
         """Forgets the key's value: it is the default again."""
         key = self._scope.key
-        if self._values.pop(key, _MISSING) is not _MISSING:
+        if key in self._values:
+            del self._values[key]
             self._dirty.add(key)
 
 
@@ -115,7 +116,8 @@ class ListHandle:
     def clear(self) -> None:
         """Forgets the key's list: it is empty again."""
         key = self._scope.key
-        if self._values.pop(key, None) is not None:
+        if key in self._values:
+            del self._values[key]
             self._appended.discard(key)
             self._rewritten.add(key)
 
@@ -210,9 +212,8 @@ class MapHandle:
     def clear(self) -> None:
         """Forgets the key's entries."""
         key = self._scope.key
-        found = self._values.pop(key, None)
-        if found is not None:
-            self._dirty.setdefault(key, set()).update(found)
+        if key in self._values:
+            self._dirty.setdefault(key, set()).update(self._values.pop(key))
 
     def __contains__(self, item: Any) -> bool:
         return item in self._values.get(self._scope.key, ())
