@@ -33,6 +33,7 @@ from rheos.protocol.elements import (
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.ports import Clock, Transport
 from rheos.protocol.snapshots import Snapshot
+from rheos.task.config import TaskConfig
 from rheos.task.inputs import Channel, Event, InputGate
 from rheos.task.outputs import OutputEdge
 
@@ -74,7 +75,7 @@ class ChainRunner:
         transport: Transport,
         clock: Clock,
         attempt: Attempt,
-        batch_rows: int,
+        config: TaskConfig,
     ) -> None:
         self.chain = chain
         self.operators = operators
@@ -84,7 +85,10 @@ class ChainRunner:
         self._transport = transport
         self._clock = clock
         self._attempt = attempt
-        self._batch_rows = batch_rows
+        self._batch_rows = config.batch_rows
+        self._poll_interval_us = config.poll_interval_us
+        self._poll_at_us = 0
+        """Before then the source is not asked again."""
         self._work: Work | None = None
         self._in_operator = 0
         self._routes = [operator.routes for operator in chain.operators]
@@ -193,6 +197,10 @@ class ChainRunner:
     def _read_source(self) -> Work | None:
         assert self._source is not None
         self.wake_after_us = None
+        now_us = self._clock.monotonic_us()
+        if now_us < self._poll_at_us:
+            self.wake_after_us = self._poll_at_us - now_us
+            return None
         self._in_operator = 0
         polled = self._source.poll(self._batch_rows)
         if isinstance(polled, EndOfInput):
@@ -202,6 +210,8 @@ class ChainRunner:
             idle = self._source.idle()
             rose = self._source.watermark() > self.watermark_ms
             return self._source_marks() if rose or idle != self._sent_idle else None
+        if sum(out.batch.num_rows for out in polled) < self._batch_rows:
+            self._poll_at_us = now_us + self._poll_interval_us
         return self._emit_polled(polled)
 
     # --- kinds of work ----------------------------------------------------------------------------

@@ -14,3 +14,13 @@ class TaskConfig:
     credits: int = 4
     """Batches a channel may have on the way or waiting at the receiver."""
     progress_interval_us: int = 1_000_000
+
+    @property
+    def poll_interval_us(self) -> int:
+        """How soon a source that gave less than a whole batch is asked again.
+
+        Rows that come one by one would each pay for a turn of the loop. A small part of the buffer
+        timeout adds little to the latency that the user has allowed.
+        """
+        timeout_us = 40_000 if self.buffer_timeout_us is None else self.buffer_timeout_us
+        return min(max(timeout_us // 40, 100), 1000)

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
 
-from rheos.operators.build import build
-
 from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
 from rheos.connectors.contract import Split
 from rheos.errors import RheosError
+from rheos.operators.build import build
 from rheos.operators.contract import Operator, OperatorContext, Restored
 from rheos.plan.physical import Chain, Exchange, PhysicalPlan, PlannedOperator
 from rheos.protocol import control
@@ -133,7 +132,7 @@ class SubtaskEngine:
             self._transport,
             self._clock,
             self._attempt,
-            self._config.batch_rows,
+            self._config,
         )
 
     def _build_operator(self, planned: PlannedOperator) -> Operator:
