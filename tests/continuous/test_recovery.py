@@ -37,9 +37,7 @@ class Count(rh.KeyedProcessFunction):
 
 
 def submit(spark: Any, pids: Path, out: Path, **settings: Any) -> rh.JobHandle:
-    env = rh.Environment(
-        2, runtime="continuous", spark=spark, checkpoint_interval="100ms", **settings
-    )
+    env = rh.Environment(2, runtime="continuous", spark=spark, checkpoint_interval="100ms", **settings)
     numbers = rh.generator(
         lambda block: {"k": block.index() % KEYS}, count=ROWS, rate_per_s=1_000, splits=2
     )
@@ -50,9 +48,7 @@ def submit(spark: Any, pids: Path, out: Path, **settings: Any) -> rh.JobHandle:
 
 def expected() -> list[tuple[int, int]]:
     per_key = pl.Series(list(range(ROWS // 2)) * 2) % KEYS
-    return sorted(
-        (key, n + 1) for key in range(KEYS) for n in range(int((per_key == key).sum()))
-    )
+    return sorted((key, n + 1) for key in range(KEYS) for n in range(int((per_key == key).sum())))
 
 
 def rows_in(out: Path) -> list[tuple[int, int]]:
@@ -132,7 +128,11 @@ def test_frames_are_encrypted_where_it_is_asked(spark: Any, tmp_path: Path) -> N
     numbers.key_by("k").running(n=rh.agg.count()).collect("counts")
     counts = pl.from_arrow(env.execute("counts").collected["counts"])
     assert isinstance(counts, pl.DataFrame)
-    assert counts.group_by("k").agg(pl.col("n").max()).sort("k").rows() == [(0, 334), (1, 333), (2, 333)]
+    assert counts.group_by("k").agg(pl.col("n").max()).sort("k").rows() == [
+        (0, 334),
+        (1, 333),
+        (2, 333),
+    ]
 
 
 @pytest.mark.spark
