@@ -342,6 +342,16 @@ def test_what_declares_nothing_is_pickled(kind: Any) -> None:
     assert task.restored()["a"].s.value["x"][1].n == 4
 
 
+def test_values_that_cannot_be_compared_are_kept() -> None:
+    task = Subtask(declared(weights=ValueState(object), many=MapState(str, object)))
+    task["a"].weights.value = np.arange(3)
+    task["a"].many["x"] = np.ones(2)
+    task.snapshot()
+    again = task.restored()["a"]
+    assert again.weights.value.tolist() == [0, 1, 2]
+    assert again.many["x"].tolist() == [1, 1]
+
+
 def test_types_that_cannot_be_stored_are_refused_at_once() -> None:
     for kind in (Opaque, list[Opaque]):
         with pytest.raises(SchemaError, match=r"state 's' is .*Opaque.* cannot be stored") as caught:

@@ -62,7 +62,8 @@ def _encoded_later(
 
 
 def _encoded(codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes | None]:
-    if _DELETED not in values:
+    # By identity: values may be such as cannot be compared, like numpy's arrays.
+    if all(value is not _DELETED for value in values):
         return list(codec.encode(values, keys))
     there = [(value, key) for value, key in zip(values, keys, strict=True) if value is not _DELETED]
     encoded = iter(codec.encode([value for value, _ in there], [key for _, key in there]))
