@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
@@ -34,6 +35,7 @@ class Input:
     rate_per_s: float
     block_rows: int
     keys: int
+    hot_keys: int
     jitter_ms: int
     bound_ms: int
     first: int
@@ -55,11 +57,16 @@ class Input:
         rng = block.rng()
         behind = rng.integers(0, self.jitter_ms + 1, block.rows)
         return {
-            "k": rng.integers(0, self.keys, block.rows),
+            "k": self._keys(rng, block.rows),
             "i": self.first + order,
             "v": rng.integers(1, 10, block.rows).astype(np.float64),
             "at": (_START_MS + order * 2 - behind).astype("datetime64[ms]"),
         }
+
+    def _keys(self, rng: np.random.Generator, rows: int) -> NDArray[np.int64]:
+        """Most rows have one of few keys, so that between checkpoints most keys do not change."""
+        hot = rng.integers(0, self.hot_keys, rows)
+        return np.where(rng.random(rows) < 0.7, hot, rng.integers(0, self.keys, rows))
 
     def arrived(self) -> list[Arrived]:
         """The rows, each with the watermark of its split before it."""
@@ -128,7 +135,7 @@ def draw_world(seed: int) -> Drawn:
     """What the seed stands for. Small, so that a seed takes a fraction of a second."""
     rng = Random(seed)
     program = _draw_program(rng)
-    rows = rng.randrange(100, 400)
+    rows = rng.randrange(80, 300)
     count = rng.choice([1, 1, 2])
     inputs = tuple(_draw_input(rng, number, rows // count) for number in range(count))
     return Drawn(
@@ -137,7 +144,7 @@ def draw_world(seed: int) -> Drawn:
         inputs=inputs,
         parallelism=rng.randrange(1, 5),
         checkpoint=replace(
-            CHECKPOINTS, interval_ms=rng.choice([30, 70, 150, 300]), retain=rng.randrange(1, 4)
+            CHECKPOINTS, interval_ms=rng.choice([15, 30, 70, 200]), retain=rng.randrange(1, 4)
         ),
         task=TaskConfig(
             batch_rows=rng.choice([1, 3, 8, 16, 64]),
@@ -169,12 +176,14 @@ def _draw_program(rng: Random) -> Program:
 
 def _draw_input(rng: Random, number: int, rows: int) -> Input:
     jitter_ms = rng.choice([0, 5, 30, 100])
+    keys = rng.choice([1, 3, 20, 80])
     return Input(
         splits=rng.randrange(1, 6),
         rows=max(rows, 1),
         rate_per_s=rng.choice([200.0, 400.0, 800.0]),
         block_rows=rng.choice([7, 50, 1000]),
-        keys=rng.choice([1, 3, 10, 40]),
+        keys=keys,
+        hot_keys=rng.randrange(1, min(keys, 4) + 1),
         jitter_ms=jitter_ms,
         bound_ms=rng.choice([0, jitter_ms // 2, jitter_ms]),
         first=number * 10_000,
