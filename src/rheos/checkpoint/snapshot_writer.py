@@ -78,7 +78,14 @@ class SnapshotWriter:
     """One per subtask and attempt; its chains are empty at first, also after a restore."""
 
     def __init__(
-        self, job: JobId, attempt: Attempt, subtask: int, store: Store, io: IoExecutor, encode: Encode
+        self,
+        job: JobId,
+        attempt: Attempt,
+        subtask: int,
+        store: Store,
+        io: IoExecutor,
+        encode: Encode,
+        inline_bytes: int = INLINE_BYTES,
     ) -> None:
         self._job = job
         self._attempt = attempt
@@ -86,6 +93,7 @@ class SnapshotWriter:
         self._store = store
         self._io = io
         self._encode = encode
+        self._inline_bytes = inline_bytes
         self._chains: dict[tuple[OperatorId, str], list[_Link]] = {}
 
     def begin(
@@ -112,7 +120,7 @@ class SnapshotWriter:
         def write() -> StateHandle:
             table = part.write()
             data = self._encode(table, part.kind, part.mode)
-            inline = len(data) <= INLINE_BYTES
+            inline = len(data) <= self._inline_bytes
             if not inline:
                 self._store.put(path, data)
             return StateHandle(

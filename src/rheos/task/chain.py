@@ -240,8 +240,9 @@ class ChainRunner:
             if event is Event.WATERMARK:
                 yield from self._watermark(self.gate.watermark_ms)
             elif event is Event.ALIGNED:
-                assert self.gate.aligning is not None
-                yield from self._checkpoint(self.gate.aligning)
+                # It may have been aborted while rows of an event before this one waited for credit.
+                if self.gate.aligning is not None:
+                    yield from self._checkpoint(self.gate.aligning)
             elif event is Event.ENDED:
                 yield from self._end()
             elif self.gate.idle != self._sent_idle:

@@ -22,6 +22,7 @@ from rheos.protocol import control
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, OperatorId
 from rheos.protocol.ports import Clock, IoExecutor, Transport
+from rheos.protocol.snapshots import PartMode
 from rheos.task.chain import ChainRunner, Ran, Taken
 from rheos.task.commits import Committing
 from rheos.task.config import TaskConfig
@@ -183,9 +184,20 @@ class SubtaskEngine:
     def _abort(self, checkpoint: CheckpointId) -> None:
         for chain in self._chains:
             chain.abort(checkpoint)
-        if self._gathering.pop(checkpoint, None) is not None:
-            # What its operators gave since the last one is in no file: the next must be whole.
-            self._forget(checkpoint)
+        if checkpoint in self._gathering:
+            self._abandon(checkpoint)
+
+    def _abandon(self, checkpoint: CheckpointId) -> None:
+        """Some chains have taken the checkpoint, and the others will not."""
+        # What sinks have staged for it stays theirs to commit: the next checkpoint carries it.
+        self._stage(self._gathering.pop(checkpoint))
+        # What its operators gave since the last one is in no file: the next must be whole.
+        self._forget(checkpoint)
+
+    def _stage(self, gathered: Sequence[Taken]) -> None:
+        for taken in gathered:
+            for operator, snapshot in taken.snapshots:
+                self._committing.stage(taken.checkpoint, operator, snapshot.committables)
 
     def _forget(self, checkpoint: CheckpointId) -> None:
         for operator in self._operators.values():
@@ -245,11 +257,29 @@ class SubtaskEngine:
             gathered.append(taken)
             if len(gathered) == len(self._chains):
                 del self._gathering[taken.checkpoint]
-                snapshots = [snapshot for part in gathered for snapshot in part.snapshots]
-                for operator, snapshot in snapshots:
-                    self._committing.stage(taken.checkpoint, operator, snapshot.committables)
-                pending = self._snapshots.begin(taken.checkpoint, snapshots)
-                self._writing[taken.checkpoint] = (pending, gathered)
+                self._write(taken.checkpoint, gathered)
+
+    def _write(self, checkpoint: CheckpointId, gathered: list[Taken]) -> None:
+        # The barriers of an aborted checkpoint's successor may come before the news of its abort.
+        overtaken = sorted(earlier for earlier in self._gathering if earlier < checkpoint)
+        for earlier in overtaken:
+            self._abandon(earlier)
+        self._stage(gathered)
+        snapshots = [snapshot for taken in gathered for snapshot in taken.snapshots]
+        parts = [part for _, snapshot in snapshots for part in snapshot.parts]
+        if overtaken and any(part.mode is PartMode.DELTA for part in parts):
+            # It may tell only what has changed since the checkpoint that is in no file.
+            self._forget(checkpoint)
+            self._decline(checkpoint, f"checkpoint {overtaken[-1]}, on which it builds, is aborted")
+            return
+        self._writing[checkpoint] = (self._snapshots.begin(checkpoint, snapshots), gathered)
+
+    def _decline(self, checkpoint: CheckpointId, reason: str) -> None:
+        self._report(
+            control.Decline(
+                attempt=self._attempt, subtask=self._subtask, checkpoint=checkpoint, reason=reason
+            )
+        )
 
     def _finish_io(self) -> bool:
         worked = False
@@ -271,14 +301,7 @@ class SubtaskEngine:
         failures = pending.failures()
         if failures:
             self._forget(checkpoint)
-            self._report(
-                control.Decline(
-                    attempt=self._attempt,
-                    subtask=self._subtask,
-                    checkpoint=checkpoint,
-                    reason="; ".join(str(failure.error) for failure in failures),
-                )
-            )
+            self._decline(checkpoint, "; ".join(str(failure.error) for failure in failures))
             return
         self._report(
             control.Acknowledge(

@@ -57,16 +57,19 @@ class Input:
         rng = block.rng()
         behind = rng.integers(0, self.jitter_ms + 1, block.rows)
         return {
-            "k": self._keys(rng, block.rows),
+            "k": self._keys(rng, order),
             "i": self.first + order,
             "v": rng.integers(1, 10, block.rows).astype(np.float64),
             "at": (_START_MS + order * 2 - behind).astype("datetime64[ms]"),
         }
 
-    def _keys(self, rng: np.random.Generator, rows: int) -> NDArray[np.int64]:
-        """Most rows have one of few keys, so that between checkpoints most keys do not change."""
-        hot = rng.integers(0, self.hot_keys, rows)
-        return np.where(rng.random(rows) < 0.7, hot, rng.integers(0, self.keys, rows))
+    def _keys(self, rng: np.random.Generator, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """At first each key once, then few of them: so the first checkpoint is long, those after it are
+        short, and what is restored is a chain of them."""
+        hot = rng.integers(0, self.hot_keys, len(order))
+        any_key = rng.integers(0, self.keys, len(order))
+        later = np.where(rng.random(len(order)) < 0.7, hot, any_key)
+        return np.where(order < self.keys, order, later)
 
     def arrived(self) -> list[Arrived]:
         """The rows, each with the watermark of its split before it."""
@@ -144,7 +147,11 @@ def draw_world(seed: int) -> Drawn:
         inputs=inputs,
         parallelism=rng.randrange(1, 5),
         checkpoint=replace(
-            CHECKPOINTS, interval_ms=rng.choice([15, 30, 70, 200]), retain=rng.randrange(1, 4)
+            CHECKPOINTS,
+            interval_ms=rng.choice([15, 30, 70, 200]),
+            # Sometimes too short: then checkpoints are aborted while subtasks take them.
+            timeout_ms=rng.choice([100, 1500, 1500]),
+            retain=rng.randrange(1, 4),
         ),
         task=TaskConfig(
             batch_rows=rng.choice([1, 3, 8, 16, 64]),
@@ -164,6 +171,7 @@ def _draw_program(rng: Random) -> Program:
             programs.STATELESS,
             programs.RUNNING,
             programs.REDUCED,
+            programs.COUNTED,
             programs.COUNTED,
             programs.ORDERED,
             programs.ORDERED,

@@ -8,6 +8,7 @@ from random import Random
 
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.snapshot_writer import INLINE_BYTES
 from rheos.connectors.contract import Split
 from rheos.errors import RheosError, TransportError
 from rheos.plan.physical import PhysicalPlan
@@ -70,6 +71,8 @@ class SimLauncher:
             self._clock.monotonic_us,
             self.delay_us,
         )
+        # The states of small programs are small: to meet the store's failures, some must go there.
+        inline_bytes = self._rng.choice([0, 300, INLINE_BYTES])
         self.slots = [
             Slot(
                 self._plan,
@@ -84,6 +87,7 @@ class SimLauncher:
                 network=self.network,
                 delay_us=self.delay_us,
                 report=self._reported,
+                inline_bytes=inline_bytes,
             )
             for subtask in range(self._plan.parallelism)
         ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rheos.checkpoint.log import CheckpointCompleted
 from rheos.checkpoint.recovery import restored_state
-from rheos.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.checkpoint.snapshot_writer import INLINE_BYTES, SnapshotWriter
 from rheos.connectors.contract import Split
 from rheos.errors import RheosError
 from rheos.plan.physical import PhysicalPlan
@@ -41,6 +41,7 @@ class Slot:
         network: SimNetwork,
         delay_us: Callable[[], int],
         report: Callable[[control.ToMaster], None],
+        inline_bytes: int = INLINE_BYTES,
     ) -> None:
         self.attempt = attempt
         self.subtask = subtask
@@ -66,7 +67,9 @@ class Slot:
             transport=SimTransport(network, subtask),
             clock=clock,
             io=self._io,
-            snapshots=SnapshotWriter(job, attempt, subtask, store, self._io, state_format.encode),
+            snapshots=SnapshotWriter(
+                job, attempt, subtask, store, self._io, state_format.encode, inline_bytes
+            ),
             report=report,
         )
 
