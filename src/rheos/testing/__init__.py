@@ -1,4 +1,5 @@
-"""For tests of programs: run one in simulation, with faults, and look at what it committed.
+"""For tests of programs: run one in simulation, with faults, and look at what it committed; or replay
+one operator in all the ways that must make no difference.
 
 ```python
 from rheos import testing
@@ -9,6 +10,7 @@ assert sorted(done.out["n"].to_pylist()) == [1, 2, 3]
 """
 
 from rheos.runtimes.simulated.faults import Faults
+from rheos.testing.harness import OperatorExample, Replay, check_example, replay
 from rheos.testing.memory import MemorySink, MemoryTable
 from rheos.testing.simulation import InvariantError, Simulated, simulate
 
@@ -17,6 +19,10 @@ __all__ = [
     "InvariantError",
     "MemorySink",
     "MemoryTable",
+    "OperatorExample",
+    "Replay",
     "Simulated",
+    "check_example",
+    "replay",
     "simulate",
 ]

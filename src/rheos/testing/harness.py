@@ -1,0 +1,359 @@
+"""Replays an operator's example in every way that must make no difference.
+
+What an operator gives must not depend on how its rows are cut into batches, on when its output is
+taken, on checkpoints, restores, or parallelism. So one script is replayed in many ways, and each must
+give the rows of the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.api.environment import Environment
+from rheos.api.streams import DataStream
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.recovery import restored_state
+from rheos.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.connectors.collection import collection
+from rheos.connectors.schemas import epoch_ms
+from rheos.errors import ProgramError
+from rheos.graph.nodes import SinkSpec, SourceSpec
+from rheos.graph.windows import Watermark as WatermarkStrategy
+from rheos.operators.build import build
+from rheos.operators.contract import Operator, OperatorContext, Out
+from rheos.plan.physical import PhysicalPlan, PlannedOperator, ToOperator
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM, Watermark, visible
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.batch.inline_io import InlineIo
+from rheos.runtimes.contract import JobConfig, JobHandle, JobStatus
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.store import MemoryStore
+from rheos.state import format as state_format
+from rheos.task.partition import Partitioner
+from rheos.testing.memory import MemorySink
+
+Transform = Callable[[DataStream], DataStream | Mapping[str, DataStream]]
+Step = Mapping[str, Any] | Watermark
+Rows = dict[str, list[dict[str, Any]]]
+_JOB = JobId("example")
+_MAX_PARALLELISM = 16
+
+
+@dataclass(frozen=True)
+class OperatorExample:
+    """One operator, and what it is to be fed.
+
+    `transform` puts just one operator behind the stream it is given; what it returns is what is looked
+    at, by name where it is several streams. A step of `script` is a row, or `Watermark(ms)`: the rows
+    after it have come with that watermark. At the end the watermark goes to the end of time.
+    """
+
+    transform: Transform
+    schema: pa.Schema
+    script: Sequence[Step]
+    on: str | None = None
+    """The column of event time, where there is one."""
+    last_by: tuple[str, ...] = ()
+    """For results that replace each other, such as those of windows with allowed lateness: only the
+    last one of each combination of these columns counts."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One way of going through a script."""
+
+    name: str
+    together: bool = False
+    """Rows between watermarks come in one batch; else one by one."""
+    batch_rows: int = 1000
+    parallelisms: Sequence[int] = (1,)
+    """To begin with, and after each restore in turn."""
+    checkpoint_every: int = 0
+    """After so many steps; 0 never."""
+    restore_every: int = 0
+    """After so many checkpoints; 0 never."""
+    lose_every: int = 0
+    """So many checkpoints later one is not kept, and the operator is told."""
+
+
+REPLAYS = (
+    Replay("whole", together=True),
+    Replay("row by row", batch_rows=1),
+    Replay("in parallel", together=True, parallelisms=(3,)),
+    Replay("row by row, in parallel", batch_rows=1, parallelisms=(4,)),
+    Replay("checkpoints only", checkpoint_every=1),
+    Replay("restored at every pause", parallelisms=(2,), checkpoint_every=1, restore_every=1),
+    Replay(
+        "rescaled at every pause",
+        batch_rows=1,
+        parallelisms=(1, 3, 2, 4),
+        checkpoint_every=1,
+        restore_every=1,
+    ),
+    Replay("restored from chains", parallelisms=(2, 3), checkpoint_every=1, restore_every=4),
+    Replay(
+        "with lost checkpoints",
+        parallelisms=(2, 1),
+        checkpoint_every=1,
+        restore_every=5,
+        lose_every=2,
+    ),
+)
+
+
+def replay(example: OperatorExample, way: Replay = REPLAYS[0]) -> Rows:
+    """The rows of each output, in the order they came, when the script is replayed in this way."""
+    return _Run(example, way).run()
+
+
+def check_example(
+    example: OperatorExample, golden: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+) -> Rows:
+    """Replays the example in all ways. Raises AssertionError where one gives other rows than the first
+    did, or the first other ones than `golden`; the order does not count. Returns the rows."""
+    first = replay(example)
+    if golden is not None:
+        _same("whole", golden, first, example.last_by)
+    for way in REPLAYS[1:]:
+        _same(way.name, first, replay(example, way), example.last_by)
+    return first
+
+
+def _same(
+    name: str,
+    wanted: Mapping[str, Sequence[Mapping[str, Any]]],
+    got: Mapping[str, Sequence[Mapping[str, Any]]],
+    last_by: tuple[str, ...],
+) -> None:
+    for output in {**wanted, **got}:
+        counted = Counter(_settled(got.get(output, ()), last_by))
+        expected = Counter(_settled(wanted.get(output, ()), last_by))
+        assert counted == expected, (
+            f"{name}: output {output!r} lacks {list((expected - counted).elements())} "
+            f"and has {list((counted - expected).elements())} too many"
+        )
+
+
+def _settled(rows: Sequence[Mapping[str, Any]], last_by: tuple[str, ...]) -> list[str]:
+    if last_by and all(name in row for row in rows for name in last_by):
+        rows = list({tuple(row[name] for name in last_by): row for row in rows}.values())
+    return [repr(sorted(row.items())) for row in rows]
+
+
+# --- the replay -----------------------------------------------------------------------------------
+
+
+@dataclass
+class _Run:
+    """All subtasks of the operator, through one script."""
+
+    example: OperatorExample
+    way: Replay
+    rows: Rows = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._planned, self._names = _planned(self.example)
+        self._port = self._planned.ports[0]
+        self._store = MemoryStore()
+        self._clock = SimClock()
+        self._parallelisms = cycle(self.way.parallelisms)
+        self._attempt = 0
+        self._checkpoint = 0
+        self._watermark = MIN_TIMESTAMP_MS
+        self.rows.update({name: [] for name in self._names.values()})
+        self._start(None)
+
+    def run(self) -> Rows:
+        for number, step in enumerate(self._steps(), 1):
+            if isinstance(step, Watermark):
+                self._watermark = step.timestamp_ms
+                self._drive([op.on_watermark(step.timestamp_ms) for op in self._subtasks])
+            else:
+                self._feed(step)
+            if self.way.checkpoint_every and number % self.way.checkpoint_every == 0:
+                self._take_checkpoint()
+        self._drive([op.on_watermark(MAX_TIMESTAMP_MS) for op in self._subtasks])
+        self._drive([op.on_end() for op in self._subtasks])
+        self._close()
+        return self.rows
+
+    def _steps(self) -> Iterator[list[Mapping[str, Any]] | Watermark]:
+        gathered: list[Mapping[str, Any]] = []
+        for step in self.example.script:
+            if isinstance(step, Watermark):
+                if gathered:
+                    yield gathered
+                gathered = []
+                yield step
+            elif self.way.together:
+                gathered.append(step)
+            else:
+                yield [step]
+        if gathered:
+            yield gathered
+
+    def _feed(self, rows: list[Mapping[str, Any]]) -> None:
+        shown = pa.RecordBatch.from_pylist(rows, visible(self._port.schema))
+        columns = {name: shown.column(name) for name in shown.schema.names}
+        if self.example.on is not None:
+            columns[TS] = pa.array(epoch_ms(shown.column(self.example.on)))
+        columns[WM] = pa.array([self._watermark] * shown.num_rows, pa.int64())
+        schema = self._port.schema
+        batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+        parts: Sequence[pa.RecordBatch | None] = [batch]
+        if self._port.keys:
+            cut = Partitioner(self._port.keys, len(self._subtasks), _MAX_PARALLELISM)
+            parts = cut.split(batch)
+        pairs = zip(self._subtasks, parts, strict=False)
+        self._drive([op.on_batch(0, part) for op, part in pairs if part is not None])
+
+    def _drive(self, calls: list[Iterator[Out]]) -> None:
+        """Takes one batch of each call in turn: the others are suspended meanwhile."""
+        while calls:
+            left = []
+            for call in calls:
+                out = next(call, None)
+                if out is not None:
+                    self._take(out)
+                    left.append(call)
+            calls = left
+
+    def _take(self, out: Out) -> None:
+        declared = self._planned.outputs.get(out.tag)
+        assert declared is not None, f"rows for {out.tag!r}, which nobody reads"
+        assert out.batch.schema == declared.schema, f"{out.batch.schema} is not {declared.schema}"
+        self.rows[self._names[out.tag]] += out.batch.to_pylist()
+
+    # --- checkpoints ------------------------------------------------------------------------------
+
+    def _take_checkpoint(self) -> None:
+        self._checkpoint += 1
+        checkpoint = CheckpointId(self._checkpoint)
+        snapshots = [op.snapshot(checkpoint) for op in self._subtasks]
+        if self.way.lose_every and self._checkpoint % self.way.lose_every == 0:
+            for op in self._subtasks:
+                op.snapshot_failed(checkpoint)
+            return
+        handles = []
+        for writer, snapshot in zip(self._writers, snapshots, strict=True):
+            handles += writer.begin(checkpoint, [(self._planned.id, snapshot)]).handles()
+        if self.way.restore_every and self._checkpoint % self.way.restore_every == 0:
+            self._close()
+            self._start(
+                CheckpointCompleted(
+                    attempt=Attempt(self._attempt),
+                    owner="harness",
+                    reserved_to=checkpoint,
+                    checkpoint=checkpoint,
+                    final=False,
+                    parallelism=len(self._subtasks),
+                    max_parallelism=_MAX_PARALLELISM,
+                    operators={self._planned.id: self._planned.name},
+                    handles=handles,
+                    committables=[],
+                )
+            )
+
+    def _start(self, restore: CheckpointCompleted | None) -> None:
+        self._attempt += 1
+        parallelism = next(self._parallelisms)
+        self._subtasks: list[Operator] = []
+        self._writers: list[SnapshotWriter] = []
+        for subtask in range(parallelism):
+            restored = (
+                restored_state(restore, subtask, parallelism, self._store, state_format.decode)
+                if restore is not None
+                else {}
+            )
+            operator = build(self._context(subtask, parallelism), self._planned.spec)
+            operator.open(restored.get(self._planned.id, {}))
+            self._subtasks.append(operator)
+            self._writers.append(
+                SnapshotWriter(
+                    _JOB,
+                    Attempt(self._attempt),
+                    subtask,
+                    self._store,
+                    InlineIo(),
+                    state_format.encode,
+                )
+            )
+
+    def _context(self, subtask: int, parallelism: int) -> OperatorContext:
+        planned = self._planned
+        return OperatorContext(
+            job=_JOB,
+            attempt=Attempt(self._attempt),
+            operator=planned.id,
+            name=planned.name,
+            site=planned.site,
+            subtask=subtask,
+            parallelism=parallelism,
+            max_parallelism=_MAX_PARALLELISM,
+            ports=planned.ports,
+            outputs=planned.outputs,
+            clock=self._clock,
+            io=InlineIo(),
+            batch_rows=self.way.batch_rows,
+        )
+
+    def _close(self) -> None:
+        for operator in self._subtasks:
+            operator.close()
+
+
+def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]:
+    """The operator of the example, and by which name the rows of each tag are known."""
+    env = Environment(1, max_parallelism=_MAX_PARALLELISM, runtime=_Planner())
+    strategy = None if example.on is None else WatermarkStrategy.monotonic(on=example.on)
+    rows = env.from_source(collection(example.schema.empty_table()), watermark=strategy)
+    made = example.transform(rows)
+    for name, stream in (made if isinstance(made, Mapping) else {"out": made}).items():
+        stream.sink_to(MemorySink(), name=name)
+    try:
+        env.execute("example")
+    except _Captured as captured:
+        plan = captured.plan
+    found = [
+        (chain, operator)
+        for chain in plan.chains
+        for operator in chain.operators
+        if not isinstance(operator.spec, SourceSpec | SinkSpec)
+    ]
+    if len(found) != 1:
+        raise ProgramError(
+            f"an example is of one operator, and this has {[operator.name for _, operator in found]}",
+            hint="return stream.key_by(...).process(...), without more behind it",
+        )
+    ((chain, operator),) = found
+    names = {
+        tag: chain.operators[route.index].name
+        for tag, routes in operator.routes.items()
+        for route in routes
+        if isinstance(route, ToOperator)
+    }
+    return operator, names
+
+
+class _Captured(Exception):  # noqa: N818 - it is no error, but the plan on its way.
+    def __init__(self, plan: PhysicalPlan) -> None:
+        super().__init__("a plan")
+        self.plan = plan
+
+
+class _Planner:
+    """A runtime that runs nothing, and hands the plan back."""
+
+    def submit(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        listener: Callable[[JobStatus], None] | None = None,
+    ) -> JobHandle:
+        raise _Captured(plan)
