@@ -3,8 +3,8 @@
 usage: window_kernel.py [SECONDS_PER_CASE]
        window_kernel.py --profile CASE
 
-Times are medians of CPU time, in ms. A batch is of rows that move on through event time, so that a one-minute
-window takes some fifty batches and then fires; "fire" is the watermark that does it.
+Times are medians of CPU time, in ms. A batch is of rows that move on through event time, so that a
+one-minute window takes some fifty batches and then fires; "fire" is the watermark that does it.
 """
 
 from __future__ import annotations
