@@ -22,5 +22,13 @@ class TaskConfig:
         Rows that come one by one would each pay for a turn of the loop. A small part of the buffer
         timeout adds little to the latency that the user has allowed.
         """
-        timeout_us = 40_000 if self.buffer_timeout_us is None else self.buffer_timeout_us
-        return min(max(timeout_us // 40, 100), 1000)
+        timeout_us = 10_000 if self.buffer_timeout_us is None else self.buffer_timeout_us
+        return min(max(timeout_us // 10, 200), 1000)
+
+    @property
+    def flush_after_us(self) -> int | None:
+        """How old a buffer's first row is when it is sent: with one turn of waiting to be read and one
+        to be sent, no row has waited longer than the buffer timeout."""
+        if self.buffer_timeout_us is None:
+            return None
+        return max(self.buffer_timeout_us - 2 * self.poll_interval_us, 0)

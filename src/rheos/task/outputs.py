@@ -49,7 +49,7 @@ class OutputEdge:
         self.edge = edge
         self._transport = transport
         self._clock = clock
-        self._timeout_us = config.buffer_timeout_us
+        self._timeout_us = config.flush_after_us
         self._partitioner: Partitioner | None = None
         if edge.exchange is Exchange.HASH and parallelism > 1:
             self._partitioner = Partitioner(edge.keys, parallelism, max_parallelism)
