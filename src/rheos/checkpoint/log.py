@@ -132,6 +132,8 @@ def decode_entry(data: bytes, path: str) -> LogEntry:
             f"the log entry {path} has format {envelope.format}; this version reads up to {FORMAT}",
             hint="continue the job with the version of rheos that wrote it, or a later one",
         )
+    if envelope.format < 1:
+        raise CheckpointError(f"{damaged}: there never was a format {envelope.format}", hint=hint)
     if zlib.crc32(envelope.entry) != envelope.crc32:
         raise CheckpointError(f"{damaged}: its checksum does not match", hint=hint)
     try:
