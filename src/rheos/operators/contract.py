@@ -30,6 +30,7 @@ from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.ports import Clock, IoExecutor
 from rheos.protocol.snapshots import Snapshot
+from rheos.state.key_groups import group_range
 
 
 class Out(NamedTuple):
@@ -86,8 +87,7 @@ class OperatorContext:
     @property
     def key_groups(self) -> range:
         """The key groups this subtask owns: those whose subtask is group * P // max."""
-        p, m = self.parallelism, self.max_parallelism
-        return range(-(-self.subtask * m // p), -(-(self.subtask + 1) * m // p))
+        return group_range(self.subtask, self.parallelism, self.max_parallelism)
 
 
 Restored = Mapping[str, Iterable[pa.Table]]

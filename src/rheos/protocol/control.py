@@ -82,8 +82,6 @@ class Acknowledge(Message, frozen=True):
     committables: list[CommittableHandle]
     """All that is staged and not yet committed, of this checkpoint and of earlier ones."""
     sync_us: int = 0
-    align_us: int = 0
-    write_us: int = 0
     totals: Totals = Totals()
     """As they stood at the barrier. The log keeps them, so that rows replayed after a failure are not
     counted twice."""
