@@ -14,7 +14,8 @@ from timelines import SHAPE, completed, handle
 
 from rheos.checkpoint.events import JobShape
 from rheos.checkpoint.log import CheckpointCompleted
-from rheos.checkpoint.recovery import Decode, check_fits, restored_state, shares
+from rheos.checkpoint.recovery import check_fits, shares
+from rheos.checkpoint.restoring import Decode, restored_state
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.errors import CheckpointError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId

@@ -13,8 +13,9 @@ import pytest
 
 from rheos.checkpoint.config import CheckpointConfig, FixedDelay, NoRestart
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
-from rheos.checkpoint.log import CheckpointCompleted, JobLog
+from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.retention import state_path
+from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.collect import CollectedRows, CollectSink
 from rheos.connectors.contract import (
     Committer,
@@ -116,8 +117,11 @@ class Slots:
     events: list[LauncherEvent] = field(default_factory=list)
     refuses: RheosError | None = None
 
-    def launch(self, attempt: Attempt, restore: CheckpointCompleted | None) -> None:
-        self.told.append(("launch", attempt, restore.checkpoint if restore else None))
+    def free_slots(self) -> int:
+        return 2
+
+    def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
+        self.told.append(("launch", attempt, restore.entry.checkpoint if restore else None))
         if self.refuses:
             raise self.refuses
 

@@ -52,4 +52,6 @@ class CheckpointConfig:
     """How many completed checkpoints are kept."""
     tolerable_failures: int = 3
     """How many checkpoints in a row may fail before the attempt does."""
+    max_concurrent: int = 1
+    """How many checkpoints may be open at a time."""
     restart: RestartStrategy = field(default_factory=ExponentialDelay)

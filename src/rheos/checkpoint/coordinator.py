@@ -41,6 +41,9 @@ from rheos.checkpoint.events import (
     Recover,
     Recovered,
     RecoveryFailed,
+    SavepointNotWritten,
+    SavepointRequested,
+    SavepointWritten,
     SendToAll,
     Start,
     StartAttempt,
@@ -211,6 +214,8 @@ class Coordinator:
                 return self._ended(event, now_ms)
             case CancelRequested():
                 return self._cancel()
+            case SavepointRequested() | SavepointWritten() | SavepointNotWritten():
+                raise AssertionError("savepoints are not decided here yet")
             case Start():
                 assert self.phase is Phase.NEW
                 return self._read_log()

@@ -44,6 +44,37 @@ class CancelRequested:
     pass
 
 
+class After(Enum):
+    """What becomes of the job once the savepoint is taken."""
+
+    GO_ON = "go on"
+    STOP = "stop: nothing after the savepoint is committed"
+    DRAIN = "end the input, take it with the final checkpoint, and finish"
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRequested:
+    """Answered by SavepointEnded, once. Requests that come while one is open wait their turn."""
+
+    request: int
+    directory: str
+    """The savepoint's own folder; nothing is in it yet."""
+    after: After
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointWritten:
+    """The manifest is in its place."""
+
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointNotWritten:
+    request: int
+    error: RheosError
+
+
 @dataclass(frozen=True, slots=True)
 class LogRead:
     view: LogView
@@ -120,6 +151,9 @@ Event: TypeAlias = (
     Start
     | Tick
     | CancelRequested
+    | SavepointRequested
+    | SavepointWritten
+    | SavepointNotWritten
     | LogRead
     | LogUnreadable
     | LogAppended
@@ -219,6 +253,25 @@ class Announce:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteSavepoint:
+    """The checkpoint is in the log and committed everywhere: write the savepoint's manifest.
+    Answered by SavepointWritten or SavepointNotWritten."""
+
+    request: int
+    directory: str
+    entry: CheckpointCompleted
+    """With the savepoint's handles, and no committables."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointEnded:
+    """Tell whoever asked. `error` None: the savepoint exists."""
+
+    request: int
+    error: RheosError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EndJob:
     """The last action. `error` is there where the outcome is FAILED."""
 
@@ -237,6 +290,8 @@ Action: TypeAlias = (
     | DropEntries
     | SweepFiles
     | Announce
+    | WriteSavepoint
+    | SavepointEnded
     | EndJob
 )
 

@@ -17,20 +17,28 @@ from urllib.parse import quote
 import msgspec
 
 from rheos.errors import CheckpointError
-from rheos.protocol.control import CommittableHandle, Totals
+from rheos.protocol.control import CommittableHandle, Cost, Totals
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.ports import Store
+from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import StateHandle
 
 FORMAT = 1
 
 
-class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
     attempt: Attempt
     owner: str
     """The driver that wrote it. Tells a driver its own entry from another's of the same content."""
     reserved_to: CheckpointId
     """No checkpoint after this id was opened before the next entry was written (CP4)."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The savepoint that a job was started from."""
+
+    id: str
+    directory: str
 
 
 class AttemptStarted(Entry, frozen=True):
@@ -41,6 +49,8 @@ class AttemptStarted(Entry, frozen=True):
     completed: list[int]
     """The numbers of the entries whose checkpoints were kept at that time, oldest first: a reader
     need not walk over the claims of a job that failed many times."""
+    origin: Origin | None = None
+    """The savepoint that the job's state comes from; checkpoints before it count no more."""
 
 
 class CheckpointCompleted(Entry, frozen=True):
@@ -57,12 +67,21 @@ class CheckpointCompleted(Entry, frozen=True):
     committables: list[CommittableHandle]
     totals: Totals = Totals()
     """The job's, at the barrier, from its beginning."""
+    states: dict[OperatorId, dict[str, StateShape]] = {}
+    """What each state holds, as the program declared it."""
+    cost: Cost = Cost()
+    duration_ms: int = 0
+    """From the trigger to the last acknowledgement."""
+    completed_ms: int = 0
+    """Wall-clock time, ms since the epoch."""
+    savepoint: str = ""
+    """The directory of the savepoint that was taken with it."""
     dropped: bool = False
     """Retention has dropped the checkpoint; the entry holds its number alone."""
 
     def tombstone(self) -> CheckpointCompleted:
         return msgspec.structs.replace(
-            self, handles=[], committables=[], operators={}, totals=Totals(), dropped=True
+            self, handles=[], committables=[], operators={}, totals=Totals(), states={}, dropped=True
         )
 
 

@@ -119,6 +119,7 @@ class SnapshotWriter:
 
         def write() -> StateHandle:
             table = part.write()
+            assert isinstance(table, pa.Table)
             data = self._encode(table, part.kind, part.mode)
             inline = len(data) <= self._inline_bytes
             if not inline:

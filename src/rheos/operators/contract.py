@@ -7,6 +7,8 @@ The task calls, from one thread:
     on_watermark(timestamp_ms)             when the merged watermark of all inputs rose
     on_processing_time(now_ms)             when the time given by `next_processing_time_ms` has come
     snapshot(checkpoint)                   at a barrier, between calls; synchronous and quick
+    savepoint(snapshot)                    right after it, where the barrier is that of a savepoint
+    snapshot_failed(checkpoint)            what a snapshot gave was not kept
     on_end()                               once, when all inputs have ended, after the last watermark
     close()                                once, last, also after an error
 
@@ -29,7 +31,8 @@ from rheos.graph.nodes import MAIN, StreamType
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.ports import Clock, IoExecutor
-from rheos.protocol.snapshots import Snapshot
+from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart
+from rheos.protocol.state_config import MIB, StateConfig
 from rheos.state.key_groups import group_range
 
 
@@ -78,6 +81,12 @@ class OperatorContext:
     io: IoExecutor
     batch_rows: int
     """Emit batches of about this many rows at the most."""
+    state: StateConfig = field(default_factory=StateConfig)
+    state_bytes: int = 256 * MIB
+    """The operator's own share of the memory for state."""
+    scratch: str | None = None
+    """A local folder of this operator alone, made when first used and gone with the task. None where
+    there is no disk."""
     counters: dict[str, int] = field(default_factory=dict)
     """The operator's counts, such as `late`; reported with its progress."""
 
@@ -120,6 +129,16 @@ class Operator(ABC):
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
         return Snapshot()
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        """The whole state, as FULL parts that any backend reads. Called right after `snapshot`, with
+        what that gave, where the checkpoint is a savepoint, too. Changes nothing: the next snapshot
+        is what it would have been without."""
+        assert not snapshot.files
+        assert all(part.mode is PartMode.FULL for part in snapshot.parts), (
+            "who gives deltas gives savepoints of its own"
+        )
+        return snapshot.parts
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
         """What the snapshot gave was not kept: the next one must hold the whole state."""

@@ -22,6 +22,9 @@ class TriggerCheckpoint(Message, frozen=True):
     """Take checkpoint `checkpoint`: sources emit its barrier, ended chains snapshot at once."""
 
     checkpoint: CheckpointId
+    savepoint: str | None = None
+    """A directory or URL. The checkpoint is a savepoint, too: beside the checkpoint's own parts the
+    whole state is written there. Its barriers are of kind SAVEPOINT."""
 
 
 class CheckpointComplete(Message, frozen=True):
@@ -32,6 +35,11 @@ class CheckpointComplete(Message, frozen=True):
 
 class CheckpointAborted(Message, frozen=True):
     checkpoint: CheckpointId
+
+
+class Drain(Message, frozen=True):
+    """Sources stop reading as if their input had ended: windows fire, and all ends with the final
+    checkpoint."""
 
 
 class Finish(Message, frozen=True):
@@ -73,6 +81,33 @@ def _added(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
     return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
 
 
+class Cost(msgspec.Struct, frozen=True):
+    """What a checkpoint has cost a subtask."""
+
+    sync_us: int = 0
+    """How long processing stood still for it: the synchronous parts of all operators together."""
+    align_us: int = 0
+    """From the first barrier to the last one, in the chain that waited longest."""
+    async_us: int = 0
+    """From the end of the synchronous part to the last byte written."""
+    written_bytes: int = 0
+    """What it has written newly: not what it shares with checkpoints before it."""
+    in_flight_bytes: int = 0
+    """Rows between subtasks that an unaligned checkpoint has stored."""
+    unaligned: bool = False
+
+    def plus(self, other: Cost) -> Cost:
+        """The cost of both: times the longest of each, sizes together."""
+        return Cost(
+            max(self.sync_us, other.sync_us),
+            max(self.align_us, other.align_us),
+            max(self.async_us, other.async_us),
+            self.written_bytes + other.written_bytes,
+            self.in_flight_bytes + other.in_flight_bytes,
+            self.unaligned or other.unaligned,
+        )
+
+
 class Acknowledge(Message, frozen=True):
     """The subtask's share of a checkpoint is written."""
 
@@ -81,10 +116,14 @@ class Acknowledge(Message, frozen=True):
     handles: list[StateHandle]
     committables: list[CommittableHandle]
     """All that is staged and not yet committed, of this checkpoint and of earlier ones."""
-    sync_us: int = 0
     totals: Totals = Totals()
     """As they stood at the barrier. The log keeps them, so that rows replayed after a failure are not
     counted twice."""
+    savepoint_handles: list[StateHandle] = []
+    """Of a savepoint: the whole state, with paths below the savepoint's directory."""
+    savepoint_error: str = ""
+    """Why the savepoint could not be written, though the checkpoint could."""
+    cost: Cost = Cost()
 
 
 class Decline(Message, frozen=True):
@@ -132,7 +171,7 @@ class Progress(Message, frozen=True):
     """Further counts, such as `late` or `skipped`, by "operator id/name"."""
 
 
-ToTask = TriggerCheckpoint | CheckpointComplete | CheckpointAborted | Finish | Cancel
+ToTask = TriggerCheckpoint | CheckpointComplete | CheckpointAborted | Drain | Finish | Cancel
 ToMaster = Acknowledge | Decline | Committed | Drained | Failed | Progress
 
 to_task_decoder: msgspec.msgpack.Decoder[ToTask] = msgspec.msgpack.Decoder(ToTask)

@@ -13,6 +13,7 @@ Hidden columns stand last, in this order. Elements of one channel are FIFO.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -39,12 +40,21 @@ class Watermark:
     timestamp_ms: int
 
 
+class BarrierKind(Enum):
+    CHECKPOINT = "checkpoint"
+    """Taken as the job is configured: aligned, unaligned, or without blocking."""
+
+    SAVEPOINT = "savepoint"
+    """Always aligned, and never overtakes rows; operators give their whole state beside the changes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Barrier:
     """Separates the rows of checkpoint `checkpoint` from those of the next."""
 
     checkpoint: CheckpointId
     attempt: Attempt
+    kind: BarrierKind = BarrierKind.CHECKPOINT
 
 
 @dataclass(frozen=True, slots=True)

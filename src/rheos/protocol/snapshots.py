@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -24,6 +24,9 @@ class StateKind(Enum):
     UNION = "union"
     """Each subtask gets the rows of all."""
 
+    BROADCAST = "broadcast"
+    """All subtasks hold the same rows, and each gets those of one of them."""
+
 
 class PartMode(Enum):
     FULL = "full"
@@ -31,22 +34,43 @@ class PartMode(Enum):
 
     DELTA = "delta"
     """The part holds what changed since the part before it. KEYED only; its rows are upserts by
-    (key_group, key, namespace), and a null value deletes."""
+    (key_group, key, namespace), and a null value deletes. Columnar states say themselves what
+    their deltas are; they apply in order, to the rows of their own key groups."""
+
+    FILE = "file"
+    """One file of a set that together is the whole state of a subtask, such as the table files of
+    RocksDB. Files are immutable and known by name: a checkpoint writes only those that no
+    checkpoint before it has written."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart:
     """One piece of an operator's state, frozen in the synchronous part of a checkpoint.
 
-    `write` is called once, on the I/O executor, while processing goes on: it may read only what the
-    synchronous part froze. A KEYED table has the column `key_group`, and `write` returns it sorted
-    by (key_group, key, namespace).
+    `write` is called on the I/O executor, while processing goes on: it may read only what the
+    synchronous part froze. It may be called again, by a savepoint at the same barrier, and from
+    another thread. A KEYED table has the column `key_group`, sorted by (key_group, key, namespace).
+    State too large for one table comes as several, which follow each other in that order; each
+    becomes a file.
     """
 
     state: str
     kind: StateKind
-    write: Callable[[], pa.Table]
+    write: Callable[[], pa.Table | Iterable[pa.Table]]
     mode: PartMode = PartMode.FULL
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """One file of a state that is kept as a set of files (PartMode.FILE). KEYED.
+
+    A file of a name that the attempt has written before is not read again.
+    """
+
+    state: str
+    name: str
+    read: Callable[[], bytes]
+    """Called on the I/O executor, once at the most."""
 
 
 class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +87,8 @@ class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
     """CRC-32 of the file's bytes."""
     path: str = ""
     inline: bytes = b""
+    file: str = ""
+    """The name within its set, where the mode is FILE."""
 
 
 @dataclass(slots=True)
@@ -70,5 +96,9 @@ class Snapshot:
     """What an operator gives at a barrier."""
 
     parts: list[SnapshotPart] = field(default_factory=list)
+    files: list[SnapshotFile] = field(default_factory=list)
+    """The whole set of each state that is kept as files."""
+    release: Callable[[], None] | None = None
+    """Called once, on the I/O executor, when all files of the snapshot are read or given up."""
     committables: list[bytes] = field(default_factory=list)
     """What a two-phase sink has staged and wants committed once the checkpoint is in the log."""

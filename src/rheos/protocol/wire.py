@@ -14,7 +14,7 @@ from enum import IntEnum
 import pyarrow as pa
 
 from rheos.errors import TransportError
-from rheos.protocol.elements import Active, Barrier, Batch, End, Idle, Mark, Watermark
+from rheos.protocol.elements import Active, Barrier, BarrierKind, Batch, End, Idle, Mark, Watermark
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
 
 WIRE_VERSION = 1
@@ -31,6 +31,8 @@ class Kind(IntEnum):
     IDLE = 4
     ACTIVE = 5
     END = 6
+    SAVEPOINT = 7
+    """The barrier of a savepoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ def mark_kind(mark: Mark) -> tuple[Kind, int]:
     match mark:
         case Watermark(timestamp_ms):
             return Kind.WATERMARK, timestamp_ms
-        case Barrier(checkpoint, _):
-            return Kind.BARRIER, checkpoint
+        case Barrier(checkpoint, _, kind):
+            return Kind.SAVEPOINT if kind is BarrierKind.SAVEPOINT else Kind.BARRIER, checkpoint
         case Idle():
             return Kind.IDLE, 0
         case Active():
@@ -95,6 +97,8 @@ def mark_of(header: Header) -> Mark:
             return Watermark(header.value)
         case Kind.BARRIER:
             return Barrier(CheckpointId(header.value), Attempt(header.attempt))
+        case Kind.SAVEPOINT:
+            return Barrier(CheckpointId(header.value), Attempt(header.attempt), BarrierKind.SAVEPOINT)
         case Kind.IDLE:
             return Idle()
         case Kind.ACTIVE:

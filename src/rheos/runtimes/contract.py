@@ -11,10 +11,12 @@ import pyarrow as pa
 
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.savepoint import Restore
+from rheos.errors import ConfigurationError
 from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.control import ToMaster, ToTask
+from rheos.protocol.control import Cost, ToMaster, ToTask
 from rheos.protocol.ids import Attempt, JobId
+from rheos.protocol.state_config import StateConfig
 from rheos.task.config import TaskConfig
 
 
@@ -41,6 +43,13 @@ class JobConfig:
     spark: Any | None = None
     """An existing SparkSession."""
     encrypt: bool = False
+    state: StateConfig = field(default_factory=StateConfig)
+    from_savepoint: str | None = None
+    """A savepoint's folder: the job's state where its log does not say that it began from there."""
+    allow_dropped: bool = False
+    """State of the savepoint that the program has no place for is left behind."""
+    min_parallelism: int | None = None
+    """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,23 @@ class JobStatus:
     """Share of the time in which the most held-up subtask waited for credit."""
     operators: tuple[OperatorStatus, ...] = ()
     failure: str | None = None
+    parallelism: int = 0
+    """Of the attempt that runs."""
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """One completed checkpoint or savepoint, for the eye."""
+
+    checkpoint: int
+    attempt: int
+    completed_ms: int
+    duration_ms: int
+    state_bytes: int
+    """Of all its files, those it shares with others too."""
+    cost: Cost
+    savepoint: str = ""
+    """The folder of the savepoint that was taken with it."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +131,14 @@ class Launcher(Protocol):
     runs any more: after a stop, a failure, or the end of all its subtasks.
     """
 
-    def launch(self, attempt: Attempt, restore: CheckpointCompleted | None) -> None:
-        """Starts all subtasks, from the checkpoint where there is one. Does not wait for them:
-        AttemptRunning follows when all are connected. Raises RheosError where it cannot begin."""
+    def free_slots(self) -> int:
+        """How many subtasks can run now. Does not wait."""
+        ...
+
+    def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
+        """Starts `parallelism` subtasks of every operator, from the checkpoint or savepoint where there
+        is one. Does not wait for them: AttemptRunning follows when all are connected. Raises RheosError
+        where it cannot begin."""
         ...
 
     def send(self, message: ToTask, subtask: int | None = None) -> None:
@@ -135,6 +166,41 @@ class JobHandle(Protocol):
     def cancel(self) -> None:
         """Stops the job: no further output is committed. Returns when it has stopped."""
         ...
+
+    def savepoint(self, directory: str | None = None) -> str:
+        """Takes a savepoint while the job goes on, in a new folder below `directory` (None: below the
+        job's checkpoint directory), and returns that folder. Raises CheckpointError where it failed, or
+        the job ended before; the job itself goes on."""
+        ...
+
+    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+        """Takes a savepoint and stops the job: all up to it is committed, and nothing after it. With
+        `drain` the input ends first: windows fire, and the job finishes. Returns the savepoint's
+        folder. Where it fails, the job goes on, and CheckpointError is raised."""
+        ...
+
+    def checkpoints(self) -> Sequence[CheckpointInfo]:
+        """The checkpoints that are kept, the oldest first."""
+        ...
+
+
+class WithoutCheckpoints:
+    """The part of a JobHandle that jobs without checkpoints refuse."""
+
+    def savepoint(self, directory: str | None = None) -> str:
+        raise self._refusal()
+
+    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+        raise self._refusal()
+
+    def checkpoints(self) -> Sequence[CheckpointInfo]:
+        return ()
+
+    def _refusal(self) -> ConfigurationError:
+        return ConfigurationError(
+            "this job takes no savepoints: it runs to its end and keeps no state",
+            hint='run it with runtime="continuous", or cancel it',
+        )
 
 
 class Runtime(Protocol):

@@ -49,6 +49,7 @@ from rheos.checkpoint.events import (
 )
 from rheos.checkpoint.log import CheckpointCompleted, JobLog
 from rheos.checkpoint.retention import stale, state_folder
+from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.collect import CollectSink, collected
 from rheos.connectors.contract import Split
 from rheos.errors import CheckpointError, RheosError
@@ -273,7 +274,11 @@ class Master:
         restore = action.restore_from
         self._figures.begin(restore.totals if restore else Totals())
         try:
-            self._launcher.launch(action.attempt, restore)
+            self._launcher.launch(
+                action.attempt,
+                None if restore is None else Restore(entry=restore),
+                self._plan.parallelism,
+            )
         except RheosError as error:
             return [AttemptLost(action.attempt, error), AttemptEnded(action.attempt)]
         return []

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
+
+
+class Guarantee(Enum):
+    EXACTLY_ONCE = "exactly once"
+    """Barriers hold channels back until all have arrived, or rows between subtasks are stored."""
+
+    AT_LEAST_ONCE = "at least once"
+    """Nothing waits for barriers: rows behind one may be in the checkpoint, and come again after it."""
 
 
 @dataclass(frozen=True)
@@ -14,6 +23,10 @@ class TaskConfig:
     credits: int = 4
     """Batches a channel may have on the way or waiting at the receiver."""
     progress_interval_us: int = 1_000_000
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    unaligned_after_us: int | None = None
+    """How long a barrier may wait behind rows before it overtakes them, and they are stored with the
+    checkpoint: 0 overtakes at once, None never."""
 
     @property
     def poll_interval_us(self) -> int:

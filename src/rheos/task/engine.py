@@ -310,8 +310,8 @@ class SubtaskEngine:
                 checkpoint=checkpoint,
                 handles=pending.handles(),
                 committables=self._committing.staged(checkpoint),
-                sync_us=sum(taken.sync_us for taken in gathered),
                 totals=_sum(taken.totals for taken in gathered),
+                cost=control.Cost(sync_us=sum(taken.sync_us for taken in gathered)),
             )
         )
 

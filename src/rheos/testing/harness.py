@@ -18,7 +18,7 @@ import pyarrow as pa
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.checkpoint.log import CheckpointCompleted
-from rheos.checkpoint.recovery import restored_state
+from rheos.checkpoint.restoring import restored_state
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.collection import collection
 from rheos.connectors.schemas import epoch_ms

@@ -20,7 +20,14 @@ from rheos.protocol.ids import Attempt, OperatorId
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.dataframes import Translation
-from rheos.runtimes.contract import JobConfig, JobResult, JobState, JobStatus, OperatorStatus
+from rheos.runtimes.contract import (
+    JobConfig,
+    JobResult,
+    JobState,
+    JobStatus,
+    OperatorStatus,
+    WithoutCheckpoints,
+)
 from rheos.runtimes.spark_session import get_session
 from rheos.runtimes.spark_shipping import worker_error
 
@@ -53,7 +60,7 @@ class _Figures:
     staged: list[bytes] = field(default_factory=list)
 
 
-class BatchJob:
+class BatchJob(WithoutCheckpoints):
     """A JobHandle. A thread of the job's own has Spark run the plan; sinks commit when all is done."""
 
     def __init__(

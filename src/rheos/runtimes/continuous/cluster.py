@@ -37,18 +37,19 @@ def check_slots(session: SparkSession, parallelism: int) -> None:
             hint="set spark.dynamicAllocation.enabled=false and ask for fixed executors",
         )
     deadline = time.monotonic() + _EXECUTORS_WITHIN_S
-    while (slots := _slots(session)) < parallelism:
+    while (have := slots(session)) < parallelism:
         if session.sparkContext.master.startswith("local[") or time.monotonic() > deadline:
             raise ConfigurationError(
                 f"the job needs {parallelism} slots, and the master "
-                f"{session.sparkContext.master!r} gives {slots}",
-                hint=f"lower the parallelism to {max(slots, 1)}, or give the master more cores, "
+                f"{session.sparkContext.master!r} gives {have}",
+                hint=f"lower the parallelism to {max(have, 1)}, or give the master more cores, "
                 f"such as local[{parallelism + 1}]",
             )
         time.sleep(0.1)
 
 
-def _slots(session: SparkSession) -> int:
+def slots(session: SparkSession) -> int:
+    """How many tasks can run at once, with the executors there are now."""
     context = session.sparkContext
     local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?", context.master)
     if local:

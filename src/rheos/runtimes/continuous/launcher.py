@@ -7,18 +7,19 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.contract import Split
 from rheos.errors import FencedError, RheosError
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.protocol.wire import TOKEN_BYTES
-from rheos.runtimes.continuous.cluster import is_local
+from rheos.runtimes.continuous.cluster import is_local, slots
 from rheos.runtimes.continuous.control import ControlServer
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.worker import SlotJob
@@ -61,18 +62,23 @@ class SparkLauncher:
 
     # --- the contract -----------------------------------------------------------------------------
 
-    def launch(self, attempt: Attempt, restore: CheckpointCompleted | None) -> None:
+    def free_slots(self) -> int:
+        return slots(self._session)
+
+    def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
         self._attempt = attempt
         self._joined = False
         self._join_by = time.monotonic() + _JOIN_WITHIN_S
         self._cancel_at = None
-        self._server.expect(attempt, self._plan.parallelism)
+        self._server.expect(attempt, parallelism)
+        plan = replace(self._plan, parallelism=parallelism)
         slot = SlotJob(
-            plan=self._plan,
+            plan=plan,
             job=self._config.job,
             attempt=attempt,
             config=self._config.task,
+            state=self._config.state,
             splits=self._splits,
             restore=restore,
             checkpoint_dir=self._directory,
@@ -85,7 +91,7 @@ class SparkLauncher:
         payload = pack(slot)
         threading.Thread(
             target=self._run_stage,
-            args=(attempt, payload),
+            args=(attempt, payload, parallelism),
             name=f"rheos-attempt-{attempt}",
             daemon=True,
         ).start()
@@ -143,17 +149,16 @@ class SparkLauncher:
     def _tag(self, attempt: Attempt) -> str:
         return f"rheos-{self._config.job}-{attempt}"
 
-    def _run_stage(self, attempt: Attempt, payload: bytes) -> None:
+    def _run_stage(self, attempt: Attempt, payload: bytes, parallelism: int) -> None:
         error: RheosError | None = None
         context = self._session.sparkContext
         try:
             context.addJobTag(self._tag(attempt))
             context.setJobDescription(f"{self._plan.name}, attempt {attempt}")
-            parallelism = self._plan.parallelism
-            slots = self._session.range(0, parallelism, 1, parallelism)
+            rows = self._session.range(0, parallelism, 1, parallelism)
             with single_threaded_workers(self._session):
                 task = arrow_task("rheos.runtimes.continuous.worker:run", payload)
-                stage = slots.mapInArrow(task, "nothing string", barrier=True)
+                stage = rows.mapInArrow(task, "nothing string", barrier=True)
             stage.collect()
         except Exception as failure:
             error = worker_error(failure)

@@ -15,7 +15,7 @@ from rheos.errors import ConfigurationError, JobFailedError, RheosError
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.continuous.cluster import check_slots, driver_host, is_local
 from rheos.runtimes.continuous.launcher import SparkLauncher
-from rheos.runtimes.contract import JobConfig, JobResult, JobStatus
+from rheos.runtimes.contract import JobConfig, JobResult, JobStatus, WithoutCheckpoints
 from rheos.runtimes.io import SystemClock
 from rheos.runtimes.local_store import open_store
 from rheos.runtimes.master import Master, enumerate_splits
@@ -42,7 +42,7 @@ class ContinuousRuntime:
         return ContinuousJob(plan, config, splits, session, listener)
 
 
-class ContinuousJob:
+class ContinuousJob(WithoutCheckpoints):
     """A JobHandle. One thread of its own steps the master until the job has ended."""
 
     def __init__(

@@ -15,14 +15,15 @@ import pyarrow as pa
 import zmq
 from pyspark import BarrierTaskContext
 
-from rheos.checkpoint.log import CheckpointCompleted
-from rheos.checkpoint.recovery import restored_state
+from rheos.checkpoint.restoring import restored_state
+from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.contract import Split
 from rheos.errors import ConfigurationError, FencedError, InternalError, RheosError, TransportError
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.continuous.control import ControlClient, Join, Refused
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.transport import ZmqTransport
@@ -44,8 +45,9 @@ class SlotJob:
     job: JobId
     attempt: Attempt
     config: TaskConfig
+    state: StateConfig
     splits: Mapping[OperatorId, Sequence[Split]]
-    restore: CheckpointCompleted | None
+    restore: Restore | None
     checkpoint_dir: str
     driver: str
     """The address of the control channel."""
@@ -136,7 +138,13 @@ def _run_slot(
     engine: SubtaskEngine | None = None
     try:
         restored = (
-            restored_state(slot.restore, subtask, slot.plan.parallelism, store, state_format.decode)
+            restored_state(
+                slot.restore.entry,
+                subtask,
+                slot.plan.parallelism,
+                store if slot.restore.origin is None else open_store(slot.restore.origin.directory),
+                state_format.decode,
+            )
             if slot.restore is not None
             else {}
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES
 from rheos.connectors.contract import Split
 from rheos.errors import RheosError, TransportError
@@ -61,9 +62,13 @@ class SimLauncher:
 
     # --- the contract -----------------------------------------------------------------------------
 
-    def launch(self, attempt: Attempt, restore: CheckpointCompleted | None) -> None:
+    def free_slots(self) -> int:
+        return self._plan.parallelism
+
+    def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
         self._attempt, self._stopping = attempt, False
+        plan = replace(self._plan, parallelism=parallelism)
         self.network = SimNetwork(
             attempt,
             self._plan.edge_schemas(),
@@ -75,7 +80,7 @@ class SimLauncher:
         inline_bytes = self._rng.choice([0, 300, INLINE_BYTES])
         self.slots = [
             Slot(
-                self._plan,
+                plan,
                 self._config.job,
                 attempt,
                 subtask,
@@ -89,7 +94,7 @@ class SimLauncher:
                 report=self._reported,
                 inline_bytes=inline_bytes,
             )
-            for subtask in range(self._plan.parallelism)
+            for subtask in range(parallelism)
         ]
         self._tell(AttemptRunning(attempt))
 

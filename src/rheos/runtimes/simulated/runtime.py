@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rheos.plan.physical import PhysicalPlan
-from rheos.runtimes.contract import JobConfig, JobResult, JobStatus
+from rheos.runtimes.contract import JobConfig, JobResult, JobStatus, WithoutCheckpoints
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.world import World
 
@@ -26,7 +26,7 @@ class SimulatedRuntime:
         return SimulatedJob(World(plan, config, self._seed, self._faults))
 
 
-class SimulatedJob:
+class SimulatedJob(WithoutCheckpoints):
     """A JobHandle. Nothing happens before `wait`: virtual time passes within it alone."""
 
     def __init__(self, world: World) -> None:

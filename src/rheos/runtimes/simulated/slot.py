@@ -6,8 +6,8 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from rheos.checkpoint.log import CheckpointCompleted
-from rheos.checkpoint.recovery import restored_state
+from rheos.checkpoint.restoring import restored_state
+from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES, SnapshotWriter
 from rheos.connectors.contract import Split
 from rheos.errors import RheosError
@@ -34,7 +34,7 @@ class Slot:
         subtask: int,
         config: TaskConfig,
         splits: Mapping[OperatorId, Sequence[Split]],
-        restore: CheckpointCompleted | None,
+        restore: Restore | None,
         *,
         store: Store,
         clock: SimClock,
@@ -56,7 +56,7 @@ class Slot:
         self._io = SimIo(clock.monotonic_us, delay_us)
         self._opened = False
         restored = (
-            restored_state(restore, subtask, plan.parallelism, store, state_format.decode)
+            restored_state(restore.entry, subtask, plan.parallelism, store, state_format.decode)
             if restore is not None
             else {}
         )

@@ -1,0 +1,30 @@
+"""Where a job keeps its state while it runs, and how much of it in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+MIB = 1024 * 1024
+
+
+class Backend(Enum):
+    MEMORY = "memory"
+    """Python objects and arrays: the fastest, as long as the state fits."""
+
+    ROCKSDB = "rocksdb"
+    """On the worker's local disk, with a cache in memory: state may be many times the budget."""
+
+
+@dataclass(frozen=True)
+class StateConfig:
+    backend: Backend = Backend.MEMORY
+    memory_bytes: int = 256 * MIB
+    """About how much memory the state of one slot may take before it goes to disk. Shared by the
+    operators of the slot in equal parts. The memory backend keeps to it for windows alone."""
+    directory: str | None = None
+    """The local folder for state on disk; None takes the one Spark gives its workers."""
+
+    @property
+    def spills(self) -> bool:
+        return self.backend is Backend.ROCKSDB
