@@ -18,13 +18,14 @@ from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rheos.runtimes.contract import JobState, JobStatus
 
 _LINE_EVERY_S = 5.0
-_OVER = (JobState.FINISHED, JobState.CANCELLED, JobState.FAILED)
+_OVER = (JobState.FINISHED, JobState.CANCELLED, JobState.STOPPED, JobState.FAILED)
 _COLOURS = {
     JobState.STARTING: "yellow",
     JobState.RUNNING: "green",
     JobState.RESTARTING: "yellow",
     JobState.FINISHED: "green",
     JobState.CANCELLED: "yellow",
+    JobState.STOPPED: "green",
     JobState.FAILED: "red",
 }
 

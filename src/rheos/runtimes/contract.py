@@ -26,6 +26,8 @@ class JobState(Enum):
     RESTARTING = "restarting"
     FINISHED = "finished"
     CANCELLED = "cancelled"
+    STOPPED = "stopped"
+    """With a savepoint: all up to it is committed, and nothing after it."""
     FAILED = "failed"
 
 
