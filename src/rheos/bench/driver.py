@@ -84,24 +84,32 @@ def run(program: Program, settings: Settings, progress: Progress) -> Outcome:
         return Outcome(program, settings, load, window, status)
 
 
+def start_of_rows(handle: JobHandle, folder: str, tap: str, parallelism: int) -> int:
+    """Waits until every slot has records at the tap, and gives the slice in which all of them had.
+
+    Raises JobFailedError where none come."""
+    give_up = time.monotonic() + _START_WITHIN_S
+    while True:
+        _rest(handle, _POLL_S)
+        recorded = read_slices(folder, tap)
+        # One recorder in each slot: the sink's, or that of the slot's split.
+        started = first_complete(recorded) if len(recorded) >= parallelism else None
+        if started is not None:
+            return started
+        if time.monotonic() > give_up:
+            raise JobFailedError(
+                f"no records came through within {_START_WITHIN_S:.0f} s",
+                hint="run it with a lower --parallelism: each subtask needs a slot of the machine",
+            )
+
+
 def _measure(
     handle: JobHandle, program: Program, settings: Settings, folder: str, progress: Progress
 ) -> tuple[Window, JobStatus]:
     def rows() -> list[list[Slice]]:
         return read_slices(folder, program.counted_at)
 
-    started: int | None = None
-    give_up = time.monotonic() + _START_WITHIN_S
-    while started is None:
-        _rest(handle, _POLL_S)
-        recorded = rows()
-        # One recorder in each slot: the sink's, or that of the slot's split.
-        started = first_complete(recorded) if len(recorded) >= settings.parallelism else None
-        if started is None and time.monotonic() > give_up:
-            raise JobFailedError(
-                f"no records came through within {_START_WITHIN_S:.0f} s",
-                hint="run it with a lower --parallelism: each subtask needs a slot of the machine",
-            )
+    started = start_of_rows(handle, folder, program.counted_at, settings.parallelism)
     first = started + round(settings.warmup_s * 1e9) // SLICE_NS
     end = first + max(round(settings.seconds * 1e9) // SLICE_NS, 1)
     _wait_for(handle, first, "warming up", settings.warmup_s, progress)

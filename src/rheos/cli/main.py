@@ -44,6 +44,7 @@ class Benchmark(StrEnum):
     GROUPING = "grouping"
     STATE_MACHINE = "state-machine"
     LATENCY = "latency"
+    SOAK = "soak"
 
 
 @app.callback()
@@ -133,9 +134,19 @@ def bench(
         str | None, typer.Option(help="Time between checkpoints; none where not given.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows of a full buffer.")] = 16_384,
+    minutes: Annotated[
+        int, typer.Option(min=1, help="soak: how long it is watched.", show_default="30")
+    ] = 30,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Measure throughput and latency on the continuous runtime."""
+    """Measure throughput and latency on the continuous runtime; or soak a job with all kinds of
+    state, and see that rate, memory and checkpoints hold."""
+    if name is Benchmark.SOAK:
+        from rheos.bench.soak import SoakSettings
+        from rheos.cli.soak import soak
+
+        given = SoakSettings(minutes, parallelism, keys or 100_000, checkpoint_interval or "5s")
+        raise typer.Exit(soak(given, json))
     from rheos.bench.driver import Settings
     from rheos.cli.bench import bench
 

@@ -1,0 +1,82 @@
+"""`rheos bench soak`: shows each minute as it ends, and at last whether all held."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import msgspec
+from rich.console import Console
+
+from rheos.bench.soak import Minute, Soaked, SoakSettings, run
+from rheos.cli.failures import FAILED, INTERRUPTED, report
+
+_COLUMNS = (
+    "minute", "records/s", "worker MiB", "driver MiB", "checkpoint MiB", "written MiB", "took ms",
+    "sync ms", "directory MiB", "checkpoints", "failed", "restarts",
+)  # fmt: skip
+
+
+def soak(settings: SoakSettings, as_json: bool) -> int:
+    """Soaks, and gives the exit code: 1 where something did not hold."""
+    console = Console(stderr=True)
+    lines = not as_json
+    try:
+        with console.status("soak: starting") as shown:
+            if lines:
+                print("  ".join(_COLUMNS), flush=True)
+            soaked = run(
+                settings,
+                lambda what: shown.update(f"soak: {what}"),
+                lambda minute: print(line(minute), flush=True) if lines else None,
+            )
+    except KeyboardInterrupt:
+        print("cancelled", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        return report(error)
+    problems = soaked.problems()
+    if as_json:
+        print(json.dumps(_as_json(soaked)))
+    else:
+        published = soaked.published
+        print(f"{published.windows:,} windows published, of {published.rows:,} rows")
+        for problem in problems:
+            print(f"did not hold: {problem}")
+        if not problems:
+            print("all held")
+    return FAILED if problems else 0
+
+
+def line(minute: Minute) -> str:
+    """A minute's figures, under the columns."""
+    mib = 2**20
+    cells = (
+        f"{minute.number}",
+        f"{minute.records_per_s:,.0f}",
+        f"{minute.worker_mib:,.0f}",
+        f"{minute.driver_mib:,.0f}",
+        f"{minute.checkpoint_bytes / mib:,.1f}",
+        f"{minute.written_bytes / mib:,.1f}",
+        f"{minute.checkpoint_ms:,}",
+        f"{minute.sync_ms:,.1f}",
+        f"{minute.directory_bytes / mib:,.1f}",
+        f"{minute.checkpoints:,}",
+        f"{minute.failed:,}",
+        f"{minute.restarts:,}",
+    )
+    return "  ".join(cell.rjust(len(name)) for cell, name in zip(cells, _COLUMNS, strict=True))
+
+
+def _as_json(soaked: Soaked) -> dict[str, object]:
+    return {
+        "settings": {
+            "minutes": soaked.settings.minutes,
+            "parallelism": soaked.settings.parallelism,
+            "keys": soaked.settings.keys,
+            "checkpoint_interval": soaked.settings.checkpoint_interval,
+        },
+        "minutes": [msgspec.to_builtins(minute) for minute in soaked.minutes],
+        "published": msgspec.to_builtins(soaked.published),
+        "problems": soaked.problems(),
+    }

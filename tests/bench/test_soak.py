@@ -1,0 +1,72 @@
+"""What the soak makes of its minutes, and how it counts what was published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pytest
+
+from rheos.bench.soak import ROWS_PER_MS, WINDOW_MS, Minute, Published, count_published, problems
+from rheos.cli.soak import line
+
+RIGHT = Published(3, 3, 0, 0)
+MINUTE = Minute(1, 5e6, 200.0, 90.0, 10 << 20, 1 << 20, 40, 3.0, 30 << 20, 12, 0, 0)
+
+
+def minutes(**last: float) -> list[Minute]:
+    """Nine minutes; the last three are other than those before."""
+    steady = [msgspec.structs.replace(MINUTE, number=n, checkpoints=n * 12) for n in range(1, 8)]
+    changed = [msgspec.structs.replace(MINUTE, number=n, **last) for n in range(8, 11)]
+    return steady + changed
+
+
+def test_all_held() -> None:
+    assert problems(minutes(), RIGHT) == []
+
+
+def test_the_first_minute_is_warm_up() -> None:
+    slow_start = [msgspec.structs.replace(MINUTE, records_per_s=9e9), *minutes()[1:]]
+    assert problems(slow_start, RIGHT) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        ({"records_per_s": 4e6}, "the rate fell from 5,000,000 to 4,000,000 records/s"),
+        ({"worker_mib": 260.0}, "the memory of a worker grew from 200 to 260 MiB"),
+        ({"driver_mib": 150.0}, "the memory of the driver grew from 90 to 150 MiB"),
+        ({"checkpoint_bytes": 90 << 20}, "a checkpoint grew from 10 to 90 MiB"),
+        ({"directory_bytes": 90 << 20}, "the checkpoint directory grew from 30 to 90 MiB"),
+        ({"failed": 2}, "2 checkpoints failed"),
+        ({"restarts": 1}, "the job was restarted 1 times"),
+    ],
+)
+def test_what_did_not_hold_is_said(last: dict[str, float], said: str) -> None:
+    assert problems(minutes(**last), RIGHT) == [said]
+
+
+def test_wrong_windows_are_said() -> None:
+    (said,) = problems(minutes(), Published(3, 3, 1, 2))
+    assert said == "1 of 3 windows have other rows than were made, and 2 keys came twice"
+
+
+def test_published_windows_are_counted(tmp_path: Path) -> None:
+    whole = ROWS_PER_MS * WINDOW_MS
+    frame = pl.DataFrame(
+        {
+            "k": [1, 2, 1, 1, 1],
+            "window_start": [0, 0, 1, 2, 2],
+            "rows": [whole, whole, 2 * whole - 1, whole, whole],
+        }
+    )
+    frame.write_parquet(tmp_path / "part.parquet")
+    assert count_published(tmp_path, splits=2) == Published(3, 6 * whole - 1, wrong=1, doubled=1)
+    assert count_published(tmp_path / "nothing", splits=2) == Published(0, 0, 0, 0)
+
+
+def test_a_line_has_a_cell_for_each_column() -> None:
+    assert line(MINUTE).split() == (
+        ["1", "5,000,000", "200", "90", "10.0", "1.0", "40", "3.0", "30.0", "12", "0", "0"]
+    )
