@@ -1,43 +1,72 @@
 """What state holds, as plain values: written with every checkpoint, compared when the program changes.
 
 A shape is made from the program (`operators/shapes.py`) and never from the data. Two shapes that are
-equal say that state written under the one is read under the other without a change.
+equal say that state written under the one is read under the other without a change. What a difference
+means, `checkpoint/compatibility.py` says.
 """
 
 from __future__ import annotations
+
+from enum import StrEnum
 
 import msgspec
 
 from rheos.protocol.snapshots import StateKind
 
 
-class TypeShape(msgspec.Struct, frozen=True, kw_only=True):
+class TypeShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A type, as deep as it goes."""
 
     name: str
-    """"int", "str", "list", "dict", "union", "enum", "pickle" ...; of a dataclass the class's name; of
-    a column its Arrow type."""
+    """The kind of type: "int", "str", "list", "dict", "union", "enum", "dataclass", "pickle" ...; of a
+    column its Arrow type."""
+    label: str = ""
+    """What the user calls it: the name of a class, or a declared type that is pickled."""
     args: list[TypeShape] = []
     """Of a container: its items; of a union: its members, in an order that does not matter."""
     fields: list[FieldShape] = []
-    """Of a dataclass."""
+    """Of a dataclass and its like; of columnar state its columns."""
     members: list[str] = []
-    """Of an enum: its values, as text."""
+    """Of an enum or literal: its values, as text; of others what narrows them down, such as "ge=0"."""
 
 
-class FieldShape(msgspec.Struct, frozen=True, kw_only=True):
+class FieldShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     type: TypeShape
     required: bool = True
-    """False where a value written without the field can be read: it has a default."""
+    """False where what was written without the field can be read: it has a default, or may be null."""
 
 
-class StateShape(msgspec.Struct, frozen=True, kw_only=True):
+class Holds(StrEnum):
+    """What a state is for. It says what a difference of two shapes means."""
+
+    VALUE = "value"
+    LIST = "list"
+    MAP = "map"
+    """`value` is a dict, whose keys find the entries again."""
+
+    TIMERS = "timers"
+    ROWS = "rows"
+    """Rows of the stream that wait; `value` has their columns."""
+
+    RUNNING = "running aggregates"
+    """`value` has a field for each aggregate."""
+
+    WINDOWS = "windows"
+    """Which windows have fired; `value` says how they are cut."""
+
+    WINDOW_CONTENT = "content of windows"
+    """`value` has the columns. A window cannot do without any of its states."""
+
+    POSITIONS = "source positions"
+
+
+class StateShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One state of one operator."""
 
     kind: StateKind
     holds: str
-    """"value", "list", "map", "timers", "window", "running", "source positions" ..."""
+    """One of `Holds`; a text, so that an older Rheos reads what a newer one knows more of."""
     key: list[FieldShape] = []
     """Of keyed state: the key columns, with their types."""
     value: TypeShape

@@ -35,14 +35,14 @@ class ValueCodec:
         self.declared = declared
         inner, self.nullable = without_none(declared)
         self.immutable = is_immutable(declared)
-        self._pickled = self._is_undeclared()
-        self.nullable = self.nullable or self._pickled
-        self.cls: Any = None if self._pickled else _class_of(inner)
+        self.pickled = self._is_undeclared()
+        self.nullable = self.nullable or self.pickled
+        self.cls: Any = None if self.pickled else _class_of(inner)
         """The class of nearly all values; any other goes through `fit`."""
         self._exact = self.cls in _EXACT and not self.nullable
         self._encode = msgspec.msgpack.Encoder(enc_hook=_from_numpy).encode
         self._decode: Callable[[bytes], Any] = (
-            pickle.loads if self._pickled else msgspec.msgpack.Decoder(declared).decode
+            pickle.loads if self.pickled else msgspec.msgpack.Decoder(declared).decode
         )
 
     def _is_undeclared(self) -> bool:
@@ -60,7 +60,7 @@ class ValueCodec:
 
     def _unstorable(self, why: str) -> SchemaError:
         return SchemaError(
-            f"state {self._name!r} is {_shown(self.declared)}, which cannot be stored: {why}",
+            f"state {self._name!r} is {shown(self.declared)}, which cannot be stored: {why}",
             hint="declare a dataclass, a simple type or a container of these; or `object`, to have the "
             "values pickled",
         )
@@ -83,7 +83,7 @@ class ValueCodec:
 
     def encode(self, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes]:
         """Raises StateAccessError with the key where a value is not of the declared type."""
-        if self._pickled:
+        if self.pickled:
             return [pickle.dumps(value) for value in values]
         encode, decode = self._encode, self._decode
         try:
@@ -106,7 +106,7 @@ class ValueCodec:
 
     def _wrong(self, value: Any, why: str, key: str | None = None) -> StateAccessError:
         return StateAccessError(
-            f"state {self._name!r} is declared as {_shown(self.declared)}, and was given "
+            f"state {self._name!r} is declared as {shown(self.declared)}, and was given "
             f"{type(value).__name__} {value!r}{why}",
             key=key,
             hint=f"write values of the declared type, or declare {self._name!r} otherwise",
@@ -143,7 +143,7 @@ def _inside(info: Any) -> list[Any]:
     return list(found.values())
 
 
-def _shown(declared: Any) -> str:
+def shown(declared: Any) -> str:
     if isinstance(declared, type) and not typing.get_args(declared):
         return declared.__qualname__.rpartition("<locals>.")[2]
     return str(declared).replace("typing.", "")

@@ -28,7 +28,7 @@ from rheos.protocol.types import TypeMismatch, batch_of, columns_to_python, rows
 
 _ROW = "row."
 _TIME = "ts"
-_STATE = "rows"
+STATE = "rows"
 
 _ROWS_AT_ONCE = 1 << 14
 """How many rows are Python objects at once, unless a key has more in one window."""
@@ -143,17 +143,17 @@ class WindowProcessOperator(WindowOperator):
     # --- snapshots ------------------------------------------------------------------------------------
 
     def _state_names(self) -> list[str]:
-        return [_STATE]
+        return [STATE]
 
     def _parts(self) -> Iterator[SnapshotPart]:
-        yield from self._keyed_part(_STATE, self._index, partial(self._merge, by=PANE), (_TIME,))
+        yield from self._keyed_part(STATE, self._index, partial(self._merge, by=PANE), (_TIME,))
 
     def _restore(self, restored: Restored) -> None:
-        for table in restored.get(_STATE, ()):
+        for table in restored.get(STATE, ()):
             frame = pl.DataFrame(table)
             for column in self._taken:
                 if column not in frame.columns:
-                    raise self._missing_state(_STATE, column)
+                    raise self._missing_state(STATE, column)
             self._note_restored(frame)
             self._index.add(frame.select(*self._taken, *PANE))
 

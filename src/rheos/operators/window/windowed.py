@@ -41,7 +41,7 @@ GATHERED_ROWS = 1 << 16
 _PAIRS = 1 << 20
 """How many pairs of pane and window are looked at, at once."""
 
-_FIRED = "fired"
+FIRED = "fired"
 _FIRED_SCHEMA = pa.schema(
     [
         ("first_group", pa.int32()),
@@ -220,11 +220,11 @@ class WindowOperator(Operator):
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
         fired = self._fired_table()
-        parts = [SnapshotPart(_FIRED, StateKind.UNION, lambda: fired), *self._parts()]
+        parts = [SnapshotPart(FIRED, StateKind.UNION, lambda: fired), *self._parts()]
         return Snapshot(parts)
 
     def open(self, restored: Restored) -> None:
-        self._restore_fired(restored.get(_FIRED, ()))
+        self._restore_fired(restored.get(FIRED, ()))
         self._restore(restored)
 
     def _fired_table(self) -> pa.Table:

@@ -1,0 +1,232 @@
+"""What state the operators of a plan keep, made from what the program says of them.
+
+The names are those of the parts that the operators' snapshots give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, assert_never
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.errors import RheosError, Site
+from rheos.graph.aggregates import AggKind
+from rheos.graph.nodes import (
+    ExpressionSpec,
+    MapBatchesSpec,
+    MapSpec,
+    ProcessSpec,
+    ReduceSpec,
+    RunningSpec,
+    SinkSpec,
+    SourceSpec,
+    Spec,
+    UnionSpec,
+    WindowSpec,
+)
+from rheos.graph.state import (
+    ListState,
+    MapState,
+    StateDeclaration,
+    ValueState,
+    declarations,
+)
+from rheos.graph.types import canonical
+from rheos.operators.contract import PortType
+from rheos.operators.keyed import HELD
+from rheos.operators.reduce import REDUCED
+from rheos.operators.running import STATE as RUNNING
+from rheos.operators.source import SPLITS
+from rheos.operators.window.aggregates import Table, tables_of
+from rheos.operators.window.frames import INPUT, key_names
+from rheos.operators.window.process import STATE as WINDOW_ROWS
+from rheos.operators.window.windowed import FIRED
+from rheos.protocol.elements import visible
+from rheos.protocol.ids import OperatorId
+from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.protocol.snapshots import StateKind
+from rheos.state.describe import type_shape
+from rheos.state.timers import TIMERS
+
+States = dict[str, StateShape]
+
+
+class Planned(Protocol):
+    """What is asked of a planned operator."""
+
+    @property
+    def id(self) -> OperatorId: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def site(self) -> Site: ...
+    @property
+    def spec(self) -> Spec: ...
+    @property
+    def ports(self) -> tuple[PortType, ...]: ...
+
+
+def state_shapes(operators: Iterable[Planned]) -> dict[OperatorId, States]:
+    """By operator and state; operators without state are not in it.
+
+    Raises SchemaError, with its place, where a declared state cannot be stored.
+    """
+    found = {}
+    for operator in operators:
+        try:
+            states = _states(operator.spec, operator.ports)
+        except RheosError as error:
+            raise error.located(site=operator.site, operator=operator.name) from error.__cause__
+        if states:
+            found[operator.id] = states
+    return found
+
+
+def _states(spec: Spec, ports: Sequence[PortType]) -> States:
+    match spec:
+        case SourceSpec(source=source):
+            value = TypeShape(name="source", label=type(source).__qualname__)
+            return {SPLITS: StateShape(kind=StateKind.UNION, holds=Holds.POSITIONS, value=value)}
+        case ProcessSpec():
+            return _process(spec, ports[0])
+        case ReduceSpec():
+            return {REDUCED: _keyed(ports[0], Holds.VALUE, _reduced(spec, ports[0].schema))}
+        case RunningSpec():
+            return {RUNNING: _keyed(ports[0], Holds.RUNNING, _running(spec, ports[0].schema))}
+        case WindowSpec():
+            return _windows(spec, ports[0])
+        case ExpressionSpec() | MapSpec() | MapBatchesSpec() | UnionSpec() | SinkSpec():
+            return {}
+        case _:
+            assert_never(spec)
+
+
+def _keyed(port: PortType, holds: Holds, value: TypeShape, *, exact: bool = False) -> StateShape:
+    return StateShape(kind=StateKind.KEYED, holds=holds, key=_key(port), value=value, exact=exact)
+
+
+def _key(port: PortType) -> list[FieldShape]:
+    return [
+        FieldShape(name=name, type=TypeShape(name=_key_type(port.schema.field(name).type)))
+        for name in port.keys
+    ]
+
+
+def _key_type(kind: pa.DataType) -> str:
+    """Keys are compared by value: how wide a number is, is no part of the key (state/key_groups.py)."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _key_type(kind.storage_type)
+    kind = canonical(kind)
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return "int64"
+    return "double" if pa.types.is_floating(kind) else str(kind)
+
+
+def _columns(schema: pa.Schema, name: str = "columns") -> TypeShape:
+    fields = [
+        FieldShape(name=f.name, type=TypeShape(name=str(canonical(f.type))), required=not f.nullable)
+        for f in schema
+    ]
+    return TypeShape(name=name, fields=fields)
+
+
+# --- process and reduce -----------------------------------------------------------------------------
+
+
+def _process(spec: ProcessSpec, port: PortType) -> States:
+    states = {
+        name: _keyed(port, *_declared(declaration))
+        for name, declaration in declarations(spec.fn).items()
+    }
+    states[TIMERS] = _keyed(port, Holds.TIMERS, TypeShape(name="timer"))
+    if spec.order == "event_time":
+        states[HELD] = _keyed(port, Holds.ROWS, _columns(visible(port.schema)))
+    return states
+
+
+def _declared(declaration: StateDeclaration) -> tuple[Holds, TypeShape]:
+    name = declaration.name
+    match declaration:
+        case ValueState():
+            return Holds.VALUE, type_shape(name, declaration.type)
+        case ListState():
+            return Holds.LIST, type_shape(name, declaration.type)
+        case MapState():
+            types: list[Any] = [declaration.key_type, declaration.value_type]
+            return Holds.MAP, TypeShape(name="dict", args=[type_shape(name, kind) for kind in types])
+    raise AssertionError(f"unknown state {declaration!r}")
+
+
+def _reduced(spec: ReduceSpec, schema: pa.Schema) -> TypeShape:
+    """Records without a class are pickled as light rows, which know their columns."""
+    if spec.record is not None:
+        return type_shape(REDUCED, spec.record)
+    fields = [
+        FieldShape(name=field.name, type=TypeShape(name=str(canonical(field.type))))
+        for field in visible(schema)
+    ]
+    return TypeShape(name="row", fields=fields)
+
+
+# --- aggregates and windows -------------------------------------------------------------------------
+
+
+def _running(spec: RunningSpec, schema: pa.Schema) -> TypeShape:
+    """An aggregate that is new starts from nothing, so none is required."""
+    fields = []
+    for name, agg in spec.aggregates.items():
+        kind = pa.int64() if agg.column is None else schema.field(agg.column).type
+        if agg.kind is AggKind.COUNT:
+            kind = pa.int64()
+        elif agg.kind in (AggKind.SUM, AggKind.MEAN):
+            kind = pa.float64() if pa.types.is_floating(kind) else pa.int64()
+        shape = TypeShape(name=str(canonical(kind)), label=str(agg))
+        fields.append(FieldShape(name=name, type=shape, required=False))
+    return TypeShape(name="aggregates", fields=fields)
+
+
+def _windows(spec: WindowSpec, port: PortType) -> States:
+    window = spec.window
+    cut = {
+        "size": window.size_ms,
+        "slide": window.slide_ms,
+        "offset": window.offset_ms,
+        "lateness": spec.lateness_ms,
+    }
+    fields = [
+        FieldShape(name=name, type=TypeShape(name="ms", label=str(ms))) for name, ms in cut.items()
+    ]
+    states = {
+        FIRED: StateShape(
+            kind=StateKind.UNION, holds=Holds.WINDOWS, value=TypeShape(name="windows", fields=fields)
+        )
+    }
+    if spec.fn is not None:
+        states[WINDOW_ROWS] = _keyed(port, Holds.WINDOW_CONTENT, _columns(visible(port.schema)))
+        return states
+    totals, others = tables_of(key_names(port.keys), spec.aggregates, port.schema)
+    for table in (totals, *others):
+        states[table.name] = _keyed(port, Holds.WINDOW_CONTENT, _partial(table, spec, port))
+    if totals.has_exact:
+        limbs = TypeShape(name="limbs of exact sums")
+        states[totals.sums_name] = _keyed(port, Holds.WINDOW_CONTENT, limbs, exact=True)
+    return states
+
+
+def _partial(table: Table, spec: WindowSpec, port: PortType) -> TypeShape:
+    """The columns that a table of partial aggregates writes."""
+    used = {agg.column for agg in spec.aggregates.values() if agg.column is not None}
+    inside: Mapping[str, str] = {
+        **dict(zip(key_names(port.keys), port.keys, strict=True)),
+        **{INPUT + column: column for column in used},
+    }
+    kinds = {name: canonical(port.schema.field(column).type) for name, column in inside.items()}
+    nothing = pl.DataFrame(pa.schema(list(kinds.items())).empty_table())
+    made = table.partial(nothing, ()).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    fields = [
+        FieldShape(name=name, type=TypeShape(name=str(canonical(made.field(name).type))))
+        for name in table.required
+    ]
+    return TypeShape(name="columns", fields=fields)
