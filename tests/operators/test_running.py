@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from rheos.graph.nodes import RunningSpec
 from rheos.operators.running import STATE, RunningOperator, running_schema
 from rheos.protocol.elements import TS, visible
 from rheos.protocol.ids import CheckpointId
+from rheos.protocol.snapshots import PartMode
 from rheos.state.key_groups import key_groups, subtask_of
 from tests.operators.contexts import context
 
@@ -114,46 +116,142 @@ def test_every_row_leaves_with_the_values_of_a_loop(
     assert run(operator(), cut(rows, sizes)) == expected(rows)
 
 
-def restored(ops: Sequence[RunningOperator], **more: Any) -> RunningOperator:
-    """An operator with the rows of its key groups out of what others have written."""
-    new = operator(**more)
-    owned = list(new.ctx.key_groups)
-    tables = []
-    for op in ops:
-        for part in op.snapshot(CheckpointId(1)).parts:
+class Chains:
+    """What the subtasks of an operator have written: of each, a full part and the deltas since."""
+
+    def __init__(self) -> None:
+        self.tables: dict[int, list[pa.Table]] = {}
+
+    def take(self, ops: Sequence[RunningOperator], *, kept: bool = True) -> list[PartMode]:
+        """A checkpoint of all; if it is not kept, they are told."""
+        modes = []
+        for op in ops:
+            (part,) = op.snapshot(CheckpointId(1)).parts
             assert part.state == STATE
-            table = part.write()
-            groups = table.column("key_group").to_pylist()
+            modes.append(part.mode)
+            if not kept:
+                op.snapshot_failed(CheckpointId(1))
+                continue
+            chain = self.tables.setdefault(op.ctx.subtask, [])
+            if part.mode is PartMode.FULL:
+                chain.clear()
+            chain.append(part.write())
+            groups = chain[-1].column("key_group").to_pylist()
             assert groups == sorted(groups)
-            tables.append(table.filter(pa.array([group in owned for group in groups], pa.bool_())))
-    new.open({STATE: tables})
-    return new
+        return modes
+
+    def restore(self, **more: Any) -> RunningOperator:
+        """An operator with the rows of its key groups out of what others have written."""
+        return opened(operator(**more), [table for chain in self.tables.values() for table in chain])
 
 
-@given(ROWS, ROWS)
+def opened(op: RunningOperator, tables: Sequence[pa.Table]) -> RunningOperator:
+    owned = pa.array(list(op.ctx.key_groups), pa.uint16())
+    op.open({STATE: [table.filter(pc.is_in(table.column("key_group"), owned)) for table in tables]})
+    return op
+
+
+def split(rows: list[dict[str, Any]], parallelism: int) -> list[list[pa.RecordBatch]]:
+    batch = pa.RecordBatch.from_pylist(rows, SCHEMA)
+    owners = subtask_of(key_groups(batch, ["k"], 128), parallelism, 128).tolist()
+    return [
+        [batch.filter(pa.array([owner == subtask for owner in owners], pa.bool_()))]
+        for subtask in range(parallelism)
+    ]
+
+
+def by_content(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(repr(sorted(row.items())) for row in rows)
+
+
+@given(
+    st.lists(st.tuples(ROWS, st.booleans()), max_size=6),
+    ROWS,
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
 def test_a_restored_operator_goes_on_at_another_parallelism(
-    before: list[dict[str, Any]], after: list[dict[str, Any]]
+    before: list[tuple[list[dict[str, Any]], bool]], after: list[dict[str, Any]], p: int, q: int
 ) -> None:
-    def split(rows: list[dict[str, Any]], parallelism: int) -> list[list[pa.RecordBatch]]:
-        batch = pa.RecordBatch.from_pylist(rows, SCHEMA)
-        owners = subtask_of(key_groups(batch, ["k"], 128), parallelism, 128).tolist()
-        return [
-            [batch.filter(pa.array([owner == subtask for owner in owners], pa.bool_()))]
-            for subtask in range(parallelism)
-        ]
+    ops = [operator(subtask=i, parallelism=p) for i in range(p)]
+    chains = Chains()
+    past: list[dict[str, Any]] = []
+    for rows, kept in [*before, ([], True)]:
+        for op, batches in zip(ops, split(rows, p), strict=True):
+            run(op, batches)
+        past += rows
+        chains.take(ops, kept=kept)
+    ops = [chains.restore(subtask=i, parallelism=q) for i in range(q)]
+    # What was restored is written again whole.
+    chains = Chains()
+    assert chains.take(ops) == [PartMode.FULL] * q
+    ops = [chains.restore(subtask=i, parallelism=q) for i in range(q)]
+    came = [row for op, b in zip(ops, split(after, q), strict=True) for row in run(op, b)]
+    assert by_content(came) == by_content(expected(past + after)[len(past) :])
 
-    ops = [operator(subtask=i, parallelism=2) for i in range(2)]
-    for op, batches in zip(ops, split(before, 2), strict=True):
-        run(op, batches)
-    ops = [restored(ops, subtask=i, parallelism=3) for i in range(3)]
-    # Twice, so that what was restored is written again whole.
-    ops = [restored(ops, subtask=i, parallelism=3) for i in range(3)]
-    rows = [row for op, b in zip(ops, split(after, 3), strict=True) for row in run(op, b)]
 
-    def by_content(rows: list[dict[str, Any]]) -> list[str]:
-        return sorted(repr(sorted(row.items())) for row in rows)
+def test_a_delta_has_the_keys_that_changed() -> None:
+    op, chains = operator(), Chains()
+    row = {"v": 1.0, "n": 2, "s": "b", TS: 0}
+    run(op, cut([row | {"k": k} for k in range(10_000)], []))
+    assert chains.take([op]) == [PartMode.FULL]
+    for changed in ([7, 4711, 7], [], [10_000, 7]):
+        run(op, cut([row | {"k": k} for k in changed], []))
+        assert chains.take([op]) == [PartMode.DELTA]
+        delta = chains.tables[0][-1]
+        assert sorted(delta.column("key.k").to_pylist()) == sorted(set(changed))
+    assert 500 * chains.tables[0][1].nbytes < chains.tables[0][0].nbytes
 
-    assert by_content(rows) == by_content(expected(before + after)[len(before) :])
+    row = row | {"k": 7}
+    assert run(chains.restore(), cut([row], []))[0]["rows"] == 5
+    del chains.tables[0][3]
+    assert run(chains.restore(), cut([row], []))[0]["rows"] == 4, "a delta that is lost shows"
+
+
+def test_deltas_end_when_they_are_as_long_as_the_whole() -> None:
+    op, chains = operator(), Chains()
+    row = {"v": 1.0, "n": 2, "s": "b", TS: 0}
+    run(op, cut([row | {"k": k} for k in range(10)], []))
+    modes = chains.take([op])
+    for _ in range(4):
+        run(op, cut([row | {"k": k} for k in range(4)], []))
+        modes += chains.take([op])
+    full, delta = PartMode.FULL, PartMode.DELTA
+    assert modes == [full, delta, delta, full, delta]
+
+
+def test_after_a_snapshot_that_was_not_kept_comes_a_full_one() -> None:
+    op, chains = operator(), Chains()
+    row = {"k": 1, "v": 1.0, "n": 2, "s": "b", TS: 0}
+    run(op, cut([row | {"k": k} for k in range(10)], []))
+    chains.take([op])
+    run(op, cut([row], []))
+    assert chains.take([op], kept=False) == [PartMode.DELTA]
+    assert chains.take([op]) == [PartMode.FULL]
+    assert run(chains.restore(), cut([row], []))[0]["rows"] == 3
+
+
+def test_a_savepoint_is_whole_and_changes_nothing() -> None:
+    ops, chains = [operator(), operator()], Chains()
+    row = {"v": 1.0, "n": 2, "s": "b", TS: 0}
+    for op in ops:
+        run(op, cut([row | {"k": k} for k in range(10)], []))
+        chains.take([op])
+        run(op, cut([row | {"k": 3}], []))
+    (plain,) = ops[0].snapshot(CheckpointId(2)).parts
+    snapshot = ops[1].snapshot(CheckpointId(2))
+    (part,) = ops[1].savepoint(snapshot)
+    run(ops[1], cut([row | {"k": 3}], []))
+    assert (part.mode, snapshot.parts[0].mode) == (PartMode.FULL, PartMode.DELTA)
+    assert snapshot.parts[0].write() == plain.write()
+    table = part.write()
+    assert table.num_rows == 10
+    assert run(opened(operator(), [table]), cut([row | {"k": 3}], []))[0]["rows"] == 3
+    run(ops[0], cut([row | {"k": 3}], []))
+    (plain,) = ops[0].snapshot(CheckpointId(3)).parts
+    (after,) = ops[1].snapshot(CheckpointId(3)).parts
+    assert after.mode is PartMode.DELTA
+    assert after.write() == plain.write()
 
 
 def test_a_snapshot_is_not_touched_by_later_rows() -> None:

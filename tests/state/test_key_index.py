@@ -86,3 +86,16 @@ def test_rows_sort_by_group_then_key() -> None:
     groups = np.array([2, 1, 2, 1], dtype=np.uint16)
     keys = pa.array([5, -1, -5, -2])
     assert sort_order(groups, [keys]).to_pylist() == [3, 1, 2, 0]
+
+
+def test_frozen_columns_stay_as_they_were_and_are_not_copied() -> None:
+    index = KeyIndex([pa.int64()])
+    index.lookup_or_add([pa.array(range(10_000))])
+    (first,) = index.freeze()
+    for at in range(10_000, 10_300):
+        index.lookup_or_add([pa.array([at])])
+    (later,) = index.freeze()
+    assert first.to_pylist() == list(range(10_000))
+    assert later.to_pylist() == list(range(10_300))
+    assert later.chunk(0).buffers()[1].address == first.chunk(0).buffers()[1].address
+    assert later.num_chunks < 70

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,12 @@ import pyarrow.compute as pc
 from rheos.graph.aggregates import Agg, AggKind
 from rheos.operators.segments import Ints, Numbers, Segments
 from rheos.state.key_index import plain_type
+
+At: TypeAlias = slice | Ints
+"""Which slots: a range of them, or one by one."""
+
+Column: TypeAlias = Callable[[], pa.Array]
+"""Gives a frozen column, from any thread."""
 
 
 class Cell(ABC):
@@ -28,8 +34,8 @@ class Cell(ABC):
         """Takes a batch's column in; the value after each row, in the order of the rows."""
 
     @abstractmethod
-    def freeze(self, slots: int) -> dict[str, pa.Array]:
-        """The state of the first slots, by the name of its part, which nobody changes any more."""
+    def freeze(self, at: At) -> dict[str, Column]:
+        """The state of these slots, by the name of its part, which nobody changes any more."""
 
     @abstractmethod
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
@@ -73,9 +79,10 @@ class SlotArray:
             more = np.full(max(slots - have, have), self._fill, dtype=self.values.dtype)
             self.values = np.concatenate([self.values, more])
 
-    def freeze(self, slots: int) -> pa.Array:
-        """A copy of the first slots."""
-        return pa.array(self.values[:slots].copy())
+    def freeze(self, at: At) -> Column:
+        """A copy of these slots."""
+        values = self.values[at].copy() if isinstance(at, slice) else self.values.take(at)
+        return lambda: pa.array(values)
 
 
 class CountCell(Cell):
@@ -99,8 +106,8 @@ class CountCell(Cell):
         self._count.values[rows.slots] = counts[rows.ends]
         return counts
 
-    def freeze(self, slots: int) -> dict[str, pa.Array]:
-        return {"count": self._count.freeze(slots)}
+    def freeze(self, at: At) -> dict[str, Column]:
+        return {"count": self._count.freeze(at)}
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._count.values[slots] = parts["count"].to_numpy()
@@ -127,8 +134,8 @@ class _Seen:
         self._seen.values[rows.slots] = ~unseen[rows.ends]
         return unseen if unseen.any() else None
 
-    def freeze(self, slots: int) -> pa.Array:
-        return self._seen.freeze(slots)
+    def freeze(self, at: At) -> Column:
+        return self._seen.freeze(at)
 
     def thaw(self, slots: Ints, seen: pa.Array) -> None:
         self._seen.values[slots] = seen.to_numpy(zero_copy_only=False)
@@ -160,8 +167,8 @@ class SumCell(Cell):
         self._sum.values[rows.slots] = sums[rows.ends]
         return sums
 
-    def freeze(self, slots: int) -> dict[str, pa.Array]:
-        return {"sum": self._sum.freeze(slots), "seen": self._seen.freeze(slots)}
+    def freeze(self, at: At) -> dict[str, Column]:
+        return {"sum": self._sum.freeze(at), "seen": self._seen.freeze(at)}
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._sum.values[slots] = parts["sum"].to_numpy()
@@ -187,8 +194,8 @@ class MeanCell(Cell):
         means = sums / np.maximum(counts, 1)
         return _array(rows, means, unseen if unseen.any() else None)
 
-    def freeze(self, slots: int) -> dict[str, pa.Array]:
-        return self._sum.freeze(slots) | self._count.freeze(slots)
+    def freeze(self, at: At) -> dict[str, Column]:
+        return self._sum.freeze(at) | self._count.freeze(at)
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._sum.thaw(slots, parts)
@@ -226,8 +233,8 @@ class ExtremeCell(Cell):
         self._best.values[rows.slots] = best[rows.ends]
         return _array(rows, best, unseen).view(self._kind)
 
-    def freeze(self, slots: int) -> dict[str, pa.Array]:
-        return {"best": self._best.freeze(slots), "seen": self._seen.freeze(slots)}
+    def freeze(self, at: At) -> dict[str, Column]:
+        return {"best": self._best.freeze(at), "seen": self._seen.freeze(at)}
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._best.values[slots] = parts["best"].to_numpy()
@@ -267,8 +274,12 @@ class AnyExtremeCell(Cell):
             result = result.dictionary_encode()
         return result.cast(self._kind)
 
-    def freeze(self, slots: int) -> dict[str, pa.Array]:
-        return {"best": pa.array(self._best[:slots], self._plain)}
+    def freeze(self, at: At) -> dict[str, Column]:
+        if isinstance(at, slice):
+            values = self._best[at]
+        else:
+            values = [self._best[slot] for slot in at.tolist()]
+        return {"best": lambda: pa.array(values, self._plain)}
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         for slot, value in zip(slots.tolist(), parts["best"].to_pylist(), strict=True):

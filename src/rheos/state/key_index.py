@@ -30,7 +30,7 @@ _PLACES_OF_MANY = 8
 _MANY = 1 << 16
 _EMPTY = -1
 
-# The key columns are collected in pieces, which are put together when there are this many.
+# The key columns are collected in pieces; the small ones are put together when there are this many.
 _MAX_CHUNKS = 64
 
 
@@ -72,6 +72,13 @@ class KeyIndex:
             self._chunks[position] = [_together(chunks, self._types[position])]
         return [chunks[0] for chunks in self._chunks]
 
+    def freeze(self) -> list[pa.ChunkedArray]:
+        """The key columns by slot, as they are now, without copying them."""
+        return [
+            pa.chunked_array(chunks, kind)
+            for chunks, kind in zip(self._chunks, self._types, strict=True)
+        ]
+
     def _keep(self, columns: Sequence[pa.Array], slots: Slots, size: int) -> None:
         rows = np.flatnonzero(slots >= self._size)
         firsts = np.empty(size - self._size, dtype=np.int64)
@@ -82,7 +89,9 @@ class KeyIndex:
             chunks.append(column.cast(kind).take(indices))
         self._size = size
         if len(self._chunks[0]) >= _MAX_CHUNKS:
-            self.columns()
+            kept = _large(self._chunks[0])
+            for chunks, kind in zip(self._chunks, self._types, strict=True):
+                chunks[kept:] = [_together(chunks[kept:], kind)]
 
 
 class WordIndex:
@@ -201,6 +210,17 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_binary_view(kind):
         return pa.large_binary()
     return kind
+
+
+def _large(chunks: Sequence[pa.Array]) -> int:
+    """How many of the first chunks are longer than all that follow them: they are not copied again
+    before as much has come, and there are few of them."""
+    left = sum(map(len, chunks))
+    for position, chunk in enumerate(chunks):
+        left -= len(chunk)
+        if len(chunk) <= left:
+            return position
+    return len(chunks) - 1
 
 
 def _together(chunks: list[pa.Array], kind: pa.DataType) -> pa.Array:

@@ -1,0 +1,142 @@
+"""The state of running aggregates: the keys seen, a cell of each aggregate for each, and what changed.
+
+In a snapshot it is a table with a row per key: `key_group`, the key columns as `key.<name>`, and the
+parts of the cells as `agg.<aggregate>.<part>`. A delta has the rows of the keys that have changed, as
+they are now, and so is an upsert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.errors import CheckpointError
+from rheos.graph.aggregates import Agg
+from rheos.operators.running_cells import At, Column, make_cell
+from rheos.operators.segments import Ints, Segments
+from rheos.protocol.elements import Batch
+from rheos.state.key_groups import groups_of_columns
+from rheos.state.key_index import KeyIndex, Slots, sort_order
+
+KEY = "key."
+AGG = "agg."
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenRows:
+    """The rows of some keys, which nobody changes any more."""
+
+    rows: int
+    names: Sequence[str]
+    """Of the key columns."""
+    keys: Sequence[pa.ChunkedArray]
+    """By slot."""
+    at: At
+    parts: Mapping[str, Column]
+
+    def columns(self) -> dict[str, pa.Array]:
+        """The columns but for the key group, in the order of the slots."""
+        if isinstance(self.at, slice):
+            keys = [column.combine_chunks() for column in self.keys]
+        else:
+            indices = pa.array(self.at)
+            keys = [column.take(indices).combine_chunks() for column in self.keys]
+        named = {KEY + name: column for name, column in zip(self.names, keys, strict=True)}
+        return named | {name: part() for name, part in self.parts.items()}
+
+    def table(self, max_parallelism: int) -> pa.Table:
+        """The rows as a snapshot holds them."""
+        columns = self.columns()
+        keys = [columns[KEY + name] for name in self.names]
+        groups = groups_of_columns(keys, max_parallelism)
+        return pa.table({"key_group": pa.array(groups)} | columns).take(sort_order(groups, keys))
+
+
+class RunningState:
+    """The cells of keys, in memory."""
+
+    def __init__(self, schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Agg]) -> None:
+        self._keys = tuple(keys)
+        self._index = KeyIndex([schema.field(key).type for key in keys])
+        self._columns = {name: agg.column for name, agg in aggregates.items()}
+        self._cells = {
+            name: make_cell(agg, None if agg.column is None else schema.field(agg.column).type)
+            for name, agg in aggregates.items()
+        }
+        self._changed = np.zeros(64, dtype=np.bool_)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
+        """The slot of each key; new ones begin with nothing. Raises NullKeyError."""
+        slots = self._index.lookup_or_add(columns)
+        size = len(self._index)
+        if size > len(self._changed):
+            self._changed = np.concatenate([self._changed, np.zeros(size, dtype=np.bool_)])
+        for cell in self._cells.values():
+            cell.grow(size)
+        return slots
+
+    def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
+        """Takes a batch in, and gives the aggregates after each of its rows."""
+        rows = Segments(slots, len(self._index))
+        self._changed[rows.slots] = True
+        made: dict[str, pa.Array] = {}
+        for name, cell in self._cells.items():
+            column = self._columns[name]
+            made[name] = cell.run(rows, None if column is None else batch.column(column))
+        return made
+
+    def changed(self) -> Ints:
+        """The slots that have changed since `settle`."""
+        return np.flatnonzero(self._changed[: len(self._index)])
+
+    def settle(self) -> None:
+        """From now on nothing has changed."""
+        self._changed[:] = False
+
+    def freeze(self, at: Ints | None = None) -> FrozenRows:
+        """The rows of these slots, or of all."""
+        size = len(self._index)
+        which: At = slice(0, size) if at is None else at
+        parts = {
+            f"{AGG}{name}.{part}": column
+            for name, cell in self._cells.items()
+            for part, column in cell.freeze(which).items()
+        }
+        rows = size if at is None else len(at)
+        return FrozenRows(rows, self._keys, self._index.freeze(), which, parts)
+
+    def thaw(self, table: pa.Table) -> None:
+        """Takes rows up, in the place of what their keys had. Raises CheckpointError."""
+        if table.num_rows == 0:
+            return
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        missing = [key for key in self._keys if KEY + key not in columns]
+        if missing:
+            raise CheckpointError(
+                f"the restored state is not keyed by {missing[0]!r}",
+                hint="give the operator another uid where its keys change: it then starts afresh",
+            )
+        slots = self.slots_of([columns[KEY + key] for key in self._keys]).astype(np.int64)
+        self._changed[slots] = True
+        for name, cell in self._cells.items():
+            parts = {
+                column.rpartition(".")[2]: values
+                for column, values in columns.items()
+                if column.rpartition(".")[0] == AGG + name
+            }
+            # An aggregate that the program did not have before starts from nothing.
+            if not parts:
+                continue
+            try:
+                cell.thaw(slots, parts)
+            except (KeyError, TypeError, ValueError) as error:
+                raise CheckpointError(
+                    f"in the restored state {name!r} was another aggregate or of another type",
+                    hint="give the changed aggregate another name, or the operator another uid",
+                ) from error
