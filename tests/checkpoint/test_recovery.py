@@ -87,10 +87,12 @@ class Job:
             max_parallelism=self.max_parallelism,
         )
 
-    def restored(self, subtask: int, parallelism: int, kind: StateKind) -> list[list[str]]:
-        state = restored_state(self.entry(), subtask, parallelism, self.store, decode)
+    def restored(
+        self, subtask: int, parallelism: int, kind: StateKind, decoder: Decode = decode
+    ) -> list[list[str]]:
+        state = restored_state(self.entry(), subtask, parallelism, self.store, decoder)
         assert list(state) == ["count"]
-        tables = state[OperatorId("count")][kind.value]
+        tables = list(state[OperatorId("count")][kind.value])
         assert all(table.schema == SCHEMA for table in tables)
         return [table["row"].to_pylist() for table in tables]
 
@@ -212,7 +214,7 @@ class TestDamage:
         job.store.put("part.arrow", b"rubbish")
         job.handles[0] = msgspec.structs.replace(job.handles[0], checksum=zlib.crc32(b"rubbish"))
         with pytest.raises(CheckpointError, match=r"in part\.arrow could not be read"):
-            restored_state(job.entry(), 0, 1, job.store, decoder)
+            job.restored(0, 1, StateKind.KEYED, decoder)
 
 
 class TestFit:
@@ -275,4 +277,45 @@ def test_what_the_writer_wrote_is_restored_at_another_parallelism() -> None:
     # Of ten subtasks the last owns none of the eight groups.
     state = restored_state(entry, 9, 10, store, state_format.decode)[OperatorId("count")]
     assert [table.num_rows for tables in state.values() for table in tables] == [0, 0]
-    assert state["counts"][0].schema.names == ["key_group", "key"]
+    assert next(iter(state["counts"])).schema.names == ["key_group", "key"]
+
+
+class TestFiles:
+    """State that two subtasks kept as files, of eight key groups."""
+
+    def sets(self, subtask: int, parallelism: int) -> list[tuple[range, bool, dict[str, bytes]]]:
+        job = Job(parallelism=2)
+        for old in (0, 1):
+            for name in ("a", "b"):
+                job.part(old, [0], f"{old}{name}", mode=PartMode.FILE)
+        job.handles = [
+            msgspec.structs.replace(handle, file=handle.path.partition(".")[0])
+            for handle in job.handles
+        ]
+        state = restored_state(job.entry(), subtask, parallelism, job.store, decode)
+        restored = state[OperatorId("count")]["keyed"]
+        with pytest.raises(CheckpointError, match="files of another state backend"):
+            list(restored)
+        return [
+            (files.groups, files.whole, {name: read() for name, read in files.files.items()})
+            for files in restored.files
+        ]
+
+    def test_each_subtask_finds_its_own(self) -> None:
+        own = {name: encoded([0], name) for name in ("1a", "1b")}
+        assert self.sets(1, 2) == [(range(4, 8), True, own)]
+
+    def test_scaled_in_there_is_a_set_for_each_old_subtask(self) -> None:
+        assert [(groups, whole, sorted(files)) for groups, whole, files in self.sets(0, 1)] == [
+            (range(0, 4), True, ["0a", "0b"]),
+            (range(4, 8), True, ["1a", "1b"]),
+        ]
+
+    def test_scaled_out_it_is_told_which_groups_to_take(self) -> None:
+        assert [(groups, whole) for groups, whole, _ in self.sets(1, 3)] == [
+            (range(3, 4), False),
+            (range(4, 6), False),
+        ]
+
+    def test_a_subtask_without_groups_has_no_files(self) -> None:
+        assert self.sets(1, 16) == []

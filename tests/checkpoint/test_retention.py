@@ -60,7 +60,7 @@ def test_the_sweep_takes_what_former_attempts_left_unreferred() -> None:
         return state_path(job, Attempt(attempt), CheckpointId(7), OperatorId("op/x"), 3, state)
 
     files = [path(1, "old"), path(1, "kept"), path(2, "old"), path(3, "new"), "a job%2F1/state/readme"]
-    assert files[0] == "a job%2F1/state/1/7/op%2Fx/3-old.arrow"
+    assert files[0] == "a job%2F1/state/1/7/op%2Fx/3-old-0.arrow"
     assert stale(files, Attempt(3), frozenset([files[1]])) == [files[0], files[2]]
     assert attempt_of(files[3]) == 3
     assert attempt_of("a job/log/0000000001.json") is None

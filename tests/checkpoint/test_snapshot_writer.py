@@ -12,7 +12,7 @@ import pytest
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES, PendingSnapshot, SnapshotWriter
 from rheos.errors import CheckpointError, UserFunctionError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
+from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotFile, SnapshotPart, StateKind
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 
@@ -67,7 +67,7 @@ def test_small_parts_lie_in_the_log_and_large_ones_in_files() -> None:
     first, second = pending.handles()
     assert (first.path, first.size_bytes, first.rows) == ("", INLINE_BYTES, 1)
     assert second.inline == b""
-    assert second.path == "job/state/2/7/count/1-large one.arrow"
+    assert second.path == "job/state/2/7/count/1-large one-0.arrow"
     assert second.checksum == zlib.crc32(large.encode())
     assert list(subtask.store.files) == [second.path]
 
@@ -166,3 +166,142 @@ def test_an_empty_snapshot_is_done_at_once() -> None:
     pending = Subtask().begin(1)
     assert pending.done()
     assert pending.handles() == []
+
+
+def texts_of(rows: list[str]) -> list[pa.Table]:
+    return [pa.table({"text": [row]}) for row in rows]
+
+
+def test_a_part_may_come_in_pieces_each_of_which_is_a_file() -> None:
+    subtask = Subtask()
+    large = ["a" * 20_000, "b" * 20_000, "c"]
+    given = SnapshotPart("counts", StateKind.KEYED, lambda: iter(texts_of(large)))
+    pending = subtask.begin(3, given)
+    assert subtask.texts(pending) == large
+    assert [handle.path for handle in pending.handles()] == [
+        "job/state/2/3/count/1-counts-0.arrow",
+        "job/state/2/3/count/1-counts-1.arrow",
+        "",
+    ]
+    assert subtask.texts(subtask.begin(4, delta("d"))) == [*large, "d"]
+
+
+def test_what_a_checkpoint_has_written_is_told_without_what_it_shares() -> None:
+    subtask = Subtask()
+    first = subtask.begin(1, part("full"), part("l" * 20_000, state="large"))
+    second = subtask.begin(2, delta("d2"), delta("d2", state="large"))
+    subtask.io.run_due()
+    assert (first.written_bytes(), second.written_bytes()) == (20_004, 4)
+
+
+class Files:
+    """A state that is kept as files, and what has been asked of it."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+        self.released: list[int] = []
+        self.broken: set[str] = set()
+
+    def snapshot(self, number: int, *names: str) -> Snapshot:
+        files = [SnapshotFile("db", name, lambda name=name: self._read(name)) for name in names]
+        return Snapshot(files=files, release=lambda: self.released.append(number))
+
+    def _read(self, name: str) -> bytes:
+        assert not self.released or name not in self.read
+        if name in self.broken:
+            raise OSError("gone")
+        self.read.append(name)
+        return name.encode()
+
+
+def begin_files(subtask: Subtask, number: int, snapshot: Snapshot) -> PendingSnapshot:
+    return subtask.writer.begin(CheckpointId(number), [(COUNT, snapshot)])
+
+
+def test_a_file_is_written_once_and_referred_to_from_then_on() -> None:
+    subtask, files = Subtask(), Files()
+    first = begin_files(subtask, 1, files.snapshot(1, "a", "b"))
+    assert (files.read, files.released) == ([], [])
+    assert subtask.texts(first) == ["a", "b"]
+    second = begin_files(subtask, 2, files.snapshot(2, "b", "c"))
+    assert sorted(subtask.texts(second)) == ["b", "c"]
+    assert files.read == ["a", "b", "c"]
+    assert files.released == [1, 2]
+    assert (first.written_bytes(), second.written_bytes()) == (2, 1)
+    assert {(handle.mode, handle.kind, handle.state) for handle in second.handles()} == {
+        (PartMode.FILE, StateKind.KEYED, "db")
+    }
+    assert sorted(handle.file for handle in second.handles()) == ["b", "c"]
+    # What a set has left is forgotten: were it to come back, it would be written again.
+    assert sorted(subtask.texts(begin_files(subtask, 3, files.snapshot(3, "c")))) == ["c"]
+    assert subtask.texts(begin_files(subtask, 4, files.snapshot(4))) == []
+    assert files.released == [1, 2, 3, 4]
+
+
+def test_large_files_lie_under_their_name() -> None:
+    subtask, name = Subtask(), "1-1-000007.sst"
+    given = Snapshot(files=[SnapshotFile("db", name, lambda: b"x" * 20_000)])
+    pending = begin_files(subtask, 5, given)
+    subtask.io.run_due()
+    assert [handle.path for handle in pending.handles()] == [f"job/state/2/5/count/1-db-{name}"]
+
+
+def test_a_file_whose_write_is_under_way_is_waited_for_and_one_that_failed_is_tried_again() -> None:
+    subtask, files = Subtask(), Files()
+    files.broken.add("a")
+    first = begin_files(subtask, 1, files.snapshot(1, "a", "b"))
+    second = begin_files(subtask, 2, files.snapshot(2, "a", "b"))
+    assert not second.done()
+    subtask.io.run_due()
+    for pending in (first, second):
+        [failure] = pending.failures()
+        assert "state 'db' could not be written: OSError: gone" in str(failure.error)
+    files.broken.clear()
+    assert sorted(subtask.texts(begin_files(subtask, 3, files.snapshot(3, "a", "b")))) == ["a", "b"]
+    assert files.read == ["b", "a"]
+    assert sorted(files.released) == [1, 2, 3]
+
+
+def test_files_of_the_restored_checkpoint_are_not_written_again() -> None:
+    before, files = Subtask(), Files()
+    pending = begin_files(before, 1, files.snapshot(1, "a", "b"))
+    before.io.run_due()
+    chain = before.begin(2, part("full"))
+    before.io.run_due()
+
+    after = Subtask()
+    after.writer = SnapshotWriter(JobId("job"), Attempt(3), 0, after.store, after.io, encode)
+    after.writer.adopt([*pending.handles(), *chain.handles()])
+    second = begin_files(after, 7, files.snapshot(2, "b", "c"))
+    assert sorted(after.texts(second)) == ["b", "c"]
+    assert files.read == ["a", "b", "c"]
+    assert second.written_bytes() == 1
+    assert {handle.subtask for handle in second.handles()} == {0}
+    with pytest.raises(AssertionError, match="CP11"):
+        after.begin(8, delta("a chain is not taken over"))
+
+
+def test_what_will_not_be_written_is_let_go() -> None:
+    subtask, files = Subtask(), Files()
+    subtask.writer.discard([files.snapshot(1, "a"), Snapshot()])
+    subtask.io.run_due()
+    assert (files.read, files.released) == ([], [1])
+
+
+def test_a_savepoint_lies_below_its_own_folder_and_leaves_the_chains_alone() -> None:
+    subtask, folder = Subtask(), MemoryStore()
+    full = part("full")
+    subtask.begin(1, full)
+    large = SnapshotPart("held", StateKind.KEYED, lambda: iter(texts_of(["a" * 20_000, "b" * 20_000])))
+    pending = subtask.writer.begin_savepoint(CheckpointId(1), [(COUNT, [full, large])], folder)
+    subtask.io.run_due()
+    assert pending.failures() == []
+    assert [(handle.path, handle.mode) for handle in pending.handles()] == [
+        ("", PartMode.FULL),
+        ("state/count/1-held-0.arrow", PartMode.FULL),
+        ("state/count/1-held-1.arrow", PartMode.FULL),
+    ]
+    assert sorted(folder.files) == ["state/count/1-held-0.arrow", "state/count/1-held-1.arrow"]
+    assert subtask.texts(subtask.begin(2, delta("d"))) == ["full", "d"]
+    with pytest.raises(AssertionError, match="CP20"):
+        subtask.writer.begin_savepoint(CheckpointId(2), [(COUNT, [delta("d")])], folder)

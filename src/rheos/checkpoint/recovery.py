@@ -110,14 +110,14 @@ def shares(entry: CheckpointCompleted, subtask: int, parallelism: int) -> list[S
 def _keyed_share(
     handle: StateHandle, entry: CheckpointCompleted, subtask: int, parallelism: int
 ) -> Iterator[Share]:
-    old = _owned(handle.subtask, entry.parallelism, entry.max_parallelism)
-    new = _owned(subtask, parallelism, entry.max_parallelism)
+    old = owned(handle.subtask, entry.parallelism, entry.max_parallelism)
+    new = owned(subtask, parallelism, entry.max_parallelism)
     common = range(max(old.start, new.start), min(old.stop, new.stop))
     if common:
         yield Share(handle, groups=None if common == old else common)
 
 
-def _owned(subtask: int, parallelism: int, max_parallelism: int) -> range:
+def owned(subtask: int, parallelism: int, max_parallelism: int) -> range:
     """The key groups whose subtask is group * parallelism // max_parallelism."""
     return range(
         -(-subtask * max_parallelism // parallelism), -(-(subtask + 1) * max_parallelism // parallelism)

@@ -3,60 +3,112 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from rheos.checkpoint.log import CheckpointCompleted
-from rheos.checkpoint.recovery import shares
+from rheos.checkpoint.recovery import Share, owned, shares
 from rheos.errors import CheckpointError
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Store
-from rheos.protocol.snapshots import StateHandle, StateKind
+from rheos.protocol.snapshots import PartMode, RestoredFiles, RestoredState, StateHandle, StateKind
 
 Decode: TypeAlias = Callable[[bytes, range | None], pa.Table]
 """`state.format.decode`: the rows of a written part, of these key groups where a range is given."""
 
-RestoredByOperator: TypeAlias = dict[OperatorId, dict[str, list[pa.Table]]]
+RestoredByOperator: TypeAlias = dict[OperatorId, dict[str, RestoredState]]
 
 
 def restored_state(
     entry: CheckpointCompleted, subtask: int, parallelism: int, store: Store, decode: Decode
 ) -> RestoredByOperator:
-    """The state of every operator for one subtask: by operator and state, the tables that apply.
+    """The state of every operator for one subtask, by operator and name. Nothing is read yet.
 
     Every state of the checkpoint is there for every subtask, with no rows where none fell to it: so an
-    operator can tell a restored subtask from a fresh one. Raises CheckpointError, naming the file,
-    where a part is missing or damaged.
+    operator can tell a restored subtask from a fresh one. What is iterated over later raises
+    CheckpointError, naming the file, where a part is missing or damaged.
     """
-    result: RestoredByOperator = {}
     first: dict[tuple[OperatorId, str], StateHandle] = {}
     for handle in entry.handles:
-        result.setdefault(handle.operator, {}).setdefault(handle.state, [])
         first.setdefault((handle.operator, handle.state), handle)
+    taken: dict[tuple[OperatorId, str], list[Share]] = {key: [] for key in first}
     for share in shares(entry, subtask, parallelism):
-        handle = share.handle
-        table = _decoded(store, handle, share.groups, decode)
-        if share.every > 1:
-            table = table.take(pa.array(range(share.offset, table.num_rows, share.every), pa.int64()))
-        result[handle.operator][handle.state].append(table)
-    for (operator, state), handle in first.items():
-        if not result[operator][state]:
-            nothing = range(0, 0) if handle.kind is StateKind.KEYED else None
-            result[operator][state].append(_decoded(store, handle, nothing, decode).slice(0, 0))
+        taken[share.handle.operator, share.handle.state].append(share)
+    result: RestoredByOperator = {}
+    for (operator, state), some in first.items():
+        of_state = taken[operator, state]
+        restored = (
+            _FileState(some, _file_sets(of_state, entry, store))
+            if some.mode is PartMode.FILE
+            else _TableState(some, of_state, store, decode)
+        )
+        result.setdefault(operator, {})[state] = restored
     return result
 
 
-def _decoded(store: Store, handle: StateHandle, groups: range | None, decode: Decode) -> pa.Table:
-    data = read_part(store, handle)
-    try:
-        return decode(data, groups)
-    except (CheckpointError, pa.ArrowException, ValueError) as error:
-        what = error.what if isinstance(error, CheckpointError) else str(error)
-        hint = error.hint if isinstance(error, CheckpointError) else None
-        message = f"the state {_named(handle)} could not be read: {what}"
-        raise CheckpointError(message, hint=hint) from error
+class _TableState(RestoredState):
+    def __init__(self, some: StateHandle, taken: Sequence[Share], store: Store, decode: Decode) -> None:
+        self._some = some
+        """Any part of the state: it says what its columns are where nothing fell to this subtask."""
+        self._taken = taken
+        self._store = store
+        self._decode = decode
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for share in self._taken:
+            table = self._decoded(share.handle, share.groups)
+            if share.every > 1:
+                rows = pa.array(range(share.offset, table.num_rows, share.every), pa.int64())
+                table = table.take(rows)
+            yield table
+        if not self._taken:
+            nothing = range(0, 0) if self._some.kind is StateKind.KEYED else None
+            yield self._decoded(self._some, nothing).slice(0, 0)
+
+    def _decoded(self, handle: StateHandle, groups: range | None) -> pa.Table:
+        data = read_part(self._store, handle)
+        try:
+            return self._decode(data, groups)
+        except (CheckpointError, pa.ArrowException, ValueError) as error:
+            what = error.what if isinstance(error, CheckpointError) else str(error)
+            hint = error.hint if isinstance(error, CheckpointError) else None
+            message = f"the state {_named(handle)} could not be read: {what}"
+            raise CheckpointError(message, hint=hint) from error
+
+
+class _FileState(RestoredState):
+    def __init__(self, some: StateHandle, files: Sequence[RestoredFiles]) -> None:
+        self._some = some
+        self.files = files
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        raise CheckpointError(
+            f"the state {self._some.state!r} of operator {self._some.operator!r} was kept as files of "
+            "another state backend",
+            hint="continue with the state backend that the job had, or change it by a savepoint, which "
+            "every backend reads",
+        )
+
+
+def _file_sets(taken: Sequence[Share], entry: CheckpointCompleted, store: Store) -> list[RestoredFiles]:
+    sets = []
+    for subtask, of_subtask in groupby(taken, key=lambda share: share.handle.subtask):
+        files = list(of_subtask)
+        groups = files[0].groups
+        sets.append(
+            RestoredFiles(
+                groups=owned(subtask, entry.parallelism, entry.max_parallelism)
+                if groups is None
+                else groups,
+                whole=groups is None,
+                files={file.handle.file: partial(read_part, store, file.handle) for file in files},
+            )
+        )
+    return sets
 
 
 def read_part(store: Store, handle: StateHandle) -> bytes:

@@ -26,10 +26,12 @@ def state_path(
     operator: OperatorId,
     subtask: int,
     state: str,
+    name: str = "0.arrow",
 ) -> str:
-    """Where a subtask writes a part. The attempt is in it: no two attempts write one file."""
-    name = f"{subtask}-{safe_name(state)}.arrow"
-    return f"{state_folder(job)}/{attempt}/{checkpoint}/{safe_name(operator)}/{name}"
+    """Where a subtask writes a piece of a part (`0.arrow`, `1.arrow`, ...), or a file of a set. The
+    attempt is in it: no two attempts write one file."""
+    file = f"{subtask}-{safe_name(state)}-{safe_name(name)}"
+    return f"{state_folder(job)}/{attempt}/{checkpoint}/{safe_name(operator)}/{file}"
 
 
 def attempt_of(path: str) -> Attempt | None:

@@ -12,10 +12,15 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.checkpoint.log import CheckpointCompleted, Origin
-from rheos.protocol.ids import JobId
+from rheos.checkpoint.log import CheckpointCompleted, Origin, safe_name
+from rheos.protocol.ids import JobId, OperatorId
 
 MANIFEST = "savepoint.json"
+
+
+def part_path(operator: OperatorId, subtask: int, state: str, name: str) -> str:
+    """Where a piece of a part (`0.arrow`, `1.arrow`, ...) lies, below the savepoint's folder."""
+    return f"state/{safe_name(operator)}/{subtask}-{safe_name(state)}-{safe_name(name)}"
 
 
 class Savepoint(msgspec.Struct, frozen=True, kw_only=True):

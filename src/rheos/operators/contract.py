@@ -101,8 +101,9 @@ class OperatorContext:
 
 Restored = Mapping[str, Iterable[pa.Table]]
 """State by name: the tables of one state, in the order in which they apply (a full one, then its
-deltas). Of KEYED state only rows of the subtask's key groups are in it; LIST rows are those dealt to
-this subtask."""
+deltas), read and decoded as they are iterated over. Of KEYED state only rows of the subtask's key
+groups are in it; LIST rows are those dealt to this subtask. What was kept as files is a
+`protocol.snapshots.RestoredState` that has them in `files`."""
 
 
 class Operator(ABC):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -89,6 +89,30 @@ class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
     inline: bytes = b""
     file: str = ""
     """The name within its set, where the mode is FILE."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredFiles:
+    """The files of one old subtask's state, for a new one that takes all or some of its key groups."""
+
+    groups: range
+    """The key groups that the new subtask takes; the files may hold others, too."""
+    whole: bool
+    """Whether these are all that the old subtask had."""
+    files: Mapping[str, Callable[[], bytes]]
+    """By name, what reads them. Raises CheckpointError, naming the file."""
+
+
+class RestoredState(Iterable[pa.Table]):
+    """One state of a restored operator.
+
+    Iterating reads and decodes the tables, one by one, in the order in which they apply; each time
+    anew, so that a large state is never whole in memory. A state that was kept as files has them in
+    `files` instead; to iterate over it raises CheckpointError, as its tables are in a form that only
+    the backend knows that wrote it.
+    """
+
+    files: Sequence[RestoredFiles] = ()
 
 
 @dataclass(slots=True)
