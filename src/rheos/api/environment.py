@@ -6,14 +6,24 @@ import importlib
 import os
 import re
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
 from rheos.api import overrides
 from rheos.api.program import Program
+from rheos.api.settings import (
+    Checkpoints,
+    StateChoice,
+    checkpoint_config,
+    positive,
+    positive_ms,
+    state_config,
+    task_config,
+)
 from rheos.api.site import call_site, located
 from rheos.api.streams import DataStream
-from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
+from rheos.checkpoint.config import ExponentialDelay, RestartStrategy
 from rheos.connectors.contract import Source
 from rheos.connectors.files.listing import absolute
 from rheos.errors import ConfigurationError, ProgramError
@@ -35,7 +45,6 @@ from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId
 from rheos.runtimes.contract import JobConfig, JobHandle, JobResult, Runtime
 from rheos.state.key_groups import MAX_KEY_GROUPS
-from rheos.task.config import TaskConfig
 
 RuntimeName = Literal["auto", "continuous", "batch", "simulated"]
 
@@ -72,12 +81,23 @@ class Environment:
             temporary folder, which goes with the job.
         checkpoint_interval: how often a checkpoint is taken; None only at the end of the input.
         checkpoint_timeout: a checkpoint that takes longer is given up.
+        checkpoints: how they are taken, beyond that; see `rh.Checkpoints`.
         restart: what happens after a failure; see `rh.restart`.
+        min_parallelism: a job that has lost slots for good goes on with fewer, down to this many. None
+            waits until there are enough.
+        state: where state is kept while the job runs: "memory", or "rocksdb" for state that outgrows
+            it; a `rh.StateConfig` also says how much memory it may take, and where the files go.
+        from_savepoint: the folder or URL of a savepoint, from which the job takes its state where it
+            does not go on from checkpoints that it has taken since.
+        allow_dropped: state of the savepoint that the program has no place for is left behind;
+            otherwise the job is refused.
         batch_rows: how many rows travel together at the most.
         buffer_timeout: how long a row may wait for others to travel with: 0 sends at once, -1 only
             full batches.
         credits: how many batches a channel may have on the way.
         encrypt: encrypts what travels between subtasks.
+        heartbeat_timeout: a worker that was not heard of for so long is given up, and the job goes on
+            from the last checkpoint; a worker that has not heard of its driver for so long leaves.
     """
 
     def __init__(
@@ -91,11 +111,17 @@ class Environment:
         checkpoint_dir: str | os.PathLike[str] | None = None,
         checkpoint_interval: Duration | None = "10s",
         checkpoint_timeout: Duration = "10m",
+        checkpoints: Checkpoints | None = None,
         restart: RestartStrategy | None = None,
+        min_parallelism: int | None = None,
+        state: StateChoice = "memory",
+        from_savepoint: str | os.PathLike[str] | None = None,
+        allow_dropped: bool = False,
         batch_rows: int = 16_384,
         buffer_timeout: Duration | int = "10ms",
         credits: int = 4,
         encrypt: bool = False,
+        heartbeat_timeout: Duration = "15s",
     ) -> None:
         said = overrides.current()
         with located(call_site()):
@@ -109,19 +135,25 @@ class Environment:
                     f"there is no runtime {self._runtime!r}",
                     hint='write "auto", "continuous", "batch" or "simulated"',
                 )
-            interval = said.checkpoint_interval or checkpoint_interval
-            self._checkpoint = CheckpointConfig(
-                interval_ms=None if interval is None else _positive_ms("checkpoint_interval", interval),
-                timeout_ms=_positive_ms("checkpoint_timeout", checkpoint_timeout),
-                restart=restart or ExponentialDelay(),
+            how = _checkpoints(checkpoints, said)
+            self._checkpoint = checkpoint_config(
+                how,
+                said.checkpoint_interval or checkpoint_interval,
+                checkpoint_timeout,
+                restart or ExponentialDelay(),
             )
-            self._task = TaskConfig(
-                batch_rows=_positive("batch_rows", batch_rows),
-                buffer_timeout_us=_buffer_timeout_us(buffer_timeout),
-                credits=_positive("credits", credits),
+            self._task = task_config(how, batch_rows, _buffer_timeout_us(buffer_timeout), credits)
+            self._heartbeat_timeout_ms = positive_ms("heartbeat_timeout", heartbeat_timeout)
+            self._state = state_config(state, said.state_backend, said.state_memory_bytes)
+            self._min_parallelism = _min_parallelism(
+                min_parallelism if said.min_parallelism is None else said.min_parallelism,
+                self._parallelism,
             )
         folder = said.checkpoint_dir or checkpoint_dir
         self._checkpoint_dir = None if folder is None else absolute(folder)
+        savepoint = said.from_savepoint or from_savepoint
+        self._from_savepoint = None if savepoint is None else absolute(savepoint)
+        self._allow_dropped = allow_dropped if said.allow_dropped is None else said.allow_dropped
         self._spark = spark
         self._master = said.master or master
         self._encrypt = encrypt
@@ -207,6 +239,7 @@ class Environment:
                 master=self._master,
                 spark=self._spark,
                 encrypt=self._encrypt,
+                heartbeat_timeout_ms=self._heartbeat_timeout_ms,
             )
             listener = None if said.listener is None else said.listener(name)
             handle = runtime.submit(plan, config, listener)
@@ -269,7 +302,11 @@ class Environment:
             ).located(site=endless[0].site, operator=endless[0].name)
         module, runtime_class = _RUNTIMES[chosen]
         runtime: Runtime = getattr(importlib.import_module(module), runtime_class)()
-        return runtime
+        if chosen == "simulated":
+            return runtime  # It lives within a call: nobody could ask it anything.
+        from rheos.runtimes.controlled import ControlledRuntime
+
+        return ControlledRuntime(chosen, runtime)
 
     def _job_id(self, name: str) -> JobId:
         """The same for each start of a job whose log is kept; otherwise one of its own."""
@@ -281,17 +318,28 @@ def _default_parallelism() -> int:
     return min(os.cpu_count() or 1, _DEFAULT_PARALLELISM)
 
 
-def _positive(name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
-    return value
+def _checkpoints(written: Checkpoints | None, said: overrides.Overrides) -> Checkpoints:
+    """What the program has, with the command's words over it."""
+    told: dict[str, Any] = {
+        "unaligned_after": said.unaligned_after,
+        "max_concurrent": said.max_concurrent_checkpoints,
+        "at_least_once": said.at_least_once,
+    }
+    checkpoints = Checkpoints() if written is None else written
+    if not isinstance(checkpoints, Checkpoints):
+        raise ConfigurationError(
+            f"checkpoints={written!r} is not known", hint="write checkpoints=rh.Checkpoints(retain=3)"
+        )
+    return replace(checkpoints, **{name: value for name, value in told.items() if value is not None})
 
 
-def _positive_ms(name: str, value: Duration) -> int:
-    ms = duration_ms(value)
-    if ms <= 0:
-        raise ConfigurationError(f"{name} must be more than nothing, not {value!r}")
-    return ms
+def _min_parallelism(least: int | None, parallelism: int) -> int | None:
+    if least is not None and positive("min_parallelism", least) > parallelism:
+        raise ConfigurationError(
+            f"min_parallelism {least} is greater than the parallelism, which is {parallelism}",
+            hint="a job goes down to it where slots are lost: give a lower one",
+        )
+    return least
 
 
 def _buffer_timeout_us(value: Duration | int) -> int | None:

@@ -45,6 +45,8 @@ class JobConfig:
     spark: Any | None = None
     """An existing SparkSession."""
     encrypt: bool = False
+    heartbeat_timeout_ms: int = 15_000
+    """A worker and its driver that have not heard of each other for so long give each other up."""
     state: StateConfig = field(default_factory=StateConfig)
     from_savepoint: str | None = None
     """A savepoint's folder: the job's state where its log does not say that it began from there."""

@@ -1,31 +1,44 @@
 """The control channel between the driver and its workers: joining, messages, leases.
 
 A worker says `Join`; once all have, the driver sends each a `Welcome` with everyone's data address.
-Then the two exchange the messages of `rheos.protocol.control`. The driver's heartbeat renews the
-workers' lease; the worker's own tells the driver when its main loop last stepped.
+Then the two exchange the messages of `rheos.protocol.control`, and a `Heartbeat` each, from threads of
+their own: neither a slow function nor a slow store silences them. Who has not heard of the other for
+the heartbeat timeout gives it up: the driver ends the attempt, the worker its process. So a worker that
+was frozen, or cut off, and comes back leaves at once, whatever waits to be read (CP6).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 import zmq
 
+from rheos.errors import TransportError
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt
 from rheos.runtimes.continuous.security import Security
 
-HEARTBEAT_MS = 500
-LEASE_MS = 15_000
-"""A worker that has not heard of its driver for so long stops by itself."""
+_HEARTBEATS = 5
+"""How many fit into the timeout, at least."""
+_HEARTBEAT_S = 0.5
 
+_POLL_MS = 50
 _GRACE_S = 5.0
 """How long a worker that was told to stop may take before its process ends without it."""
+
+
+def heartbeat_s(timeout_ms: int) -> float:
+    """The time between heartbeats."""
+    return min(_HEARTBEAT_S, timeout_ms / 1000 / _HEARTBEATS)
 
 
 class Join(msgspec.Struct, frozen=True, tag=True):
@@ -54,7 +67,6 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     attempt: Attempt
-    step_us: int = 0
 
 
 FromDriver = control.ToTask | Welcome | Refused | Heartbeat
@@ -74,14 +86,14 @@ class ControlClient:
         join: Join,
         security: Security | None,
         wake: Callable[[], None],
+        timeout_ms: int,
     ) -> None:
         self._join = join
         self._wake = wake
+        self._timeout_ms = timeout_ms
         self._inbox: deque[control.ToTask] = deque()
         self._joined = threading.Event()
         self._answer: Welcome | Refused | None = None
-        self.step_us = 0
-        """Set by the main loop at each step."""
         self._outbox: zmq.Socket[bytes] = context.socket(zmq.PUSH)
         self._outbox.bind("inproc://control")
         self._outgoing: zmq.Socket[bytes] = context.socket(zmq.PULL)
@@ -123,27 +135,28 @@ class ControlClient:
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._outgoing, zmq.POLLIN)
         self._socket.send(msgspec.msgpack.encode(self._join))
+        timeout_s, every_s = self._timeout_ms / 1000, heartbeat_s(self._timeout_ms)
         heard = beat = time.monotonic()
         stop_by: float | None = None
         while True:
-            poller.poll(50)
+            poller.poll(_POLL_MS)
             self._forward()
             if self._closing.is_set():
                 self._forward()
                 self._socket.close()
                 return
             now = time.monotonic()
+            # What waits to be read comes too late where this process stood still for so long.
+            if now - heard > timeout_s and stop_by is None:
+                stop_by = now + _GRACE_S
+                self._stop()
             while self._socket.poll(0):
                 heard = now
                 if self._take(from_driver.decode(self._socket.recv())):
                     stop_by = stop_by or now + _GRACE_S
-            if now - beat >= HEARTBEAT_MS / 1000:
+            if now - beat >= every_s:
                 beat = now
-                pulse = Heartbeat(self._join.attempt, self.step_us)
-                self._socket.send(msgspec.msgpack.encode(pulse))
-            if now - heard > LEASE_MS / 1000 and stop_by is None:
-                stop_by = now + _GRACE_S
-                self._stop()
+                self._socket.send(msgspec.msgpack.encode(Heartbeat(self._join.attempt)))
             if stop_by is not None and now > stop_by:
                 # The main loop does not come back: the process ends, and its output with it.
                 os._exit(70)
@@ -172,63 +185,164 @@ class ControlClient:
         self._wake()
 
 
-class ControlServer:
-    """The driver's end. Used by one thread."""
+@dataclass(frozen=True, slots=True)
+class AllJoined:
+    """Every worker of the attempt is there, and has been told of the others."""
 
-    def __init__(self, host: str, token: bytes, version: str, security: Security | None) -> None:
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A worker was not heard of for the heartbeat timeout. Told once of each."""
+
+    attempt: Attempt
+    subtask: int
+    error: TransportError
+
+
+FromServer: TypeAlias = control.ToMaster | AllJoined | Silent
+
+
+class ControlServer:
+    """The driver's end: a thread of its own listens, admits and keeps the leases, so that they hold
+    also while the master writes to a slow store. The methods are for one thread, the master's.
+
+    `timeout_ms` is the heartbeat timeout.
+    """
+
+    def __init__(
+        self, host: str, token: bytes, version: str, security: Security | None, timeout_ms: int
+    ) -> None:
         self._token = token
         self._version = version
+        self._timeout_s = timeout_ms / 1000
+        self._every_s = heartbeat_s(timeout_ms)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 1000)
         if security is not None:
             security.secure(self._socket, server=True)
         self.address = f"tcp://{host}:{self._socket.bind_to_random_port(f'tcp://{host}')}"
+        self._wake: zmq.Socket[bytes] = self._context.socket(zmq.PUSH)
+        self._wake.set_hwm(1)
+        self._wake.bind("inproc://driver")
+        self._woken: zmq.Socket[bytes] = self._context.socket(zmq.PULL)
+        self._woken.connect("inproc://driver")
+        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[FromServer] = queue.SimpleQueue()
+        self._arrived = threading.Event()
+        self._closing = False
+
+        # All that follows is the thread's own.
         self._attempt = Attempt(0)
         self._expected = 0
         self._workers: dict[int, bytes] = {}
         self._addresses: dict[int, str] = {}
+        self._heard: dict[bytes, float] = {}
+        """When each worker was last heard of; without those that were given up."""
         self._beat = 0.0
-        self.steps_us: dict[int, int] = {}
-        """When each subtask's main loop last stepped, by its own clock."""
+        self._thread = threading.Thread(target=self._run, name="rheos-control", daemon=True)
+        self._thread.start()
+
+    # --- for the master ---------------------------------------------------------------------------
 
     def expect(self, attempt: Attempt, parallelism: int) -> None:
         """From now on only workers of this attempt are heard."""
-        self._attempt, self._expected = attempt, parallelism
-        self._workers, self._addresses, self.steps_us = {}, {}, {}
+        self._order(lambda: self._expect(attempt, parallelism))
 
-    @property
-    def complete(self) -> bool:
-        """Whether all workers of the attempt have joined."""
-        return len(self._workers) == self._expected > 0
+    def send(self, message: control.ToTask, subtask: int | None = None) -> None:
+        """To one subtask, or to all that have joined."""
+        self._order(lambda: self._send(message, subtask))
 
-    def poll(self, timeout_ms: int) -> list[control.ToMaster]:
-        """The workers' messages, after at most `timeout_ms`; answers joins and keeps the leases."""
-        messages: list[control.ToMaster] = []
-        if self._socket.poll(timeout_ms):
-            while self._socket.poll(0):
-                identity, data = self._socket.recv_multipart()
-                message = from_worker.decode(data)
-                if isinstance(message, Join):
-                    self._admit(identity, message)
-                elif message.attempt != self._attempt:
-                    continue
-                elif isinstance(message, Heartbeat):
-                    self._note_step(identity, message.step_us)
-                else:
-                    messages.append(message)
-        now = time.monotonic()
-        if now - self._beat >= HEARTBEAT_MS / 1000:
-            self._beat = now
-            self._send_all(Heartbeat(self._attempt))
+    def wait(self, timeout_ms: int) -> None:
+        """Returns when there is something to `poll`, or after the time."""
+        self._arrived.wait(timeout_ms / 1000)
+
+    def poll(self) -> list[FromServer]:
+        """What has come since the last call, in order. Does not wait."""
+        self._arrived.clear()
+        messages: list[FromServer] = []
+        while not self._inbox.empty():
+            messages.append(self._inbox.get())
         return messages
 
-    def _note_step(self, identity: bytes, step_us: int) -> None:
-        for subtask, worker in self._workers.items():
-            if worker == identity:
-                self.steps_us[subtask] = step_us
+    def close(self) -> None:
+        """Lets what was sent go out, then ends the thread."""
+        self._order(self._close)
+        self._thread.join(3.0)
+        self._wake.close(linger=0)
+        self._context.term()
 
-    def _admit(self, identity: bytes, join: Join) -> None:
+    def _order(self, order: Callable[[], None]) -> None:
+        self._orders.put(order)
+        # Where one wake-up waits already, it is enough.
+        with contextlib.suppress(zmq.Again):
+            self._wake.send(b"", zmq.NOBLOCK)
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._woken, zmq.POLLIN)
+        before = time.monotonic()
+        while not self._closing:
+            poller.poll(_POLL_MS)
+            # Orders first: an attempt is expected before its workers come.
+            while self._woken.poll(0):
+                self._woken.recv()
+            while not self._orders.empty():
+                self._orders.get()()
+            now = time.monotonic()
+            if now - before > self._every_s + 1.0:
+                # It was this process that stood still: what the workers said meanwhile is on its way.
+                self._heard = dict.fromkeys(self._heard, now)
+            before = now
+            while self._socket.poll(0):
+                identity, data = self._socket.recv_multipart()
+                self._take(identity, from_worker.decode(data), now)
+            self._give_up_silent(now)
+            if now - self._beat >= self._every_s:
+                self._beat = now
+                self._send_all(Heartbeat(self._attempt))
+        self._socket.close()
+        self._woken.close(linger=0)
+
+    def _close(self) -> None:
+        self._closing = True
+
+    def _expect(self, attempt: Attempt, parallelism: int) -> None:
+        self._attempt, self._expected = attempt, parallelism
+        self._workers, self._addresses, self._heard = {}, {}, {}
+
+    def _tell(self, message: FromServer) -> None:
+        self._inbox.put(message)
+        self._arrived.set()
+
+    def _take(self, identity: bytes, message: FromWorker, now: float) -> None:
+        if isinstance(message, Join):
+            self._admit(identity, message, now)
+        elif message.attempt == self._attempt and identity in self._heard:
+            self._heard[identity] = now
+            if not isinstance(message, Heartbeat):
+                self._tell(message)
+
+    def _give_up_silent(self, now: float) -> None:
+        """A worker that was given up is heard no more: its attempt is over."""
+        for identity, heard in list(self._heard.items()):
+            if now - heard > self._timeout_s:
+                del self._heard[identity]
+                subtask = next(i for i, worker in self._workers.items() if worker == identity)
+                error = TransportError(
+                    f"subtask {subtask} at {self._addresses[subtask]} was not heard of for "
+                    f"{self._timeout_s:g} s: its process stands still, or cannot be reached",
+                    hint="where calls hold Python's lock for longer, or machines pause, raise "
+                    "heartbeat_timeout",
+                )
+                self._tell(Silent(self._attempt, subtask, error))
+
+    def _admit(self, identity: bytes, join: Join, now: float) -> None:
         reason = None
         if join.token != self._token or join.attempt != self._attempt:
             reason = "the attempt is over"
@@ -242,12 +356,13 @@ class ControlServer:
             return
         self._workers[join.subtask] = identity
         self._addresses[join.subtask] = join.address
-        if self.complete:
+        self._heard[identity] = now
+        if len(self._workers) == self._expected:
             addresses = [self._addresses[i] for i in range(self._expected)]
             self._send_all(Welcome(self._attempt, addresses))
+            self._tell(AllJoined(self._attempt))
 
-    def send(self, message: control.ToTask, subtask: int | None = None) -> None:
-        """To one subtask, or to all that have joined."""
+    def _send(self, message: control.ToTask, subtask: int | None) -> None:
         if subtask is None:
             self._send_all(message)
         elif subtask in self._workers:
@@ -257,7 +372,3 @@ class ControlServer:
         data = msgspec.msgpack.encode(message)
         for identity in self._workers.values():
             self._socket.send_multipart([identity, data])
-
-    def close(self) -> None:
-        self._socket.close()
-        self._context.term()

@@ -20,7 +20,7 @@ from rheos.protocol import control
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.protocol.wire import TOKEN_BYTES
 from rheos.runtimes.continuous.cluster import is_local, slots
-from rheos.runtimes.continuous.control import ControlServer
+from rheos.runtimes.continuous.control import AllJoined, ControlServer, Silent
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.worker import SlotJob
 from rheos.runtimes.contract import JobConfig, LauncherEvent
@@ -30,6 +30,8 @@ from rheos.runtimes.spark_shipping import arrow_task, pack, worker_error
 _JOIN_WITHIN_S = 120.0
 _LEAVE_WITHIN_S = 8.0
 """After this long, what was told to stop is cancelled through Spark."""
+_SILENT_LEAVE_WITHIN_S = 1.0
+"""The same where a worker is not heard of: the others need no more."""
 
 
 class SparkLauncher:
@@ -52,11 +54,14 @@ class SparkLauncher:
         self._directory = directory
         self._token = os.urandom(TOKEN_BYTES)
         self._security = Security.make() if config.encrypt else None
-        self._server = ControlServer(host, self._token, version, self._security)
-        self._messages: list[control.ToMaster] = []
+        self._server = ControlServer(
+            host, self._token, version, self._security, config.heartbeat_timeout_ms
+        )
         self._ends: queue.SimpleQueue[tuple[Attempt, RheosError | None]] = queue.SimpleQueue()
         self._attempt: Attempt | None = None
         self._joined = False
+        self._silent = False
+        """Whether a worker of the attempt is given up: it will not hear that it is to leave."""
         self._join_by = 0.0
         self._cancel_at: float | None = None
 
@@ -68,7 +73,7 @@ class SparkLauncher:
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
         self._attempt = attempt
-        self._joined = False
+        self._joined = self._silent = False
         self._join_by = time.monotonic() + _JOIN_WITHIN_S
         self._cancel_at = None
         self._server.expect(attempt, parallelism)
@@ -83,6 +88,7 @@ class SparkLauncher:
             restore=restore,
             checkpoint_dir=self._directory,
             driver=self._server.address,
+            heartbeat_timeout_ms=self._config.heartbeat_timeout_ms,
             token=self._token,
             security=self._security,
             host="127.0.0.1" if is_local(self._session) else None,
@@ -102,25 +108,31 @@ class SparkLauncher:
     def stop(self, attempt: Attempt) -> None:
         if attempt == self._attempt and self._cancel_at is None:
             self._server.send(control.Cancel(attempt=attempt))
-            self._cancel_at = time.monotonic() + (_LEAVE_WITHIN_S if self._joined else 0.0)
+            leave_within_s = _SILENT_LEAVE_WITHIN_S if self._silent else _LEAVE_WITHIN_S
+            self._cancel_at = time.monotonic() + (leave_within_s if self._joined else 0.0)
 
     def wait(self, timeout_ms: int) -> None:
         """Returns when a worker has said something, or after the time."""
-        self._messages.extend(self._server.poll(timeout_ms))
+        self._server.wait(timeout_ms)
 
     def poll(self) -> list[LauncherEvent]:
-        self._messages.extend(self._server.poll(0))
         events: list[LauncherEvent] = []
-        attempt = self._attempt
-        if attempt is not None and not self._joined and self._server.complete:
-            self._joined = True
-            events.append(AttemptRunning(attempt))
-        events.extend(self._messages)
-        self._messages = []
+        for message in self._server.poll():
+            match message:
+                case AllJoined():
+                    self._joined |= message.attempt == self._attempt
+                    events.append(AttemptRunning(message.attempt))
+                case Silent():
+                    self._silent |= message.attempt == self._attempt
+                    events.append(AttemptLost(message.attempt, message.error))
+                case _:
+                    events.append(message)
         while not self._ends.empty():
             ended, error = self._ends.get()
-            assert ended == attempt, "an attempt ends once"
+            assert ended == self._attempt, "an attempt ends once"
             self._attempt = None
+            # Spark lets go of the other tasks of a failed stage only after seconds.
+            self._server.send(control.Cancel(attempt=ended))
             if error is not None:
                 events.append(AttemptLost(ended, error))
             events.append(AttemptEnded(ended))

@@ -6,7 +6,6 @@ import contextlib
 import gc
 import pickle
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -51,6 +50,7 @@ class SlotJob:
     checkpoint_dir: str
     driver: str
     """The address of the control channel."""
+    heartbeat_timeout_ms: int
     token: bytes
     security: Security | None
     host: str | None
@@ -100,11 +100,13 @@ def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     )
     waker = _Waker(transport.waker())
     join = Join(slot.attempt, subtask, slot.token, transport.address, version("rheos"))
-    client = ControlClient(transport.context, slot.driver, join, slot.security, waker)
+    client = ControlClient(
+        transport.context, slot.driver, join, slot.security, waker, slot.heartbeat_timeout_ms
+    )
     try:
         answer = client.start()
         if answer is None:
-            raise TransportError("the driver did not answer within the lease")
+            raise TransportError("the driver was not heard of for the heartbeat timeout")
         if isinstance(answer, Refused):
             raise FencedError(f"the driver refused subtask {subtask}: {answer.reason}")
         transport.connect(answer.addresses)
@@ -183,7 +185,6 @@ def _loop(engine: SubtaskEngine, transport: ZmqTransport, client: ControlClient)
         if engine.lifecycle is Lifecycle.DONE:
             return
         step = engine.step()
-        client.step_us = time.monotonic_ns() // 1000
         if step.wake_after_us is not None:
             transport.wait(step.wake_after_us)
 
