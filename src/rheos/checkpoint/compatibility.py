@@ -1,0 +1,349 @@
+"""Whether a program can go on from stored state: what maps, migrates, is dropped, or cannot be read.
+
+Pure. `compare` sets what was declared when the state was written against what the program declares
+now; `refusals` says whether a job may start from it. The command `rheos check` shows the same findings
+before anything is deployed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rheos.checkpoint.column_changes import wider_column, wider_number
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.type_changes import Change, changes, described, found_by
+from rheos.checkpoint.type_changes import Verdict as Verdict
+from rheos.errors import CheckpointError
+from rheos.protocol.ids import OperatorId
+from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.protocol.snapshots import PartMode
+
+States = Mapping[OperatorId, Mapping[str, StateShape]]
+"""By operator and state; of operators that keep any."""
+
+IN_FLIGHT = "in-flight "
+"""Begins the names of states that hold rows between operators, and no state of the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What becomes of a piece of stored state."""
+
+    operator: OperatorId
+    name: str
+    """The operator's name, for people."""
+    state: str
+    """Empty where it is of the whole operator."""
+    field: str
+    """The path inside the state; empty where it is of the whole state."""
+    verdict: Verdict
+    text: str
+    refused: bool = False
+    """A run does not start so: what cannot be read, and what is dropped without a word of the program.
+    A field that its class no longer has is dropped by that word."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether stored state would not be there afterwards."""
+        return self.verdict in (Verdict.DROPPED, Verdict.UNREADABLE)
+
+    def __str__(self) -> str:
+        place = f"{self.name!r} ({self.operator})"
+        inside = [f"state {self.state!r}"] * bool(self.state) + [self.field] * bool(self.field)
+        return f"{', '.join([place, *inside])}: {self.text}"
+
+
+def compare(old: States, new: States, names: Mapping[OperatorId, str]) -> list[Finding]:
+    """What becomes of state that was declared as `old` under a program that declares `new`.
+
+    In the order of `old`, then what is new. A state that is the same has one finding; any other, one
+    for each difference.
+    """
+    found: list[Finding] = []
+    for operator, states in old.items():
+        name = names.get(operator, operator)
+        if operator not in new:
+            held = ", ".join(states)
+            text = f"the program has no such operator with state; it held {held}"
+            found.append(Finding(operator, name, "", "", Verdict.DROPPED, text, refused=True))
+            continue
+        found += _operator(operator, name, states, new[operator])
+    for operator, states in new.items():
+        if operator not in old:
+            text = f"starts empty: {', '.join(states)}"
+            found.append(Finding(operator, names.get(operator, operator), "", "", Verdict.NEW, text))
+    return found
+
+
+def compare_entry(
+    entry: CheckpointCompleted, new: States, operators: Mapping[OperatorId, str]
+) -> list[Finding]:
+    """`compare` for a checkpoint or savepoint, of which only that counts in which something is stored.
+    An entry that does not say what its states hold is compared by the names of operators and states."""
+    stored: dict[OperatorId, set[str]] = {}
+    for handle in entry.handles:
+        if handle.rows or handle.mode is not PartMode.FULL:
+            stored.setdefault(handle.operator, set()).add(handle.state)
+    names = {**entry.operators, **operators}
+    if not entry.states:
+        return _by_names(stored, new, names)
+    old = {
+        operator: {name: shape for name, shape in states.items() if name in stored[operator]}
+        for operator, states in entry.states.items()
+        if operator in stored
+    }
+    return compare(old, new, names)
+
+
+def refusals(findings: Iterable[Finding], *, allow_dropped: bool) -> CheckpointError | None:
+    """Why a job does not start from the state; None where it may."""
+    findings = list(findings)
+    refused = [
+        finding
+        for finding in findings
+        if finding.refused and not (allow_dropped and finding.verdict is Verdict.DROPPED)
+    ]
+    gone = [f for f in findings if not f.state and f.verdict is Verdict.DROPPED]
+    if gone and all(not f.state for f in findings):
+        return _of_another_job(findings, gone)
+    if not refused:
+        return None
+    unreadable = [finding for finding in refused if finding.verdict is Verdict.UNREADABLE]
+    if unreadable:
+        what = "the stored state cannot be read by the program as it is now"
+        hint = (
+            "keep what was declared, or give the operator another uid to start it afresh; "
+            "`rheos check` shows every difference"
+        )
+    else:
+        what = "the stored state holds what the program no longer has, and it would be lost"
+        hint = "allow it by --allow-dropped, where that is meant" + _hint_of_uids(refused)
+    detail = "\n".join(map(str, [*unreadable, *(f for f in refused if f not in unreadable)]))
+    return CheckpointError(what, hint=hint, detail=detail)
+
+
+def _of_another_job(findings: Sequence[Finding], gone: Sequence[Finding]) -> CheckpointError:
+    there = ", ".join(f"{finding.name!r} ({finding.operator})" for finding in gone)
+    now = ", ".join(f"{f.name!r} ({f.operator})" for f in findings if f.verdict is Verdict.NEW)
+    return CheckpointError(
+        "the stored state is of another job: no operator of the program has any part in it",
+        hint="name a savepoint of this job, or start it without one" + _hint_of_uids(gone),
+        detail=f"it holds state of {there}\nthe program keeps state in {now or 'no operator'}",
+    )
+
+
+_MADE = re.compile(r"[a-z_]+-\d+(-auto)*")
+
+
+def _hint_of_uids(findings: Iterable[Finding]) -> str:
+    """Ids that are made of an operator's place in the program are lost when it changes."""
+    if any(not f.state and _MADE.fullmatch(f.operator) for f in findings):
+        return (
+            "; ids such as 'window-1' are made of an operator's place in the program: operators keep "
+            'their state through changes when they have ids of their own, by .uid("...")'
+        )
+    return ""
+
+
+# --- operators and states -----------------------------------------------------------------------------
+
+
+def _operator(
+    operator: OperatorId, name: str, old: Mapping[str, StateShape], new: Mapping[str, StateShape]
+) -> Iterator[Finding]:
+    content = [shape for shape in old.values() if shape.holds == Holds.WINDOW_CONTENT]
+    for state, shape in old.items():
+        found = _state(shape, new[state]) if state in new else [_dropped(shape)]
+        if not found:
+            yield Finding(operator, name, state, "", Verdict.SAME, _summary(shape))
+        for change in found:
+            refused = change.verdict is Verdict.UNREADABLE or (
+                state not in new and shape.holds != Holds.WINDOW_CONTENT
+            )
+            yield Finding(operator, name, state, change.path, change.verdict, change.text, refused)
+    for state, shape in new.items():
+        if state in old:
+            continue
+        if shape.holds == Holds.WINDOW_CONTENT and content:
+            if not shape.exact:
+                text = "the windows that are open lack it, and an aggregate or function needs it"
+                yield Finding(operator, name, state, "", Verdict.UNREADABLE, text, refused=True)
+        else:
+            yield Finding(operator, name, state, "", Verdict.NEW, f"starts empty: {_summary(shape)}")
+
+
+def _dropped(shape: StateShape) -> Change:
+    return Change("", Verdict.DROPPED, f"the program no longer has it; it held {_summary(shape)}")
+
+
+def _summary(shape: StateShape) -> str:
+    if shape.holds in (Holds.VALUE, Holds.LIST, Holds.MAP):
+        return f"{shape.holds} of {described(shape.value)}"
+    return shape.holds
+
+
+def _by_names(
+    stored: Mapping[OperatorId, set[str]], new: States, names: Mapping[OperatorId, str]
+) -> list[Finding]:
+    """For entries that hold no shapes."""
+    found: list[Finding] = []
+    known = "is there under this name; the stored state does not say what it holds"
+    for operator, states in stored.items():
+        name = names.get(operator, operator)
+        if operator not in new:
+            text = f"the program has no such operator with state; it held {', '.join(sorted(states))}"
+            found.append(Finding(operator, name, "", "", Verdict.DROPPED, text, refused=True))
+            continue
+        for state in sorted(states):
+            if state.startswith(IN_FLIGHT):
+                continue
+            if state in new[operator]:
+                found.append(Finding(operator, name, state, "", Verdict.SAME, known))
+            else:
+                text = "the program no longer has it"
+                found.append(Finding(operator, name, state, "", Verdict.DROPPED, text, refused=True))
+    for operator, shapes in new.items():
+        if operator not in stored:
+            text = f"starts empty: {', '.join(shapes)}"
+            found.append(Finding(operator, names.get(operator, operator), "", "", Verdict.NEW, text))
+    return found
+
+
+# --- one state ----------------------------------------------------------------------------------------
+
+
+def _state(old: StateShape, new: StateShape) -> list[Change]:
+    """What differs; nothing where it is read as it is."""
+    if old == new:
+        return []
+    if old.kind is not new.kind or old.holds != new.holds:
+        return [Change("", Verdict.UNREADABLE, f"was {_summary(old)}, is {_summary(new)}")]
+    if _key(old) != _key(new):
+        return [Change("key", Verdict.UNREADABLE, f"was {_key(old)}, is {_key(new)}")]
+    compared = _COMPARED.get(old.holds)
+    if compared is None or old.exact or new.exact:
+        text = "was written in another form"
+        return [] if old.value == new.value else [Change("", Verdict.UNREADABLE, text)]
+    return compared(old.value, new.value)
+
+
+def _key(shape: StateShape) -> str:
+    if not shape.key:
+        return "without a key"
+    return f"by {', '.join(f'{field.name}: {field.type.name}' for field in shape.key)}"
+
+
+def _value(old: TypeShape, new: TypeShape) -> list[Change]:
+    if old.name == new.name == "row":
+        return _rows_by_name(old, new)
+    return changes(old, new)
+
+
+def _list(old: TypeShape, new: TypeShape) -> list[Change]:
+    return changes(old, new, "[]")
+
+
+def _map(old: TypeShape, new: TypeShape) -> list[Change]:
+    (old_key, old_item), (new_key, new_item) = old.args, new.args
+    return found_by(changes(old_key, new_key, "[key]")) + changes(old_item, new_item, "[]")
+
+
+def _rows_by_name(old: TypeShape, new: TypeShape) -> list[Change]:
+    """Rows that a reduce has combined: Python's values, found by the names of the columns."""
+
+    def gained(field: FieldShape) -> Change:
+        return Change(field.name, Verdict.UNREADABLE, "is new, and combined rows do not have it")
+
+    return _fields(old, new, gained, wider_number)
+
+
+def _columns(old: TypeShape, new: TypeShape) -> list[Change]:
+    def gained(field: FieldShape) -> Change:
+        if field.required:
+            text = "is new, and what is stored does not have it"
+            return Change(field.name, Verdict.UNREADABLE, text)
+        return Change(field.name, Verdict.MIGRATES, "is new: what is stored gets null")
+
+    return _fields(old, new, gained, wider_column)
+
+
+def _running(old: TypeShape, new: TypeShape) -> list[Change]:
+    def gained(field: FieldShape) -> Change:
+        return Change(field.name, Verdict.NEW, "is new: it starts from nothing")
+
+    others = {field.name: field.type.label for field in old.fields}
+    found = [
+        Change(field.name, Verdict.UNREADABLE, f"was {others[field.name]}, is {field.type.label}")
+        for field in new.fields
+        if others.get(field.name, field.type.label) != field.type.label
+    ]
+    changed = {change.path for change in found}
+    return found + [
+        change for change in _fields(old, new, gained, wider_number) if change.path not in changed
+    ]
+
+
+def _windows(old: TypeShape, new: TypeShape) -> list[Change]:
+    before = {field.name: int(field.type.label) for field in old.fields}
+    after = {field.name: int(field.type.label) for field in new.fields}
+    found = [
+        Change(name, Verdict.UNREADABLE, f"was {before[name]} ms, is {after[name]} ms")
+        for name in ("size", "slide", "offset")
+        if before[name] != after[name]
+    ]
+    was, now = before["lateness"], after["lateness"]
+    if was < now:
+        text = (
+            f"was {was} ms, is {now} ms: windows that are dropped already would be made anew, of their "
+            "late rows alone"
+        )
+        found.append(Change("lateness", Verdict.UNREADABLE, text))
+    elif was > now:
+        text = f"was {was} ms, is {now} ms: windows are dropped earlier"
+        found.append(Change("lateness", Verdict.MIGRATES, text))
+    return found
+
+
+def _positions(old: TypeShape, new: TypeShape) -> list[Change]:
+    if old.label == new.label:
+        return []
+    return [Change("", Verdict.UNREADABLE, f"was written by {old.label}, and is read by {new.label}")]
+
+
+def _nothing(old: TypeShape, new: TypeShape) -> list[Change]:
+    return []
+
+
+_COMPARED: Mapping[str, Callable[[TypeShape, TypeShape], list[Change]]] = {
+    Holds.VALUE: _value,
+    Holds.LIST: _list,
+    Holds.MAP: _map,
+    Holds.TIMERS: _nothing,
+    Holds.ROWS: _columns,
+    Holds.RUNNING: _running,
+    Holds.WINDOWS: _windows,
+    Holds.WINDOW_CONTENT: _columns,
+    Holds.POSITIONS: _positions,
+}
+
+
+def _fields(
+    old: TypeShape,
+    new: TypeShape,
+    gained: Callable[[FieldShape], Change],
+    wider: Callable[[str, str], bool],
+) -> list[Change]:
+    """The differences of columnar state, column by column."""
+    before = {field.name: field.type.name for field in old.fields}
+    after = {field.name: field.type.name for field in new.fields}
+    found = []
+    for name, kind in before.items():
+        if name not in after:
+            found.append(Change(name, Verdict.DROPPED, "the program no longer has it"))
+        elif kind != after[name]:
+            fits = wider(kind, after[name])
+            text = f"{kind} is read as {after[name]}" if fits else f"was {kind}, is {after[name]}"
+            found.append(Change(name, Verdict.MIGRATES if fits else Verdict.UNREADABLE, text))
+    return found + [gained(field) for field in new.fields if field.name not in before]
