@@ -7,25 +7,71 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.operators.held import HeldRows
+from rheos.operators.held import HELD, HELD_BEHIND, HeldRows
 from rheos.operators.sorting import sort_rows
 from rheos.protocol.elements import TS
+from rheos.protocol.snapshots import PartMode
+
+SCHEMA = pa.schema([("user", pa.string()), (TS, pa.int64())])
 
 
-def test_many_small_runs_are_merged_and_cut_right() -> None:
+def held_rows() -> HeldRows:
+    return HeldRows(SCHEMA, ("user",), range(16), 16)
+
+
+def rows(stamps: list[int]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([f"user {ts % 7}" for ts in stamps]), stamps], schema=SCHEMA)
+
+
+def test_many_small_runs_are_merged_cut_and_restored_right() -> None:
     rng = random.Random(1)
-    held, left = HeldRows(), []
-    for step in range(400):
+    held, left = held_rows(), []
+    chains: dict[str, list[pa.Table]] = {}
+    modes = set()
+    for step in range(600):
         stamps = [step + rng.randrange(50) for _ in range(rng.randrange(4))]
         left += stamps
-        held.add(pa.record_batch({TS: pa.array(stamps, pa.int64())}))
+        held.add(rows(stamps))
         if step % 7 == 0:
             taken = held.take(step)
             due = sorted(stamp for stamp in left if stamp <= step)
             left = [stamp for stamp in left if stamp > step]
             assert sorted([] if taken is None else taken[TS].to_pylist()) == due
-        assert len(held.batches()) <= 64
-    assert sorted(ts for batch in held.batches() for ts in batch[TS].to_pylist()) == sorted(left)
+        if step % 5 == 0:
+            for part in held.parts(step - step % 7):
+                modes.add(part.mode)
+                if part.mode is PartMode.FULL:
+                    chains[part.state] = []
+                chains[part.state].append(part.write())
+        if step % 100 == 99:
+            # The chain holds also what was delivered since; the watermark says which rows these are.
+            for part in held.parts(step - step % 7):
+                chains.setdefault(part.state, []).append(part.write())
+            held = held_rows()
+            held.restore(chains[HELD], chains[HELD_BEHIND])
+        whole = held.savepoint().write()
+        assert sorted(whole[TS].to_pylist()) == sorted(left)
+        groups = whole["key_group"].to_pylist()
+        assert groups == sorted(groups)
+    assert modes == {PartMode.FULL, PartMode.DELTA}
+
+
+def test_each_key_group_waits_behind_the_watermark_of_its_own_subtask() -> None:
+    held = held_rows()
+    table = pa.table(
+        [pa.array([1, 1, 2, 2], pa.uint16()), ["a", "b", "c", "d"], [5, 9, 5, 9]],
+        schema=pa.schema([("key_group", pa.uint16()), *SCHEMA]),
+    )
+    behind = pa.table({"key_group": pa.array([1, 2], pa.uint16()), "watermark": [5, 9]})
+    held.restore([table], [behind])
+    assert held.savepoint().write()["user"].to_pylist() == ["b"]
+
+
+def test_a_chain_does_not_grow_for_ever() -> None:
+    held = held_rows()
+    held.add(rows(list(range(100))))
+    modes = [held.parts(-1)[0].mode for _ in range(200)]
+    assert 1 < modes.count(PartMode.FULL) < 5
 
 
 NESTED = pa.struct([("x", pa.float64()), ("tags", pa.list_(pa.string()))])

@@ -19,10 +19,11 @@ from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.nodes import MAIN, ProcessSpec
 from rheos.graph.state import ListState, ValueState
 from rheos.operators.contract import Operator, OperatorContext
+from rheos.operators.held import HELD_BEHIND
 from rheos.operators.ordered import OrderedProcessOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import PartMode
+from rheos.protocol.snapshots import PartMode, Snapshot
 from rheos.state.format import decode, encode
 from rheos.state.key_groups import key_groups, subtask_of
 from tests.operators.contexts import context
@@ -117,11 +118,12 @@ class Slots:
 
     def __init__(self, parallelism: int) -> None:
         self.outputs: list[tuple[str, str, int]] = []
-        self._parts: dict[str, list[tuple[PartMode, list[bytes]]]] = {}
+        self.deltas = 0
         self._checkpoints = 0
-        self._start(parallelism)
+        self._start(parallelism, {})
 
-    def _start(self, parallelism: int) -> None:
+    def _start(self, parallelism: int, written: dict[str, list[bytes]]) -> None:
+        self.chains: list[dict[str, list[bytes]]] = [{} for _ in range(parallelism)]
         self.operators = []
         for subtask in range(parallelism):
             ctx = context(
@@ -130,8 +132,8 @@ class Slots:
             operator = OrderedProcessOperator(ctx, ProcessSpec(Diary(), "event_time", Payment))
             operator.open(
                 {
-                    name: [decode(data, ctx.key_groups) for _, written in chain for data in written]
-                    for name, chain in self._parts.items()
+                    name: [decode(data, ctx.key_groups) for data in chain]
+                    for name, chain in written.items()
                 }
             )
             self.operators.append(operator)
@@ -153,20 +155,30 @@ class Slots:
             assert made.schema.equals(OUT)
             self.outputs += [(row["user"], row["seen"], row[TS]) for row in made.to_pylist()]
 
-    def restart(self, parallelism: int) -> None:
+    def checkpoint(self) -> list[Snapshot]:
         self._checkpoints += 1
-        checkpoint = CheckpointId(self._checkpoints)
-        taken = [operator.snapshot(checkpoint).parts for operator in self.operators]
-        self._parts = {}
-        for parts in taken:
-            for part in parts:
-                # All are full, as each restart makes a new chain.
-                assert part.mode is PartMode.FULL
-                written = encode(part.write(), part.kind, part.mode)
-                self._parts.setdefault(part.state, []).append((part.mode, [written]))
-        for operator in self.operators:
+        taken = [operator.snapshot(CheckpointId(self._checkpoints)) for operator in self.operators]
+        for chains, snapshot in zip(self.chains, taken, strict=True):
+            for part in snapshot.parts:
+                if part.mode is PartMode.FULL:
+                    chains[part.state] = []
+                chains[part.state].append(encode(part.write(), part.kind, part.mode))
+                self.deltas += part.mode is PartMode.DELTA
+        return taken
+
+    def restart(self, parallelism: int, *, by_savepoint: bool = False) -> None:
+        taken = self.checkpoint()
+        written: dict[str, list[bytes]] = {}
+        for operator, chains, snapshot in zip(self.operators, self.chains, taken, strict=True):
+            if by_savepoint:
+                chains = {}
+                for part in operator.savepoint(snapshot):
+                    assert part.mode is PartMode.FULL
+                    chains[part.state] = [encode(part.write(), part.kind, part.mode)]
+            for state, chain in chains.items():
+                written.setdefault(state, []).extend(chain)
             operator.close()
-        self._start(parallelism)
+        self._start(parallelism, written)
 
 
 rows_drawn = st.lists(
@@ -186,10 +198,51 @@ def test_the_story_of_a_key_is_made_by_its_rows_alone(rows: list[Row], data: st.
         if data.draw(st.booleans()):
             # As far as no row to come is late.
             slots.watermark(min((ts for _, _, ts in left), default=40) - 1)
-        if data.draw(st.booleans()):
-            slots.restart(data.draw(st.integers(1, 4)))
+        match data.draw(st.sampled_from(["go on", "checkpoint", "lost", "restart"])):
+            case "checkpoint":
+                slots.checkpoint()
+            case "lost":
+                for operator in slots.operators:
+                    operator.snapshot_failed(CheckpointId(1))
+            case "restart":
+                slots.restart(data.draw(st.integers(1, 4)), by_savepoint=data.draw(st.booleans()))
     slots.watermark(MAX_TIMESTAMP_MS)
     assert sorted(slots.outputs) == expected(rows)
+
+
+def test_a_checkpoint_holds_what_has_arrived_since_the_last_one() -> None:
+    slots = Slots(1)
+    slots.rows([("a", i, 100 + i) for i in range(50)])
+    [first] = slots.checkpoint()
+    slots.rows([("b", 1, 100), ("b", 2, 300)])
+    slots.watermark(110)
+    [second] = slots.checkpoint()
+    held = [
+        (part.mode, part.write().num_rows)
+        for taken in (first, second)
+        for part in taken.parts
+        if part.state == "held"
+    ]
+    # Of what came, one row was delivered before the second checkpoint; nor is what left written anew.
+    assert held == [(PartMode.FULL, 50), (PartMode.DELTA, 1)]
+    before = slots.operators[0]
+    slots.restart(3)
+    slots.watermark(MAX_TIMESTAMP_MS)
+    seen = [line for _, lines, _ in slots.outputs for line in lines.split()]
+    assert sorted(seen) == sorted([f"{100 + i}:{i}" for i in range(50)] + ["100:1", "300:2"])
+    assert before not in slots.operators
+
+
+def test_a_savepoint_leaves_the_next_checkpoint_as_it_would_be() -> None:
+    slots = Slots(1)
+    slots.rows([("a", i, 100 + i) for i in range(50)])
+    slots.checkpoint()
+    slots.rows([("b", 1, 300)])
+    [operator] = slots.operators
+    whole = {part.state: part.write().num_rows for part in operator.savepoint(Snapshot())}
+    assert whole == {"held": 51, "lines": 0, "pending": 0, "timers": 0}
+    slots.checkpoint()
+    assert slots.deltas == 1
 
 
 # --- late rows ------------------------------------------------------------------------------------
@@ -243,7 +296,8 @@ def test_a_null_key_is_refused_when_it_comes() -> None:
 def test_nothing_held_is_an_empty_part() -> None:
     operator, _ = one({MAIN: OUT})
     for part in operator.snapshot(CheckpointId(1)).parts:
-        assert decode(encode(part.write(), part.kind, part.mode), None).num_rows == 0
+        if part.state != HELD_BEHIND:
+            assert decode(encode(part.write(), part.kind, part.mode), None).num_rows == 0
 
 
 def test_what_comes_after_the_snapshot_is_not_in_it() -> None:

@@ -205,7 +205,7 @@ def test_every_state_of_a_plan_is_described() -> None:
     assert {operator: set(states) for operator, states in shapes.items()} == {
         "events": {"splits"},
         "process": {"last", "values", "kinds", "timers"},
-        "ordered": {"last", "values", "kinds", "timers", "held"},
+        "ordered": {"last", "values", "kinds", "timers", "held", "held behind"},
         "reduce": {"reduced"},
         "reduced rows": {"reduced"},
         "running": {"running"},
@@ -222,6 +222,7 @@ def test_declared_state_tells_its_kind_key_and_type() -> None:
         "kinds": Holds.MAP,
         "timers": Holds.TIMERS,
         "held": Holds.ROWS,
+        "held behind": Holds.VALUE,
     }
     assert all(shape.kind is StateKind.KEYED and shape.key == [USER] for shape in states.values())
     assert states["last"].value == type_shape("last", Seen)

@@ -396,6 +396,35 @@ def test_rows_are_sorted_and_lie_in_the_groups_of_their_keys() -> None:
         assert value == bytes([a])
 
 
+def test_a_savepoint_is_whole_and_no_part_of_the_chain() -> None:
+    task = Subtask(declared(n=ValueState(int), log=ListState(int), counts=MapState(str, int)))
+    for i in range(9):
+        here = task[f"user {i}"]
+        here.n.value = i
+        here.log.append(i)
+        here.counts["x"] = i
+    task.snapshot()
+    for i in range(2):
+        here = task[f"user {i}"]
+        here.n.value = -i
+        here.log.append(-i)
+        here.counts["y"] = -i
+    parts = task.backend.savepoint()
+    here = task["user 0"]
+    here.n.value = 77
+    here.log.append(77)
+    here.counts["x"] = 77
+    assert {part.mode for part in parts} == {PartMode.FULL}
+    whole = {part.state: part.write().num_rows for part in parts}
+    assert whole == {"n": 9, "log": 9, "counts": 11}
+    task.snapshot()
+    assert task.rows == {"n": 2, "log": 2, "counts": 3}
+    other = Subtask(task.states)
+    other.backend.restore({part.state: [part.write()] for part in parts})
+    here = other["user 0"]
+    assert (here.n.value, list(here.log), here.counts.items()) == (0, [0, 0], (("x", 0), ("y", 0)))
+
+
 def test_restore_takes_the_chains_of_several_subtasks() -> None:
     tasks = [Subtask(declared(n=ValueState(int))) for _ in range(2)]
     for i, task in enumerate(tasks):
@@ -508,14 +537,21 @@ class Against(RuleBasedStateMachine):
         self.task.snapshot()
         self.task = self.task.restored()
 
+    @rule()
+    def savepoint(self) -> None:
+        """The state goes on as it was: what is in it is compared, now and after later snapshots."""
+        other = Subtask(self.task.states)
+        other.backend.restore({part.state: [part.write()] for part in self.task.backend.savepoint()})
+        self._compare(other)
+
     @invariant()
     def same(self) -> None:
-        if not hasattr(self, "task"):
-            return
+        if hasattr(self, "task"):
+            self._compare(self.task)
+
+    def _compare(self, task: Subtask) -> None:
         # Reading would mark as changed: so a copy is read.
-        tables = copy.deepcopy(
-            {name: table.values for name, table in self.task.backend._tables.items()}
-        )
+        tables = copy.deepcopy({name: table.values for name, table in task.backend._tables.items()})
         for key, expected in self.model.items():
             assert tables["n"].get(key, 0) == expected["n"]
             assert tables["cart"].get(key, Cart()) == expected["cart"]

@@ -105,6 +105,25 @@ def test_a_part_holds_what_changed() -> None:
     assert len(timers.restored().processing) == 0
 
 
+def test_a_savepoint_holds_all_timers_and_is_no_part_of_the_chain() -> None:
+    timers = Timers()
+    for i in range(10):
+        timers.at(f"user {i}").register(i)
+    timers.take()
+    timers.at("a").register_processing(5)
+    assert timers.due(0) == [(0, "user 0")]
+    part = timers.savepoint()
+    timers.at("b").register(3)
+    assert part.mode is PartMode.FULL
+    table = part.write()
+    assert table.num_rows == 10
+    other = Timers()
+    other.restore({TIMERS: [table]})
+    assert (len(other.event), len(other.processing)) == (9, 1)
+    assert timers.take() == 3
+    assert timers.modes == [PartMode.FULL, PartMode.DELTA]
+
+
 def test_rows_are_sorted_by_group_key_and_time() -> None:
     timers = Timers()
     for key in "abc":

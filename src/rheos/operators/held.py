@@ -1,17 +1,32 @@
-"""Rows that wait for the watermark, as columns."""
+"""Rows that wait for the watermark, as columns, and the parts of a snapshot that hold them.
+
+A chain of parts says what has arrived, and never what was delivered: that are the rows at or before the
+watermark that each key group's subtask had reached, which every snapshot gives anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.protocol.elements import TS, Batch
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
+from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
+from rheos.state.key_groups import key_groups
+from rheos.state.parts import Chain
+
+HELD = "held"
+"""The state of rows that wait for their turn."""
+
+HELD_BEHIND = "held behind"
+"""The state that says for each key group which of them wait no more."""
 
 _MOST_RUNS = 64
+_GROUP = "key_group"
+_WATERMARK = "watermark"
 
 
 class _Run(NamedTuple):
@@ -21,23 +36,24 @@ class _Run(NamedTuple):
     rows: Batch
 
 
-class HeldRows:
+class _Runs:
     """Keeps runs sorted by time, so that what the watermark has passed is cut off without looking at
     what it has not. Small runs are merged."""
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
 
-    def add(self, rows: Batch) -> None:
-        if rows.num_rows:
-            self._runs.append(_run(rows))
+    def __len__(self) -> int:
+        return sum(len(run.stamps) for run in self._runs)
+
+    def add(self, run: _Run) -> None:
+        self._runs.append(run)
         if len(self._runs) > _MOST_RUNS:
             self._runs.sort(key=lambda run: len(run.stamps), reverse=True)
             small = [run.rows for run in self._runs[_MOST_RUNS // 2 :]]
             self._runs[_MOST_RUNS // 2 :] = [_run(pa.concat_batches(small))]
 
-    def take(self, until_ms: int) -> Batch | None:
-        """The rows at or before `until_ms`, in no order; None where there are none."""
+    def take(self, until_ms: int) -> list[Batch]:
         due: list[Batch] = []
         rest: list[_Run] = []
         for run in self._runs:
@@ -47,11 +63,96 @@ class HeldRows:
             if cut < len(run.stamps):
                 rest.append(_Run(run.stamps[cut:], run.rows.slice(cut)))
         self._runs = rest
+        return due
+
+    def batches(self) -> list[Batch]:
+        return [run.rows for run in self._runs]
+
+
+class HeldRows:
+    """The rows that wait in one subtask."""
+
+    def __init__(
+        self, schema: pa.Schema, keys: Sequence[str], groups: range, max_parallelism: int
+    ) -> None:
+        self._schema = schema
+        self._keys = keys
+        self._groups = groups
+        self._max_parallelism = max_parallelism
+        self._held = _Runs()
+        self._chain = Chain()
+        self._arrived: _Runs | None = None
+        """Those of them that came since the last snapshot; None where the next is a full one."""
+
+    def add(self, rows: Batch) -> None:
+        if not rows.num_rows:
+            return
+        run = _run(rows)
+        self._held.add(run)
+        if self._arrived is not None:
+            self._arrived.add(run)
+            if self._chain.next_is_full(len(self._arrived)):
+                self._arrived = None
+
+    def take(self, until_ms: int) -> Batch | None:
+        """The rows at or before `until_ms`, in no order; None where there are none."""
+        due = self._held.take(until_ms)
+        if self._arrived is not None:
+            self._arrived.take(until_ms)
         return pa.concat_batches(due) if due else None
 
-    def batches(self) -> Sequence[Batch]:
-        """All rows; the batches do not change any more."""
-        return [run.rows for run in self._runs]
+    def parts(self, watermark_ms: int) -> list[SnapshotPart]:
+        """What a snapshot is to hold, where all rows up to `watermark_ms` were taken."""
+        if self._arrived is None or self._chain.next_is_full(len(self._arrived)):
+            mode, runs = PartMode.FULL, self._held
+        else:
+            mode, runs = PartMode.DELTA, self._arrived
+        self._chain.taken(mode, len(runs))
+        self._arrived = _Runs()
+        groups, count = self._groups, len(self._groups)
+        behind = pa.table(
+            {
+                _GROUP: pa.array(groups, pa.uint16()),
+                _WATERMARK: pa.array([watermark_ms] * count, pa.int64()),
+            }
+        )
+        return [
+            self._part(mode, runs.batches()),
+            SnapshotPart(HELD_BEHIND, StateKind.KEYED, lambda: behind),
+        ]
+
+    def savepoint(self) -> SnapshotPart:
+        """All rows that wait. The next snapshot is what it would have been without."""
+        return self._part(PartMode.FULL, self._held.batches())
+
+    def force_full(self) -> None:
+        self._chain.force_full()
+        self._arrived = None
+
+    def restore(self, rows: Iterable[pa.Table], behind: Iterable[pa.Table]) -> None:
+        """From the tables of HELD and of HELD_BEHIND."""
+        delivered = np.full(self._max_parallelism, MIN_TIMESTAMP_MS, np.int64)
+        for table in behind:
+            delivered[table.column(_GROUP).to_numpy()] = table.column(_WATERMARK).to_numpy()
+        for table in rows:
+            waits = table.column(TS).to_numpy() > delivered[table.column(_GROUP).to_numpy()]
+            kept = table.filter(pa.array(waits)).select(self._schema.names).cast(self._schema)
+            for batch in kept.to_batches():
+                self.add(batch)
+
+    def _part(self, mode: PartMode, batches: Sequence[Batch]) -> SnapshotPart:
+        schema, keys, max_parallelism = self._schema, self._keys, self._max_parallelism
+
+        def write() -> pa.Table:
+            rows = pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema)
+            groups: npt.NDArray[np.uint16] = np.empty(0, np.uint16)
+            if rows.num_rows:
+                groups = key_groups(rows, keys, max_parallelism)
+            order = pa.array(np.lexsort((rows.column(TS).to_numpy(), groups)))
+            table = pa.Table.from_batches([rows.take(order)])
+            return table.add_column(0, _GROUP, pa.array(groups).take(order))
+
+        return SnapshotPart(HELD, StateKind.KEYED, write, mode)
 
 
 def _run(rows: Batch) -> _Run:

@@ -20,6 +20,7 @@ from rheos.errors import ProgramError, RheosError
 from rheos.graph.nodes import MAIN, ProcessSpec
 from rheos.graph.state import declarations
 from rheos.operators.contract import OperatorContext, Out, OutputType, Restored
+from rheos.operators.held import HELD, HELD_BEHIND
 from rheos.operators.records import (
     has_user_frames,
     is_single,
@@ -35,9 +36,6 @@ from rheos.state.backend import NO_KEY, KeyScope
 from rheos.state.keys import KeyCodec
 from rheos.state.memory import MemoryBackend
 from rheos.state.timers import TIMERS, TimerQueue, TimerService
-
-HELD = "held"
-"""The state of rows that wait for their turn."""
 
 Stamps = npt.NDArray[np.int64]
 
@@ -113,7 +111,7 @@ class KeyedCore:
         # Subtasks that share a process must not share the user's object.
         self.function = copy.deepcopy(spec.fn)
         for name, declaration in declarations(self.function).items():
-            if name in (TIMERS, HELD):
+            if name in (TIMERS, HELD, HELD_BEHIND):
                 raise ProgramError(
                     f"a state cannot be named {name!r}: the operator has one of that name",
                     site=ctx.site,
@@ -143,6 +141,10 @@ class KeyedCore:
 
     def parts(self) -> list[SnapshotPart]:
         return [*self.backend.snapshot(), self.timers.snapshot()]
+
+    def whole_parts(self) -> list[SnapshotPart]:
+        """For a savepoint."""
+        return [*self.backend.savepoint(), self.timers.savepoint()]
 
     def force_full(self) -> None:
         self.backend.force_full()

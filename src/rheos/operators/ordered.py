@@ -13,22 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.graph.nodes import ProcessSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
-from rheos.operators.held import HeldRows
-from rheos.operators.keyed import HELD
+from rheos.operators.held import HELD, HELD_BEHIND, HeldRows
 from rheos.operators.process import ProcessOperator
 from rheos.operators.records import hidden_column, with_hidden
 from rheos.operators.sorting import sort_rows
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch, strip_hidden
 from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
+from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.protocol.types import rows_of
-from rheos.state.key_groups import key_groups
 
 LATE = "late"
 
@@ -38,14 +34,12 @@ class OrderedProcessOperator(ProcessOperator):
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
         super().__init__(ctx, spec)
-        self._schema = ctx.ports[0].schema
-        self._held = HeldRows()
+        port = ctx.ports[0]
+        self._held = HeldRows(port.schema, port.keys, ctx.key_groups, ctx.max_parallelism)
 
     def open(self, restored: Restored) -> None:
         super().open(restored)
-        for table in restored.get(HELD, ()):
-            for rows in table.select(self._schema.names).cast(self._schema).to_batches():
-                self._held.add(rows)
+        self._held.restore(restored.get(HELD, ()), restored.get(HELD_BEHIND, ()))
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         self._core.codec.refuse_nulls(batch)
@@ -77,16 +71,11 @@ class OrderedProcessOperator(ProcessOperator):
         yield from self._core.fire_event_timers(timestamp_ms)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        held, schema = self._held.batches(), self._schema
-        keys, max_parallelism = self.ctx.ports[0].keys, self.ctx.max_parallelism
+        return Snapshot([*self._core.parts(), *self._held.parts(self._core.watermark_ms)])
 
-        def write() -> pa.Table:
-            rows = pa.concat_batches(held) if held else pa.RecordBatch.from_pylist([], schema)
-            groups: npt.NDArray[np.uint16] = np.empty(0, np.uint16)
-            if rows.num_rows:
-                groups = key_groups(rows, keys, max_parallelism)
-            order = pa.array(np.lexsort((rows.column(TS).to_numpy(), groups)))
-            table = pa.Table.from_batches([rows.take(order)])
-            return table.add_column(0, "key_group", pa.array(groups).take(order))
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        return [*self._core.whole_parts(), self._held.savepoint()]
 
-        return Snapshot([*self._core.parts(), SnapshotPart(HELD, StateKind.KEYED, write)])
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        super().snapshot_failed(checkpoint)
+        self._held.force_full()

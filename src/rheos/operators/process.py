@@ -10,7 +10,7 @@ from rheos.operators.keyed import KeyedCore
 from rheos.operators.records import hidden_column
 from rheos.protocol.elements import TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import Snapshot
+from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.protocol.types import rows_of
 
 
@@ -46,6 +46,9 @@ class ProcessOperator(Operator):
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
         return Snapshot(self._core.parts())
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        return self._core.whole_parts()
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
         self._core.force_full()

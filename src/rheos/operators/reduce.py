@@ -10,7 +10,7 @@ from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.records import hidden_column, user_error, with_hidden, wrong_type
 from rheos.protocol.elements import TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import Snapshot
+from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.protocol.types import RecordCollector, TypeMismatch, row_type, rows_of
 from rheos.state.keys import KeyCodec
 from rheos.state.memory import MemoryBackend
@@ -83,6 +83,9 @@ class ReduceOperator(Operator):
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
         return Snapshot(self._backend.snapshot())
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        return self._backend.savepoint()
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
         self._backend.force_full()

@@ -35,7 +35,7 @@ from rheos.graph.state import (
 )
 from rheos.graph.types import canonical
 from rheos.operators.contract import PortType
-from rheos.operators.keyed import HELD
+from rheos.operators.held import HELD, HELD_BEHIND
 from rheos.operators.reduce import REDUCED
 from rheos.operators.running import STATE as RUNNING
 from rheos.operators.source import SPLITS
@@ -143,6 +143,7 @@ def _process(spec: ProcessSpec, port: PortType) -> States:
     states[TIMERS] = _keyed(port, Holds.TIMERS, TypeShape(name="timer"))
     if spec.order == "event_time":
         states[HELD] = _keyed(port, Holds.ROWS, _columns(visible(port.schema)))
+        states[HELD_BEHIND] = _keyed(port, Holds.VALUE, TypeShape(name="int"))
     return states
 
 

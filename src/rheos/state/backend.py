@@ -62,5 +62,10 @@ class KeyedStateBackend(ABC):
         """One part for each declared state. Costs what has changed since the last one."""
 
     @abstractmethod
+    def savepoint(self) -> list[SnapshotPart]:
+        """A FULL part for each declared state, in the rows that every backend reads. Changes nothing:
+        the next snapshot is what it would have been without."""
+
+    @abstractmethod
     def force_full(self) -> None:
         """The last snapshot was not kept: the next parts are full."""

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
-from rheos.protocol.snapshots import SnapshotPart
+from rheos.protocol.snapshots import PartMode, SnapshotPart
 from rheos.state.backend import KeyedStateBackend, KeyScope
 from rheos.state.codec import ValueCodec
 from rheos.state.handles import ListHandle, MapHandle, MutableValueHandle, ValueHandle
@@ -63,6 +63,13 @@ class MemoryBackend(KeyedStateBackend):
         for name, table in self._tables.items():
             mode, entries = table.next_part()
             parts.append(row_part(name, mode, self._keys, self._max_parallelism, entries))
+        return parts
+
+    def savepoint(self) -> list[SnapshotPart]:
+        parts = []
+        for name, table in self._tables.items():
+            _, entries = table.copy()
+            parts.append(row_part(name, PartMode.FULL, self._keys, self._max_parallelism, entries))
         return parts
 
     def force_full(self) -> None:

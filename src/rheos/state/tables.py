@@ -41,10 +41,16 @@ class StateTable(ABC):
         """About how many entries a delta would have."""
 
     @abstractmethod
-    def freeze_all(self) -> Frozen: ...
+    def freeze_all(self) -> Frozen:
+        """The whole state; from now on, nothing has changed."""
 
     @abstractmethod
-    def freeze_changes(self) -> Frozen: ...
+    def freeze_changes(self) -> Frozen:
+        """What has changed; from now on, nothing has."""
+
+    @abstractmethod
+    def copy(self) -> Frozen:
+        """The whole state, for others than the chain: what has changed is still taken for changed."""
 
     @abstractmethod
     def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
@@ -84,6 +90,9 @@ class ValueTable(StateTable):
 
     def freeze_all(self) -> Frozen:
         self.dirty.clear()
+        return self.copy()
+
+    def copy(self) -> Frozen:
         return self._freeze(list(self.values), list(self.values.values()))
 
     def freeze_changes(self) -> Frozen:
@@ -129,6 +138,9 @@ class ListTable(StateTable):
         self.appended.clear()
         self.rewritten.clear()
         self._written = {key: [0, len(values)] for key, values in self.values.items()}
+        return self.copy()
+
+    def copy(self) -> Frozen:
         keys = list(self.values)
         return self._freeze(keys, [0] * len(keys), [list(self.values[key]) for key in keys])
 
@@ -185,6 +197,9 @@ class MapTable(StateTable):
 
     def freeze_all(self) -> Frozen:
         self.dirty.clear()
+        return self.copy()
+
+    def copy(self) -> Frozen:
         return self._freeze(
             [
                 (key, item, value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,9 +91,12 @@ class TimerQueue:
     def changes(self) -> int:
         return len(self._added) + len(self._removed)
 
+    def standing(self) -> list[Timer]:
+        return list(self._live)
+
     def freeze(self, full: bool) -> tuple[list[Timer], list[Timer]]:
         """What to write and what to delete; from now on, nothing has changed."""
-        frozen = (list(self._live), []) if full else (list(self._added), list(self._removed))
+        frozen = (self.standing(), []) if full else (list(self._added), list(self._removed))
         self._added.clear()
         self._removed.clear()
         return frozen
@@ -141,7 +144,16 @@ class TimerService:
         rows = sum(len(there) + len(gone) for _, there, gone in frozen)
         mode = PartMode.FULL if full else PartMode.DELTA
         self._chain.taken(mode, rows)
+        return self._part(mode, frozen)
 
+    def savepoint(self) -> SnapshotPart:
+        """All timers. What has changed since the last snapshot is still taken for changed."""
+        queues = (self.event, self.processing)
+        return self._part(PartMode.FULL, [(queue.mark, queue.standing(), []) for queue in queues])
+
+    def _part(
+        self, mode: PartMode, frozen: Sequence[tuple[bytes, list[Timer], list[Timer]]]
+    ) -> SnapshotPart:
         def entries() -> Entries:
             keys: list[Key] = []
             namespaces: list[bytes] = []
