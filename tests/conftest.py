@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +14,14 @@ from rheos.runtimes.contract import JobConfig
 # The first example of a property pays for imports, and machines differ: time is no property here.
 settings.register_profile("rheos", deadline=None)
 settings.load_profile("rheos")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def registry_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The jobs of tests stand in a registry of their own, not in the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RHEOS_HOME", str(tmp_path_factory.mktemp("rheos-home")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from polars import col, lit
 from rheos.api import restart
 from rheos.api.environment import Environment
 from rheos.api.keyed import KeyedStream
+from rheos.api.settings import Checkpoints
 from rheos.api.sinks import collect_sink, print_sink
 from rheos.api.streams import DataStream
 from rheos.api.windowed import WindowedStream
@@ -53,13 +54,17 @@ from rheos.graph.functions import (
 from rheos.graph.state import ListState, MapState, ValueState
 from rheos.graph.windows import Sliding, Tumbling, Watermark
 from rheos.protocol.durations import duration_ms as duration
-from rheos.runtimes.contract import JobHandle, JobResult, JobState, JobStatus
+from rheos.protocol.state_config import Backend as StateBackend
+from rheos.protocol.state_config import StateConfig
+from rheos.runtimes.contract import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Block",
     "CheckpointError",
+    "CheckpointInfo",
+    "Checkpoints",
     "ConfigurationError",
     "DataStream",
     "Environment",
@@ -81,6 +86,8 @@ __all__ = [
     "SchemaError",
     "Sliding",
     "StateAccessError",
+    "StateBackend",
+    "StateConfig",
     "TimeWindow",
     "TransportError",
     "Tumbling",

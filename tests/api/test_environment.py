@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +14,11 @@ import pytest
 import rheos as rh
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
-from rheos.checkpoint.config import FixedDelay, NoRestart
+from rheos.checkpoint.config import CheckpointConfig, FixedDelay, NoRestart
 from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.state_config import Backend, StateConfig
 from rheos.runtimes.contract import JobConfig, JobHandle, JobResult, JobState, JobStatus
+from rheos.task.config import Guarantee, TaskConfig
 from tests.api.programs import events, refused
 
 
@@ -103,6 +107,51 @@ def test_settings_reach_the_runtime(tmp_path: object) -> None:
     assert config.encrypt
 
 
+def test_checkpoints_state_and_savepoints_reach_the_runtime(tmp_path: Path) -> None:
+    _, config = run(
+        parallelism=3,
+        checkpoints=rh.Checkpoints(
+            unaligned_after="5s", retain=5, min_pause="1s", tolerable_failures=0
+        ),
+        min_parallelism=2,
+        state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 24, directory="/fast"),
+        from_savepoint=tmp_path / "savepoint",
+        allow_dropped=True,
+    )
+    taken = config.checkpoint
+    assert (taken.retain, taken.min_pause_ms, taken.tolerable_failures) == (5, 1000, 0)
+    assert config.task.unaligned_after_us == 5_000_000
+    assert config.task.guarantee is Guarantee.EXACTLY_ONCE
+    assert config.min_parallelism == 2
+    assert config.state == StateConfig(Backend.ROCKSDB, 1 << 24, "/fast")
+    assert config.from_savepoint == str(tmp_path / "savepoint")
+    assert config.allow_dropped
+
+
+def test_rarely_used_settings_are_those_of_the_contracts_unless_said() -> None:
+    _, config = run(parallelism=2)
+    assert config.checkpoint == CheckpointConfig()
+    assert config.task == TaskConfig()
+    assert config.state == StateConfig()
+    assert (config.from_savepoint, config.allow_dropped, config.min_parallelism) == (None, False, None)
+    assert run(checkpoints=rh.Checkpoints())[1].checkpoint == CheckpointConfig()
+
+
+def test_at_least_once_with_several_checkpoints_in_flight() -> None:
+    _, config = run(checkpoints=rh.Checkpoints(max_concurrent=3, at_least_once=True))
+    assert config.task.guarantee is Guarantee.AT_LEAST_ONCE
+    assert config.task.unaligned_after_us is None
+    assert config.checkpoint.max_concurrent == 3
+
+
+def test_a_savepoint_may_lie_at_a_url_and_an_unaligned_barrier_may_overtake_at_once() -> None:
+    checkpoints = rh.Checkpoints(unaligned_after="0s")
+    _, config = run(from_savepoint="s3://bucket/s", state="rocksdb", checkpoints=checkpoints)
+    assert config.from_savepoint == "s3://bucket/s"
+    assert config.state.backend is Backend.ROCKSDB
+    assert config.task.unaligned_after_us == 0
+
+
 @pytest.mark.parametrize(("said", "meant"), [(0, 0), ("0ms", 0), (-1, None), ("10ms", 10_000)])
 def test_a_buffer_timeout_is_a_duration_or_a_mark(said: Any, meant: int | None) -> None:
     assert run(buffer_timeout=said)[1].task.buffer_timeout_us == meant
@@ -137,6 +186,46 @@ def test_a_job_whose_log_is_kept_has_the_same_id_at_each_start(tmp_path: object)
         ({"batch_rows": 0}, rh.ConfigurationError, "batch_rows must be a whole number"),
         ({"buffer_timeout": 5}, rh.ConfigurationError, "buffer_timeout=5 is not known"),
         ({"credits": 0}, rh.ConfigurationError, "credits must be"),
+        ({"checkpoints": "2"}, rh.ConfigurationError, "checkpoints='2' is not known"),
+        ({"checkpoints": rh.Checkpoints(retain=0)}, rh.ConfigurationError, "retain must be"),
+        (
+            {"checkpoints": rh.Checkpoints(max_concurrent=0)},
+            rh.ConfigurationError,
+            "max_concurrent must be",
+        ),
+        (
+            {"checkpoints": rh.Checkpoints(tolerable_failures=-1)},
+            rh.ConfigurationError,
+            "tolerable_failures must be a whole number of at least 0",
+        ),
+        ({"checkpoints": rh.Checkpoints(min_pause="x")}, rh.ProgramError, "'x' is not a duration"),
+        (
+            {"checkpoints": rh.Checkpoints(min_pause=timedelta(-1))},
+            rh.ConfigurationError,
+            "min_pause must not be less than nothing",
+        ),
+        (
+            {"checkpoints": rh.Checkpoints(unaligned_after="1s", at_least_once=True)},
+            rh.ConfigurationError,
+            "no barriers that could overtake",
+        ),
+        (
+            {"checkpoints": rh.Checkpoints(unaligned_after="1s", max_concurrent=2)},
+            rh.ConfigurationError,
+            "one at a time, not 2",
+        ),
+        ({"min_parallelism": 0}, rh.ConfigurationError, "min_parallelism must be"),
+        (
+            {"parallelism": 2, "min_parallelism": 3},
+            rh.ConfigurationError,
+            "min_parallelism 3 is greater than the parallelism, which is 2",
+        ),
+        ({"state": "redis"}, rh.ConfigurationError, "no state backend 'redis'"),
+        (
+            {"state": rh.StateConfig(memory_bytes=100)},
+            rh.ConfigurationError,
+            "the memory of the state must be a whole number of at least 1048576",
+        ),
     ],
     ids=str,
 )
@@ -219,6 +308,29 @@ def test_a_command_overrides_the_program() -> None:
     recorder.listeners[0](recorder.handles[0].status())
     assert heard == ["job"]
     assert overrides.current() == Overrides()
+
+
+def test_a_command_has_the_last_word_on_state_and_checkpoints_too() -> None:
+    said = Overrides(
+        parallelism=4,
+        from_savepoint="/s/1",
+        allow_dropped=True,
+        min_parallelism=1,
+        state_backend="rocksdb",
+        state_memory_bytes=1 << 25,
+        unaligned_after="0s",
+        at_least_once=False,
+    )
+    written = rh.Checkpoints(retain=7, unaligned_after="9s", at_least_once=True)
+    with overrides.applied(said):
+        _, config = run(parallelism=2, min_parallelism=2, from_savepoint="/s/0", checkpoints=written)
+    assert (config.from_savepoint, config.allow_dropped, config.min_parallelism) == ("/s/1", True, 1)
+    assert config.state == StateConfig(Backend.ROCKSDB, 1 << 25)
+    assert config.checkpoint.retain == 7
+    assert config.task.unaligned_after_us == 0
+    assert config.task.guarantee is Guarantee.EXACTLY_ONCE
+    with overrides.applied(Overrides(max_concurrent_checkpoints=2)):
+        assert run()[1].checkpoint.max_concurrent == 2
 
 
 def test_a_program_can_be_captured_and_not_run() -> None:

@@ -240,6 +240,10 @@ class Environment:
                 spark=self._spark,
                 encrypt=self._encrypt,
                 heartbeat_timeout_ms=self._heartbeat_timeout_ms,
+                state=self._state,
+                from_savepoint=self._from_savepoint,
+                allow_dropped=self._allow_dropped,
+                min_parallelism=self._min_parallelism,
             )
             listener = None if said.listener is None else said.listener(name)
             handle = runtime.submit(plan, config, listener)

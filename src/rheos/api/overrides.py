@@ -35,6 +35,14 @@ class Overrides:
     master: str | None = None
     checkpoint_dir: str | None = None
     checkpoint_interval: Duration | None = None
+    from_savepoint: str | None = None
+    allow_dropped: bool | None = None
+    min_parallelism: int | None = None
+    state_backend: str | None = None
+    state_memory_bytes: int | None = None
+    unaligned_after: Duration | None = None
+    max_concurrent_checkpoints: int | None = None
+    at_least_once: bool | None = None
     listener: Callable[[str], Listener] | None = None
     """Makes the listener of a job from its name."""
     submitted: Callable[[JobHandle], None] | None = None

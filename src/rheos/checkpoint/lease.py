@@ -1,0 +1,70 @@
+"""Whether a job is being run by another driver: a note beside the log, and what follows from it.
+
+    <job>/driver.json     the driver that runs the job; renewed every few seconds, removed at the end
+
+A courtesy, and no more. It tells who starts a job twice so at once, and before anything is claimed;
+two drivers that both find the place free are still told apart by the log, which alone decides (CP2).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from rheos.checkpoint.log import safe_name
+from rheos.protocol.ids import JobId
+
+RENEW_MS = 3_000
+WATCH_MS = 7_000
+"""Two renewals, and a slow store."""
+
+
+class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
+    """Who runs the job."""
+
+    owner: str
+    """Unique to the driver and the job."""
+    driver: str
+    """For the eye: its process and host."""
+    process: msgspec.Raw = msgspec.Raw(b"null")
+    """What tells whether it still lives, on its own host."""
+    since_ms: int
+    """Wall-clock time of its host, ms since the epoch."""
+    renewals: int = 0
+    """Grows while the driver lives. A count and no time: clocks of two hosts do not agree."""
+
+
+class Driver(Enum):
+    """What is known of the driver's process."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+
+
+class Verdict(Enum):
+    FREE = "free"
+    IN_USE = "in use"
+    WATCH = "not to be told yet: look again"
+
+
+def note_path(job: JobId) -> str:
+    return f"{safe_name(job)}/driver.json"
+
+
+def decide(
+    first: DriverNote | None, latest: DriverNote | None, driver: Driver, watched_ms: int
+) -> Verdict:
+    """May the job be taken, by what was found first and after watching for `watched_ms`?
+
+    `driver` is the process of `latest`. A driver that cannot be looked at lives as long as it renews
+    its note, or another has written one meanwhile.
+    """
+    if latest is None or driver is Driver.DEAD:
+        return Verdict.FREE
+    if driver is Driver.ALIVE:
+        return Verdict.IN_USE
+    if first is None or (first.owner, first.renewals) != (latest.owner, latest.renewals):
+        return Verdict.IN_USE
+    return Verdict.FREE if watched_ms >= WATCH_MS else Verdict.WATCH
