@@ -56,6 +56,8 @@ _SETS = ("set", "frozenset")
 _DICTS = ("dict", "frozendict")
 _BYTES = ("bytes", "bytearray", "memoryview")
 _CHOICES = ("enum", "literal")
+_QUOTES = "'\""
+"""Texts are shown in one of them."""
 
 _WIDER = {("int", "float"), ("int", "decimal"), ("float", "decimal")}
 _AS_TEXT = ("date", "time", "timedelta", "decimal", "uuid")
@@ -131,7 +133,7 @@ def _pickled(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
 
 
 def _unions(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
-    there = old.args if old.name == "union" else [old]
+    there = [part for m in (old.args if old.name == "union" else [old]) for part in _parts(m)]
     allowed = new.args if new.name == "union" else [new]
     found: list[Change] = []
     taken: list[TypeShape] = []
@@ -147,6 +149,21 @@ def _unions(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
         text = f"may be {' or '.join(map(described, gained))}, too"
         found.append(Change(path, Verdict.MIGRATES, text))
     return found
+
+
+def _parts(shape: TypeShape) -> list[TypeShape]:
+    """A literal of texts and numbers is encoded in two forms."""
+    forms = _form(shape)
+    if len(forms) == 1:
+        return [shape]
+    return [
+        TypeShape(
+            name=shape.name,
+            label=shape.label,
+            members=[m for m in shape.members if is_text == (m[0] in _QUOTES)],
+        )
+        for is_text in (True, False)
+    ]
 
 
 def _best(
@@ -166,7 +183,7 @@ def _form(shape: TypeShape) -> set[str]:
     """How values of the type are encoded."""
     name = shape.name
     if name in _CHOICES:
-        return {"str" if member[0] in "'\"" else "int" for member in shape.members}
+        return {"str" if member[0] in _QUOTES else "int" for member in shape.members}
     for form, names in (
         ("map", (*_RECORDS, *_DICTS)),
         ("array", (*_BY_PLACE, *_SEQUENCES, *_SETS, "fixed tuple")),
