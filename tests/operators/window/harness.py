@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
+from unittest.mock import patch
 
 import polars as pl
 import pyarrow as pa
@@ -17,12 +19,14 @@ from rheos.graph.aggregates import Agg, AggKind
 from rheos.graph.nodes import MAIN, StreamType, WindowSpec
 from rheos.graph.windows import Window
 from rheos.operators.contract import OperatorContext, Out, OutputType, PortType
+from rheos.operators.window import panes
 from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.snapshots import StateKind
+from rheos.protocol.snapshots import PartMode, StateKind
 from rheos.state.key_groups import key_groups
+from rheos.state.parts import Chain
 from tests.operators.contexts import AtOnce, StillClock
 
 MAX_PARALLELISM = 8
@@ -73,6 +77,19 @@ def context(
     )
 
 
+@contextmanager
+def deltas_wherever_they_can_be() -> Iterator[None]:
+    """However short the state is."""
+    with (
+        patch.object(panes, "WORTH_A_DELTA", -1),
+        patch.object(Chain, "next_is_full", lambda chain, _: chain._full_next),
+    ):
+        yield
+
+
+Chains: TypeAlias = dict[str, tuple[StateKind, list[pa.Table]]]
+
+
 @dataclass
 class Bench:
     """All subtasks of a window operator. Rows go to the one that owns their key; watermarks to all."""
@@ -84,6 +101,8 @@ class Bench:
     out: list[dict[str, Any]] = field(default_factory=list)
     sides: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     counters: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    chains: dict[int, Chains] = field(default_factory=dict)
+    """What each subtask has written: of each state, a full part and the deltas since."""
 
     def __post_init__(self) -> None:
         self.subtasks = [self.make(i, self.parallelism) for i in range(self.parallelism)]
@@ -150,16 +169,54 @@ class Bench:
             came += self.collect(operator.on_end())
         return came
 
-    def restart(self, parallelism: int) -> None:
-        """Snapshots all subtasks, and goes on with as many as said, from what was written."""
-        parts: dict[str, list[tuple[StateKind, pa.Table]]] = defaultdict(list)
-        frozen = [operator.snapshot(CheckpointId(1)) for operator in self.subtasks]
-        for snapshot in frozen:
+    def checkpoint(self, *, kept: bool = True) -> dict[str, list[pa.Table]]:
+        """Snapshots all subtasks. What is kept goes behind what they have written before; if it is not,
+        they are told. Gives the tables by state."""
+        written: dict[str, list[pa.Table]] = defaultdict(list)
+        # All are frozen before one is written.
+        for operator, snapshot in [(op, op.snapshot(CheckpointId(1))) for op in self.subtasks]:
+            if not kept:
+                operator.snapshot_failed(CheckpointId(1))
+                continue
+            before, chains = self.chains.get(operator.ctx.subtask, {}), {}
             for part in snapshot.parts:
-                parts[part.state].append((part.kind, part.write()))
+                table = part.write()
+                written[part.state].append(table)
+                if part.mode is PartMode.FULL:
+                    chains[part.state] = (part.kind, [table])
+                else:
+                    # What a snapshot leaves out is gone; a chain begins with a full part.
+                    chains[part.state] = (part.kind, [*before[part.state][1], table])
+            self.chains[operator.ctx.subtask] = chains
+        return written
+
+    def savepoint(self) -> dict[int, Chains]:
+        """Snapshots all subtasks, keeps it, and gives their savepoints in the place of their chains."""
+        savepoints: dict[int, Chains] = {}
+        for operator in self.subtasks:
+            snapshot = operator.snapshot(CheckpointId(1))
+            parts = operator.savepoint(snapshot)
+            operator.snapshot_failed(CheckpointId(1))
+            assert all(part.mode is PartMode.FULL for part in parts)
+            savepoints[operator.ctx.subtask] = {
+                part.state: (part.kind, [part.write()]) for part in parts
+            }
+        return savepoints
+
+    def restart(self, parallelism: int) -> None:
+        """Takes a checkpoint of all, and goes on from what is written with as many as said."""
+        self.checkpoint()
+        self.restore(self.chains, parallelism)
+
+    def restore(self, written: Mapping[int, Chains], parallelism: int) -> None:
+        parts: dict[str, list[tuple[StateKind, pa.Table]]] = defaultdict(list)
+        for _, chains in sorted(written.items()):
+            for name, (kind, tables) in chains.items():
+                parts[name] += [(kind, table) for table in tables]
         for operator in self.subtasks:
             for name, by in operator.ctx.counters.items():
                 self.counters[name] += by
+        self.chains = {}
         self.parallelism = parallelism
         self.subtasks = [self.make(i, parallelism) for i in range(parallelism)]
         for operator in self.subtasks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from rheos.graph import aggregates as agg
 from rheos.graph.windows import Sliding, Tumbling, Window
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
-from tests.operators.window.harness import Bench, Oracle
+from tests.operators.window.harness import Bench, Oracle, deltas_wherever_they_can_be
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("v", pa.float64())])
 AGGREGATES = {
@@ -101,23 +102,10 @@ def test_results_depend_on_the_records_alone(
             oracle.take(row, ["k"])
 
     bench = Bench.of_aggregates(window, AGGREGATES, SCHEMA, lateness_ms=lateness, batch_rows=batch_rows)
-    fired: dict[tuple[str, datetime], list[int]] = defaultdict(list)
-    while open_splits := [split for split in splits if split.rows]:
-        action = data.draw(st.sampled_from(["rows", "rows", "rows", "watermark", "restart"]))
-        if action == "rows":
-            given: list[dict[str, Any]] = []
-            for _ in range(data.draw(st.integers(1, 2))):
-                given += data.draw(st.sampled_from(open_splits)).next(data.draw(st.integers(1, 8)))
-            bench.rows(given)
-        elif action == "watermark":
-            ended_aside = min(split.watermark for split in open_splits)
-            assert_ascending(bench.watermark(ended_aside))
-        else:
-            bench.restart(data.draw(st.integers(1, 3)))
-    if data.draw(st.booleans()):
-        bench.restart(data.draw(st.integers(1, 3)))
-    bench.end()
+    with deltas_wherever_they_can_be() if data.draw(st.booleans()) else nullcontext():
+        play(bench, splits, data)
 
+    fired: dict[tuple[str, datetime], list[int]] = defaultdict(list)
     # With lateness a window may fire again: the last result counts.
     last: dict[tuple[Any, int], dict[str, Any]] = {}
     for row in bench.out:
@@ -139,6 +127,26 @@ def test_results_depend_on_the_records_alone(
     assert bench.count("late") == len(oracle.late)
     assert bench.count("late_purged") == 0
     assert bench.count("outside_windows") == oracle.outside
+
+
+def play(bench: Bench, splits: list[Split], data: st.DataObject) -> None:
+    while open_splits := [split for split in splits if split.rows]:
+        action = data.draw(st.sampled_from(["rows"] * 3 + ["watermark", "restart", "kept", "lost"]))
+        if action == "rows":
+            given: list[dict[str, Any]] = []
+            for _ in range(data.draw(st.integers(1, 2))):
+                given += data.draw(st.sampled_from(open_splits)).next(data.draw(st.integers(1, 8)))
+            bench.rows(given)
+        elif action == "watermark":
+            ended_aside = min(split.watermark for split in open_splits)
+            assert_ascending(bench.watermark(ended_aside))
+        elif action != "restart":
+            bench.checkpoint(kept=action == "kept")
+        else:
+            bench.restart(data.draw(st.integers(1, 3)))
+    if data.draw(st.booleans()):
+        bench.restart(data.draw(st.integers(1, 3)))
+    bench.end()
 
 
 def assert_ascending(results: list[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +21,13 @@ from rheos.graph.windows import Sliding, Tumbling, Window
 from rheos.operators.window.process import WindowProcessOperator
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
-from tests.operators.window.harness import Bench, Oracle, context, timeline
+from tests.operators.window.harness import (
+    Bench,
+    Oracle,
+    context,
+    deltas_wherever_they_can_be,
+    timeline,
+)
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64())])
 SAID = pa.schema([("who", pa.string()), ("start", pa.int64()), ("values", pa.list_(pa.int64()))])
@@ -277,12 +284,16 @@ def test_windows_hold_what_the_records_alone_say(
         oracle.take(row | {"wm": MIN_TIMESTAMP_MS}, ["k"])
     bench = bench_of(Say(), window, batch_rows=data.draw(st.integers(1, 3)))
     rest = data.draw(st.permutations(rows))
-    while rest:
-        size = data.draw(st.integers(1, len(rest)))
-        bench.rows(rest[:size])
-        rest = rest[size:]
-        if data.draw(st.booleans()):
-            bench.restart(data.draw(st.integers(1, 3)))
+    with deltas_wherever_they_can_be() if data.draw(st.booleans()) else nullcontext():
+        while rest:
+            size = data.draw(st.integers(1, len(rest)))
+            bench.rows(rest[:size])
+            rest = rest[size:]
+            match data.draw(st.sampled_from(["go on", "checkpoint", "restart"])):
+                case "checkpoint":
+                    bench.checkpoint()
+                case "restart":
+                    bench.restart(data.draw(st.integers(1, 3)))
     expected = defaultdict(list)
     for (key, end), records in oracle.windows.items():
         for record in sorted(records, key=lambda record: (record["ts"], record["v"])):

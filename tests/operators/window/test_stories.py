@@ -377,7 +377,9 @@ def test_many_small_batches_leave_few_segments() -> None:
     for ts in range(600):
         bench.rows([{"k": "ab"[ts % 2], "v": ts, "ts": ts}])
     (operator,) = bench.subtasks
-    assert len(operator._index.freeze()) <= 16
+    whole = operator._index.whole()
+    assert whole is not None
+    assert len(whole.segments) <= 16
     assert seen(bench.end()) == [("a", 0, 1000, 300), ("b", 0, 1000, 300)]
 
 
@@ -387,9 +389,11 @@ def test_panes_are_purged_when_no_window_can_take_them() -> None:
     for ts in range(0, 1000, 10):
         bench.rows([{"k": key, "v": ts, "ts": ts} for key in "abc"])
         bench.watermark(ts)
-        assert sum(frame.height for frame in operator._index.freeze()) <= 3 * 4
+        whole = operator._index.whole()
+        assert whole is not None
+        assert whole.size.rows <= 3 * 4
     bench.end()
-    assert operator._index.freeze() == ()
+    assert operator._index.whole() is None
 
 
 def test_the_answers_are_those_of_a_plain_script() -> None:

@@ -14,9 +14,8 @@ from rheos.operators.window.aggregates import tables_of
 from rheos.operators.window.assign import Assigned
 from rheos.operators.window.frames import INPUT, KEY_GROUP, batches_of, paned
 from rheos.operators.window.panes import END, PANE, SLICE, PaneStore
-from rheos.operators.window.windowed import WindowOperator
+from rheos.operators.window.windowed import Layout, WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM
-from rheos.protocol.snapshots import SnapshotPart
 
 _TIME = pl.Datetime("ms", "UTC")
 
@@ -94,35 +93,26 @@ class WindowAggregateOperator(WindowOperator):
     def _state_names(self) -> list[str]:
         return [table.name for table in (self._totals, *self._others)]
 
-    def _parts(self) -> Iterator[SnapshotPart]:
+    def _layouts(self) -> Iterator[Layout]:
         totals = self._totals
-        yield from self._keyed_part(totals.name, self._index, totals.merge_totals)
+        yield Layout(totals.name, self._index, totals.merge_totals)
         if totals.has_exact:
-            yield from self._keyed_part(
-                totals.sums_name, self._index, totals.merge_limbs, totals.limb_order
-            )
+            limbs = totals.merge_limbs
+            yield Layout(totals.sums_name, self._index, limbs, totals.limb_order, measures=False)
         for table, store in zip(self._others, self._other_stores, strict=True):
-            merge = partial(table.merge, by=PANE)
-            yield from self._keyed_part(table.name, store, merge, table.required)
+            yield Layout(table.name, store, partial(table.merge, by=PANE), table.required)
 
     def _restore(self, restored: Restored) -> None:
         totals = self._totals
-        frames = list(self._state(restored, totals.name, totals.required))
+        frames = list(self._restored_frames(restored, totals.name, totals.required))
         for frame in frames:
             self._note_restored(frame)
-        limbs = self._state(restored, totals.sums_name, totals.limb_columns)
+        limbs = self._restored_frames(restored, totals.sums_name, totals.limb_columns)
         whole = totals.restore([frame.select(pl.exclude(KEY_GROUP)) for frame in frames], limbs)
         if whole is not None:
             self._index.add(whole)
         for table, store in zip(self._others, self._other_stores, strict=True):
             if whole is not None and table.name not in self._restored_names:
                 raise self._missing_state(table.name, table.name)
-            for frame in self._state(restored, table.name, table.required):
+            for frame in self._restored_frames(restored, table.name, table.required):
                 store.add(frame.select(*self._keys, *PANE, *table.required))
-
-    def _state(self, restored: Restored, name: str, required: Iterable[str]) -> Iterator[pl.DataFrame]:
-        for table in restored.get(name, ()):
-            for column in required:
-                if column not in table.column_names:
-                    raise self._missing_state(name, column)
-            yield pl.DataFrame(table)

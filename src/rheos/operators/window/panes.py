@@ -5,10 +5,14 @@ State is rows of any columns, beside the two that name their pane. It is added a
 them, by a function that may combine rows of one key and pane. So a row is merged a logarithmic number
 of times, and few segments are ever read. What windows gather, what is purged and what a snapshot
 freezes are ranges of segments; none of it copies a row that stays.
+
+Merging is associative and commutative, so a store is the same whether rows are added as they came or
+as some snapshot merged them: a delta is rows to add.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,6 +21,8 @@ import numpy as np
 import polars as pl
 
 from rheos.operators.window.assign import Ints, WindowGrid, progressions
+from rheos.protocol.snapshots import PartMode
+from rheos.state.parts import Chain
 
 SLICE = "slice_start"
 VALID = "first_window_end"
@@ -24,6 +30,9 @@ END = "window_end"
 PANE = (SLICE, VALID)
 
 FAN_IN = 8
+
+WORTH_A_DELTA = 2
+"""A whole part that is no more than so many times as long as the delta is better: it ends the chain."""
 
 Merge: TypeAlias = Callable[[Sequence[pl.DataFrame], Sequence[str]], pl.DataFrame]
 """Makes one frame of several, combining the rows that agree in their key and the columns named."""
@@ -56,6 +65,11 @@ class Segment:
         """The order of magnitude of its height, in powers of FAN_IN."""
         return self.frame.height.bit_length() // (FAN_IN - 1).bit_length()
 
+    def nothing(self) -> Segment:
+        """None of its rows."""
+        none = self.slices[:0]
+        return Segment(self.frame.clear(), none, none, self.starts[:1], 0)
+
     def without(self, panes: int) -> Segment:
         """What stays when the first panes go."""
         gone = int(self.starts[panes])
@@ -68,41 +82,87 @@ class Segment:
         )
 
 
+@dataclass(slots=True)
+class PartSize:
+    """How long a part is: at the most, until it is written."""
+
+    mode: PartMode
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class PanePart:
+    """What a snapshot takes of a store: segments that nothing changes any more."""
+
+    segments: Sequence[Segment]
+    size: PartSize
+
+    @classmethod
+    def of(cls, mode: PartMode, segments: Sequence[Segment]) -> PanePart:
+        return cls(segments, PartSize(mode, sum(segment.frame.height for segment in segments)))
+
+    @property
+    def frames(self) -> list[pl.DataFrame]:
+        return [segment.frame for segment in self.segments]
+
+
 class PaneStore:
-    """The rows of all panes that are open."""
+    """The rows of all panes that are open.
+
+    Segments with rows that no snapshot has are kept apart, and merged among themselves: together they
+    are what a delta holds. What was purged since needs no word: it follows from how far windows have
+    fired.
+    """
 
     def __init__(self, grid: WindowGrid, merge: Merge) -> None:
         self._grid = grid
         self._merge = merge
-        self._segments: list[Segment] = []
+        self._fresh: list[Segment] = []
+        self._settled: list[Segment] = []
+        self._unmerged = False
+        """Whether segments have settled that are not yet merged with the others."""
+        self._chain = Chain()
+        self._taken: PartSize | None = None
 
     def add(self, frame: pl.DataFrame) -> None:
         """Adds rows, in any order of panes."""
         if not frame.height:
             return
-        self._segments.append(Segment.of(frame))
-        while (run := self._mergeable()) >= FAN_IN:
-            frames = [segment.frame for segment in self._segments[-run:]]
-            self._segments[-run:] = [Segment.of(self._merge(frames, PANE))]
+        if self._unmerged:
+            self._unmerged = False
+            self._compact(self._settled)
+        self._fresh.append(Segment.of(frame))
+        self._compact(self._fresh)
 
-    def _mergeable(self) -> int:
-        """How many of the newest segments are no larger than the newest one, in magnitude."""
-        level, run = self._segments[-1].level, 0
-        for segment in reversed(self._segments):
-            if segment.level > level:
-                break
-            run += 1
-        return run
+    def _compact(self, segments: list[Segment]) -> None:
+        """Merges segments of one level where there are enough of them."""
+        levels = Counter(segment.level for segment in segments)
+        full = [level for level, count in levels.items() if count >= FAN_IN]
+        while full:
+            level = full.pop()
+            frames = [segment.frame for segment in segments if segment.level == level]
+            segments[:] = [segment for segment in segments if segment.level != level]
+            merged = Segment.of(self._merge(frames, PANE))
+            segments.append(merged)
+            levels[level] = 0
+            levels[merged.level] += 1
+            if levels[merged.level] >= FAN_IN and merged.level not in full:
+                full.append(merged.level)
+
+    @property
+    def _segments(self) -> list[Segment]:
+        return self._settled + self._fresh
 
     def panes(self) -> tuple[Ints, Ints, Ints]:
         """Slice, first valid window end and row count of all panes; some occur more than once."""
-        if not self._segments:
+        segments = self._segments
+        if not segments:
             nothing = np.zeros(0, dtype=np.int64)
             return nothing, nothing, nothing
         return (
-            np.concatenate([segment.slices for segment in self._segments]),
-            np.concatenate([segment.valids for segment in self._segments]),
-            np.concatenate([np.diff(segment.starts) for segment in self._segments]),
+            np.concatenate([segment.slices for segment in segments]),
+            np.concatenate([segment.valids for segment in segments]),
+            np.concatenate([np.diff(segment.starts) for segment in segments]),
         )
 
     def gather(self, first_end: int, last_end: int) -> list[pl.DataFrame]:
@@ -131,15 +191,47 @@ class PaneStore:
 
     def purge(self, last_end: int) -> None:
         """Drops the panes that no window ending after `last_end` takes."""
+        self._settled = self._purged(self._settled, last_end)
+        self._fresh = self._purged(self._fresh, last_end)
+
+    def _purged(self, segments: Sequence[Segment], last_end: int) -> list[Segment]:
         kept = []
-        for segment in self._segments:
+        for segment in segments:
             # A later slice has a later last window, so what goes is a prefix.
             gone = int(np.searchsorted(self._grid.last_end(segment.slices), last_end, side="right"))
             if gone == len(segment.slices):
                 continue
             kept.append(segment.without(gone) if gone else segment)
-        self._segments = kept
+        return kept
 
-    def freeze(self) -> tuple[pl.DataFrame, ...]:
-        """The rows as they are now; what follows does not change them."""
-        return tuple(segment.frame for segment in self._segments)
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def next_part(self) -> PanePart | None:
+        """What the next snapshot holds; None where the store is empty. Rows to come belong to the
+        snapshot after it."""
+        if self._taken is not None:
+            self._chain.taken(self._taken.mode, self._taken.rows)
+            self._taken = None
+        part = self.whole()
+        if part is None:
+            self._chain.force_full()
+            return None
+        delta = PanePart.of(PartMode.DELTA, self._fresh or [self._settled[0].nothing()])
+        full = self._chain.next_is_full(delta.size.rows)
+        if not full and part.size.rows > WORTH_A_DELTA * delta.size.rows:
+            part = delta
+        self._settled = self._segments
+        self._fresh = []
+        self._unmerged = True
+        self._taken = part.size
+        return part
+
+    def whole(self) -> PanePart | None:
+        """All rows, or None where there are none."""
+        segments = self._segments
+        return PanePart.of(PartMode.FULL, segments) if segments else None
+
+    def force_full(self) -> None:
+        """The next part is to be a whole one."""
+        self._taken = None
+        self._chain.force_full()

@@ -21,9 +21,8 @@ from rheos.operators.records import not_iterable, shown, user_error, with_hidden
 from rheos.operators.window.assign import Assigned
 from rheos.operators.window.frames import KEY, paned
 from rheos.operators.window.panes import END, PANE, PaneStore
-from rheos.operators.window.windowed import WindowOperator
+from rheos.operators.window.windowed import Layout, WindowOperator
 from rheos.protocol.elements import TS, visible
-from rheos.protocol.snapshots import SnapshotPart
 from rheos.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
 
 _ROW = "row."
@@ -145,15 +144,11 @@ class WindowProcessOperator(WindowOperator):
     def _state_names(self) -> list[str]:
         return [STATE]
 
-    def _parts(self) -> Iterator[SnapshotPart]:
-        yield from self._keyed_part(STATE, self._index, partial(self._merge, by=PANE), (_TIME,))
+    def _layouts(self) -> Iterator[Layout]:
+        yield Layout(STATE, self._index, partial(self._merge, by=PANE), (_TIME,))
 
     def _restore(self, restored: Restored) -> None:
-        for table in restored.get(STATE, ()):
-            frame = pl.DataFrame(table)
-            for column in self._taken:
-                if column not in frame.columns:
-                    raise self._missing_state(STATE, column)
+        for frame in self._restored_frames(restored, STATE, self._taken):
             self._note_restored(frame)
             self._index.add(frame.select(*self._taken, *PANE))
 

@@ -17,7 +17,9 @@ only because of this is late too, and counted as `late_purged` besides `late`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -29,10 +31,10 @@ from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.window.assign import Assigned, Ints, WindowGrid, assign, progressions
 from rheos.operators.window.frames import KEY_GROUP, frame_of, key_names, keyed_table
-from rheos.operators.window.panes import END, PANE, SLICE, VALID, PaneStore
+from rheos.operators.window.panes import END, PANE, SLICE, VALID, PanePart, PaneStore
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
+from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_groups import NullKeyError
 
 GATHERED_ROWS = 1 << 16
@@ -51,6 +53,7 @@ _FIRED_SCHEMA = pa.schema(
         ("slide_ms", pa.int64()),
         ("offset_ms", pa.int64()),
         ("states", pa.list_(pa.string())),
+        ("lateness_ms", pa.int64()),
     ]
 )
 
@@ -96,12 +99,12 @@ class WindowOperator(Operator):
         """The names of the states that together tell all of a pane."""
 
     @abstractmethod
-    def _parts(self) -> Iterable[SnapshotPart]:
-        """The state of all panes."""
+    def _layouts(self) -> Iterable[Layout]:
+        """How the stores are written: every store by one layout or several."""
 
     @abstractmethod
     def _restore(self, restored: Restored) -> None:
-        """Takes up what `_parts` wrote."""
+        """Takes up what was written. It reads the tables of a state by `_restored_frames`."""
 
     # --- rows -----------------------------------------------------------------------------------------
 
@@ -219,9 +222,26 @@ class WindowOperator(Operator):
     # --- snapshots ------------------------------------------------------------------------------------
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        return Snapshot(self._parts({store: store.next_part() for store in self._stores()}))
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        if all(part.mode is PartMode.FULL for part in snapshot.parts):
+            return snapshot.parts
+        return self._parts({store: store.whole() for store in self._stores()})
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        for store in self._stores():
+            store.force_full()
+
+    def _parts(self, taken: Mapping[PaneStore, PanePart | None]) -> list[SnapshotPart]:
         fired = self._fired_table()
-        parts = [SnapshotPart(FIRED, StateKind.UNION, lambda: fired), *self._parts()]
-        return Snapshot(parts)
+        parts = [SnapshotPart(FIRED, StateKind.UNION, lambda: fired)]
+        for layout in self._layouts():
+            part = taken[layout.store]
+            if part is not None:
+                write = partial(layout.write, part, self._keys, self.ctx.max_parallelism)
+                parts.append(SnapshotPart(layout.state, StateKind.KEYED, write, part.size.mode))
+        return parts
 
     def open(self, restored: Restored) -> None:
         self._restore_fired(restored.get(FIRED, ()))
@@ -242,6 +262,7 @@ class WindowOperator(Operator):
             fired[starts],
             *(np.full(rows, value) for value in (grid.size, grid.slide, grid.offset)),
             [self._state_names()] * rows,
+            np.full(rows, self._spec.lateness_ms),
         ]
         return pa.Table.from_arrays(
             [pa.array(column, of.type) for column, of in zip(columns, _FIRED_SCHEMA, strict=True)],
@@ -255,6 +276,7 @@ class WindowOperator(Operator):
         # already; groups that were behind catch up first. Nothing fires twice, and nothing is lost.
         own = self.ctx.key_groups
         fired = np.full(len(own), MIN_TIMESTAMP_MS)
+        purged = np.full(len(own), MIN_TIMESTAMP_MS)
         grid = self._grid
         for table in tables:
             for row in table.to_pylist():
@@ -274,11 +296,30 @@ class WindowOperator(Operator):
                 self._restored_names.update(row["states"])
                 begin, stop = max(row["first_group"], own.start), min(row["end_group"], own.stop)
                 if begin < stop:
-                    fired[begin - own.start : stop - own.start] = row["fired_through"]
+                    mine = slice(begin - own.start, stop - own.start)
+                    fired[mine] = row["fired_through"]
+                    # Parts written without it are whole.
+                    if "lateness_ms" in row:
+                        purged[mine] = row["fired_through"] + 1 - row["lateness_ms"]
         if len(fired):
             self._watermark = int(fired.max())
         behind = np.flatnonzero(fired < self._watermark)
         self._lagging = _Lagging({own.start + int(group): int(fired[group]) for group in behind})
+        self._purged = purged
+
+    def _restored_frames(
+        self, restored: Restored, state: str, required: Iterable[str]
+    ) -> Iterator[pl.DataFrame]:
+        """The tables of a state, without the panes that were purged after they were written. Raises
+        CheckpointError where one lacks a column that is required."""
+        for table in restored.get(state, ()):
+            for column in required:
+                if column not in table.column_names:
+                    raise self._missing_state(state, column)
+            frame = pl.DataFrame(table)
+            groups = frame[KEY_GROUP].to_numpy().astype(np.int64) - self.ctx.key_groups.start
+            there = self._grid.last_end(frame[SLICE].to_numpy()) > self._purged[groups]
+            yield frame if there.all() else frame.filter(pl.Series(there))
 
     def _note_restored(self, table: pl.DataFrame) -> None:
         """Finds the keys of the groups that have to catch up, in a table of the index's state."""
@@ -299,19 +340,25 @@ class WindowOperator(Operator):
             "uid to start it afresh",
         )
 
-    def _keyed_part(
-        self,
-        state: str,
-        store: PaneStore,
-        merge: Callable[[tuple[pl.DataFrame, ...]], pl.DataFrame],
-        order: Iterable[str] = (),
-    ) -> Iterator[SnapshotPart]:
-        """The part of a store, or none where it is empty."""
-        frames = store.freeze()
-        if not frames:
-            return
-        keys, groups, by = self._keys, self.ctx.max_parallelism, [*PANE, *order]
-        yield SnapshotPart(state, StateKind.KEYED, lambda: keyed_table(merge(frames), keys, by, groups))
+
+@dataclass(frozen=True)
+class Layout:
+    """How rows of a store are written."""
+
+    state: str
+    store: PaneStore
+    merge: Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
+    """Makes one frame of several, as it is to be written."""
+    order: Sequence[str] = ()
+    """By which columns rows of one key and pane are sorted."""
+    measures: bool = True
+    """Whether its rows are those by which the size of the store is known."""
+
+    def write(self, part: PanePart, keys: Sequence[str], max_parallelism: int) -> pa.Table:
+        table = keyed_table(self.merge(part.frames), keys, [*PANE, *self.order], max_parallelism)
+        if self.measures:
+            part.size.rows = table.num_rows
+        return table
 
 
 class _Lagging:
