@@ -63,7 +63,32 @@ def test_a_wrong_command_line_is_a_misuse(arguments: list[str]) -> None:
     assert CliRunner().invoke(app, arguments).exit_code == 2
 
 
-@pytest.mark.parametrize("command", ["run", "explain", "bench"])
+def test_every_option_of_run_reaches_the_program(tmp_path: Path) -> None:
+    path = tmp_path / "job.py"
+    path.write_text(
+        "from rheos.api import overrides\n"
+        "o = overrides.current()\n"
+        "print(o.from_savepoint, o.allow_dropped, o.min_parallelism, o.state_backend,\n"
+        "      o.state_memory_bytes, o.unaligned_after, o.max_concurrent_checkpoints,\n"
+        "      o.at_least_once)\n"
+    )
+    assert CliRunner().invoke(app, ["run", str(path)]).stdout == " ".join(["None"] * 8) + "\n"
+    options = "--from-savepoint s --allow-dropped --min-parallelism 1 --state-backend rocksdb"
+    options += " --state-memory 512MB --unaligned-after 0s --max-concurrent-checkpoints 2"
+    result = CliRunner().invoke(app, ["run", *options.split(), "--at-least-once", str(path)])
+    assert result.stdout == f"s True 1 rocksdb {512 << 20} 0s 2 True\n"
+
+
+def test_a_wrong_size_is_a_misuse(file: str) -> None:
+    result = CliRunner().invoke(app, ["run", file, "--state-memory", "much"])
+    assert result.exit_code == 2
+    assert "'much' is not a size" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["run", "explain", "bench", "jobs", "checkpoints", "savepoint", "stop", "cancel"],
+)
 def test_each_command_has_help(command: str) -> None:
     result = CliRunner().invoke(app, [command, "--help"])
     assert result.exit_code == 0

@@ -3,89 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import zmq
+from tests.cli.stand_ins import INFO, STATUS, StandIn
 
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, Site, TransportError
-from rheos.protocol.control import Cost
 from rheos.protocol.ids import JobId
 from rheos.runtimes.commands import MAX_REQUEST_BYTES, GetStatus, JobClient, encode
-from rheos.runtimes.contract import (
-    CheckpointInfo,
-    JobConfig,
-    JobResult,
-    JobState,
-    JobStatus,
-    OperatorStatus,
-)
+from rheos.runtimes.contract import JobConfig
 from rheos.runtimes.controlled import ControlledJob, ControlledRuntime
 from rheos.runtimes.processes import this_process
 from rheos.runtimes.registry import JobRecord, Registry
-
-STATUS = JobStatus(
-    JobId("job"),
-    "a job",
-    JobState.RUNNING,
-    2,
-    3.5,
-    1e6,
-    -5,
-    4,
-    1,
-    120,
-    1,
-    0.5,
-    0.25,
-    (OperatorStatus("o", "map", 3, 2, None, {"late": 1}),),
-    None,
-    2,
-)
-INFO = CheckpointInfo(3, 2, 1_700_000_000_000, 120, 4096, Cost(sync_us=5, unaligned=True), "/s/3")
-
-
-class StandIn:
-    """A job that ends when it is told so. Savepoints wait for `allowed`."""
-
-    def __init__(self) -> None:
-        self.over = threading.Event()
-        self.allowed = threading.Event()
-        self.asked: list[tuple[Any, ...]] = []
-        self.failure: Exception | None = None
-        self.savepoint_failure: Exception | None = None
-
-    def status(self) -> JobStatus:
-        return STATUS
-
-    def wait(self, timeout_s: float | None = None) -> JobResult:
-        if not self.over.wait(timeout_s):
-            raise TimeoutError
-        if self.failure is not None:
-            raise self.failure
-        return JobResult(STATUS)
-
-    def cancel(self) -> None:
-        self.asked.append(("cancel",))
-        self.over.set()
-
-    def savepoint(self, directory: str | None = None) -> str:
-        self.asked.append(("savepoint", directory))
-        assert self.allowed.wait(20)
-        if self.savepoint_failure is not None:
-            raise self.savepoint_failure
-        return f"{directory}/savepoint-1"
-
-    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        self.asked.append(("stop", directory, drain))
-        self.over.set()
-        return f"{directory}/savepoint-1"
-
-    def checkpoints(self) -> Sequence[CheckpointInfo]:
-        return (INFO,)
 
 
 @pytest.fixture

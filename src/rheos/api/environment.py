@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import uuid
 from dataclasses import replace
 from datetime import timedelta
@@ -42,7 +41,7 @@ from rheos.plan import explain
 from rheos.plan.physical import PhysicalPlan
 from rheos.plan.planner import make_plan
 from rheos.protocol.durations import Duration, duration_ms
-from rheos.protocol.ids import JobId
+from rheos.protocol.ids import JobId, job_slug
 from rheos.runtimes.contract import JobConfig, JobHandle, JobResult, Runtime
 from rheos.state.key_groups import MAX_KEY_GROUPS
 
@@ -314,8 +313,8 @@ class Environment:
 
     def _job_id(self, name: str) -> JobId:
         """The same for each start of a job whose log is kept; otherwise one of its own."""
-        slug = re.sub(r"\W+", "-", name.lower()).strip("-") or "job"
-        return JobId(slug if self._checkpoint_dir is not None else f"{slug}-{uuid.uuid4().hex[:8]}")
+        slug = job_slug(name)
+        return slug if self._checkpoint_dir is not None else JobId(f"{slug}-{uuid.uuid4().hex[:8]}")
 
 
 def _default_parallelism() -> int:

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from rheos.cli import control
+
 app = typer.Typer(
     name="rheos",
     help="Flink's execution model in Python, on the Spark you already have.",
@@ -52,6 +54,9 @@ def _rheos() -> None:
     pass
 
 
+app.add_typer(control.app)
+
+
 @app.command(context_settings=_PASSES_ARGUMENTS_ON)
 def run(
     file: File,
@@ -67,17 +72,65 @@ def run(
     checkpoint_interval: Annotated[
         str | None, typer.Option(help="Time between checkpoints, such as 10s.")
     ] = None,
+    from_savepoint: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the state from this savepoint, unless the job goes on from checkpoints that "
+            "it has taken since."
+        ),
+    ] = None,
+    allow_dropped: Annotated[
+        bool,
+        typer.Option("--allow-dropped", help="Leave state behind that the program has no place for."),
+    ] = False,
+    min_parallelism: Annotated[
+        int | None,
+        typer.Option(min=1, help="Go on with so few subtasks where slots are lost for good."),
+    ] = None,
+    state_backend: Annotated[
+        str | None, typer.Option(help="memory, or rocksdb for state that outgrows it.")
+    ] = None,
+    state_memory: Annotated[
+        str | None, typer.Option(help="About how much memory the state of a slot takes, such as 512MB.")
+    ] = None,
+    unaligned_after: Annotated[
+        str | None,
+        typer.Option(help="How long a barrier waits before it overtakes rows: 0s at once, or 5s."),
+    ] = None,
+    max_concurrent_checkpoints: Annotated[
+        int | None, typer.Option(min=1, help="How many checkpoints may be under way at a time.")
+    ] = None,
+    at_least_once: Annotated[
+        bool,
+        typer.Option("--at-least-once", help="No input waits for barriers; rows may count twice."),
+    ] = False,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
     from rheos.api.overrides import Overrides
+    from rheos.cli.failures import report
     from rheos.cli.run import run
+    from rheos.errors import ProgramError
+    from rheos.protocol.sizes import size_bytes
 
+    try:
+        state_memory_bytes = None if state_memory is None else size_bytes(state_memory)
+    except ProgramError as error:
+        report(error)
+        raise typer.Exit(2) from None
     settings = Overrides(
         parallelism=parallelism,
         master=master,
         runtime=runtime,
         checkpoint_dir=checkpoint_dir,
         checkpoint_interval=checkpoint_interval,
+        from_savepoint=from_savepoint,
+        allow_dropped=allow_dropped or None,
+        min_parallelism=min_parallelism,
+        state_backend=state_backend,
+        state_memory_bytes=state_memory_bytes,
+        unaligned_after=unaligned_after,
+        max_concurrent_checkpoints=max_concurrent_checkpoints,
+        at_least_once=at_least_once or None,
     )
     raise typer.Exit(run(file, arguments or [], settings))
 
@@ -102,6 +155,65 @@ def explain(
 
     settings = Overrides(parallelism=parallelism, runtime=runtime)
     raise typer.Exit(explain(file, arguments or [], format_.value, settings))
+
+
+@app.command(context_settings=_PASSES_ARGUMENTS_ON)
+def chaos(
+    file: File,
+    arguments: Arguments = None,
+    kill_every: Annotated[str, typer.Option(help="Time between strikes.")] = "5s",
+    for_: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            help="How long to strike; the job is cancelled then.",
+            show_default="until it ends by itself",
+        ),
+    ] = None,
+    faults: Annotated[
+        str,
+        typer.Option(
+            help="What to strike, with commas between: workers (SIGKILL), freeze (SIGSTOP, later "
+            "SIGCONT), executors (SIGKILL; local-cluster only), driver (SIGKILL, and the same command "
+            "again; needs --checkpoint-dir)."
+        ),
+    ] = "workers",
+    freeze: Annotated[
+        str, typer.Option(help="The longest freeze; half last as long, the others a tenth or less.")
+    ] = "20s",
+    seed: Annotated[int, typer.Option(help="Draws kinds, victims and lengths.")] = 0,
+    parallelism: Parallelism = None,
+    master: Annotated[
+        str | None, typer.Option(help="A Spark master, such as local-cluster[2,1,1024].")
+    ] = None,
+    checkpoint_dir: Annotated[
+        str | None, typer.Option(help="Where checkpoints go: a folder or an fsspec URL.")
+    ] = None,
+    checkpoint_interval: Annotated[
+        str | None, typer.Option(help="Time between checkpoints, such as 10s.")
+    ] = None,
+) -> None:
+    """Run a job file, and kill its processes while it works. Only its own are struck."""
+    from rheos.cli.chaos import chaos
+
+    options = [
+        ("--parallelism", parallelism),
+        ("--master", master),
+        ("--checkpoint-dir", checkpoint_dir),
+        ("--checkpoint-interval", checkpoint_interval),
+        ("--runtime", "continuous"),
+    ]
+    code = chaos(
+        file,
+        arguments or [],
+        options,
+        faults=faults,
+        kill_every=kill_every,
+        for_=for_,
+        freeze=freeze,
+        seed=seed,
+    )
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NewType
 
 JobId = NewType("JobId", str)
+
+
+def job_slug(name: str) -> JobId:
+    """The id of a job whose log is kept: made of its name, so it is the same at each start."""
+    return JobId(re.sub(r"\W+", "-", name.lower()).strip("-") or "job")
+
+
 OperatorId = NewType("OperatorId", str)
 """Stable over restarts and changed programs: the user's `uid`, or one made from the plan."""
 

@@ -44,6 +44,14 @@ def open_store(directory: str, *, durable: bool = True) -> Store:
     return FsspecStore(directory)
 
 
+def there_is(directory: str) -> bool:
+    """Whether there is such a folder; opening a store makes one. Of a URL only opening it tells."""
+    scheme, separator, rest = directory.partition("://")
+    if separator and scheme not in ("file", "local"):
+        return True
+    return os.path.isdir(rest if separator else directory)
+
+
 def check_writable(store: Store, directory: str) -> None:
     """Raises ConfigurationError, naming the directory, where it cannot be written put-if-absent."""
     path = f".probe/{uuid4().hex}"

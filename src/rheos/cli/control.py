@@ -1,0 +1,92 @@
+"""The commands that look at running jobs and tell them what to do: `jobs`, `checkpoints`, `savepoint`,
+`stop`, `cancel`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+Job = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB",
+        help="Its id or name, a beginning of these, or its process id; JOB@DIRECTORY where several "
+        "have the same.",
+    ),
+]
+Directory = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DIR",
+        help="Where to make the savepoint's folder: a path or an fsspec URL.",
+        show_default="below the job's checkpoint directory",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Timeout = Annotated[str, typer.Option(help="How long to wait for it, such as 30s or 2h.")]
+
+
+@app.command()
+def jobs(json: Json = False) -> None:
+    """List the running jobs of this user on this machine."""
+    from rheos.cli.jobs import show_jobs
+
+    raise typer.Exit(show_jobs(json))
+
+
+@app.command()
+def checkpoints(
+    job: Job,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(help="Read them there, whether the job runs or not.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """List the checkpoints of a job that are kept, and the savepoints taken with them."""
+    from rheos.cli.jobs import show_checkpoints
+
+    raise typer.Exit(show_checkpoints(job, checkpoint_dir, json))
+
+
+@app.command()
+def savepoint(job: Job, directory: Directory = None, timeout: Timeout = "10m") -> None:
+    """Take a savepoint of a running job, which goes on. Prints the savepoint's folder."""
+    from rheos.cli.jobs import take_savepoint
+
+    raise typer.Exit(take_savepoint(job, directory, timeout))
+
+
+@app.command()
+def stop(
+    job: Job,
+    directory: Directory = None,
+    with_savepoint: Annotated[
+        bool, typer.Option("--savepoint", help="Take a savepoint, in DIR where that is given.")
+    ] = False,
+    drain: Annotated[
+        bool,
+        typer.Option(
+            "--drain",
+            help="End the input first, so that all windows fire: for a job that will not go on.",
+        ),
+    ] = False,
+    timeout: Timeout = "10m",
+) -> None:
+    """Stop a job with a savepoint: `rheos stop JOB --savepoint [DIR]`. All up to it is committed, and
+    nothing after it. Prints the savepoint's folder."""
+    from rheos.cli.jobs import stop_job
+
+    raise typer.Exit(stop_job(job, directory, with_savepoint, drain, timeout))
+
+
+@app.command()
+def cancel(job: Job, timeout: Timeout = "90s") -> None:
+    """Stop a job as it is. It can go on from its last checkpoint, where it has a checkpoint
+    directory."""
+    from rheos.cli.jobs import cancel_job
+
+    raise typer.Exit(cancel_job(job, timeout))

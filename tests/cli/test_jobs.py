@@ -1,0 +1,287 @@
+"""The commands that speak to running jobs, in the driver's own process; the jobs are stand-ins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobLog
+from rheos.cli.jobs import size_text
+from rheos.cli.main import app
+from rheos.errors import CheckpointError
+from rheos.protocol.control import Cost
+from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.runtimes.contract import JobConfig
+from rheos.runtimes.controlled import ControlledJob
+from rheos.runtimes.local_store import open_store
+from rheos.runtimes.processes import this_process
+from rheos.runtimes.registry import Registry
+from tests.cli.stand_ins import StandIn
+
+Start = Callable[..., StandIn]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Starts a job of that name, in the registry of the test alone."""
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    running: list[tuple[StandIn, ControlledJob]] = []
+
+    def started(name: str = "job", directory: str | None = "/data") -> StandIn:
+        job = StandIn()
+        job.allowed.set()
+        config = JobConfig(job=JobId(name), checkpoint_dir=directory)
+        running.append((job, ControlledJob(job, f"The {name}", config, "continuous")))
+        return job
+
+    yield started
+    for job, controlled in running:
+        job.over.set()
+        controlled.wait()
+
+
+def rheos(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_no_jobs(start: Start) -> None:
+    assert rheos("jobs") == (0, "no jobs are running\n", "")
+    assert rheos("jobs", "--json") == (0, "[]\n", "")
+
+
+def test_jobs_are_listed_with_how_they_go(start: Start) -> None:
+    start("visits", "/a/long/folder/of/checkpoints")
+    start("flights", None)
+    code, out, _ = rheos("jobs")
+    heading, *rows = out.splitlines()
+    assert (code, len(rows)) == (0, 2)
+    assert heading.split()[:4] == ["id", "name", "state", "parallelism"]
+    (visits,) = [row for row in rows if row.startswith("visits")]
+    for part in ("The visits", "running", "2", "3.5 s", "1,000,000", "4 (1 failed)", "120 ms"):
+        assert part in visits
+    assert visits.rstrip().endswith("/a/long/folder/of/checkpoints")
+
+
+def test_jobs_as_json(start: Start) -> None:
+    start()
+    code, out, _ = rheos("jobs", "--json")
+    (job,) = json.loads(out)
+    assert code == 0
+    assert (job["id"], job["name"], job["state"]) == ("job", "The job", "running")
+    assert (job["parallelism"], job["attempt"], job["restarts"]) == (2, 2, 1)
+    assert (job["checkpoints_completed"], job["last_checkpoint_ms"]) == (4, 120)
+    assert (job["checkpoint_dir"], job["pid"]) == ("/data", this_process().pid)
+    assert (job["problem"], job["records_per_s"]) == (None, 1e6)
+
+
+def test_a_job_of_another_host_is_listed_without_figures(start: Start) -> None:
+    start()
+    (record,) = Registry().records()
+    away = msgspec.structs.replace(record.process, host="away")
+    Registry().add(msgspec.structs.replace(record, key="other", process=away))
+    code, out, _ = rheos("jobs")
+    assert (code, sum("on host away" in line for line in out.splitlines())) == (0, 1)
+    (state,) = [job["problem"] for job in json.loads(rheos("jobs", "--json")[1]) if job["problem"]]
+    assert state == "on host away"
+
+
+def test_a_savepoint_prints_its_folder_alone(start: Start, tmp_path: Path) -> None:
+    job = start()
+    assert rheos("savepoint", "job") == (0, "None/savepoint-1\n", "")
+    assert rheos("savepoint", "The job", "s3://b/s") == (0, "s3://b/s/savepoint-1\n", "")
+    # The driver may work in another folder than the caller.
+    assert rheos("savepoint", "jo", "mine") == (0, f"{tmp_path}/mine/savepoint-1\n", "")
+    assert [asked[1] for asked in job.asked] == [None, "s3://b/s", str(tmp_path / "mine")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        (["job", "--savepoint"], ("stop", None, False)),
+        (["job", "--savepoint", "s3://b/s"], ("stop", "s3://b/s", False)),
+        (["--savepoint", "--drain", "job"], ("stop", None, True)),
+        (["job", "--savepoint", "/s", "--drain"], ("stop", "/s", True)),
+    ],
+    ids=str,
+)
+def test_a_job_is_stopped_with_a_savepoint(
+    start: Start, arguments: list[str], asked: tuple[Any, ...]
+) -> None:
+    job = start()
+    assert rheos("stop", *arguments) == (0, f"{asked[1]}/savepoint-1\n", "")
+    assert job.asked == [asked]
+
+
+def test_to_stop_one_says_how(start: Start) -> None:
+    job = start()
+    code, out, error = rheos("stop", "job", "/s")
+    assert (code, out, job.asked) == (2, "", [])
+    assert "rheos stop JOB --savepoint [DIR]" in error
+    assert "rheos cancel JOB" in error
+
+
+def test_a_job_is_cancelled(start: Start) -> None:
+    job = start()
+    assert rheos("cancel", "job") == (0, "", "cancelled job\n")
+    assert job.asked == [("cancel",)]
+
+
+@pytest.mark.parametrize("command", ["checkpoints", "savepoint", "cancel"])
+def test_a_job_that_is_not_there_is_a_misuse(start: Start, command: str) -> None:
+    start("visits")
+    code, out, error = rheos(command, "bookings")
+    assert (code, out) == (2, "")
+    assert "there is no running job 'bookings'" in error
+    assert "visits ('The visits', process" in error
+
+
+def test_jobs_of_one_name_are_told_apart_by_their_directory(start: Start) -> None:
+    here, there = start("flights", "/here"), start("flights", "/there")
+    code, _, error = rheos("savepoint", "flights")
+    assert code == 2
+    assert "may be any of 2 running jobs" in error
+    assert error.index("/here)") != error.index("/there)") > 0
+    assert rheos("cancel", "flights@/there")[0] == 0
+    assert (here.asked, there.asked) == ([], [("cancel",)])
+
+
+def test_what_the_job_answers_with_is_the_commands_error(start: Start) -> None:
+    job = start()
+    job.savepoint_failure = CheckpointError("the disk is full", hint="make room")
+    assert rheos("savepoint", "job") == (1, "", "the disk is full\n  what to do: make room\n")
+
+
+@pytest.mark.parametrize("command", [["savepoint", "job"], ["cancel", "job"]], ids=str)
+def test_a_timeout_is_a_duration(start: Start, command: list[str]) -> None:
+    start()
+    code, _, error = rheos(*command, "--timeout", "soon")
+    assert code == 1
+    assert "'soon' is not a duration" in error
+
+
+def test_a_job_that_takes_too_long_is_waited_for_no_longer(start: Start) -> None:
+    job = start()
+    job.allowed.clear()
+    code, out, error = rheos("savepoint", "job", "--timeout", "50ms")
+    assert (code, out) == (1, "")
+    assert "has not answered within 0.05 s" in error
+    job.allowed.set()
+
+
+# --- checkpoints --------------------------------------------------------------------------------
+
+
+def completed(number: int, **changes: Any) -> CheckpointCompleted:
+    handle = StateHandle(
+        operator=OperatorId("o"),
+        subtask=0,
+        state="count",
+        kind=StateKind.KEYED,
+        mode=PartMode.FULL,
+        size_bytes=3 << 20,
+        rows=1,
+        checksum=0,
+        path="p",
+    )
+    entry = CheckpointCompleted(
+        attempt=Attempt(1),
+        owner="driver",
+        reserved_to=CheckpointId(number),
+        checkpoint=CheckpointId(number),
+        final=False,
+        parallelism=1,
+        max_parallelism=128,
+        operators={},
+        handles=[handle, handle],
+        committables=[],
+        cost=Cost(sync_us=2_000, align_us=7_000, written_bytes=1536),
+        duration_ms=250,
+        completed_ms=1_700_000_000_000 + number * 1000,
+    )
+    return msgspec.structs.replace(entry, **changes)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> str:
+    """A checkpoint directory with the log of the job "Daily visits", which is not running."""
+    directory = tmp_path / "checkpoints"
+    log = JobLog(open_store(str(directory)), JobId("daily-visits"))
+    claim = AttemptStarted(
+        attempt=Attempt(1),
+        owner="driver",
+        reserved_to=CheckpointId(0),
+        from_checkpoint=None,
+        parallelism=1,
+        completed=[],
+    )
+    unaligned = Cost(unaligned=True, in_flight_bytes=2048)
+    entries = [claim, completed(1), completed(2, savepoint="/s/2"), completed(3, cost=unaligned)]
+    for number, entry in enumerate(entries, start=1):
+        assert log.append(number, entry)
+    log.drop(2)
+    return str(directory)
+
+
+def test_checkpoints_of_a_running_job(start: Start) -> None:
+    start()
+    code, out, _ = rheos("checkpoints", "job")
+    heading, row = out.splitlines()
+    assert (code, heading.split()[:3]) == (0, ["checkpoint", "attempt", "completed"])
+    assert row.split() == [
+        *["3", "2", "2023-11-14T22:13:20Z", "120", "ms", "0", "ms", "overtook", "0", "B"],
+        *["4.0", "KB", "/s/3"],
+    ]
+
+
+@pytest.mark.parametrize("name", ["daily-visits", "Daily visits"])
+def test_checkpoints_of_a_job_that_does_not_run_are_read_from_its_log(kept: str, name: str) -> None:
+    code, out, _ = rheos("checkpoints", name, "--checkpoint-dir", kept)
+    _, second, third = out.splitlines()
+    assert code == 0
+    assert second.split() == [
+        *["2", "1", "2023-11-14T22:13:22Z", "250", "ms", "2", "ms", "7", "ms", "1.5", "KB"],
+        *["6.0", "MB", "/s/2"],
+    ]
+    assert third.split()[6:9] == ["ms", "overtook", "0"]
+    assert "2.0 KB" in third
+
+
+def test_checkpoints_as_json(kept: str) -> None:
+    code, out, _ = rheos("checkpoints", "daily-visits", "--json", "--checkpoint-dir", kept)
+    second, third = json.loads(out)
+    assert code == 0
+    assert (second["checkpoint"], second["savepoint"], second["state_bytes"]) == (2, "/s/2", 6 << 20)
+    assert (second["sync_us"], second["written_bytes"]) == (2_000, 1536)
+    assert (third["unaligned"], third["in_flight_bytes"]) == (True, 2048)
+
+
+def test_a_directory_says_which_jobs_it_has(kept: str) -> None:
+    code, out, error = rheos("checkpoints", "bookings", "--checkpoint-dir", kept)
+    assert (code, out) == (2, "")
+    assert "there is no job 'bookings'" in error
+    assert "it has daily-visits" in error
+
+
+def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    code, _, error = rheos("checkpoints", "job", "--checkpoint-dir", str(gone))
+    assert (code, gone.exists()) == (2, False)
+    assert f"there is no checkpoint directory '{gone}'" in error
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KB"), (3 << 30, "3.0 GB"), (5 << 40, "5.0 TB")],
+)
+def test_a_size_reads_in_one_unit(size: int, text: str) -> None:
+    assert size_text(size) == text
