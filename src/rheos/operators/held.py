@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rheos.operators.fitting import fitted
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.state.key_groups import key_groups
@@ -136,8 +137,7 @@ class HeldRows:
             delivered[table.column(_GROUP).to_numpy()] = table.column(_WATERMARK).to_numpy()
         for table in rows:
             waits = table.column(TS).to_numpy() > delivered[table.column(_GROUP).to_numpy()]
-            kept = table.filter(pa.array(waits)).select(self._schema.names).cast(self._schema)
-            for batch in kept.to_batches():
+            for batch in fitted(table.filter(pa.array(waits)), self._schema, "held rows").to_batches():
                 self.add(batch)
 
     def _part(self, mode: PartMode, batches: Sequence[Batch]) -> SnapshotPart:

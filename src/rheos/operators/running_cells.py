@@ -237,8 +237,10 @@ class ExtremeCell(Cell):
         return {"best": self._best.freeze(at), "seen": self._seen.freeze(at)}
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        self._best.values[slots] = parts["best"].to_numpy()
         self._seen.thaw(slots, parts["seen"])
+        # What stands for no value is another number in a wider type.
+        seen = parts["seen"].to_numpy(zero_copy_only=False)
+        self._best.values[slots] = np.where(seen, parts["best"].to_numpy(), self._fill)
 
 
 class AnyExtremeCell(Cell):
