@@ -47,6 +47,7 @@ from rheos.checkpoint.events import (
     Tick,
 )
 from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.checkpoint.savepoint import Restore
 from rheos.errors import (
     CheckpointError,
     ConfigurationError,
@@ -117,7 +118,7 @@ class TestStart:
             SweepFiles(Attempt(1), frozenset()),
             Recover(Attempt(1), None),
         ]
-        assert time.at(0, Recovered(Attempt(1))) == [StartAttempt(Attempt(1), None)]
+        assert time.at(0, Recovered(Attempt(1))) == [StartAttempt(Attempt(1), None, 2)]
         assert time.at(0, AttemptRunning(Attempt(1))) == []
         assert time.coordinator.phase is Phase.RUNNING
 
@@ -129,7 +130,7 @@ class TestStart:
         assert time.at(0, LogRead(time.view())) == [AppendLog(4, claim(2, 5, [2, 3], 2))]
         keep = frozenset(file(1, n, i) for n in (1, 2) for i in (0, 1))
         assert time.at(0, LogAppended(4)) == [SweepFiles(Attempt(2), keep), Recover(Attempt(2), log[2])]
-        assert time.at(0, Recovered(Attempt(2))) == [StartAttempt(Attempt(2), log[2])]
+        assert time.at(0, Recovered(Attempt(2))) == [StartAttempt(Attempt(2), Restore(entry=log[2]), 2)]
         time.at(0, AttemptRunning(Attempt(2)))
         assert time.at(1000, Tick()) == [trigger(5, attempt=2)]
 
@@ -365,7 +366,9 @@ class TestFailure:
         assert time.at(2200, Tick()) == [ReadLog()]
         assert time.at(2200, LogRead(time.view())) == [AppendLog(3, claim(2, 4, [2], 1))]
         assert time.at(2200, LogAppended(3))[-1] == Recover(Attempt(2), completed(1))
-        assert time.at(2300, Recovered(Attempt(2))) == [StartAttempt(Attempt(2), completed(1))]
+        assert time.at(2300, Recovered(Attempt(2))) == [
+            StartAttempt(Attempt(2), Restore(entry=completed(1)), 2)
+        ]
         assert time.coordinator.restarts == 1
 
     def test_the_entry_is_written_while_the_attempt_fails(self) -> None:

@@ -193,7 +193,8 @@ class Coordination(RuleBasedStateMachine):
         view = self.log.read()
         if not self.rivalled:
             assert view.attempt == action.attempt, "CP6: its claim is in the log"
-            assert action.restore_from == (self.completed()[-1] if self.completed() else None), "CP7"
+            newest = self.completed()[-1] if self.completed() else None
+            assert (action.restore.entry if action.restore else None) == newest, "CP7"
 
     def deliver(self, action: SendToAll) -> None:
         world = self.world

@@ -16,26 +16,44 @@ def checkpoint(number: int, *paths: str) -> CheckpointCompleted:
 
 def test_a_chain_keeps_the_files_of_checkpoints_before_it() -> None:
     retention = Retention(retain=1)
-    assert retention.completed(1, checkpoint(1, "full"), []) == Expired()
-    assert retention.completed(2, checkpoint(2, "full", "delta 1"), []) == Expired((), (1,))
-    assert retention.completed(3, checkpoint(3, "full", "delta 1", "delta 2"), []) == Expired((), (2,))
+    assert retention.completed(1, checkpoint(1, "full")) == Expired()
+    assert retention.completed(2, checkpoint(2, "full", "delta 1")) == Expired((), (1,))
+    assert retention.completed(3, checkpoint(3, "full", "delta 1", "delta 2")) == Expired((), (2,))
     gone = ("delta 1", "delta 2", "full")
-    assert retention.completed(4, checkpoint(4, "full 2"), []) == Expired(gone, (3,))
+    assert retention.completed(4, checkpoint(4, "full 2")) == Expired(gone, (3,))
     assert retention.newest == checkpoint(4, "full 2")
 
 
-def test_files_of_checkpoints_in_flight_are_kept() -> None:
+def test_files_that_only_open_checkpoints_have_named_are_kept() -> None:
     retention = Retention(retain=1)
-    retention.completed(1, checkpoint(1, "a"), [])
-    retention.noted([handle("b"), handle("c")])
-    assert retention.completed(2, checkpoint(2, "d"), ["b"]) == Expired(("a", "c"), (1,))
-    assert retention.completed(3, checkpoint(3, "b"), []) == Expired(("d",), (2,))
+    retention.completed(1, checkpoint(1, "a"))
+    retention.noted(CheckpointId(2), [handle("c")])
+    retention.noted(CheckpointId(3), [handle("b")])
+    assert retention.completed(2, checkpoint(2, "d")) == Expired(("a", "c"), (1,))
+    assert retention.completed(3, checkpoint(3, "b")) == Expired(("d",), (2,))
+
+
+def test_a_file_of_an_aborted_checkpoint_stays_until_a_later_one_does_without() -> None:
+    """An older one that completes meanwhile says nothing about it: a chain may go on from it."""
+    retention = Retention(retain=1)
+    retention.noted(CheckpointId(2), [handle("aborted")])
+    assert retention.completed(1, checkpoint(1, "a")) == Expired()
+    chained = checkpoint(3, "a", "aborted", "b")
+    assert retention.completed(2, chained) == Expired((), (1,))
+    assert retention.completed(3, checkpoint(4, "whole")) == Expired(("a", "aborted", "b"), (2,))
+
+
+def test_a_late_word_of_an_older_checkpoint_does_not_keep_a_file() -> None:
+    retention = Retention(retain=1)
+    retention.completed(1, checkpoint(2, "a"))
+    retention.noted(CheckpointId(1), [handle("late")])
+    assert retention.completed(2, checkpoint(3, "b")) == Expired(("a", "late"), (1,))
 
 
 def test_small_parts_have_no_files() -> None:
     retention = Retention(retain=1)
-    retention.completed(1, checkpoint(1, ""), [])
-    assert retention.completed(2, checkpoint(2), []) == Expired((), (1,))
+    retention.completed(1, checkpoint(1, ""))
+    assert retention.completed(2, checkpoint(2)) == Expired((), (1,))
 
 
 def test_what_was_kept_before_the_driver_came_is_trimmed() -> None:
@@ -49,7 +67,7 @@ def test_what_was_kept_before_the_driver_came_is_trimmed() -> None:
 
 def test_one_checkpoint_is_always_kept() -> None:
     retention = Retention(retain=0)
-    assert retention.completed(1, checkpoint(1, "a"), []) == Expired()
+    assert retention.completed(1, checkpoint(1, "a")) == Expired()
     assert retention.numbers == [1]
 
 

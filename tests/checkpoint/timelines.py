@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from rheos.checkpoint.config import CheckpointConfig, FixedDelay
 from rheos.checkpoint.coordinator import Coordinator
 from rheos.checkpoint.events import (
     Action,
+    Announce,
     AppendLog,
     AttemptRunning,
     Event,
@@ -106,6 +109,15 @@ def view_of(*entries: LogEntry) -> LogView:
     return LogView(len(entries) + 1, entries[-1] if entries else None, kept)
 
 
+def _timeless(action: Action) -> Action:
+    match action:
+        case AppendLog(number, CheckpointCompleted() as entry):
+            return AppendLog(number, msgspec.structs.replace(entry, duration_ms=0))
+        case Announce(entry):
+            return Announce(msgspec.structs.replace(entry, duration_ms=0))
+    return action
+
+
 class Timeline:
     """Gives events to a coordinator. `log` holds what it appended and was told is there."""
 
@@ -119,8 +131,9 @@ class Timeline:
         self.log = list(log or [])
 
     def at(self, now_ms: int, *events: Event) -> list[Action]:
-        """All actions that follow, those of the last event alone where an entry is appended."""
-        return [action for event in events for action in self.coordinator.handle(event, now_ms)]
+        """All actions that follow. Times are left out of the entries, to compare them whole."""
+        actions = [action for event in events for action in self.coordinator.handle(event, now_ms)]
+        return [_timeless(action) for action in actions]
 
     def log_takes(self, now_ms: int, action: Action) -> list[Action]:
         """The entry is written."""

@@ -53,5 +53,7 @@ class CheckpointConfig:
     tolerable_failures: int = 3
     """How many checkpoints in a row may fail before the attempt does."""
     max_concurrent: int = 1
-    """How many checkpoints may be open at a time."""
+    """How many checkpoints may be open at a time; only one where `min_pause_ms` keeps them apart."""
+    slots_within_ms: int = 10_000
+    """How long slots that are missing are waited for before a job that may run with fewer does so."""
     restart: RestartStrategy = field(default_factory=ExponentialDelay)

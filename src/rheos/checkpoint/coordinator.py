@@ -2,20 +2,23 @@
 
 Pure decisions: `handle(event, now_ms)` returns the actions that follow, and the same events give the
 same actions. It reads no clock and does no I/O; whoever drives it carries the actions out and tells it
-what came of them. The numbers CP1 to CP12 are those of docs/protocols/checkpoints.md.
+what came of them. CP numbers are those of docs/protocols/checkpoints.md.
 
     NEW -> READING -> CLAIMING -> RECOVERING -> STARTING -> RUNNING -> FINISHING -> ENDED
               ^                       |            |           |
               |                       v            v           v
            WAITING <--------------- (restart strategy) <--- STOPPING
+
+This file holds the life of the attempts; what is open while one runs is kept in `open_checkpoints`,
+what was asked for beside it in `savepoint_requests`, and how wide an attempt may be in `placement`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from enum import Enum
-from functools import reduce
 
+from rheos.checkpoint.checkpointing import Checkpointing
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.events import (
     Action,
@@ -26,8 +29,6 @@ from rheos.checkpoint.events import (
     AttemptRunning,
     CancelRequested,
     CheckpointStats,
-    DeleteFiles,
-    DropEntries,
     EndJob,
     Event,
     JobShape,
@@ -38,71 +39,49 @@ from rheos.checkpoint.events import (
     LogUnreadable,
     Outcome,
     ReadLog,
+    ReadSavepoint,
     Recover,
     Recovered,
     RecoveryFailed,
+    SavepointEnded,
     SavepointNotWritten,
+    SavepointRead,
     SavepointRequested,
+    SavepointUnreadable,
     SavepointWritten,
     SendToAll,
     Start,
     StartAttempt,
     StopAttempt,
     SubtaskFailed,
-    SweepFiles,
     Tick,
 )
-from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished, LogEntry, LogView
-from rheos.checkpoint.recovery import decide
+from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished, LogEntry
+from rheos.checkpoint.placement import Short, Wait
+from rheos.checkpoint.recovery import Continuation
 from rheos.checkpoint.restart import History, after_failure, primary
-from rheos.checkpoint.retention import Expired, Retention, referred
+from rheos.checkpoint.starting import FirstRead, Next, Ready, Starting
 from rheos.errors import CheckpointError, FencedError, RheosError, TransportError
-from rheos.protocol.control import (
-    Acknowledge,
-    Cancel,
-    CheckpointAborted,
-    CheckpointComplete,
-    Committed,
-    Decline,
-    Drained,
-    Finish,
-    Totals,
-    TriggerCheckpoint,
-)
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.protocol.control import Acknowledge, Cancel, Committed, Decline, Drained, Finish
+from rheos.protocol.ids import Attempt, JobId
 
 
 class Phase(Enum):
     NEW = "new"
-    READING = "reading the log"
+    READING = "reading the log, and the savepoint to start from"
     CLAIMING = "claiming the next attempt in the log"
     RECOVERING = "committing what the restored checkpoint lists"
     STARTING = "starting the attempt"
     RUNNING = "running"
     FINISHING = "the final checkpoint is committed everywhere"
     STOPPING = "ending a failed attempt"
-    CANCELLING = "ending the attempt, as was asked"
-    WAITING = "waiting to restart"
+    LEAVING = "ending the attempt, as was asked"
+    WAITING = "waiting to restart, or for slots"
     ENDED = "ended"
 
 
-@dataclass(slots=True)
-class OpenCheckpoint:
-    """A checkpoint between its trigger and its entry in the log."""
-
-    id: CheckpointId
-    opened_ms: int
-    final: bool
-    acknowledged: dict[int, Acknowledge] = field(default_factory=dict)
-    """By subtask."""
-
-
-MAX_OPEN = 1
-"""How many checkpoints may be open at a time."""
-
-
 class Coordinator:
-    """Owned by the master of one driver. `now_ms` is monotonic."""
+    """Owned by the master of one driver. `now_ms` is monotonic; `wall_ms` is only written down."""
 
     def __init__(
         self,
@@ -111,42 +90,48 @@ class Coordinator:
         config: CheckpointConfig,
         shape: JobShape,
         directory: str = "its checkpoint directory",
+        *,
+        from_savepoint: str | None = None,
+        allow_dropped: bool = False,
+        min_parallelism: int | None = None,
     ) -> None:
         self._job = job
         self._owner = owner
         self._config = config
-        self._shape = shape
         self._directory = directory
+        self._checkpoints = Checkpointing(owner, config, shape)
+        self._starting = Starting(
+            job,
+            directory,
+            shape,
+            config,
+            from_savepoint=from_savepoint,
+            allow_dropped=allow_dropped,
+            min_parallelism=min_parallelism,
+        )
 
         self.phase = Phase.NEW
-        self.attempt = Attempt(0)
         self.restarts = 0
-        self.stats = CheckpointStats()
         self.last_error: RheosError | None = None
         """Of the newest attempt that failed."""
+        self.shortage: RheosError | None = None
+        """Why no attempt runs, where slots are missing."""
 
+        self._wall_ms = 0
         self._next_number: int | None = None
-        """Of the log; None before it was first read."""
+        """Of the log; None before it was first continued."""
         self._appending: LogEntry | None = None
-        self._retention = Retention(config.retain)
-        self._restore_from: CheckpointCompleted | None = None
-
-        self._next_checkpoint = CheckpointId(1)
-        self._reserved_to = CheckpointId(0)
-        self._open: dict[CheckpointId, OpenCheckpoint] = {}
-        self._due_ms: int | None = None
-        self._pause_until_ms = 0
-        self._failures_in_row = 0
-        self._drained: set[int] = set()
-        self._final: CheckpointId | None = None
-        """The final checkpoint, once it is in the log."""
-        self._uncommitted: set[int] = set()
-        self._finish_logged = False
+        self._continuation: Continuation | None = None
+        """Of the attempt."""
+        self._is_recovered = False
 
         self._has_claimed = False
         """Whether any attempt was this driver's."""
         self._attempt_lives = False
         """Whether an attempt was started and has not ended."""
+        self._finish_logged = False
+        self._outcome = Outcome.CANCELLED
+        """Of a job that is LEAVING."""
         self._errors: list[RheosError] = []
         self._failed_ms = 0
         self._history = History()
@@ -154,40 +139,54 @@ class Coordinator:
 
     # --- asked from outside -----------------------------------------------------------------------
 
+    @property
+    def attempt(self) -> Attempt:
+        return self._checkpoints.attempt
+
+    @property
+    def parallelism(self) -> int:
+        """Of the attempt."""
+        return self._checkpoints.parallelism
+
+    @property
+    def stats(self) -> CheckpointStats:
+        return self._checkpoints.stats
+
+    @property
+    def kept(self) -> tuple[CheckpointCompleted, ...]:
+        """The checkpoints that are kept, the oldest first."""
+        return self._checkpoints.kept
+
     def next_deadline_ms(self) -> int | None:
         """When a Tick will next change anything, if nothing else happens."""
         match self.phase:
             case Phase.WAITING:
                 return self._resume_ms
             case Phase.RUNNING if self._appending is None:
-                timeouts = [open.opened_ms + self._config.timeout_ms for open in self._open.values()]
-                return min(timeouts) if timeouts else self._trigger_ms()
+                return self._checkpoints.deadline_ms()
             case _:
                 return None
 
-    def handle(self, event: Event, now_ms: int) -> list[Action]:
+    def handle(self, event: Event, now_ms: int, wall_ms: int = 0) -> list[Action]:
         if self.phase is Phase.ENDED:
+            if isinstance(event, SavepointRequested):
+                self._checkpoints.savepoints.ask(event)
+                return self._checkpoints.savepoints.end("the job has ended")
             return []
+        self._wall_ms = wall_ms
         actions = self._decide(event, now_ms)
-        if self.phase is Phase.RUNNING:
-            actions += self._trigger(now_ms)
+        if self.phase is Phase.RUNNING and self._appending is None:
+            actions += self._proceed(now_ms)
         self._check()
         return actions
 
     def _decide(self, event: Event, now_ms: int) -> list[Action]:
         match event:
+            case Acknowledge() | Decline() | Committed() | Drained():
+                # CP5: a zombie is not listened to. Its files go with the sweep of the next attempt.
+                return self._told(event, now_ms) if event.attempt == self.attempt else []
             case Tick():
                 return self._tick(now_ms)
-            case Acknowledge():
-                return self._acknowledge(event)
-            case Decline():
-                return self._decline(event, now_ms)
-            case Committed():
-                return self._committed(event)
-            case Drained():
-                if event.attempt == self.attempt and self.phase in (Phase.STARTING, Phase.RUNNING):
-                    self._drained.add(event.subtask)
-                return []
             case LogAppended():
                 return self._appended(event.number, now_ms)
             case LogLost():
@@ -195,27 +194,37 @@ class Coordinator:
             case LogFailed():
                 return self._log_failed(event, now_ms)
             case LogRead():
-                return self._log_read(event.view)
-            case LogUnreadable():
+                return self._log_read(event, now_ms)
+            case LogUnreadable() | SavepointUnreadable():
                 assert self.phase is Phase.READING
                 return self._not_started(event.error, now_ms)
+            case SavepointRead():
+                assert self.phase is Phase.READING
+                return self._claim(lambda: self._starting.savepoint_read(event, now_ms), now_ms)
             case Recovered():
                 return self._recovered(event)
             case RecoveryFailed():
                 assert self.phase is Phase.RECOVERING
-                self._errors = [event.error]
-                self._failed_ms = now_ms
-                return self._restart_or_end(now_ms)
+                return self._fails_to_start(event.error, now_ms)
             case AttemptRunning():
-                return self._running(event, now_ms)
+                if event.attempt == self.attempt and self.phase is Phase.STARTING:
+                    self.phase = Phase.RUNNING
+                    self._checkpoints.connected(now_ms)
+                return []
             case SubtaskFailed() | AttemptLost():
                 return self._failed(event.error, now_ms) if event.attempt == self.attempt else []
             case AttemptEnded():
                 return self._ended(event, now_ms)
             case CancelRequested():
-                return self._cancel()
-            case SavepointRequested() | SavepointWritten() | SavepointNotWritten():
-                raise AssertionError("savepoints are not decided here yet")
+                return self._leave(Outcome.CANCELLED)
+            case SavepointRequested():
+                self._checkpoints.savepoints.ask(event)
+                return []
+            case SavepointWritten():
+                return self._savepoint_written(event)
+            case SavepointNotWritten():
+                failed = self._checkpoints.savepoints.not_written(event.request, event.error)
+                return [*failed, *self._go_on()]
             case Start():
                 assert self.phase is Phase.NEW
                 return self._read_log()
@@ -226,9 +235,9 @@ class Coordinator:
         self.phase = Phase.READING
         return [ReadLog()]
 
-    def _log_read(self, view: LogView) -> list[Action]:
+    def _log_read(self, event: LogRead, now_ms: int) -> list[Action]:
         assert self.phase is Phase.READING
-        known = self._next_number
+        known, view = self._next_number, event.view
         if known is not None and view.next_number != known:
             # More entries than this driver knows: its own, where a failed write had gone through.
             if view.newest is None or view.next_number < known:
@@ -236,224 +245,120 @@ class Coordinator:
                 return self._end(Outcome.FAILED, gone)
             if view.newest.owner != self._owner:
                 return self._end(Outcome.FAILED, self._fenced())
+        return self._claim(lambda: self._starting.log_read(event, now_ms), now_ms)
+
+    def _claim(self, read: Callable[[], Next], now_ms: int) -> list[Action]:
+        """The claim of the next attempt, where all is known and it can be placed."""
         try:
-            continuation = decide(view, self._shape, self._job, self._directory)
+            next = read()
         except RheosError as error:
-            if known is not None and isinstance(view.newest, JobFinished):
+            if self._next_number is not None and isinstance(self._starting.view.newest, JobFinished):
                 return self._end(Outcome.FINISHED)
             return self._end(Outcome.FAILED, error)
-
-        self._next_number = view.next_number
-        self._retention = Retention(self._config.retain, view.completed)
-        self._restore_from = continuation.restore_from
-        self._next_checkpoint = max(self._next_checkpoint, continuation.next_checkpoint)
-        self.attempt = continuation.attempt
-        self._open.clear()
-        self._drained.clear()
-        self._uncommitted.clear()
-        self._errors.clear()
-        self._final = None
-        self._failures_in_row = 0
-        self._due_ms = None
-        self._pause_until_ms = 0
-        self.phase = Phase.CLAIMING
-        restore_from = continuation.restore_from
-        return self._append(
-            AttemptStarted(
-                attempt=self.attempt,
-                owner=self._owner,
-                reserved_to=self._reserve(),
-                from_checkpoint=restore_from.checkpoint if restore_from else None,
-                parallelism=self._shape.parallelism,
-                completed=self._retention.numbers,
-            )
-        )
+        match next:
+            case FirstRead(directory):
+                return [ReadSavepoint(directory)]
+            case Wait(until_ms, shortage):
+                self.shortage = shortage
+                self.phase, self._resume_ms = Phase.WAITING, until_ms
+                return []
+            case Short(shortage):
+                self.shortage = shortage
+                return self._fails_to_start(shortage, now_ms)
+            case Ready(continuation, parallelism, outlived):
+                self.shortage = None
+                self._next_number = self._starting.view.next_number
+                self._continuation = continuation
+                self._is_recovered = False
+                self._errors.clear()
+                self.phase = Phase.CLAIMING
+                return self._append(self._checkpoints.begin(continuation, outlived, parallelism))
 
     def _claimed(self) -> list[Action]:
         self.phase = Phase.RECOVERING
         self._has_claimed = True
-        expired = self._expire(self._retention.trim())
-        sweep = SweepFiles(self.attempt, self._retention.needed)
-        return [*expired, sweep, Recover(self.attempt, self._restore_from)]
+        assert self._continuation is not None
+        return [*self._checkpoints.claimed(), Recover(self.attempt, self._continuation.own)]
 
     def _recovered(self, event: Recovered) -> list[Action]:
         assert self.phase is Phase.RECOVERING
         assert event.attempt == self.attempt
-        restore_from = self._restore_from
-        if restore_from is not None and restore_from.final:
+        self._is_recovered = True
+        return [*self._checkpoints.recovered(), *self._start_attempt()]
+
+    def _start_attempt(self) -> list[Action]:
+        savepoints = self._checkpoints.savepoints
+        final = self._checkpoints.final
+        if savepoints.holds or (final is not None and savepoints.is_of(final)):
+            return []  # Once its manifest is written, nothing may be left to run.
+        if final is not None:
             # Only the commits were missing, and they are done now.
-            self._final = restore_from.checkpoint
             self.phase = Phase.FINISHING
-            return self._append_finished()
+            return self._append(self._checkpoints.finished())
         assert not self._attempt_lives, "CP6: at most one attempt runs"
         self.phase = Phase.STARTING
         self._attempt_lives = True
-        return [StartAttempt(self.attempt, restore_from)]
+        assert self._continuation is not None
+        return [StartAttempt(self.attempt, self._continuation.restore, self.parallelism)]
 
-    def _running(self, event: AttemptRunning, now_ms: int) -> list[Action]:
-        if event.attempt == self.attempt and self.phase is Phase.STARTING:
-            self.phase = Phase.RUNNING
-            if self._config.interval_ms is not None:
-                self._due_ms = now_ms + self._config.interval_ms
+    # --- while it runs ----------------------------------------------------------------------------
+
+    def _told(self, event: Acknowledge | Decline | Committed | Drained, now_ms: int) -> list[Action]:
+        running = self.phase is Phase.RUNNING
+        match event:
+            case Acknowledge():
+                self._checkpoints.acknowledge(event, now_ms, running)
+            case Drained() if running or self.phase is Phase.STARTING:
+                self._checkpoints.drained(event.subtask)
+            case Decline() if running:
+                return self._aborted(*self._checkpoints.decline(event, now_ms), now_ms)
+            case Committed() if running:
+                return [*self._checkpoints.committed(event), *self._go_on()]
+            case _:
+                pass
         return []
-
-    # --- checkpoints ------------------------------------------------------------------------------
-
-    def _all_drained(self) -> bool:
-        return len(self._drained) == self._shape.parallelism
-
-    def _trigger_ms(self) -> int | None:
-        """When the next checkpoint is to be opened; None while one is, or none is to come."""
-        if len(self._open) >= MAX_OPEN or self._appending is not None or self._final is not None:
-            return None
-        if self._all_drained():
-            return self._pause_until_ms if self._failures_in_row else 0
-        if self._due_ms is None:
-            return None
-        return max(self._due_ms, self._pause_until_ms)
-
-    def _trigger(self, now_ms: int) -> list[Action]:
-        trigger_ms = self._trigger_ms()
-        if trigger_ms is None or now_ms < trigger_ms:
-            return []
-        checkpoint = self._next_checkpoint
-        assert checkpoint <= self._reserved_to, "CP4: the log has reserved the id"
-        self._next_checkpoint = CheckpointId(checkpoint + 1)
-        self._open[checkpoint] = OpenCheckpoint(checkpoint, now_ms, final=self._all_drained())
-        if self._config.interval_ms is not None:
-            self._due_ms = now_ms + self._config.interval_ms
-        return [SendToAll(TriggerCheckpoint(attempt=self.attempt, checkpoint=checkpoint))]
 
     def _tick(self, now_ms: int) -> list[Action]:
         if self.phase is Phase.WAITING and now_ms >= self._resume_ms:
-            self.restarts += 1
+            self.restarts += self.shortage is None
             return self._read_log()
-        if self.phase is not Phase.RUNNING:
-            return []
-        actions: list[Action] = []
-        for open in list(self._open.values()):
-            if open.id not in self._open:
-                continue  # The abort of one before was one too many.
-            complete = len(open.acknowledged) == self._shape.parallelism
-            if not complete and now_ms >= open.opened_ms + self._config.timeout_ms:
-                missing = sorted(set(range(self._shape.parallelism)) - set(open.acknowledged))
-                reason = f"subtasks {missing} did not acknowledge in {self._config.timeout_ms} ms"
-                actions += self._abort(open, reason, now_ms)
-        return actions
-
-    def _acknowledge(self, event: Acknowledge) -> list[Action]:
-        if event.attempt != self.attempt or not 0 <= event.subtask < self._shape.parallelism:
-            return []  # CP5: of a zombie. Its files go with the sweep of the next attempt.
-        self._retention.noted(event.handles)
-        open = self._open.get(event.checkpoint)
-        if self.phase is not Phase.RUNNING or open is None or event.subtask in open.acknowledged:
-            return []
-        open.acknowledged[event.subtask] = event
-        if len(open.acknowledged) < self._shape.parallelism:
-            return []
-        return self._append(self._entry(open))
-
-    def _entry(self, open: OpenCheckpoint) -> CheckpointCompleted:
-        shares = [open.acknowledged[subtask] for subtask in range(self._shape.parallelism)]
-        before = self._restore_from.totals if self._restore_from else Totals()
-        return CheckpointCompleted(
-            attempt=self.attempt,
-            owner=self._owner,
-            reserved_to=self._reserve(),
-            checkpoint=open.id,
-            final=open.final,
-            parallelism=self._shape.parallelism,
-            max_parallelism=self._shape.max_parallelism,
-            operators=dict(self._shape.operators),
-            handles=[handle for share in shares for handle in share.handles],
-            committables=[committable for share in shares for committable in share.committables],
-            totals=reduce(Totals.plus, (share.totals for share in shares), before),
-        )
-
-    def _decline(self, event: Decline, now_ms: int) -> list[Action]:
-        open = self._open.get(event.checkpoint)
-        if event.attempt != self.attempt or self.phase is not Phase.RUNNING or open is None:
-            return []
-        if event.subtask in open.acknowledged:
-            return []
-        return self._abort(open, f"subtask {event.subtask}: {event.reason}", now_ms)
-
-    def _abort(self, open: OpenCheckpoint, reason: str, now_ms: int) -> list[Action]:
-        """CP8: what was opened and does not complete is aborted, and all are told."""
-        del self._open[open.id]
-        self.stats.failed += 1
-        self._failures_in_row += 1
-        self._pause_until_ms = now_ms + self._config.min_pause_ms
-        aborted = SendToAll(CheckpointAborted(attempt=self.attempt, checkpoint=open.id))
-        if self._failures_in_row <= self._config.tolerable_failures:
-            return [aborted]
-        error = CheckpointError(
-            f"{self._failures_in_row} checkpoints in a row failed; the last one, {open.id}: {reason}",
-            hint="look to the checkpoint directory and to the state's size; timeout and tolerable "
-            "failures are set in the checkpoint configuration",
-        )
-        return [aborted, *self._failed(error, now_ms)]
-
-    def _completed(self, number: int, entry: CheckpointCompleted, now_ms: int) -> list[Action]:
-        """CP3: from here on the checkpoint exists, whatever has become of its attempt."""
-        open = self._open.pop(entry.checkpoint)
-        in_flight = [
-            path
-            for other in self._open.values()
-            for share in other.acknowledged.values()
-            for path in referred(share.handles)
-        ]
-        expired = self._expire(self._retention.completed(number, entry, in_flight))
-        self.stats.completed += 1
-        self.stats.last_id = entry.checkpoint
-        self.stats.last_duration_ms = now_ms - open.opened_ms
-        self._failures_in_row = 0
-        self._pause_until_ms = now_ms + self._config.min_pause_ms
-        actions: list[Action] = [] if self.phase is Phase.CANCELLING else [Announce(entry)]
         if self.phase is Phase.RUNNING:
-            actions.append(
-                SendToAll(CheckpointComplete(attempt=self.attempt, checkpoint=entry.checkpoint))
-            )
-            if entry.final:
-                self._final = entry.checkpoint
-                self._uncommitted = set(range(self._shape.parallelism))
-        return [*actions, *expired]
+            return self._aborted(*self._checkpoints.overdue(now_ms), now_ms)
+        return []
 
-    def _committed(self, event: Committed) -> list[Action]:
-        if event.attempt != self.attempt or self.phase is not Phase.RUNNING or self._final is None:
+    def _aborted(self, told: list[Action], error: RheosError | None, now_ms: int) -> list[Action]:
+        return told if error is None else [*told, *self._failed(error, now_ms)]
+
+    def _proceed(self, now_ms: int) -> list[Action]:
+        """Enters what is complete, or opens what is due: one entry is written at a time (CP1)."""
+        entry = self._checkpoints.entry(self._wall_ms)
+        return self._checkpoints.proceed(now_ms) if entry is None else self._append(entry)
+
+    def _go_on(self) -> list[Action]:
+        """A commit has come in, or a savepoint is settled: does anything follow?"""
+        if self.phase is Phase.RUNNING and self._appending is None and self._checkpoints.is_done():
+            self.phase = Phase.FINISHING
+            return self._append(self._checkpoints.finished())
+        if self.phase is Phase.RECOVERING and self._is_recovered:
+            return self._start_attempt()
+        return []
+
+    def _savepoint_written(self, event: SavepointWritten) -> list[Action]:
+        stops = self._checkpoints.savepoints.written(event.request)
+        if stops is None:
             return []
-        if event.checkpoint < self._final or event.subtask not in self._uncommitted:
-            return []
-        self._uncommitted.discard(event.subtask)
-        if self._uncommitted:
-            return []
-        self.phase = Phase.FINISHING
-        return self._append_finished()
+        return [
+            SavepointEnded(event.request),
+            *(self._leave(Outcome.STOPPED) if stops else self._go_on()),
+        ]
 
     # --- the log ----------------------------------------------------------------------------------
-
-    def _reserve(self) -> CheckpointId:
-        """CP4: between two entries at most this many checkpoints are opened, since more failures in a
-        row fail the attempt."""
-        self._reserved_to = CheckpointId(self._next_checkpoint + self._config.tolerable_failures)
-        return self._reserved_to
 
     def _append(self, entry: LogEntry) -> list[Action]:
         assert self._appending is None, "CP1: one entry is written at a time"
         assert self._next_number is not None
         self._appending = entry
         return [AppendLog(self._next_number, entry)]
-
-    def _append_finished(self) -> list[Action]:
-        assert self._final is not None, "CP9: the final checkpoint is in the log"
-        return self._append(
-            JobFinished(
-                attempt=self.attempt,
-                owner=self._owner,
-                reserved_to=self._reserved_to,
-                checkpoint=self._final,
-            )
-        )
 
     def _answered(self, number: int) -> LogEntry:
         entry = self._appending
@@ -469,7 +374,10 @@ class Coordinator:
             case AttemptStarted():
                 return self._claimed()
             case CheckpointCompleted():
-                return [*self._completed(number, entry, now_ms), *self._settle(now_ms)]
+                running = self.phase is Phase.RUNNING
+                announced: list[Action] = [] if self.phase is Phase.LEAVING else [Announce(entry)]
+                told = self._checkpoints.entered(number, entry, now_ms, running)
+                return [*announced, *told, *self._settle(now_ms)]
             case JobFinished():
                 return self._finished()
 
@@ -490,27 +398,23 @@ class Coordinator:
         actions: list[Action] = []
         if self.phase in (Phase.RUNNING, Phase.FINISHING):
             actions.append(SendToAll(Cancel(attempt=self.attempt)))
-        return [*actions, *self._failed(self._fenced(), now_ms), *self._settle(now_ms)]
+        return [*actions, *self._entry_failed(self._fenced(), now_ms)]
 
     def _log_failed(self, event: LogFailed, now_ms: int) -> list[Action]:
         self._answered(event.number)
         if self.phase is Phase.CLAIMING:
             return self._not_started(event.error, now_ms)
-        return [*self._failed(event.error, now_ms), *self._settle(now_ms)]
+        return self._entry_failed(event.error, now_ms)
+
+    def _entry_failed(self, error: RheosError, now_ms: int) -> list[Action]:
+        failed = self._failed(error, now_ms)
+        return [*failed, *self._checkpoints.abandon(None, error), *self._settle(now_ms)]
 
     def _fenced(self) -> FencedError:
         return FencedError(
             f"another driver has taken over the job {self._job!r} in {self._directory}",
             hint="run a job from one driver at a time, or give each its own name",
         )
-
-    def _expire(self, expired: Expired) -> list[Action]:
-        actions: list[Action] = []
-        if expired.numbers:
-            actions.append(DropEntries(expired.numbers))
-        if expired.paths:
-            actions.append(DeleteFiles(expired.paths))
-        return actions
 
     # --- failures and ends ------------------------------------------------------------------------
 
@@ -528,19 +432,15 @@ class Coordinator:
             case _:
                 return []
         self._failed_ms = now_ms
+        self._starting.attempt_failed(now_ms)
         self.last_error = error
-        for checkpoint in self._abandoned():
-            del self._open[checkpoint]
-            self.stats.failed += 1
+        entering = self._appending
+        in_log = entering.checkpoint if isinstance(entering, CheckpointCompleted) else None
+        abandoned = self._checkpoints.abandon(in_log, error)
         self.phase = Phase.STOPPING
-        return [StopAttempt(self.attempt)] if self._attempt_lives else self._settle(now_ms)
-
-    def _abandoned(self) -> list[CheckpointId]:
-        """The open checkpoints that cannot complete any more: all but one that is being entered."""
-        entering = (
-            self._appending.checkpoint if isinstance(self._appending, CheckpointCompleted) else None
-        )
-        return [checkpoint for checkpoint in self._open if checkpoint != entering]
+        if self._attempt_lives:
+            return [StopAttempt(self.attempt), *abandoned]
+        return [*abandoned, *self._settle(now_ms)]
 
     def _ended(self, event: AttemptEnded, now_ms: int) -> list[Action]:
         if event.attempt != self.attempt or not self._attempt_lives:
@@ -560,58 +460,59 @@ class Coordinator:
         match self.phase:
             case Phase.STOPPING:
                 return self._restart_or_end(now_ms)
-            case Phase.CANCELLING:
-                return self._end(Outcome.CANCELLED)
+            case Phase.LEAVING:
+                return self._end(self._outcome)
             case _:
                 return []
 
     def _not_started(self, error: RheosError, now_ms: int) -> list[Action]:
-        """The log cannot be read or claimed. At the very first, the user is told at once."""
+        """What an attempt needs cannot be read or claimed. At the first, the user is told at once."""
         if not self._has_claimed:
             return self._end(Outcome.FAILED, error)
+        return self._fails_to_start(error, now_ms)
+
+    def _fails_to_start(self, error: RheosError, now_ms: int) -> list[Action]:
         self._errors = [error]
         self._failed_ms = now_ms
         return self._restart_or_end(now_ms)
 
     def _restart_or_end(self, now_ms: int) -> list[Action]:
         error = primary(self._errors)
-        self.last_error = error
+        if error is not self.shortage:
+            self.last_error = error
         decision = after_failure(self._config.restart, self._history, error, self._failed_ms)
         self._history = decision.history
         if decision.after_ms is None:
             return self._end(Outcome.FAILED, error)
-        self._open.clear()
         self.phase = Phase.WAITING
         self._resume_ms = now_ms + decision.after_ms
         return []
 
-    def _cancel(self) -> list[Action]:
+    def _leave(self, outcome: Outcome) -> list[Action]:
+        """The job ends because it was asked to."""
         match self.phase:
             case Phase.STARTING | Phase.RUNNING:
-                self.phase = Phase.CANCELLING
+                self.phase, self._outcome = Phase.LEAVING, outcome
                 return [SendToAll(Cancel(attempt=self.attempt)), StopAttempt(self.attempt)]
             case Phase.STOPPING:
-                self.phase = Phase.CANCELLING
+                self.phase, self._outcome = Phase.LEAVING, outcome
                 return []
             case Phase.FINISHING if self._attempt_lives:
                 return [StopAttempt(self.attempt)]  # Its output is out: it ends as finished.
-            case Phase.CANCELLING:
+            case Phase.LEAVING:
                 return []
             case _:
-                return self._end(Outcome.CANCELLED)
+                return self._end(outcome)
 
     def _end(self, outcome: Outcome, error: RheosError | None = None) -> list[Action]:
         self.phase = Phase.ENDED
         self.last_error = error
-        return [EndJob(outcome, error)]
+        why = f"the job has {outcome.value}" if error is None else f"the job failed: {error.what}"
+        return [*self._checkpoints.savepoints.end(why), EndJob(outcome, error)]
 
     def _check(self) -> None:
         """What holds after every event."""
-        assert len(self._open) <= MAX_OPEN
-        assert all(checkpoint < self._next_checkpoint for checkpoint in self._open)
-        assert self._final is None or not self._open, (
-            "CP9: nothing is opened after the final checkpoint"
-        )
+        self._checkpoints.check()
         if self.phase in (Phase.STARTING, Phase.RUNNING):
             assert self._attempt_lives
         if self.phase in (Phase.READING, Phase.CLAIMING, Phase.RECOVERING, Phase.WAITING):

@@ -6,14 +6,16 @@ Beside these events it takes the subtasks' own messages (`rheos.protocol.control
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
 from rheos.checkpoint.log import CheckpointCompleted, LogEntry, LogView
+from rheos.checkpoint.savepoint import Restore, Savepoint
 from rheos.errors import RheosError
 from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, ToTask
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.protocol.shapes import StateShape
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,10 @@ class JobShape:
     operators: Mapping[OperatorId, str]
     """The name of every operator."""
     parallelism: int
+    """The one that is wanted; an attempt may run with less."""
     max_parallelism: int
+    states: Mapping[OperatorId, Mapping[str, StateShape]] = field(default_factory=dict)
+    """What each state holds."""
 
 
 # --- events -------------------------------------------------------------------------------------
@@ -78,10 +83,24 @@ class SavepointNotWritten:
 @dataclass(frozen=True, slots=True)
 class LogRead:
     view: LogView
+    slots: int | None = None
+    """How many subtasks can run now; None: as many as are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogUnreadable:
+    error: RheosError
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRead:
+    directory: str
+    savepoint: Savepoint
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointUnreadable:
+    directory: str
     error: RheosError
 
 
@@ -156,6 +175,8 @@ Event: TypeAlias = (
     | SavepointNotWritten
     | LogRead
     | LogUnreadable
+    | SavepointRead
+    | SavepointUnreadable
     | LogAppended
     | LogLost
     | LogFailed
@@ -178,12 +199,21 @@ Event: TypeAlias = (
 class Outcome(Enum):
     FINISHED = "finished"
     CANCELLED = "cancelled"
+    STOPPED = "stopped"
+    """With a savepoint."""
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
     """Answered by LogRead or LogUnreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSavepoint:
+    """Read the manifest in the folder. Answered by SavepointRead or SavepointUnreadable."""
+
+    directory: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +238,8 @@ class StartAttempt:
     """Answered by AttemptRunning or AttemptLost, and in the end by AttemptEnded."""
 
     attempt: Attempt
-    restore_from: CheckpointCompleted | None
+    restore: Restore | None
+    parallelism: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +295,14 @@ class WriteSavepoint:
 
 
 @dataclass(frozen=True, slots=True)
+class DiscardSavepoint:
+    """Delete what a savepoint that failed has left in its folder. A failure leaves rubbish and nothing
+    worse: without a manifest it is no savepoint."""
+
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
 class SavepointEnded:
     """Tell whoever asked. `error` None: the savepoint exists."""
 
@@ -281,6 +320,7 @@ class EndJob:
 
 Action: TypeAlias = (
     ReadLog
+    | ReadSavepoint
     | AppendLog
     | Recover
     | StartAttempt
@@ -291,6 +331,7 @@ Action: TypeAlias = (
     | SweepFiles
     | Announce
     | WriteSavepoint
+    | DiscardSavepoint
     | SavepointEnded
     | EndJob
 )

@@ -26,19 +26,22 @@ from rheos.protocol.snapshots import StateHandle
 FORMAT = 1
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """The savepoint that a job was started from."""
+
+    id: str
+    directory: str
+
+
 class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
     attempt: Attempt
     owner: str
     """The driver that wrote it. Tells a driver its own entry from another's of the same content."""
     reserved_to: CheckpointId
     """No checkpoint after this id was opened before the next entry was written (CP4)."""
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """The savepoint that a job was started from."""
-
-    id: str
-    directory: str
+    origin: Origin | None = None
+    """The savepoint that the job's state comes from: checkpoints that do not say so count no more
+    (CP17)."""
 
 
 class AttemptStarted(Entry, frozen=True):
@@ -49,8 +52,6 @@ class AttemptStarted(Entry, frozen=True):
     completed: list[int]
     """The numbers of the entries whose checkpoints were kept at that time, oldest first: a reader
     need not walk over the claims of a job that failed many times."""
-    origin: Origin | None = None
-    """The savepoint that the job's state comes from; checkpoints before it count no more."""
 
 
 class CheckpointCompleted(Entry, frozen=True):
@@ -75,7 +76,7 @@ class CheckpointCompleted(Entry, frozen=True):
     completed_ms: int = 0
     """Wall-clock time, ms since the epoch."""
     savepoint: str = ""
-    """The directory of the savepoint that was taken with it."""
+    """The directory of the savepoint that was asked for with it. It is there once its manifest is."""
     dropped: bool = False
     """Retention has dropped the checkpoint; the entry holds its number alone."""
 
@@ -119,6 +120,11 @@ class LogView:
     @property
     def reserved_to(self) -> CheckpointId:
         return self.newest.reserved_to if self.newest else CheckpointId(0)
+
+    @property
+    def origin(self) -> Origin | None:
+        """The savepoint that the newest attempt's state comes from."""
+        return self.newest.origin if self.newest else None
 
 
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,62 +10,179 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from rheos.checkpoint.events import JobShape
-from rheos.checkpoint.log import CheckpointCompleted, JobFinished, LogView
+import msgspec
+
+from rheos.checkpoint.compatibility import Verdict, compare_entry, refusals
+from rheos.checkpoint.events import JobShape, SavepointRead
+from rheos.checkpoint.log import CheckpointCompleted, JobFinished, LogView, Numbered, Origin
+from rheos.checkpoint.savepoint import Restore
 from rheos.errors import CheckpointError, ConfigurationError
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.snapshots import IN_FLIGHT_OUTPUT, PartMode, StateHandle, StateKind
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """How a job goes on: the attempt to claim, and the checkpoint it starts from."""
+    """How a job goes on: the attempt to claim, and what it starts from."""
 
     attempt: Attempt
     next_checkpoint: CheckpointId
-    restore_from: CheckpointCompleted | None
+    restore: Restore | None
+    """None: from the beginning."""
+    origin: Origin | None
+    """The savepoint that the job's state comes from, now or by way of checkpoints since."""
+    completed: tuple[Numbered, ...]
+    """The checkpoints that count, oldest first."""
+
+    @property
+    def own(self) -> CheckpointCompleted | None:
+        """The checkpoint of the job's own log that it starts from."""
+        return self.restore.entry if self.restore and self.restore.origin is None else None
 
 
-def decide(view: LogView, shape: JobShape, job: JobId, directory: str) -> Continuation:
-    """Raises ConfigurationError where the job has finished, CheckpointError where its newest
-    checkpoint does not fit the plan."""
+def needed_savepoint(view: LogView, from_savepoint: str | None) -> str | None:
+    """The folder whose manifest must be read to decide how the job goes on; None: the log is enough."""
+    origin = view.origin
+    if from_savepoint is not None and (origin is None or origin.directory != from_savepoint):
+        return from_savepoint
+    started = view.completed or isinstance(view.newest, JobFinished)
+    return None if origin is None or started else origin.directory
+
+
+def decide(
+    view: LogView,
+    shape: JobShape,
+    job: JobId,
+    directory: str,
+    savepoint: SavepointRead | None = None,
+    *,
+    from_savepoint: str | None = None,
+    allow_dropped: bool = False,
+) -> Continuation:
+    """`savepoint` is the one in `needed_savepoint`.
+
+    A job that is told to start from a savepoint does so once: when its log says that it began from that
+    very one, it goes on from its newest checkpoint since (CP17). Raises ConfigurationError where the
+    job has finished, CheckpointError where what it starts from does not fit the plan.
+    """
+    origin = view.origin
+    if savepoint is not None and (origin is None or savepoint.savepoint.id != origin.id):
+        if savepoint.directory != from_savepoint:
+            raise CheckpointError(
+                f"the job {job!r} began from the savepoint {origin.id if origin else ''} in "
+                f"{savepoint.directory!r}, and another is there now",
+                hint="restore that folder from a copy, or say from which savepoint to start",
+            )
+        return _from_savepoint(view, shape, savepoint, (), allow_dropped)
     if isinstance(view.newest, JobFinished):
+        began = " (it began from this savepoint)" if from_savepoint and origin else ""
         raise ConfigurationError(
-            f"the job {job!r} in {directory} has finished already",
+            f"the job {job!r} in {directory} has finished already{began}",
             hint="to run it anew, give it another name or checkpoint directory, or remove this one",
         )
+    if origin is not None and not view.completed:
+        assert savepoint is not None, "CP17: nothing but the savepoint is there to start from"
+        return _from_savepoint(view, shape, savepoint, view.completed, allow_dropped)
     newest = view.completed[-1].entry if view.completed else None
     if newest is not None:
-        check_fits(newest, shape)
+        newest = fitted(newest, shape, f"checkpoint {newest.checkpoint}", allow_dropped)
     # CP4: ids that an attempt may have used without an entry are skipped.
     return Continuation(
-        Attempt(view.attempt + 1), CheckpointId(view.reserved_to + 1), restore_from=newest
+        Attempt(view.attempt + 1),
+        CheckpointId(view.reserved_to + 1),
+        None if newest is None else Restore(entry=newest),
+        origin,
+        view.completed,
     )
 
 
-def check_fits(entry: CheckpointCompleted, shape: JobShape) -> None:
-    """Raises CheckpointError where the plan has no place for a part of the checkpoint."""
-    needed = {handle.operator for handle in entry.handles}
-    needed |= {committable.operator for committable in entry.committables}
-    missing = sorted(needed - set(shape.operators))
+def _from_savepoint(
+    view: LogView,
+    shape: JobShape,
+    read: SavepointRead,
+    completed: tuple[Numbered, ...],
+    allow_dropped: bool,
+) -> Continuation:
+    entry = read.savepoint.entry
+    origin = Origin(read.savepoint.id, read.directory)
+    fitting = fitted(entry, shape, f"the savepoint {read.directory!r}", allow_dropped)
+    # CP4: where the job's log has moved, or begins anew, the sinks may still know the numbers that the
+    # savepoint's job has used. So they are never used again.
+    return Continuation(
+        Attempt(max(view.attempt, entry.attempt) + 1),
+        CheckpointId(max(view.reserved_to, entry.reserved_to) + 1),
+        Restore(entry=fitting, origin=origin),
+        origin,
+        completed,
+    )
+
+
+def fitted(
+    entry: CheckpointCompleted, shape: JobShape, what: str, allow_dropped: bool = False
+) -> CheckpointCompleted:
+    """The checkpoint without the state that the plan has no place for. Raises CheckpointError where
+    there is such state and it may not be dropped. `what` names the checkpoint."""
+    dropped = check_fits(entry, shape, what, allow_dropped)
+    fitting = [
+        handle
+        for handle in entry.handles
+        if handle.operator in shape.operators and (handle.operator, handle.state) not in dropped
+    ]
+    return msgspec.structs.replace(entry, handles=fitting)
+
+
+def check_fits(
+    entry: CheckpointCompleted, shape: JobShape, what: str | None = None, allow_dropped: bool = False
+) -> set[tuple[OperatorId, str]]:
+    """The states that the plan's operators no longer have, and that may go. Raises CheckpointError
+    where the plan has no place for a part of the checkpoint, or cannot read it."""
+    what = what or f"checkpoint {entry.checkpoint}"
+    staged = {committable.operator for committable in entry.committables}
+    missing = ({handle.operator for handle in entry.handles} | staged) - set(shape.operators)
     if missing:
         names = ", ".join(
-            f"{entry.operators.get(operator, operator)!r} ({operator})" for operator in missing
+            f"{entry.operators.get(operator, operator)!r} ({operator})" for operator in sorted(missing)
         )
-        raise CheckpointError(
-            f"checkpoint {entry.checkpoint} holds state of operators that the program no longer has: "
-            f"{names}",
-            hint="give operators a uid so that they are found again when the program changes, "
-            "or start the changed program under another name or checkpoint directory",
-        )
+        if not set(entry.operators) & set(shape.operators):
+            raise CheckpointError(
+                f"{what} is of another program: none of its operators is in this program; it holds "
+                f"state of {names}",
+                hint="look whether it is the one that was meant; operators are found by their uid",
+            )
+        if missing & staged:
+            raise CheckpointError(
+                f"{what} lists output that is not yet committed, of sinks that the program no longer "
+                f"has, among: {names}",
+                hint="let the job as it was commit it: start it once more, stop it with a savepoint, "
+                "and start the changed program from there",
+            )
+        if not allow_dropped:
+            raise CheckpointError(
+                f"{what} holds state of operators that the program no longer has: {names}",
+                hint="give operators a uid so that they are found again when the program changes; to "
+                "leave this state behind, start with allow_dropped (--allow-dropped), or under another "
+                "name or checkpoint directory",
+            )
     keyed = any(handle.kind is StateKind.KEYED for handle in entry.handles)
     if keyed and entry.max_parallelism != shape.max_parallelism:
         raise CheckpointError(
-            f"checkpoint {entry.checkpoint} was taken with max_parallelism {entry.max_parallelism}, "
+            f"{what} was taken with max_parallelism {entry.max_parallelism}, "
             f"and the program has {shape.max_parallelism}",
             hint=f"set max_parallelism to {entry.max_parallelism}; it is fixed for the life of a job's "
             "state, while the parallelism may change",
         )
+    if not shape.states:
+        return set()
+    findings = compare_entry(entry, shape.states, shape.operators)
+    refusal = refusals(findings, allow_dropped=allow_dropped)
+    if refusal is not None:
+        refusal.what = f"{what}: {refusal.what}"
+        raise refusal
+    return {
+        (finding.operator, finding.state)
+        for finding in findings
+        if finding.verdict is Verdict.DROPPED and finding.state and not finding.field
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +200,9 @@ class Share:
 def shares(entry: CheckpointCompleted, subtask: int, parallelism: int) -> list[Share]:
     """What subtask `subtask` of `parallelism` takes, in the order in which it applies (CP12).
 
-    KEYED: the rows of its key groups, from every old subtask whose groups overlap them. LIST: its own
-    rows where the parallelism is as it was, else every n-th of all. UNION: all.
+    KEYED: the rows of its key groups, from every old subtask whose groups overlap them; of a set of
+    files, every file of such a subtask. LIST: its own rows where the parallelism is as it was, else
+    every n-th of all. UNION: all. BROADCAST: those of one old subtask.
     """
     handles = sorted(entry.handles, key=lambda handle: (handle.operator, handle.state, handle.subtask))
     result = []
@@ -94,6 +212,9 @@ def shares(entry: CheckpointCompleted, subtask: int, parallelism: int) -> list[S
             match handle.kind:
                 case StateKind.UNION:
                     result.append(Share(handle))
+                case StateKind.BROADCAST:
+                    source = subtask % entry.parallelism
+                    result.extend([Share(handle)] if handle.subtask == source else [])
                 case StateKind.KEYED:
                     result.extend(_keyed_share(handle, entry, subtask, parallelism))
                 case StateKind.LIST if parallelism == entry.parallelism:
@@ -111,6 +232,9 @@ def _keyed_share(
     handle: StateHandle, entry: CheckpointCompleted, subtask: int, parallelism: int
 ) -> Iterator[Share]:
     old = owned(handle.subtask, entry.parallelism, entry.max_parallelism)
+    if handle.state.startswith(IN_FLIGHT_OUTPUT):
+        # EX13: the sender wrote them, and the rows are on their way to all subtasks.
+        old = range(entry.max_parallelism)
     new = owned(subtask, parallelism, entry.max_parallelism)
     common = range(max(old.start, new.start), min(old.stop, new.stop))
     if common:

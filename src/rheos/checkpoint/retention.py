@@ -62,18 +62,31 @@ class Expired:
 
 
 class Retention:
-    """Keeps the newest `retain` checkpoints."""
+    """Keeps the newest `retain` checkpoints, and of the files of others those that may be needed yet.
+
+    A file goes when no kept checkpoint refers to it, and every checkpoint that was seen to refer to it
+    is as old as the newest complete one: those to come refer to what that one does, and to files that
+    are newer than it. So a file that only an aborted checkpoint has named stays until a checkpoint
+    after that one completes without it.
+    """
 
     def __init__(self, retain: int, completed: Sequence[Numbered] = ()) -> None:
         self._retain = max(1, retain)
         self._kept = list(completed)
         """Oldest first."""
-        self._known = {path for kept in completed for path in referred(kept.entry.handles)}
-        """Files that exist and are ours to delete."""
+        self._known: dict[str, CheckpointId] = {}
+        """Files that exist and are ours to delete, with the newest checkpoint that refers to them."""
+        for kept in completed:
+            self.noted(kept.entry.checkpoint, kept.entry.handles)
 
     @property
     def newest(self) -> CheckpointCompleted | None:
         return self._kept[-1].entry if self._kept else None
+
+    @property
+    def kept(self) -> tuple[CheckpointCompleted, ...]:
+        """The oldest first."""
+        return tuple(kept.entry for kept in self._kept)
 
     @property
     def numbers(self) -> list[int]:
@@ -84,20 +97,30 @@ class Retention:
         """The files that the kept checkpoints refer to."""
         return frozenset(path for kept in self._kept for path in referred(kept.entry.handles))
 
-    def noted(self, handles: Iterable[StateHandle]) -> None:
+    def noted(self, checkpoint: CheckpointId, handles: Iterable[StateHandle]) -> None:
         """A subtask acknowledged these, for a checkpoint that may or may not complete."""
-        self._known |= referred(handles)
+        for path in referred(handles):
+            self._known[path] = max(checkpoint, self._known.get(path, checkpoint))
 
-    def completed(self, number: int, entry: CheckpointCompleted, in_flight: Iterable[str]) -> Expired:
-        """The checkpoint is in the log; `in_flight` are the files of those still open."""
+    def completed(self, number: int, entry: CheckpointCompleted) -> Expired:
+        """The checkpoint is in the log."""
         assert not self._kept or number > self._kept[-1].number, "CP1: entries come in order"
         self._kept.append(Numbered(number, entry))
-        self._known |= referred(entry.handles)
-        return self.trim(in_flight)
+        self.noted(entry.checkpoint, entry.handles)
+        return self.trim()
 
-    def trim(self, in_flight: Iterable[str] = ()) -> Expired:
+    def trim(self) -> Expired:
         dropped = [kept.number for kept in self._kept[: -self._retain]]
         self._kept = self._kept[-self._retain :]
-        expired = self._known - self.needed - set(in_flight)
-        self._known -= expired
+        newest = self.newest
+        if newest is None:
+            return Expired()
+        needed = self.needed
+        expired = [
+            path
+            for path, last in self._known.items()
+            if last <= newest.checkpoint and path not in needed
+        ]
+        for path in expired:
+            del self._known[path]
         return Expired(tuple(sorted(expired)), tuple(dropped))

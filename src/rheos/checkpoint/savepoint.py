@@ -10,17 +10,25 @@ and who starts from it has nothing to commit. A folder without a manifest is no 
 
 from __future__ import annotations
 
+import zlib
+
 import msgspec
 
 from rheos.checkpoint.log import CheckpointCompleted, Origin, safe_name
+from rheos.errors import CheckpointError
 from rheos.protocol.ids import JobId, OperatorId
+from rheos.protocol.ports import Store
+from rheos.protocol.snapshots import StateHandle
 
 MANIFEST = "savepoint.json"
+STATE = "state"
+
+FORMAT = 1
 
 
 def part_path(operator: OperatorId, subtask: int, state: str, name: str) -> str:
     """Where a piece of a part (`0.arrow`, `1.arrow`, ...) lies, below the savepoint's folder."""
-    return f"state/{safe_name(operator)}/{subtask}-{safe_name(state)}-{safe_name(name)}"
+    return f"{STATE}/{safe_name(operator)}/{subtask}-{safe_name(state)}-{safe_name(name)}"
 
 
 class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,3 +54,133 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True):
     entry: CheckpointCompleted
     origin: Origin | None = None
     """The savepoint whose folder the paths are below; None: the job's own checkpoint directory."""
+
+
+class _Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    format: int
+    crc32: int
+    body: msgspec.Raw
+
+
+_envelope_decoder: msgspec.json.Decoder[_Envelope] = msgspec.json.Decoder(_Envelope)
+_body_decoder: msgspec.json.Decoder[Savepoint] = msgspec.json.Decoder(Savepoint)
+
+
+def default_directory(job: JobId) -> str:
+    """Where a job's savepoints go that were not given a place: below its checkpoint directory, out of
+    the reach of its retention."""
+    return f"{safe_name(job)}/savepoints"
+
+
+def folder_name(job: JobId, number: int, unique: str) -> str:
+    """Of one savepoint, in the directory that it was asked for in."""
+    return f"{safe_name(job)}-{number}-{unique}"
+
+
+def write_savepoint(store: Store, savepoint: Savepoint) -> None:
+    """Writes the manifest: from now on the savepoint exists. `store` is at its folder.
+
+    Raises CheckpointError where it fails, or another savepoint is there.
+    """
+    body = msgspec.json.encode(savepoint)
+    data = msgspec.json.encode(_Envelope(format=FORMAT, crc32=zlib.crc32(body), body=msgspec.Raw(body)))
+    try:
+        if store.put_if_absent(MANIFEST, data) or store.get(MANIFEST) == data:
+            return
+    except OSError as error:
+        raise CheckpointError(f"the savepoint's manifest could not be written: {error}") from error
+    raise CheckpointError(
+        "the savepoint's manifest could not be written: another savepoint is in the folder",
+        hint="savepoints are never overwritten; ask for one in another directory",
+    )
+
+
+def read_savepoint(store: Store, directory: str) -> Savepoint:
+    """The savepoint whose folder is the root of `store`; `directory` is what the user calls it.
+
+    Raises CheckpointError where there is none, or it is damaged or of a later version.
+    """
+    try:
+        data = store.get(MANIFEST)
+    except FileNotFoundError as error:
+        raise _missing(store, directory) from error
+    except OSError as error:
+        raise CheckpointError(f"the savepoint {directory!r} could not be read: {error}") from error
+    return _decode(data, directory)
+
+
+def _missing(store: Store, directory: str) -> CheckpointError:
+    try:
+        begun = bool(store.list(STATE))
+    except OSError:
+        begun = False
+    if begun:
+        return CheckpointError(
+            f"the savepoint {directory!r} is incomplete: state is there, and no {MANIFEST}",
+            hint="it was never finished: start from another savepoint",
+        )
+    return CheckpointError(
+        f"there is no savepoint in {directory!r}: a savepoint's folder holds a {MANIFEST}",
+        hint="name the folder that was told when the savepoint was taken, not the one above it",
+    )
+
+
+def _decode(data: bytes, directory: str) -> Savepoint:
+    damaged = f"the savepoint {directory!r} is damaged"
+    hint = f"restore its {MANIFEST} from a copy, or start from another savepoint"
+    try:
+        envelope = _envelope_decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise CheckpointError(f"{damaged}: its manifest cannot be read: {error}", hint=hint) from error
+    if envelope.format > FORMAT:
+        raise CheckpointError(
+            f"the savepoint {directory!r} has format {envelope.format}; this version reads up to "
+            f"{FORMAT}",
+            hint="start from it with the version of rheos that took it, or a later one",
+        )
+    if envelope.format < 1:
+        message = f"{damaged}: there never was a format {envelope.format}"
+        raise CheckpointError(message, hint=hint)
+    if zlib.crc32(envelope.body) != envelope.crc32:
+        raise CheckpointError(f"{damaged}: the checksum of its manifest does not match", hint=hint)
+    try:
+        return _body_decoder.decode(envelope.body)
+    except msgspec.MsgspecError as error:
+        raise CheckpointError(f"{damaged}: its manifest cannot be read: {error}", hint=hint) from error
+
+
+def verify_savepoint(store: Store, savepoint: Savepoint, directory: str) -> None:
+    """Reads every file of the savepoint, one at a time. Raises CheckpointError, naming those that are
+    missing or damaged."""
+    wrong = []
+    for handle in savepoint.entry.handles:
+        problem = _problem(store, handle)
+        if problem:
+            wrong.append(f"{handle.path or handle.state}: {problem}")
+    if wrong:
+        files = len(savepoint.entry.handles)
+        raise CheckpointError(
+            f"the savepoint {directory!r} is incomplete: {len(wrong)} of {files} parts of its state "
+            "cannot be read",
+            hint="restore the files from a copy, or start from another savepoint",
+            detail="\n".join(wrong[:20]),
+        )
+
+
+def _problem(store: Store, handle: StateHandle) -> str | None:
+    try:
+        data = store.get(handle.path) if handle.path else handle.inline
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"unreadable: {error}"
+    if len(data) != handle.size_bytes:
+        return f"{len(data)} bytes, and {handle.size_bytes} were written"
+    return None if zlib.crc32(data) == handle.checksum else "damaged: its checksum does not match"
+
+
+def discard_savepoint(store: Store) -> None:
+    """Deletes what a savepoint has left in its folder, the manifest first. Raises OSError."""
+    store.delete(MANIFEST)
+    for path in store.list(STATE):
+        store.delete(path)

@@ -95,6 +95,10 @@ class JobStatus:
     failure: str | None = None
     parallelism: int = 0
     """Of the attempt that runs."""
+    last_checkpoint_bytes: int | None = None
+    """The size of the newest checkpoint's state, with what it shares with those before it."""
+    last_checkpoint_sync_us: int | None = None
+    """How long the newest checkpoint made processing stand still, in the slowest subtask."""
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,10 @@ class Figures:
         self._latest: dict[int, Progress] = {}
         self._before: dict[int, Progress] = {}
 
-    def begin(self, base: Totals) -> None:
+    def begin(self, base: Totals, parallelism: int) -> None:
         """An attempt starts from a checkpoint with these totals."""
         self._base = base
+        self._parallelism = parallelism
         self._counted.clear()
         self._latest.clear()
         self._before.clear()

@@ -11,6 +11,7 @@ import pickle
 import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from uuid import uuid4
 
@@ -19,12 +20,14 @@ import pyarrow as pa
 from rheos.checkpoint.coordinator import Coordinator, Phase
 from rheos.checkpoint.events import (
     Action,
+    After,
     Announce,
     AppendLog,
     AttemptEnded,
     AttemptLost,
     CancelRequested,
     DeleteFiles,
+    DiscardSavepoint,
     DropEntries,
     EndJob,
     Event,
@@ -36,9 +39,11 @@ from rheos.checkpoint.events import (
     LogUnreadable,
     Outcome,
     ReadLog,
+    ReadSavepoint,
     Recover,
     Recovered,
     RecoveryFailed,
+    SavepointEnded,
     SendToAll,
     Start,
     StartAttempt,
@@ -46,20 +51,23 @@ from rheos.checkpoint.events import (
     SubtaskFailed,
     SweepFiles,
     Tick,
+    WriteSavepoint,
 )
 from rheos.checkpoint.log import CheckpointCompleted, JobLog
 from rheos.checkpoint.retention import stale, state_folder
-from rheos.checkpoint.savepoint import Restore
+from rheos.checkpoint.savepoint import default_directory
 from rheos.connectors.collect import CollectSink, collected
 from rheos.connectors.contract import Split
-from rheos.errors import CheckpointError, RheosError
+from rheos.errors import CheckpointError, ConfigurationError, RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
+from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.protocol.control import Acknowledge, Failed, Progress, Totals
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Clock, Store
 from rheos.runtimes.contract import (
+    CheckpointInfo,
     JobConfig,
     JobResult,
     JobState,
@@ -68,11 +76,13 @@ from rheos.runtimes.contract import (
     LauncherEvent,
 )
 from rheos.runtimes.figures import Figures
-from rheos.runtimes.local_store import check_writable
+from rheos.runtimes.local_store import check_writable, open_store
+from rheos.runtimes.savepoints import OpenStore, SavepointDesk
 
 _OUTCOMES = {
     Outcome.FINISHED: JobState.FINISHED,
     Outcome.CANCELLED: JobState.CANCELLED,
+    Outcome.STOPPED: JobState.STOPPED,
     Outcome.FAILED: JobState.FAILED,
 }
 
@@ -88,9 +98,10 @@ def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
 
 
 class Master:
-    """Takes one job to its end. Only `cancel`, `status` and `done` may be used from other threads.
+    """Takes one job to its end. Other threads may use what stands under "for any thread", and no more.
 
-    Raises ConfigurationError, naming the directory, where the store cannot be written.
+    `open_store` opens the folders of savepoints. Raises ConfigurationError, naming the directory, where
+    the store cannot be written.
     """
 
     def __init__(
@@ -102,11 +113,14 @@ class Master:
         clock: Clock,
         launcher: Launcher,
         owner: str | None = None,
+        open_store: OpenStore = open_store,
     ) -> None:
+        owner = owner or uuid4().hex
         directory = config.checkpoint_dir or "a temporary folder"
         check_writable(store, directory)
         self._plan = plan
         self._job = config.job
+        self._directory = config.checkpoint_dir
         self._store = store
         self._clock = clock
         self._launcher = launcher
@@ -115,10 +129,19 @@ class Master:
             {operator.id: operator.name for operator in plan.operators()},
             plan.parallelism,
             plan.max_parallelism,
+            state_shapes(plan.operators()),
         )
         self._coordinator = Coordinator(
-            config.job, owner or uuid4().hex, config.checkpoint, shape, directory
+            config.job,
+            owner,
+            config.checkpoint,
+            shape,
+            directory,
+            from_savepoint=config.from_savepoint,
+            allow_dropped=config.allow_dropped,
+            min_parallelism=config.min_parallelism,
         )
+        self._savepoints = SavepointDesk(config.job, plan.name, owner, open_store)
         self._figures = Figures(plan)
         self._collected = _Collected(plan)
         self._end: EndJob | None = None
@@ -127,6 +150,7 @@ class Master:
         self._done = False
         self._began_us = clock.monotonic_us()
         self._status = self._make_status()
+        self._kept: tuple[CheckpointInfo, ...] = ()
 
     # --- for any thread ---------------------------------------------------------------------------
 
@@ -138,6 +162,29 @@ class Master:
     def cancel(self) -> None:
         """Asks for the end; the next steps bring it about."""
         self._cancel_requested = True
+
+    def request_savepoint(self, directory: str | None, after: After) -> Future[str]:
+        """Asks for a savepoint in a new folder below `directory` (None: below the job's own checkpoint
+        directory). The next steps bring it about; the answer is the folder, or a CheckpointError.
+
+        Raises ConfigurationError where there is no directory that outlives the job.
+        """
+        if directory is None and self._directory is None:
+            raise ConfigurationError(
+                "this job's checkpoint directory goes with the job, and a savepoint in it would, too",
+                hint="say where to put the savepoint, or give the job a checkpoint directory",
+            )
+        if directory is None:
+            directory = f"{str(self._directory).rstrip('/')}/{default_directory(self._job)}"
+        return self._savepoints.request(directory, after)
+
+    def checkpoints(self) -> tuple[CheckpointInfo, ...]:
+        """Those that are kept, the oldest first; as of the last step."""
+        return self._kept
+
+    def abandon(self, error: RheosError) -> None:
+        """No step will follow: who waits for a savepoint is told so."""
+        self._savepoints.close(error)
 
     def status(self) -> JobStatus:
         """As of the last step."""
@@ -163,6 +210,8 @@ class Master:
         if self._cancel_requested:
             self._cancel_requested = False
             self._feed(CancelRequested())
+        while (request := self._savepoints.take()) is not None:
+            self._feed(request)
         if self._coordinator.phase is Phase.NEW:
             self._feed(Start())
         for event in self._launcher.poll():
@@ -171,7 +220,10 @@ class Master:
         if self._changed:
             self._changed = False
             self._status = self._make_status()
+            self._kept = tuple(map(_info, self._coordinator.kept))
             self._done = self._end is not None
+        if self._done:
+            self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
 
     def _take(self, event: LauncherEvent) -> None:
         if event.attempt != self._coordinator.attempt:
@@ -193,7 +245,8 @@ class Master:
         events = deque([event])
         while events:
             now_ms = self._clock.monotonic_us() // 1000
-            for action in self._coordinator.handle(events.popleft(), now_ms):
+            wall_ms = self._clock.now_ms()
+            for action in self._coordinator.handle(events.popleft(), now_ms, wall_ms):
                 self._changed = True
                 events.extend(self._carry_out(action))
 
@@ -204,6 +257,14 @@ class Master:
         match action:
             case ReadLog():
                 return [self._read_log()]
+            case ReadSavepoint():
+                return [self._savepoints.read(action.directory)]
+            case WriteSavepoint():
+                return [self._savepoints.write(action)]
+            case DiscardSavepoint():
+                self._savepoints.discard(action.directory)
+            case SavepointEnded():
+                self._savepoints.ended(action)
             case AppendLog():
                 return [self._append(action)]
             case Recover():
@@ -232,7 +293,7 @@ class Master:
 
     def _read_log(self) -> Event:
         try:
-            return LogRead(self._log.read())
+            return LogRead(self._log.read(), self._launcher.free_slots())
         except CheckpointError as error:
             return LogUnreadable(error)
 
@@ -271,14 +332,10 @@ class Master:
         return Recovered(action.attempt)
 
     def _start(self, action: StartAttempt) -> list[Event]:
-        restore = action.restore_from
-        self._figures.begin(restore.totals if restore else Totals())
+        restore = action.restore
+        self._figures.begin(restore.entry.totals if restore else Totals(), action.parallelism)
         try:
-            self._launcher.launch(
-                action.attempt,
-                None if restore is None else Restore(entry=restore),
-                self._plan.parallelism,
-            )
+            self._launcher.launch(action.attempt, restore, action.parallelism)
         except RheosError as error:
             return [AttemptLost(action.attempt, error), AttemptEnded(action.attempt)]
         return []
@@ -295,7 +352,8 @@ class Master:
         coordinator = self._coordinator
         operators = self._figures.operators()
         watermarks = [o.watermark_ms for o in operators if o.watermark_ms is not None]
-        error = coordinator.last_error
+        error = coordinator.shortage or coordinator.last_error
+        last = coordinator.kept[-1] if coordinator.kept else None
         return JobStatus(
             job=self._job,
             name=self._plan.name,
@@ -312,6 +370,9 @@ class Master:
             backpressure_ratio=self._figures.backpressure_ratio(),
             operators=operators,
             failure=str(error) if error else None,
+            parallelism=coordinator.parallelism,
+            last_checkpoint_bytes=_state_bytes(last) if last else None,
+            last_checkpoint_sync_us=last.cost.sync_us if last else None,
         )
 
     def _running_s(self) -> float:
@@ -321,12 +382,28 @@ class Master:
         if self._end is not None:
             return _OUTCOMES[self._end.outcome]
         match self._coordinator.phase:
-            case Phase.RUNNING | Phase.FINISHING | Phase.CANCELLING:
+            case Phase.RUNNING | Phase.FINISHING | Phase.LEAVING:
                 return JobState.RUNNING
             case Phase.STOPPING | Phase.WAITING:
                 return JobState.RESTARTING
             case _:
                 return JobState.RESTARTING if self._coordinator.restarts else JobState.STARTING
+
+
+def _state_bytes(entry: CheckpointCompleted) -> int:
+    return sum(handle.size_bytes for handle in entry.handles)
+
+
+def _info(entry: CheckpointCompleted) -> CheckpointInfo:
+    return CheckpointInfo(
+        checkpoint=entry.checkpoint,
+        attempt=entry.attempt,
+        completed_ms=entry.completed_ms,
+        duration_ms=entry.duration_ms,
+        state_bytes=_state_bytes(entry),
+        cost=entry.cost,
+        savepoint=entry.savepoint,
+    )
 
 
 class _Collected:

@@ -1,0 +1,309 @@
+"""The checkpoints of a job while its attempts run: when one is opened, what it says, who is told.
+
+Pure: the coordinator asks and tells, and gets actions back. It joins what is open
+(`open_checkpoints`), what was asked for (`savepoint_requests`) and what is kept (`retention`).
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from rheos.checkpoint.config import CheckpointConfig
+from rheos.checkpoint.events import (
+    Action,
+    After,
+    CheckpointStats,
+    DeleteFiles,
+    DropEntries,
+    JobShape,
+    SendToAll,
+    SweepFiles,
+)
+from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
+from rheos.checkpoint.recovery import Continuation
+from rheos.checkpoint.retention import Expired, Retention
+from rheos.checkpoint.savepoint_requests import SavepointRequests, Stage
+from rheos.errors import CheckpointError, RheosError
+from rheos.protocol.control import (
+    Acknowledge,
+    CheckpointAborted,
+    CheckpointComplete,
+    Committed,
+    Cost,
+    Decline,
+    Drain,
+    Totals,
+    TriggerCheckpoint,
+)
+from rheos.protocol.ids import Attempt, CheckpointId
+
+
+class Checkpointing:
+    def __init__(self, owner: str, config: CheckpointConfig, shape: JobShape) -> None:
+        self._owner = owner
+        self._config = config
+        self._shape = shape
+        self._open = OpenCheckpoints(config)
+        self._retention = Retention(config.retain)
+        self.savepoints = SavepointRequests()
+        self.stats = CheckpointStats()
+        self.attempt = Attempt(0)
+        self.parallelism = shape.parallelism
+        """Of the attempt."""
+        self._from = Continuation(Attempt(0), CheckpointId(1), None, None, ())
+        self._outlived: tuple[int, ...] = ()
+        self._drained: set[int] = set()
+        self._committed: dict[int, CheckpointId] = {}
+        """By subtask, in this attempt."""
+        self.final: CheckpointId | None = None
+        """The final checkpoint, once it is in the log."""
+
+    @property
+    def kept(self) -> tuple[CheckpointCompleted, ...]:
+        """The checkpoints that are kept, the oldest first."""
+        return self._retention.kept
+
+    # --- an attempt -------------------------------------------------------------------------------
+
+    def begin(
+        self, continuation: Continuation, outlived: tuple[int, ...], parallelism: int
+    ) -> AttemptStarted:
+        """The claim of the next attempt. `outlived` are the entries of checkpoints that no longer
+        count."""
+        self._from = continuation
+        self._outlived = outlived
+        self.attempt = continuation.attempt
+        self.parallelism = parallelism
+        self._retention = Retention(self._config.retain, continuation.completed)
+        self._open.begin(continuation.next_checkpoint, parallelism)
+        self._drained.clear()
+        self._committed.clear()
+        self.final = None
+        own = continuation.own
+        return AttemptStarted(
+            attempt=self.attempt,
+            owner=self._owner,
+            reserved_to=self._open.reserve(),
+            origin=continuation.origin,
+            from_checkpoint=own.checkpoint if own else None,
+            parallelism=parallelism,
+            completed=self._retention.numbers,
+        )
+
+    def claimed(self) -> list[Action]:
+        """CP10: what nothing needs any more goes with the claim."""
+        outlived: list[Action] = [DropEntries(self._outlived)] if self._outlived else []
+        expired = _expire(self._retention.trim())
+        return [*outlived, *expired, SweepFiles(self.attempt, self._retention.needed)]
+
+    def connected(self, now_ms: int) -> None:
+        self._open.run(now_ms)
+
+    def drained(self, subtask: int) -> None:
+        self._drained.add(subtask)
+
+    def recovered(self) -> list[Action]:
+        """What the restored checkpoint lists is committed."""
+        own = self._from.own
+        if own is None:
+            return []
+        if own.final:
+            self.final = own.checkpoint
+        return self.savepoints.committed(own.checkpoint)
+
+    def finished(self) -> JobFinished:
+        assert self.final is not None, "CP9: the final checkpoint is in the log"
+        return JobFinished(
+            attempt=self.attempt,
+            owner=self._owner,
+            reserved_to=self._open.reserved_to,
+            origin=self._from.origin,
+            checkpoint=self.final,
+        )
+
+    # --- opening ----------------------------------------------------------------------------------
+
+    def _all_drained(self) -> bool:
+        return len(self._drained) == self.parallelism
+
+    def _opening_ms(self) -> int | None:
+        """When something is to be opened; None while nothing may be."""
+        if self.final is not None or self.savepoints.holds:
+            return None
+        if self._all_drained():
+            return None if self._open.any_open() else self._open.retry_ms()
+        if self.savepoints.stage in (Stage.DRAINING, Stage.OPEN):
+            return None
+        if self.savepoints.next is not None:
+            return None if self._open.any_open() else 0
+        return self._open.due_ms()
+
+    def deadline_ms(self) -> int | None:
+        """When time alone changes anything."""
+        deadlines = [self._open.timeout_ms(), self._opening_ms()]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def proceed(self, now_ms: int) -> list[Action]:
+        """Opens what is due, as long as no entry is being written to the log."""
+        opening_ms = self._opening_ms()
+        if opening_ms is None or now_ms < opening_ms:
+            return []
+        if self._all_drained():
+            opened = self._open.open(now_ms, final=True, savepoint=self.savepoints.open())
+        elif self.savepoints.next is None:
+            opened = self._open.open(now_ms)
+        elif self.savepoints.next.after is After.DRAIN:
+            # CP16: until the final checkpoint none is opened. A job that fails meanwhile goes on from
+            # before the input's end, as if nobody had asked.
+            self.savepoints.drain()
+            return [SendToAll(Drain(attempt=self.attempt))]
+        else:
+            opened = self._open.open(now_ms, savepoint=self.savepoints.open())
+        directory = opened.savepoint.directory if opened.savepoint else None
+        return [
+            SendToAll(
+                TriggerCheckpoint(attempt=self.attempt, checkpoint=opened.id, savepoint=directory)
+            )
+        ]
+
+    # --- what becomes of them ---------------------------------------------------------------------
+
+    def acknowledge(self, event: Acknowledge, now_ms: int, running: bool) -> None:
+        if not 0 <= event.subtask < self.parallelism:
+            return
+        self._retention.noted(event.checkpoint, event.handles)
+        if running:
+            self._open.acknowledge(event, now_ms)
+
+    def decline(self, event: Decline, now_ms: int) -> tuple[list[Action], RheosError | None]:
+        open = self._open.declinable(event.checkpoint, event.subtask)
+        if open is None:
+            return [], None
+        return self._abort(open, f"subtask {event.subtask}: {event.reason}", now_ms)
+
+    def overdue(self, now_ms: int) -> tuple[list[Action], RheosError | None]:
+        actions: list[Action] = []
+        for open in self._open.overdue(now_ms):
+            missing = self._open.missing(open)
+            reason = f"subtasks {missing} did not acknowledge in {self._config.timeout_ms} ms"
+            aborted, error = self._abort(open, reason, now_ms)
+            actions += aborted
+            if error is not None:
+                return actions, error
+        return actions, None
+
+    def _abort(
+        self, open: OpenCheckpoint, reason: str, now_ms: int
+    ) -> tuple[list[Action], RheosError | None]:
+        """CP8: what was opened and does not complete is aborted, and all are told. The error, where it
+        was one too many and fails the attempt."""
+        failures = self._open.fail(open, now_ms)
+        self.stats.failed += 1
+        actions: list[Action] = [self._aborted(open)]
+        if open.savepoint is not None:
+            actions += self.savepoints.fail(
+                CheckpointError(
+                    f"the savepoint failed: {reason}",
+                    hint="the job goes on; look to the savepoint's directory and to the state's size",
+                )
+            )
+        if failures <= self._config.tolerable_failures:
+            return actions, None
+        return actions, CheckpointError(
+            f"{failures} checkpoints in a row failed; the last one, {open.id}: {reason}",
+            hint="look to the checkpoint directory and to the state's size; timeout and tolerable "
+            "failures are set in the checkpoint configuration",
+        )
+
+    def _aborted(self, open: OpenCheckpoint) -> SendToAll:
+        return SendToAll(CheckpointAborted(attempt=self.attempt, checkpoint=open.id))
+
+    def entry(self, wall_ms: int) -> CheckpointCompleted | None:
+        """What is to be entered in the log now; None where nothing is complete."""
+        open = self._open.newest_complete()
+        if open is None:
+            return None
+        assert open.complete_ms is not None
+        shares = [open.acknowledged[subtask] for subtask in range(self.parallelism)]
+        restored = self._from.restore
+        before = restored.entry.totals if restored else Totals()
+        return CheckpointCompleted(
+            attempt=self.attempt,
+            owner=self._owner,
+            reserved_to=self._open.reserve(),
+            origin=self._from.origin,
+            checkpoint=open.id,
+            final=open.final,
+            parallelism=self.parallelism,
+            max_parallelism=self._shape.max_parallelism,
+            operators=dict(self._shape.operators),
+            handles=[handle for share in shares for handle in share.handles],
+            committables=[committable for share in shares for committable in share.committables],
+            totals=reduce(Totals.plus, (share.totals for share in shares), before),
+            states={operator: dict(states) for operator, states in self._shape.states.items()},
+            cost=reduce(Cost.plus, (share.cost for share in shares)),
+            duration_ms=open.complete_ms - open.opened_ms,
+            completed_ms=wall_ms,
+            savepoint=open.savepoint.directory if open.savepoint else "",
+        )
+
+    def entered(
+        self, number: int, entry: CheckpointCompleted, now_ms: int, running: bool
+    ) -> list[Action]:
+        """CP3: from here on the checkpoint exists, whatever has become of its attempt."""
+        open, subsumed = self._open.entered(entry.checkpoint, now_ms)
+        expired = _expire(self._retention.completed(number, entry))
+        self.stats.completed += 1
+        self.stats.last_id = entry.checkpoint
+        self.stats.last_duration_ms = now_ms - open.opened_ms
+        told: list[Action] = []
+        if running:
+            told.append(
+                SendToAll(CheckpointComplete(attempt=self.attempt, checkpoint=entry.checkpoint))
+            )
+            told += [self._aborted(older) for older in subsumed]
+            if entry.final:
+                self.final = entry.checkpoint
+        carried = self.savepoints.entered(open, entry) if open.savepoint else []
+        return [*told, *carried, *expired]
+
+    def committed(self, event: Committed) -> list[Action]:
+        """The manifest of a savepoint that waited for this."""
+        before = self._committed.get(event.subtask, event.checkpoint)
+        self._committed[event.subtask] = max(before, event.checkpoint)
+        return self.savepoints.committed(self._committed_everywhere())
+
+    def _committed_everywhere(self) -> CheckpointId:
+        if len(self._committed) < self.parallelism:
+            return CheckpointId(0)
+        return min(self._committed.values())
+
+    def is_done(self) -> bool:
+        """CP9: whether the final checkpoint is committed everywhere, and its savepoint settled."""
+        return (
+            self.final is not None
+            and self._committed_everywhere() >= self.final
+            and not self.savepoints.is_of(self.final)
+        )
+
+    def abandon(self, entering: CheckpointId | None, error: RheosError) -> list[Action]:
+        """The attempt has failed: what is open cannot complete, but for one that is being entered."""
+        self.stats.failed += len(self._open.abandon(entering))
+        return self.savepoints.attempt_failed(entering, error)
+
+    def check(self) -> None:
+        """What always holds."""
+        self._open.check()
+        assert self.final is None or not self._open.any_open(), (
+            "CP9: nothing is opened after the final checkpoint"
+        )
+
+
+def _expire(expired: Expired) -> list[Action]:
+    actions: list[Action] = []
+    if expired.numbers:
+        actions.append(DropEntries(expired.numbers))
+    if expired.paths:
+        actions.append(DeleteFiles(expired.paths))
+    return actions

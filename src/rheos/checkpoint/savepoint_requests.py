@@ -1,0 +1,186 @@
+"""The savepoints that were asked for, one at a time: pure bookkeeping for the coordinator.
+
+    queued -> (DRAINING) -> OPEN -> COMMITTING -> WRITING -> answered
+                 |           |                       |
+                 +-----------+-- the attempt fails --+--> answered with an error
+
+A savepoint whose checkpoint is in the log outlives its attempt: recovery commits the checkpoint, and
+then the manifest is written (CP13).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+
+from rheos.checkpoint.events import (
+    Action,
+    After,
+    DiscardSavepoint,
+    SavepointEnded,
+    SavepointRequested,
+    WriteSavepoint,
+)
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.open_checkpoints import OpenCheckpoint
+from rheos.errors import CheckpointError, RheosError
+from rheos.protocol.ids import CheckpointId
+
+
+class Stage(Enum):
+    DRAINING = "the input ends"
+    OPEN = "its checkpoint is open, or being entered in the log"
+    COMMITTING = "its checkpoint is in the log, and not yet committed everywhere"
+    WRITING = "its manifest is written"
+
+
+@dataclass(slots=True)
+class _Current:
+    request: SavepointRequested
+    stage: Stage
+    entry: CheckpointCompleted | None = None
+    """Once its checkpoint is in the log: as the manifest will hold it."""
+
+
+class SavepointRequests:
+    def __init__(self) -> None:
+        self._queue: deque[SavepointRequested] = deque()
+        self._current: _Current | None = None
+
+    # --- asked ------------------------------------------------------------------------------------
+
+    @property
+    def stage(self) -> Stage | None:
+        return self._current.stage if self._current else None
+
+    @property
+    def next(self) -> SavepointRequested | None:
+        """The one whose turn it is: none while another is under way."""
+        return self._queue[0] if self._queue and self._current is None else None
+
+    @property
+    def holds(self) -> bool:
+        """Whether no checkpoint may be opened: the job stops with the savepoint (CP16)."""
+        return (
+            self._current is not None
+            and self._current.request.after is After.STOP
+            and self._current.stage in (Stage.COMMITTING, Stage.WRITING)
+        )
+
+    def is_of(self, checkpoint: CheckpointId) -> bool:
+        """Whether the one under way was taken with the checkpoint."""
+        current = self._current
+        return (
+            current is not None and current.entry is not None and current.entry.checkpoint == checkpoint
+        )
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def ask(self, request: SavepointRequested) -> None:
+        self._queue.append(request)
+
+    def drain(self) -> None:
+        """The turn of the next one has come, and its input is told to end."""
+        assert self._current is None
+        self._current = _Current(self._queue.popleft(), Stage.DRAINING)
+
+    def open(self) -> SavepointRequested | None:
+        """A checkpoint is about to be opened that can carry a savepoint. None where nobody waits."""
+        if self._current is None and self._queue:
+            self._current = _Current(self._queue.popleft(), Stage.OPEN)
+        elif self._current is None or self._current.stage is not Stage.DRAINING:
+            return None
+        self._current.stage = Stage.OPEN
+        return self._current.request
+
+    def entered(self, open: OpenCheckpoint, entry: CheckpointCompleted) -> list[Action]:
+        """The checkpoint that carries it is in the log."""
+        current = self._current
+        assert current is not None
+        assert current.stage is Stage.OPEN
+        assert open.savepoint is current.request
+        shares = [open.acknowledged[subtask] for subtask in sorted(open.acknowledged)]
+        errors = [
+            f"subtask {share.subtask}: {share.savepoint_error}"
+            for share in shares
+            if share.savepoint_error
+        ]
+        if errors:
+            return self.fail(
+                CheckpointError(
+                    f"the savepoint could not be written: {'; '.join(errors)}",
+                    hint="the job's own checkpoint is complete, and the job goes on; look to the "
+                    "savepoint's directory",
+                )
+            )
+        current.stage = Stage.COMMITTING
+        handles = [handle for share in shares for handle in share.savepoint_handles]
+        current.entry = msgspec.structs.replace(entry, handles=handles, committables=[])
+        return []
+
+    def committed(self, up_to: CheckpointId) -> list[Action]:
+        """All sinks have committed everything up to the checkpoint: now the manifest may be written."""
+        current = self._current
+        if current is None or current.stage is not Stage.COMMITTING:
+            return []
+        assert current.entry is not None
+        if up_to < current.entry.checkpoint:
+            return []
+        current.stage = Stage.WRITING
+        return [WriteSavepoint(current.request.request, current.request.directory, current.entry)]
+
+    def written(self, request: int) -> bool | None:
+        """The manifest is in its place. Whether the job is to stop now, which one that has taken its
+        final checkpoint does by itself. None where it is nobody's manifest any more."""
+        current = self._current
+        if current is None or current.request.request != request:
+            return None
+        assert current.stage is Stage.WRITING
+        assert current.entry is not None
+        self._current = None
+        return current.request.after is After.STOP and not current.entry.final
+
+    def not_written(self, request: int, error: RheosError) -> list[Action]:
+        current = self._current
+        if current is None or current.request.request != request:
+            return []
+        return self.fail(error)
+
+    def attempt_failed(self, entering: CheckpointId | None, error: RheosError) -> list[Action]:
+        """One whose checkpoint is not in the log, nor about to be, ends with the attempt."""
+        match self.stage:
+            case Stage.DRAINING:
+                pass
+            case Stage.OPEN if entering is None:
+                pass
+            case _:
+                return []
+        return self.fail(
+            CheckpointError(
+                f"the job failed while the savepoint was taken: {error.what}",
+                hint="the job restarts from its last checkpoint; ask for the savepoint again",
+            )
+        )
+
+    def fail(self, error: RheosError) -> list[Action]:
+        """The one under way is given up."""
+        current = self._current
+        assert current is not None
+        self._current = None
+        return [
+            SavepointEnded(current.request.request, error),
+            DiscardSavepoint(current.request.directory),
+        ]
+
+    def end(self, why: str) -> list[Action]:
+        """The job has ended: nothing more is taken."""
+        error = CheckpointError(f"no savepoint was taken: {why}")
+        actions: list[Action] = []
+        if self._current is not None:
+            actions = self.fail(error)
+        actions += [SavepointEnded(request.request, error) for request in self._queue]
+        self._queue.clear()
+        return actions

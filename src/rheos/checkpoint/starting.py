@@ -1,0 +1,101 @@
+"""From the log to the next attempt: what it starts from, and how wide it is.
+
+Pure: what was read goes in, and the next step comes out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from rheos.checkpoint.config import CheckpointConfig
+from rheos.checkpoint.events import JobShape, LogRead, SavepointRead
+from rheos.checkpoint.log import LogView
+from rheos.checkpoint.placement import Placed, Placement, Short, Wait
+from rheos.checkpoint.recovery import Continuation, decide, needed_savepoint
+from rheos.protocol.ids import JobId
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRead:
+    """The manifest in this folder is to be read before anything is decided."""
+
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The attempt to claim."""
+
+    continuation: Continuation
+    parallelism: int
+    outlived: tuple[int, ...]
+    """The entries of checkpoints that count no more."""
+
+
+Next: TypeAlias = FirstRead | Ready | Wait | Short
+
+
+class Starting:
+    """Of all attempts of one driver."""
+
+    def __init__(
+        self,
+        job: JobId,
+        directory: str,
+        shape: JobShape,
+        config: CheckpointConfig,
+        *,
+        from_savepoint: str | None,
+        allow_dropped: bool,
+        min_parallelism: int | None,
+    ) -> None:
+        self._job = job
+        self._directory = directory
+        self._shape = shape
+        self._from_savepoint = from_savepoint
+        self._allow_dropped = allow_dropped
+        self._placement = Placement(shape.parallelism, min_parallelism, config.slots_within_ms)
+        self._read = LogRead(LogView())
+        self._savepoint: SavepointRead | None = None
+
+    @property
+    def view(self) -> LogView:
+        """The log as it was read last."""
+        return self._read.view
+
+    def attempt_failed(self, now_ms: int) -> None:
+        """Its slots may be lost, too."""
+        self._placement.lost(now_ms)
+
+    def log_read(self, event: LogRead, now_ms: int) -> Next:
+        """Raises what `decide` raises."""
+        self._read = event
+        needed = needed_savepoint(event.view, self._from_savepoint)
+        if needed is not None and (self._savepoint is None or self._savepoint.directory != needed):
+            return FirstRead(needed)
+        return self._choose(now_ms)
+
+    def savepoint_read(self, event: SavepointRead, now_ms: int) -> Next:
+        """Raises what `decide` raises."""
+        self._savepoint = event
+        return self._choose(now_ms)
+
+    def _choose(self, now_ms: int) -> Next:
+        view = self.view
+        continuation = decide(
+            view,
+            self._shape,
+            self._job,
+            self._directory,
+            self._savepoint,
+            from_savepoint=self._from_savepoint,
+            allow_dropped=self._allow_dropped,
+        )
+        slots = self._shape.parallelism if self._read.slots is None else self._read.slots
+        choice = self._placement.choose(slots, now_ms)
+        if not isinstance(choice, Placed):
+            return choice
+        counting = {kept.number for kept in continuation.completed}
+        outlived = tuple(kept.number for kept in view.completed if kept.number not in counting)
+        return Ready(continuation, choice.parallelism, outlived)
