@@ -240,7 +240,8 @@ class ExtremeCell(Cell):
         self._seen.thaw(slots, parts["seen"])
         # What stands for no value is another number in a wider type.
         seen = parts["seen"].to_numpy(zero_copy_only=False)
-        self._best.values[slots] = np.where(seen, parts["best"].to_numpy(), self._fill)
+        best = parts["best"].to_numpy().astype(self._best.values.dtype)
+        self._best.values[slots] = np.where(seen, best, self._fill)
 
 
 class AnyExtremeCell(Cell):

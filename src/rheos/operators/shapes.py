@@ -40,7 +40,7 @@ from rheos.operators.reduce import REDUCED
 from rheos.operators.running import STATE as RUNNING
 from rheos.operators.source import SPLITS
 from rheos.operators.window.aggregates import Table, tables_of
-from rheos.operators.window.frames import INPUT, key_names
+from rheos.operators.window.frames import INPUT, empty_frame, key_names
 from rheos.operators.window.process import STATE as WINDOW_ROWS
 from rheos.operators.window.windowed import FIRED
 from rheos.protocol.elements import visible
@@ -223,8 +223,7 @@ def _partial(table: Table, spec: WindowSpec, port: PortType) -> TypeShape:
         **dict(zip(key_names(port.keys), port.keys, strict=True)),
         **{INPUT + column: column for column in used},
     }
-    kinds = {name: canonical(port.schema.field(column).type) for name, column in inside.items()}
-    nothing = pl.DataFrame(pa.schema(list(kinds.items())).empty_table())
+    nothing = empty_frame(port.schema, inside)
     made = table.partial(nothing, ()).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     fields = [
         FieldShape(name=name, type=TypeShape(name=str(canonical(made.field(name).type))))

@@ -53,6 +53,11 @@ class Table(ABC):
     def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The results, under their names in the output, per key and END."""
 
+    def kinds(self, nothing: pl.DataFrame) -> dict[str, pl.DataType]:
+        """The types of the columns of key and state, given a frame without rows."""
+        made = self.partial(nothing, ()).schema
+        return {name: made[name] for name in (*self.keys, *self.required)}
+
     @property
     @abstractmethod
     def required(self) -> list[str]:
@@ -66,7 +71,6 @@ class Totals(Table):
     sums_name = "sums"
     """The limbs of exact sums stand apart in snapshots, a row each."""
     limb_order = (_COLUMN, _BIN)
-    limb_columns = (_COLUMN, _BIN, _LIMB)
 
     def __init__(self, keys: Sequence[str], aggregates: Mapping[str, Agg], schema: pa.Schema) -> None:
         super().__init__(keys)
@@ -118,6 +122,11 @@ class Totals(Table):
     @property
     def required(self) -> list[str]:
         return [ROWS, *(expr.meta.output_name() for expr in self._makes[1:])]
+
+    def limb_kinds(self, nothing: pl.DataFrame) -> dict[str, pl.DataType]:
+        """`kinds` of the limbs."""
+        keys = {name: nothing.schema[name] for name in self.keys}
+        return keys | {_COLUMN: pl.String(), _BIN: pl.Int32(), _LIMB: pl.Int64()}
 
     @property
     def has_exact(self) -> bool:

@@ -44,6 +44,12 @@ def frame_of(batch: Batch, columns: Mapping[str, str], assigned: Assigned) -> pl
     return frame.with_columns(floats) if floats else frame
 
 
+def empty_frame(schema: pa.Schema, columns: Mapping[str, str]) -> pl.DataFrame:
+    """What `frame_of` makes of no rows of `schema`: it tells the types that columns have in frames."""
+    nothing = [_plain(pa.array([], schema.field(old).type)) for old in columns.values()]
+    return pl.DataFrame(pa.RecordBatch.from_arrays(nothing, names=list(columns)))
+
+
 def paned(frame: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
     """A frame made of one of `frame_of`, with the columns of the pane also where all rows share one."""
     if SLICE in frame.columns:

@@ -12,7 +12,7 @@ from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.window.aggregates import tables_of
 from rheos.operators.window.assign import Assigned
-from rheos.operators.window.frames import INPUT, KEY_GROUP, batches_of, paned
+from rheos.operators.window.frames import INPUT, KEY_GROUP, batches_of, empty_frame, paned
 from rheos.operators.window.panes import END, PANE, SLICE, PaneStore
 from rheos.operators.window.windowed import Layout, WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM
@@ -104,15 +104,16 @@ class WindowAggregateOperator(WindowOperator):
 
     def _restore(self, restored: Restored) -> None:
         totals = self._totals
-        frames = list(self._restored_frames(restored, totals.name, totals.required))
+        nothing = empty_frame(self.ctx.ports[0].schema, self._used)
+        frames = list(self._restored_frames(restored, totals.name, totals.kinds(nothing)))
         for frame in frames:
             self._note_restored(frame)
-        limbs = self._restored_frames(restored, totals.sums_name, totals.limb_columns)
+        limbs = self._restored_frames(restored, totals.sums_name, totals.limb_kinds(nothing))
         whole = totals.restore([frame.select(pl.exclude(KEY_GROUP)) for frame in frames], limbs)
         if whole is not None:
             self._index.add(whole)
         for table, store in zip(self._others, self._other_stores, strict=True):
             if whole is not None and table.name not in self._restored_names:
                 raise self._missing_state(table.name, table.name)
-            for frame in self._restored_frames(restored, table.name, table.required):
+            for frame in self._restored_frames(restored, table.name, table.kinds(nothing)):
                 store.add(frame.select(*self._keys, *PANE, *table.required))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -19,7 +19,7 @@ from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.records import not_iterable, shown, user_error, with_hidden, wrong_type
 from rheos.operators.window.assign import Assigned
-from rheos.operators.window.frames import KEY, paned
+from rheos.operators.window.frames import KEY, empty_frame, paned
 from rheos.operators.window.panes import END, PANE, PaneStore
 from rheos.operators.window.windowed import Layout, WindowOperator
 from rheos.protocol.elements import TS, visible
@@ -147,8 +147,12 @@ class WindowProcessOperator(WindowOperator):
     def _layouts(self) -> Iterator[Layout]:
         yield Layout(STATE, self._index, partial(self._merge, by=PANE), (_TIME,))
 
+    def _nullable(self) -> Container[str]:
+        return {self._inside[field.name] for field in self._schema if field.nullable}
+
     def _restore(self, restored: Restored) -> None:
-        for frame in self._restored_frames(restored, STATE, self._taken):
+        kinds = empty_frame(self.ctx.ports[0].schema, self._taken).schema
+        for frame in self._restored_frames(restored, STATE, kinds):
             self._note_restored(frame)
             self._index.add(frame.select(*self._taken, *PANE))
 

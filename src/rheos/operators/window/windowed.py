@@ -17,7 +17,7 @@ only because of this is late too, and counted as `late_purged` besides `late`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -308,18 +308,33 @@ class WindowOperator(Operator):
         self._purged = purged
 
     def _restored_frames(
-        self, restored: Restored, state: str, required: Iterable[str]
+        self, restored: Restored, state: str, kinds: Mapping[str, pl.DataType]
     ) -> Iterator[pl.DataFrame]:
-        """The tables of a state, without the panes that were purged after they were written. Raises
-        CheckpointError where one lacks a column that is required."""
+        """The tables of a state, without the panes that were purged after they were written, and with
+        the columns of `kinds` in these types. Raises CheckpointError where one lacks such a column."""
         for table in restored.get(state, ()):
-            for column in required:
-                if column not in table.column_names:
-                    raise self._missing_state(state, column)
             frame = pl.DataFrame(table)
             groups = frame[KEY_GROUP].to_numpy().astype(np.int64) - self.ctx.key_groups.start
             there = self._grid.last_end(frame[SLICE].to_numpy()) > self._purged[groups]
-            yield frame if there.all() else frame.filter(pl.Series(there))
+            frame = frame if there.all() else frame.filter(pl.Series(there))
+            yield frame.with_columns(self._fitting(state, frame, kinds))
+
+    def _fitting(
+        self, state: str, frame: pl.DataFrame, kinds: Mapping[str, pl.DataType]
+    ) -> Iterator[pl.Expr]:
+        """The columns that were written otherwise: narrower, or not at all where they may be null."""
+        for column, kind in kinds.items():
+            if column in frame.columns:
+                if frame[column].dtype != kind:
+                    yield pl.col(column).cast(kind)
+            elif column in self._nullable():
+                yield pl.lit(None, kind).alias(column)
+            else:
+                raise self._missing_state(state, column)
+
+    def _nullable(self) -> Container[str]:
+        """The columns that restored state can do without."""
+        return ()
 
     def _note_restored(self, table: pl.DataFrame) -> None:
         """Finds the keys of the groups that have to catch up, in a table of the index's state."""

@@ -1,0 +1,429 @@
+"""State of one program under another: what is told of a change, and what the operators make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.checkpoint.compatibility import Finding, Verdict, compare, refusals
+from rheos.errors import CheckpointError
+from rheos.graph.nodes import SinkSpec, SourceSpec
+from rheos.operators.build import build
+from rheos.operators.contract import Operator
+from rheos.operators.shapes import state_shapes
+from rheos.plan.physical import PlannedOperator
+from rheos.plan.planner import make_plan
+from rheos.protocol.elements import TS, WM
+from rheos.protocol.ids import CheckpointId
+from tests.operators.contexts import context
+
+INT, TEXT = pa.int64(), pa.string()
+Transform = Callable[[rh.KeyedStream], rh.DataStream]
+MIGRATES, UNREADABLE, DROPPED = Verdict.MIGRATES, Verdict.UNREADABLE, Verdict.DROPPED
+SAME, NEW = Verdict.SAME, Verdict.NEW
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a program: a keyed operator over rows of these columns."""
+
+    transform: Transform
+    v: pa.DataType = INT
+    k: pa.DataType = TEXT
+    more: Mapping[str, pa.DataType] | None = None
+    keys: tuple[str, ...] = ("k",)
+
+    @property
+    def schema(self) -> pa.Schema:
+        columns = {"k": self.k, "v": self.v, "t": pa.int64()} | dict(self.more or {})
+        return pa.schema(columns)
+
+    def planned(self) -> PlannedOperator:
+        env = rh.Environment(1, runtime="simulated")
+        source = rh.collection(self.schema.empty_table())
+        rows = env.from_source(source, watermark=rh.Watermark.monotonic(on="t"))
+        self.transform(rows.key_by(*self.keys)).uid("op").sink_to(rh.print_sink())
+        plan = make_plan(env._program.graph(), name="job", parallelism=1, max_parallelism=16)
+        (one,) = (
+            operator
+            for operator in plan.operators()
+            if not isinstance(operator.spec, SourceSpec | SinkSpec)
+        )
+        return one
+
+
+class Run:
+    """A version that runs, from the state of another where there is one."""
+
+    def __init__(self, version: Version, before: Run | None = None) -> None:
+        self.operator = version.planned()
+        (port,) = self.operator.ports
+        self.schema = port.schema
+        outputs = {tag: output.schema for tag, output in self.operator.outputs.items()}
+        ctx = context(self.schema, outputs)
+        ctx.ports, ctx.outputs, ctx.max_parallelism = self.operator.ports, self.operator.outputs, 16
+        self.running: Operator = build(ctx, self.operator.spec)
+        self.running.open({} if before is None else before.stored())
+
+    def feed(self, *rows: tuple[Any, ...]) -> list[dict[str, Any]]:
+        """Rows as (k, v, t, more columns), which nothing makes late."""
+        names = [name for name in self.schema.names if name not in (TS, WM)]
+        dicts = [dict(zip(names, row, strict=True)) for row in rows]
+        hidden = [one | {TS: one["t"], WM: -(2**62)} for one in dicts]
+        return self._taken(self.running.on_batch(0, pa.RecordBatch.from_pylist(hidden, self.schema)))
+
+    def to(self, watermark_ms: int) -> list[dict[str, Any]]:
+        return self._taken(self.running.on_watermark(watermark_ms))
+
+    def _taken(self, outs: Iterator[Any]) -> list[dict[str, Any]]:
+        return [
+            {name: value for name, value in row.items() if not name.startswith("__")}
+            for out in outs
+            for row in out.batch.to_pylist()
+        ]
+
+    def stored(self) -> dict[str, list[pa.Table]]:
+        snapshot = self.running.snapshot(CheckpointId(1))
+        found: dict[str, list[pa.Table]] = {}
+        for part in self.running.savepoint(snapshot):
+            written = part.write()
+            tables = [written] if isinstance(written, pa.Table) else list(written)
+            if any(table.num_rows for table in tables):
+                found[part.state] = tables
+        return found
+
+
+def told(old: Version, new: Version) -> list[Finding]:
+    before, after = state_shapes([old.planned()]), state_shapes([new.planned()])
+    return compare(before, after, {})
+
+
+def differences(old: Version, new: Version) -> dict[str, Verdict]:
+    """By "state" or "state field"; without what is the same."""
+    return {
+        f"{finding.state} {finding.field}".strip(): finding.verdict
+        for finding in told(old, new)
+        if finding.verdict is not SAME
+    }
+
+
+def refused(old: Version, new: Version) -> CheckpointError | None:
+    return refusals(told(old, new), allow_dropped=False)
+
+
+# --- running aggregates -------------------------------------------------------------------------------
+
+
+def running(**aggregates: Any) -> Transform:
+    return lambda keyed: keyed.running(**aggregates)
+
+
+ALL = {
+    "n": rh.agg.count(),
+    "total": rh.agg.sum("v"),
+    "mean": rh.agg.mean("v"),
+    "low": rh.agg.min("v"),
+    "high": rh.agg.max("v"),
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (pa.int8(), pa.int32()),
+        (pa.uint8(), pa.int64()),
+        (pa.int32(), pa.float64()),
+        (pa.float32(), pa.float64()),
+    ],
+    ids=str,
+)
+def test_running_aggregates_of_a_wider_type_go_on(old: pa.DataType, new: pa.DataType) -> None:
+    before, after = Version(running(**ALL), v=old), Version(running(**ALL), v=new)
+    assert UNREADABLE not in differences(before, after).values()
+    first = Run(before)
+    first.feed(("a", 3, 1), ("a", 7, 2), ("b", None, 3))
+    second = Run(after, first)
+    row_of_a, row_of_b = second.feed(("a", 1000, 4), ("b", 1000, 5))
+    assert {name: row_of_a[name] for name in ALL} == {
+        "n": 3,
+        "total": 1010,
+        "mean": pytest.approx(1010 / 3),
+        "low": 3,
+        "high": 1000,
+    }
+    # What had no value yet begins with the first, however wide it is.
+    assert (row_of_b["low"], row_of_b["high"], row_of_b["total"]) == (1000, 1000, 1000)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(pa.int64(), pa.int32()), (pa.float64(), pa.int64()), (pa.int64(), pa.float32())],
+    ids=str,
+)
+def test_running_aggregates_of_a_narrower_type_are_refused(old: pa.DataType, new: pa.DataType) -> None:
+    before, after = Version(running(**ALL), v=old), Version(running(**ALL), v=new)
+    assert UNREADABLE in differences(before, after).values()
+    assert refused(before, after) is not None
+
+
+def test_an_aggregate_that_is_new_starts_from_nothing_and_one_that_is_gone_is_dropped() -> None:
+    before = Version(running(n=rh.agg.count(), low=rh.agg.min("v")))
+    after = Version(running(n=rh.agg.count(), total=rh.agg.sum("v")))
+    assert differences(before, after) == {"running low": DROPPED, "running total": NEW}
+    assert refused(before, after) is None
+    first = Run(before)
+    first.feed(("a", 3, 1))
+    assert Run(after, first).feed(("a", 5, 2)) == [{"k": "a", "v": 5, "t": 2, "n": 2, "total": 5}]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (rh.agg.min("v"), rh.agg.max("v")),
+        (rh.agg.sum("v"), rh.agg.sum("t")),
+        (rh.agg.sum("v"), rh.agg.mean("v")),
+        (rh.agg.count(), rh.agg.count("v")),
+    ],
+    ids=str,
+)
+def test_another_aggregate_under_an_old_name_is_refused(old: Any, new: Any) -> None:
+    before, after = Version(running(x=old)), Version(running(x=new))
+    assert differences(before, after) == {"running x": UNREADABLE}
+    assert f"was {old}, is {new}" in str(refused(before, after))
+    # It would go on with what is not its own, or fail.
+    first, fresh = Run(before), Run(after)
+    for run in (first, fresh):
+        run.feed(("a", 3, 1), ("a", 8, 2), ("a", None, 9))
+    try:
+        went_on = Run(after, first).feed(("a", 5, 10))
+    except CheckpointError:
+        return
+    assert went_on != fresh.feed(("a", 5, 10))
+
+
+# --- keys ---------------------------------------------------------------------------------------------
+
+KEYED: dict[str, Transform] = {
+    "running": running(n=rh.agg.count()),
+    "window": lambda keyed: keyed.window(rh.Tumbling("10ms")).aggregate(n=rh.agg.count()),
+    "reduce": lambda keyed: keyed.reduce(lambda a, b: b._replace(v=a.v + b.v)),
+}
+
+
+@pytest.mark.parametrize("kind", KEYED)
+@pytest.mark.parametrize(("old", "new"), [(pa.int32(), pa.int64()), (pa.uint8(), pa.int16())], ids=str)
+def test_keys_are_found_again_however_wide_they_are(
+    kind: str, old: pa.DataType, new: pa.DataType
+) -> None:
+    before, after = Version(KEYED[kind], k=old), Version(KEYED[kind], k=new)
+    assert UNREADABLE not in differences(before, after).values()
+    first = Run(before)
+    first.feed((7, 1, 1), (8, 1, 1))
+    second = Run(after, first)
+    out = second.feed((7, 1, 2)) + second.to(100)
+    by_key = {row["k"]: row.get("n", row.get("v")) for row in out}
+    assert by_key[7] == 2
+    assert by_key.get(8, 1) == 1
+
+
+@pytest.mark.parametrize("kind", KEYED)
+@pytest.mark.parametrize(
+    "after",
+    [
+        Version(running(), k=pa.int64()),
+        Version(running(), keys=("k", "v")),
+        Version(running(), keys=("v",)),
+    ],
+    ids=["another type", "one more", "another column"],
+)
+def test_other_keys_are_refused(kind: str, after: Version) -> None:
+    before = Version(KEYED[kind])
+    after = Version(KEYED[kind], k=after.k, keys=after.keys)
+    assert UNREADABLE in differences(before, after).values()
+    assert "was by k: string" in str(refused(before, after))
+
+
+# --- windows ------------------------------------------------------------------------------------------
+
+
+def windows(window: Any = None, lateness: str = "0s", **aggregates: Any) -> Transform:
+    return lambda keyed: (
+        keyed.window(window or rh.Tumbling("10ms"))
+        .allowed_lateness(lateness)
+        .aggregate(**(aggregates or WINDOWED))
+    )
+
+
+WINDOWED = {
+    "n": rh.agg.count(),
+    "low": rh.agg.min("v"),
+    "kinds": rh.agg.count_distinct("v"),
+    "median": rh.agg.quantile("v", 0.5),
+}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(pa.int8(), pa.int64()), (pa.int32(), pa.float64()), (pa.float32(), pa.float64())],
+    ids=str,
+)
+def test_windows_over_a_wider_column_go_on(old: pa.DataType, new: pa.DataType) -> None:
+    before, after = Version(windows(), v=old), Version(windows(), v=new)
+    assert set(differences(before, after).values()) == {MIGRATES}
+    first = Run(before)
+    first.feed(("a", 3, 1), ("a", 7, 2), ("b", 1, 3))
+    second = Run(after, first)
+    second.feed(("a", 3, 4), ("a", 1000, 5))
+    rows = {row["k"]: row for row in second.to(9)}
+    assert {name: rows["a"][name] for name in WINDOWED} == {
+        "n": 4,
+        "low": 3,
+        "kinds": 3,
+        "median": 5.0,
+    }
+    assert rows["b"]["low"] == 1
+
+
+def test_windows_may_need_less_than_they_did() -> None:
+    before, after = Version(windows()), Version(windows(n=rh.agg.count()))
+    assert differences(before, after) == {
+        "totals min.v": DROPPED,
+        "values.v": DROPPED,
+        "distinct.v": DROPPED,
+    }
+    assert refused(before, after) is None
+    first = Run(before)
+    first.feed(("a", 3, 1))
+    second = Run(after, first)
+    second.feed(("a", 3, 2))
+    assert [row["n"] for row in second.to(9)] == [2]
+
+
+@pytest.mark.parametrize("gained", ["low", "kinds", "median"])
+def test_an_aggregate_that_open_windows_lack_is_refused(gained: str) -> None:
+    before = Version(windows(n=rh.agg.count()))
+    after = Version(windows(n=rh.agg.count(), x=WINDOWED[gained]))
+    assert list(differences(before, after).values()) == [UNREADABLE]
+    first = Run(before)
+    first.feed(("a", 3, 1))
+    with pytest.raises(CheckpointError):
+        Run(after, first)
+
+
+@pytest.mark.parametrize(
+    "window", [rh.Tumbling("20ms"), rh.Sliding("10ms", every="5ms"), rh.Tumbling("10ms", offset="1ms")]
+)
+def test_windows_that_are_cut_otherwise_are_refused(window: Any) -> None:
+    before, after = Version(windows()), Version(windows(window))
+    assert set(differences(before, after).values()) == {UNREADABLE}
+    first = Run(before)
+    first.feed(("a", 3, 1))
+    with pytest.raises(CheckpointError, match="windows of 10 ms"):
+        Run(after, first)
+
+
+def test_lateness_may_shrink() -> None:
+    before, after = Version(windows(lateness="20ms")), Version(windows())
+    assert differences(before, after) == {"fired lateness": MIGRATES}
+    first = Run(before)
+    first.feed(("a", 3, 1))
+    first.to(9)
+    second = Run(after, first)
+    second.feed(("a", 3, 12))
+    assert [row["n"] for row in second.to(100)] == [1]
+
+
+def test_lateness_that_grows_is_refused_as_dropped_windows_would_come_back_with_less() -> None:
+    before, after = Version(windows()), Version(windows(lateness="20ms"))
+    assert differences(before, after) == {"fired lateness": UNREADABLE}
+    first = Run(before)
+    first.feed(("a", 3, 1), ("a", 3, 2))
+    assert [row["n"] for row in first.to(9)] == [2]
+    # What would be told of a window that had two rows and gets a third.
+    assert [row["n"] for row in Run(after, first).feed(("a", 3, 4))] != [3]
+
+
+def test_a_window_function_cannot_take_over_from_aggregates() -> None:
+    class Count(rh.WindowFunction):
+        def process(self, records: list[Any], ctx: rh.WindowContext) -> Iterator[dict[str, Any]]:
+            yield {"k": records[0].k, "n": len(records)}
+
+    made = pa.schema({"k": pa.string(), "n": pa.int64()})
+    before = Version(windows(n=rh.agg.count()))
+    after = Version(lambda keyed: keyed.window(rh.Tumbling("10ms")).process(Count(), returns=made))
+    assert differences(before, after) == {"totals": DROPPED, "rows": UNREADABLE}
+    wide = Version(after.transform, v=pa.float64(), more={"note": pa.string()})
+    assert differences(after, wide) == {"rows v": MIGRATES, "rows note": MIGRATES}
+    first = Run(after)
+    first.feed(("a", 3, 1))
+    second = Run(wide, first)
+    second.feed(("a", 0.5, 2, "new"))
+    assert second.to(9) == [{"k": "a", "n": 2}]
+
+
+# --- rows that are held, and reduced ------------------------------------------------------------------
+
+
+class Tell(rh.KeyedProcessFunction):
+    def process_element(self, row: Any, ctx: rh.KeyedContext) -> Iterator[dict[str, Any]]:
+        yield {"said": repr(tuple(row))}
+
+
+def ordered(keyed: rh.KeyedStream) -> rh.DataStream:
+    return keyed.process(Tell(), order="event_time", returns=pa.schema({"said": pa.string()}))
+
+
+def arrival(keyed: rh.KeyedStream) -> rh.DataStream:
+    return keyed.process(Tell(), returns=pa.schema({"said": pa.string()}))
+
+
+def test_held_rows_gain_lose_and_widen_columns() -> None:
+    before = Version(ordered, v=pa.int32(), more={"old": pa.int64()})
+    after = Version(ordered, v=pa.float64(), more={"new": pa.string()})
+    assert differences(before, after) == {
+        "held v": MIGRATES,
+        "held old": DROPPED,
+        "held new": MIGRATES,
+    }
+    assert refused(before, after) is None
+    first = Run(before)
+    first.feed(("a", 3, 1, 0))
+    second = Run(after, first)
+    second.feed(("a", 0.5, 2, "x"))
+    assert [row["said"] for row in second.to(9)] == ["('a', 3.0, 1, None)", "('a', 0.5, 2, 'x')"]
+
+
+@pytest.mark.parametrize("narrow", [pa.int32(), pa.string(), pa.bool_()], ids=str)
+def test_held_rows_of_another_type_are_refused(narrow: pa.DataType) -> None:
+    before, after = Version(ordered), Version(ordered, v=narrow)
+    assert differences(before, after) == {"held v": UNREADABLE}
+
+
+def test_held_rows_are_dropped_only_when_that_is_allowed() -> None:
+    before, after = Version(ordered), Version(arrival)
+    assert differences(before, after)["held"] is DROPPED
+    assert "no longer has it" in str(refused(before, after))
+    assert refusals(told(before, after), allow_dropped=True) is None
+
+
+def reduced(keyed: rh.KeyedStream) -> rh.DataStream:
+    return keyed.reduce(lambda a, b: b._replace(v=a.v + b.v))
+
+
+def test_reduced_rows_lose_columns_and_widen() -> None:
+    before = Version(reduced, v=pa.int32(), more={"old": pa.int64()})
+    after = Version(reduced, v=pa.float64())
+    assert differences(before, after) == {"reduced v": MIGRATES, "reduced old": DROPPED}
+    first = Run(before)
+    first.feed(("a", 3, 1, 0))
+    assert Run(after, first).feed(("a", 0.5, 2)) == [{"k": "a", "v": 3.5, "t": 2}]
+
+
+def test_reduced_rows_cannot_gain_columns() -> None:
+    before, after = Version(reduced), Version(reduced, more={"new": pa.int64()})
+    assert differences(before, after) == {"reduced new": UNREADABLE}
