@@ -10,9 +10,10 @@ assert sorted(done.out["n"].to_pylist()) == [1, 2, 3]
 """
 
 from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.invariants import InvariantError
 from rheos.testing.harness import OperatorExample, Replay, check_example, replay
 from rheos.testing.memory import MemorySink, MemoryTable
-from rheos.testing.simulation import InvariantError, Simulated, simulate
+from rheos.testing.simulation import Simulated, simulate
 
 __all__ = [
     "Faults",

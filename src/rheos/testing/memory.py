@@ -16,7 +16,7 @@ import pyarrow as pa
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.errors import ProgramError
 from rheos.protocol.elements import Batch
-from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 
 Moment = Literal["before", "after"]
 
@@ -36,13 +36,14 @@ _decoder = msgspec.msgpack.Decoder(StagedRows)
 
 class MemoryTable:
     """Where the rows of one MemorySink are. `on_commit` is called before and after each piece is
-    committed, and raises to make the commit fail there: "after", it has taken effect all the same."""
+    committed, with the sink's operator and the committable, and raises to make the commit fail there:
+    "after", it has taken effect all the same."""
 
     def __init__(self) -> None:
         self.staged: dict[StagedRows, pa.Table] = {}
         self.committed: dict[StagedRows, pa.Table] = {}
         """In the order of their commits."""
-        self.on_commit: Callable[[Moment], None] | None = None
+        self.on_commit: Callable[[Moment, OperatorId, bytes], None] | None = None
         self.violations: list[str] = []
 
     def table(self, schema: pa.Schema | None = None) -> pa.Table:
@@ -57,12 +58,12 @@ class MemoryTable:
         self.staged[name] = rows
 
     def commit(self, name: StagedRows) -> None:
-        self._strike("before")
+        self._strike("before", name)
         if name in self.staged:
             self.committed[name] = self.staged.pop(name)
         elif name not in self.committed:
             self.violations.append(f"{name} was to be committed, and is not staged")
-        self._strike("after")
+        self._strike("after", name)
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[StagedRows]) -> None:
         self.staged = {
@@ -71,9 +72,9 @@ class MemoryTable:
             if name.job != job or name.attempt >= before or name in keep
         }
 
-    def _strike(self, moment: Moment) -> None:
+    def _strike(self, moment: Moment, name: StagedRows) -> None:
         if self.on_commit is not None:
-            self.on_commit(moment)
+            self.on_commit(moment, OperatorId(name.operator), msgspec.msgpack.encode(name))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,14 @@ import polars as pl
 from rheos.api.streams import DataStream
 from rheos.graph import aggregates as agg
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
-from rheos.graph.state import MapState, ValueState
+from rheos.graph.state import ListState, MapState, ValueState
 from rheos.graph.windows import Sliding, Tumbling
 
 Rows = list[dict[str, Any]]
 Outputs = Mapping[str, Rows]
 
 TIMER_MS = 40
+GROUPS = 5
 
 
 class Arrived(NamedTuple):
@@ -182,6 +183,49 @@ def _check_counted(rows: list[Arrived], outputs: Outputs) -> None:
             assert out["distinct"] == len(seen), f"{out}: {len(seen)} values were seen"
 
 
+@dataclass
+class Again:
+    k: int
+    i: int
+    n: int
+    distinct: int
+    g: int
+    m: int
+    total: int
+
+
+class Totalling(KeyedProcessFunction):
+    """Counts what the stage before it gave, and adds its counts up."""
+
+    m = ValueState(int, default=0)
+    counts = ListState(int)
+
+    def process_element(self, row: Any, ctx: KeyedContext) -> Iterator[Again]:
+        self.m.value += 1
+        self.counts.append(row.n)
+        total = sum(self.counts)
+        yield Again(row.k, row.i, row.n, row.distinct, row.g, self.m.value, total)
+
+
+def _twice_keyed(rows: DataStream) -> Mapping[str, DataStream]:
+    counted = rows.key_by("k").process(Counting())
+    grouped = counted.with_columns(g=pl.col("i") % GROUPS)
+    return {"out": grouped.key_by("g").process(Totalling())}
+
+
+def _check_twice_keyed(rows: list[Arrived], outputs: Outputs) -> None:
+    _check_counted(rows, outputs)
+    for group in range(GROUPS):
+        outs = sorted((o for o in outputs["out"] if o["g"] == group), key=lambda o: int(o["m"]))
+        wanted = [row.i for row in rows if row.i % GROUPS == group]
+        same((out["i"] for out in outs), wanted, f"rows of group {group}")
+        same((out["m"] for out in outs), range(1, len(wanted) + 1), f"counts of group {group}")
+        total = 0
+        for out in outs:
+            total += out["n"]
+            assert out["total"] == total, f"{out}: the sum so far is {total}"
+
+
 # --- in event time --------------------------------------------------------------------------------
 
 
@@ -287,4 +331,5 @@ STATELESS = Program("stateless", _stateless, _check_stateless)
 RUNNING = Program("running", _running, _check_running)
 REDUCED = Program("reduce", _reduced, _check_reduced)
 COUNTED = Program("process", _counted, _check_counted)
+TWICE_KEYED = Program("process twice", _twice_keyed, _check_twice_keyed)
 ORDERED = Program("process in event time", _ordered, _check_ordered)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -17,6 +17,7 @@ from rheos.protocol.elements import visible
 from rheos.protocol.ids import JobId
 from rheos.runtimes.contract import JobConfig, JobStatus
 from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.invariants import InvariantError
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
 from rheos.task.config import TaskConfig
@@ -34,10 +35,6 @@ CHECKPOINTS = CheckpointConfig(
     tolerable_failures=100,
     restart=ExponentialDelay(initial_ms=10, max_ms=200),
 )
-
-
-class InvariantError(AssertionError):
-    """The run broke a promise of the engine, whatever the rows are."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +68,7 @@ def simulate(
     max_parallelism: int = 128,
     checkpoint: CheckpointConfig = CHECKPOINTS,
     task: TaskConfig | None = None,
+    parallelisms: Sequence[int] = (),
 ) -> Simulated:
     """Runs the program to its end and returns what it committed.
 
@@ -94,12 +92,14 @@ def simulate(
         max_parallelism: the number of key groups.
         checkpoint: how the job is checkpointed and restarted.
         task: the knobs of the data plane.
+        parallelisms: those that the job's drivers give it, one after the other; `parallelism` always
+            where there are none.
 
     Raises what ended the job, JobFailedError where it does not end though the faults have, and
     InvariantError.
     """
     drawn = Faults.draw(Random(seed)) if faults is None else faults
-    runtime = _Runtime(seed, drawn, checkpoint, task or TaskConfig(batch_rows=64))
+    runtime = _Runtime(seed, drawn, checkpoint, task or TaskConfig(batch_rows=64), tuple(parallelisms))
     env = Environment(parallelism, max_parallelism=max_parallelism, runtime=runtime)
     streams = build(env)
     sinks = {}
@@ -107,10 +107,10 @@ def simulate(
         sinks[name] = MemorySink()
         stream.sink_to(sinks[name], name=name)
     result = env.execute("simulated")
+    (world,) = runtime.worlds
     violations = [text for sink in sinks.values() for text in sink.target.violations]
     if violations:
         raise InvariantError("; ".join(violations))
-    (world,) = runtime.worlds
     return Simulated(
         seed=seed,
         faults=drawn,
@@ -131,6 +131,7 @@ class _Runtime:
     faults: Faults
     checkpoint: CheckpointConfig
     task: TaskConfig
+    parallelisms: tuple[int, ...]
     worlds: list[World] = field(default_factory=list)
     schemas: dict[str, pa.Schema] = field(default_factory=dict)
 
@@ -141,7 +142,7 @@ class _Runtime:
         listener: Callable[[JobStatus], None] | None = None,
     ) -> SimulatedJob:
         config = replace(config, job=JobId("simulated"), checkpoint=self.checkpoint, task=self.task)
-        world = World(plan, config, self.seed, self.faults)
+        world = World(plan, config, self.seed, self.faults, self.parallelisms)
         for planned in plan.operators():
             if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, MemorySink):
                 planned.spec.sink.target.on_commit = world.on_commit

@@ -94,7 +94,8 @@ class Drawn:
     seed: int
     program: Program
     inputs: tuple[Input, ...]
-    parallelism: int
+    parallelisms: tuple[int, ...]
+    """Of the job's drivers, one after the other."""
     checkpoint: CheckpointConfig
     task: TaskConfig
     faults: Faults
@@ -105,7 +106,8 @@ class Drawn:
             self._build,
             seed=self.seed,
             faults=self.faults,
-            parallelism=self.parallelism,
+            parallelism=self.parallelisms[0],
+            parallelisms=self.parallelisms,
             checkpoint=self.checkpoint,
             task=self.task,
         )
@@ -128,7 +130,7 @@ class Drawn:
         return self.program.build(first.union(*others) if others else first)
 
     def __str__(self) -> str:
-        lines = [f"seed {self.seed}: {self.program.name}, parallelism {self.parallelism}"]
+        lines = [f"seed {self.seed}: {self.program.name}, parallelism {self.parallelisms}"]
         lines += [f"  {of}" for of in self.inputs]
         lines += [f"  {self.task}", f"  {self.checkpoint}", f"  faults: {self.faults or 'none'}"]
         return "\n".join(lines)
@@ -145,7 +147,7 @@ def draw_world(seed: int) -> Drawn:
         seed=seed,
         program=program,
         inputs=inputs,
-        parallelism=rng.randrange(1, 5),
+        parallelisms=tuple(rng.randrange(1, 5) for _ in range(rng.choice([1, 3]))),
         checkpoint=replace(
             CHECKPOINTS,
             interval_ms=rng.choice([15, 30, 70, 200]),
@@ -172,7 +174,8 @@ def _draw_program(rng: Random) -> Program:
             programs.RUNNING,
             programs.REDUCED,
             programs.COUNTED,
-            programs.COUNTED,
+            programs.TWICE_KEYED,
+            programs.TWICE_KEYED,
             programs.ORDERED,
             programs.ORDERED,
             windows,

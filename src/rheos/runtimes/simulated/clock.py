@@ -28,3 +28,21 @@ class SimClock:
     def jump(self, ms: int) -> None:
         """The wall clock is set forward or back."""
         self._jump_ms += ms
+
+
+class ProcessClock:
+    """A Clock as one process reads it: its wall clock is off, and its monotonic one began elsewhere."""
+
+    def __init__(self, clock: SimClock, skew_ms: int, origin_us: int) -> None:
+        self._clock = clock
+        self._skew_ms = skew_ms
+        self._origin_us = origin_us
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() + self._skew_ms
+
+    def now_ns(self) -> int:
+        return self.now_ms() * 1_000_000
+
+    def monotonic_us(self) -> int:
+        return self._clock.monotonic_us() + self._origin_us

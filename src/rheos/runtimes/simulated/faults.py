@@ -19,33 +19,66 @@ class Faults:
     lose_message: float = 0.0
     """Probability that a worker's acknowledgement is lost."""
     store_error: float = 0.0
-    """Probability that a write fails, before or after it has taken effect."""
+    """Probability that a write fails, before, while or after it has taken effect."""
     commit_error: float = 0.0
     """Probability that a sink's commit fails; see `World.on_commit`."""
     clog: float = 0.0
     """A channel stands still for a while."""
     clock_jump: float = 0.0
+    read_error: float = 0.0
+    """Probability that reading a file, or listing a folder, fails."""
+    store_outage: float = 0.0
+    """For a while every operation of the store fails."""
+    store_full: float = 0.0
+    """For a while every write fails; reading and deleting work."""
+    store_slow: float = 0.0
+    """For a while every operation takes long."""
+    die_in_slot_io: float = 0.0
+    """Probability that a worker dies before, within or after one operation of its store or sinks."""
+    die_in_driver_io: float = 0.0
+    """The driver likewise: between the log's entry and what follows from it, or within recovery."""
+    sleeping_driver: float = 0.0
+    """Probability that a driver that is lost was only cut off: it comes back beside its successor."""
+    stop_job: float = 0.0
+    """The job is cancelled, and started again."""
+    clock_skew_ms: float = 0.0
+    """How far the wall clocks of the processes may be apart."""
     until_us: int = 3_000_000
 
     @classmethod
     def draw(cls, rng: Random) -> Faults:
-        """A swarm: about half of the kinds, each at a rate of its own."""
-        rates = {
-            "crash_slot": (0.3, 3.0),
-            "crash_driver": (0.2, 1.5),
-            "zombie": (0.2, 0.9),
-            "lose_message": (0.01, 0.2),
-            "store_error": (0.005, 0.05),
-            "commit_error": (0.05, 0.3),
-            "clog": (0.5, 5.0),
-            "clock_jump": (0.5, 3.0),
-        }
-        drawn = {
-            name: rng.uniform(low, high) if rng.random() < 0.5 else 0.0
-            for name, (low, high) in rates.items()
-        }
-        return cls(**drawn, until_us=rng.randrange(500_000, 4_000_000))
+        """A swarm: some of the kinds, each at a rate of its own."""
+        seed = rng.getrandbits(64)
+        drawn = {name: _draw(Random(f"{seed}/{name}"), *limits) for name, limits in _LIMITS.items()}
+        return cls(**drawn, until_us=Random(f"{seed}/until_us").randrange(500_000, 4_000_000))
 
     def __str__(self) -> str:
         shown = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}
         return ", ".join(f"{name}={value:.3g}" for name, value in shown.items())
+
+
+_LIMITS = {
+    "crash_slot": (0.5, 0.3, 3.0),
+    "crash_driver": (0.5, 0.2, 1.5),
+    "zombie": (0.5, 0.2, 0.9),
+    "lose_message": (0.5, 0.01, 0.2),
+    "store_error": (0.5, 0.005, 0.05),
+    "commit_error": (0.4, 0.05, 0.3),
+    "clog": (0.5, 0.5, 5.0),
+    "clock_jump": (0.5, 0.5, 3.0),
+    "read_error": (0.3, 0.01, 0.1),
+    "store_outage": (0.25, 0.2, 1.5),
+    "store_full": (0.25, 0.2, 1.5),
+    "store_slow": (0.3, 0.3, 2.0),
+    "die_in_slot_io": (0.4, 0.005, 0.05),
+    "die_in_driver_io": (0.4, 0.005, 0.05),
+    "sleeping_driver": (0.5, 0.2, 0.9),
+    "stop_job": (0.3, 0.2, 1.5),
+    "clock_skew_ms": (0.4, 100.0, 600_000.0),
+}
+"""Of each kind: in which share of the worlds it is, and between which rates. Each is drawn by itself,
+so that a new kind leaves the others of a seed as they were."""
+
+
+def _draw(rng: Random, share: float, low: float, high: float) -> float:
+    return rng.uniform(low, high) if rng.random() < share else 0.0

@@ -57,5 +57,12 @@ class SimIo:
             completion.run()
         return bool(due)
 
+    def perish(self, goes_through: Callable[[], bool]) -> None:
+        """The process is gone: of what was under way, some has taken effect, and nobody hears of it."""
+        abandoned, self._pending = self._pending, []
+        for completion in abandoned:
+            if goes_through():
+                completion.run()
+
     def next_us(self) -> int | None:
         return min((completion.at_us for completion in self._pending), default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -17,8 +17,9 @@ from rheos.protocol import control
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.protocol.ports import Store
 from rheos.runtimes.contract import JobConfig, LauncherEvent
-from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.clock import ProcessClock, SimClock
 from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.invariants import Watch
 from rheos.runtimes.simulated.network import SimNetwork
 from rheos.runtimes.simulated.slot import Slot
 
@@ -38,6 +39,8 @@ class SimLauncher:
         clock: SimClock,
         rng: Random,
         faults: Faults,
+        watch: Watch,
+        io_latency_us: Callable[[], int],
     ) -> None:
         self._plan = plan
         self._config = config
@@ -46,6 +49,8 @@ class SimLauncher:
         self._clock = clock
         self._rng = rng
         self._faults = faults
+        self._watch = watch
+        self._io_latency_us = io_latency_us
         self._events: deque[tuple[int, LauncherEvent]] = deque()
         self._attempt: Attempt | None = None
         self._stopping = False
@@ -55,6 +60,15 @@ class SimLauncher:
 
     def delay_us(self) -> int:
         return self._rng.randrange(1, 3000) if self._rng.random() < 0.9 else 30_000
+
+    def _io_delay_us(self) -> int:
+        return self.delay_us() + self._io_latency_us()
+
+    def process_clock(self) -> ProcessClock:
+        """The clock of one more process."""
+        skew_ms = round(self._faults.clock_skew_ms)
+        skewed = self._rng.randrange(-skew_ms, skew_ms + 1) if skew_ms else 0
+        return ProcessClock(self._clock, skewed, self._rng.randrange(1_000_000_000) if skew_ms else 0)
 
     @property
     def _faulty(self) -> bool:
@@ -68,6 +82,7 @@ class SimLauncher:
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
         self._attempt, self._stopping = attempt, False
+        self._watch.launching(None if restore is None else restore.entry)
         plan = replace(self._plan, parallelism=parallelism)
         self.network = SimNetwork(
             attempt,
@@ -90,7 +105,9 @@ class SimLauncher:
                 store=self._store,
                 clock=self._clock,
                 network=self.network,
+                own_clock=self.process_clock(),
                 delay_us=self.delay_us,
+                io_delay_us=self._io_delay_us,
                 report=self._reported,
                 inline_bytes=inline_bytes,
             )
@@ -99,6 +116,8 @@ class SimLauncher:
         self._tell(AttemptRunning(attempt))
 
     def _reported(self, message: control.ToMaster) -> None:
+        if isinstance(message, control.Decline):
+            self._watch.declined(message)
         lost = isinstance(message, control.Acknowledge) and (
             self._faulty and self._rng.random() < self._faults.lose_message
         )
@@ -112,6 +131,8 @@ class SimLauncher:
         self._events.append((at_us, event))
 
     def send(self, message: control.ToTask, subtask: int | None = None) -> None:
+        if isinstance(message, control.TriggerCheckpoint):
+            self._watch.triggering(message)
         for slot in self.slots:
             if slot.alive and (subtask is None or slot.subtask == subtask):
                 slot.deliver(message)
@@ -144,8 +165,9 @@ class SimLauncher:
 
     def crash(self, slot: Slot) -> None:
         """The worker dies; Spark notices after a while and fails the attempt."""
-        slot.alive = False
-        assert self._attempt is not None
+        slot.die(lambda: self._rng.random() < 0.5)
+        if slot not in self.slots or slot in self.zombies or self._attempt is None:
+            return
         error: RheosError = TransportError(f"the worker of subtask {slot.subtask} was lost")
         self._tell(AttemptLost(self._attempt, error))
 

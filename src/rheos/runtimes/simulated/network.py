@@ -5,6 +5,7 @@ Batches and marks between different subtasks pass through the wire codec, so the
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -38,6 +39,8 @@ class SimNetwork:
         self.now_us = now_us
         self._delay_us = delay_us
         self._lanes: dict[ChannelId, deque[tuple[int, bytes, Payload]]] = {}
+        self._to: dict[int, list[ChannelId]] = {}
+        """By receiver, sorted."""
         self._credit_lanes: dict[ChannelId, deque[int]] = {}
         self._last_us: dict[ChannelId, int] = {}
         self._clogged: dict[ChannelId, int] = {}
@@ -50,7 +53,10 @@ class SimNetwork:
         return sorted(self._lanes)
 
     def put(self, channel: ChannelId, header: bytes, payload: Payload) -> None:
-        lane = self._lanes.setdefault(channel, deque())
+        lane = self._lanes.get(channel)
+        if lane is None:
+            lane = self._lanes[channel] = deque()
+            insort(self._to.setdefault(channel.receiver, []), channel)
         delay_us = 0 if channel.sender == channel.receiver else self._delay_us()
         # A lane is FIFO: what is sent later never arrives earlier.
         at_us = max(self.now_us() + delay_us, self._last_us.get(channel, 0))
@@ -71,8 +77,8 @@ class SimNetwork:
     def _receiving(self, receiver: int) -> list[ChannelId]:
         return [
             channel
-            for channel in sorted(self._lanes)
-            if channel.receiver == receiver and self._clogged.get(channel, 0) <= self.now_us()
+            for channel in self._to.get(receiver, ())
+            if self._clogged.get(channel, 0) <= self.now_us()
         ]
 
     def give_credit(self, channel: ChannelId) -> None:

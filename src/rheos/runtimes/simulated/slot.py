@@ -14,8 +14,9 @@ from rheos.errors import RheosError
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.ports import Store
+from rheos.protocol.ports import Clock, Store
 from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.folder import Folder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
 from rheos.state import format as state_format
@@ -24,7 +25,8 @@ from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine
 
 
 class Slot:
-    """`report` takes its messages; `delay_us` draws how long I/O and control messages take."""
+    """`report` takes its messages; `delay_us` and `io_delay_us` draw how long control messages and I/O
+    take; `own_clock` is what its process reads."""
 
     def __init__(
         self,
@@ -39,7 +41,9 @@ class Slot:
         store: Store,
         clock: SimClock,
         network: SimNetwork,
+        own_clock: Clock,
         delay_us: Callable[[], int],
+        io_delay_us: Callable[[], int],
         report: Callable[[control.ToMaster], None],
         inline_bytes: int = INLINE_BYTES,
     ) -> None:
@@ -53,25 +57,30 @@ class Slot:
         self._report = report
         self._inbox: deque[tuple[int, control.ToTask]] = deque()
         self._wake_us = 0
-        self._io = SimIo(clock.monotonic_us, delay_us)
-        self._opened = False
-        restored = (
-            restored_state(restore.entry, subtask, plan.parallelism, store, state_format.decode)
-            if restore is not None
-            else {}
-        )
-        self._engine = SubtaskEngine(
-            plan,
-            Assignment(job, attempt, subtask, splits, restored),
-            config,
-            transport=SimTransport(network, subtask),
-            clock=clock,
-            io=self._io,
-            snapshots=SnapshotWriter(
-                job, attempt, subtask, store, self._io, state_format.encode, inline_bytes
-            ),
-            report=report,
-        )
+        self._io = SimIo(clock.monotonic_us, io_delay_us)
+        self._engine: SubtaskEngine | None = None
+
+        def made() -> SubtaskEngine:
+            restored = (
+                restored_state(restore.entry, subtask, plan.parallelism, store, state_format.decode)
+                if restore is not None
+                else {}
+            )
+            return SubtaskEngine(
+                plan,
+                Assignment(job, attempt, subtask, splits, restored),
+                config,
+                transport=SimTransport(network, subtask),
+                clock=own_clock,
+                io=self._io,
+                snapshots=SnapshotWriter(
+                    job, attempt, subtask, store, self._io, state_format.encode, inline_bytes
+                ),
+                report=report,
+                open_store=lambda folder: Folder(store, folder),
+            )
+
+        self._make_engine = made
 
     def deliver(self, message: control.ToTask) -> None:
         """The master has sent a message; it arrives later, after those before it."""
@@ -80,9 +89,16 @@ class Slot:
             at_us = max(at_us, self._inbox[-1][0])
         self._inbox.append((at_us, message))
 
+    def die(self, goes_through: Callable[[], bool]) -> None:
+        """The process ends where it stands; `goes_through` says what of its I/O still takes effect."""
+        self.alive = False
+        self._io.perish(goes_through)
+
     def next_us(self) -> int | None:
         """When the slot has something to do by itself."""
         times = [self._wake_us, self._io.next_us(), self._inbox[0][0] if self._inbox else None]
+        if self.dies_at_us is not None:
+            times.append(self.dies_at_us)
         return min((time for time in times if time is not None), default=None)
 
     def turn(self) -> bool:
@@ -92,19 +108,20 @@ class Slot:
             self.alive = False
             return True
         try:
-            if not self._opened:
-                self._opened = True
+            if self._engine is None:
+                self._engine = self._make_engine()
                 self._engine.open()
+            engine = self._engine
             worked = self._io.run_due()
             while self._inbox and self._inbox[0][0] <= now_us:
-                self._engine.deliver(self._inbox.popleft()[1])
+                engine.deliver(self._inbox.popleft()[1])
                 worked = True
-            if self._engine.lifecycle is Lifecycle.DONE:
-                self._engine.report_progress()
-                self._engine.close()
+            if engine.lifecycle is Lifecycle.DONE:
+                engine.report_progress()
+                engine.close()
                 self.alive = False
                 return True
-            step = self._engine.step()
+            step = engine.step()
         except RheosError as error:
             self._report(
                 control.Failed(attempt=self.attempt, subtask=self.subtask, error=pickle.dumps(error))

@@ -1,4 +1,4 @@
-"""A simulated world: one job, its driver and workers, virtual time, a seeded scheduler, faults.
+"""A simulated world: one job, its drivers and workers, virtual time, a seeded scheduler, faults.
 
 The plan, engine, operators, state, checkpoints and master are the real ones. The world decides only
 what happens when. The same seed gives the same trace, of which `trace` is a running hash.
@@ -7,127 +7,249 @@ what happens when. The same seed gives the same trace, of which `trace` is a run
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 from rheos.checkpoint.log import JobFinished, JobLog
-from rheos.errors import CheckpointError, ConfigurationError, JobFailedError
+from rheos.errors import CheckpointError, ConfigurationError, FencedError, JobFailedError
 from rheos.plan.physical import PhysicalPlan
-from rheos.runtimes.contract import JobConfig, JobResult, JobStatus
+from rheos.protocol.ids import OperatorId
+from rheos.runtimes.contract import JobConfig, JobResult, JobState, JobStatus
 from rheos.runtimes.master import Master, enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.driver import Driver
 from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.invariants import InvariantError, WatchedStore
 from rheos.runtimes.simulated.launcher import SimLauncher
 from rheos.runtimes.simulated.slot import Slot
-from rheos.runtimes.simulated.store import MemoryStore
+from rheos.runtimes.simulated.storage import Storage
+from rheos.runtimes.simulated.store import Moment, Operation
 
 _TURN_US = 200
 _MAX_TURNS = 400_000
 
 
+class Died(BaseException):
+    """The process that did the operation is gone, in the middle of it. No code of its own sees this."""
+
+
 class World:
-    """Runs one plan to its end."""
+    """Runs one plan to its end. `parallelisms` are those that its drivers give the job, each in turn;
+    the plan's own where there are none."""
 
     def __init__(
-        self, plan: PhysicalPlan, config: JobConfig, seed: int, faults: Faults | None = None
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        seed: int,
+        faults: Faults | None = None,
+        parallelisms: Sequence[int] = (),
     ) -> None:
         self._plan = plan
         self._config = config
         self._rng = Random(seed)
+        self._parallelisms = tuple(parallelisms) or (plan.parallelism,)
         self.faults = faults or Faults(until_us=0)
         self.clock = SimClock()
-        self.store = MemoryStore(self._on_access)
+        self.store = WatchedStore(config.job, config.checkpoint.retain, self.clock)
+        self.watch = self.store.watch
         self.trace = 0
         self.crashes = 0
         self.drivers = 0
+        self._storage = Storage(self.faults, self.clock, self._rng)
         self._splits = enumerate_splits(plan)
         self._orphans: list[Slot] = []
+        self._rivals: list[Driver] = []
+        """Drivers that were given up, and do not know."""
+        self._acting: Driver | Slot | None = None
         self._struck_us = 0
-        self._start_driver()
+        self._cancelled = False
+        """The world has stopped the job, to start it again."""
+        self._start_us: int | None = None
+        """When the next driver starts, where there is none."""
+        self._driver = self._start_driver()
+        self.store.on_access = self._on_access
 
-    def _start_driver(self) -> None:
+    @property
+    def master(self) -> Master:
+        """Of the driver that was started last."""
+        return self._driver.master
+
+    def status(self) -> JobStatus:
+        return self.master.status()
+
+    def _start_driver(self) -> Driver:
         self.drivers += 1
-        self.launcher = SimLauncher(
-            self._plan,
+        parallelism = self._parallelisms[(self.drivers - 1) % len(self._parallelisms)]
+        plan = replace(self._plan, parallelism=parallelism)
+        launcher = SimLauncher(
+            plan,
             self._config,
             self._splits,
             store=self.store,
             clock=self.clock,
             rng=self._rng,
             faults=self.faults,
+            watch=self.watch,
+            io_latency_us=self._storage.latency_us,
         )
-        # The check of the store at the start is not a place for faults: it ends the driver for good.
-        on_access, self.store.on_access = self.store.on_access, None
-        self.master = Master(
-            self._plan,
+        master = Master(
+            plan,
             self._config,
             store=self.store,
             clock=self.clock,
-            launcher=self.launcher,
+            launcher=launcher,
             owner=f"driver-{self.drivers}",
         )
-        self.store.on_access = on_access
+        return Driver(master, launcher, self.clock)
 
     # --- running ----------------------------------------------------------------------------------
 
     def run(self) -> JobResult:
         """To the end of the job. Raises the error that ended it; JobFailedError where, after the faults
-        have stopped, it does not end."""
+        have stopped, it does not end; InvariantError."""
         for _ in range(_MAX_TURNS):
-            if self.master.done:
-                try:
-                    return self.master.result()
-                except CheckpointError:
-                    # The store would not let the driver go on. Whoever runs drivers starts another.
-                    if not self.faulty:
-                        raise
-                    self._lose_driver()
-                except ConfigurationError:
-                    # A driver that died between the last entry and its own end has left a job that is
-                    # finished, which the next driver refuses to run again.
-                    if self.drivers == 1 or not self._finished():
-                        raise
-                    return JobResult(self.master.status())
+            if self._start_us is None and self.master.done:
+                result = self._ended()
+                if result is not None:
+                    self.watch.ended()
+                    self._hold()
+                    return result
             self._turn()
+            self._hold()
         raise JobFailedError(
             f"the job has not ended after {_MAX_TURNS} turns", detail=str(self.master.status())
         )
 
+    def _hold(self) -> None:
+        if self.watch.violations:
+            raise InvariantError("; ".join(self.watch.violations))
+
+    def _ended(self) -> JobResult | None:
+        """The job's result, where the last driver's is the job's."""
+        try:
+            result = self.master.result()
+        except CheckpointError as error:
+            # The store, or a driver that was given up, would not let it go on. Whoever runs drivers
+            # starts another.
+            if not self.faulty and not (isinstance(error, FencedError) and self.drivers > 1):
+                raise
+            self._give_up_driver()
+            return None
+        except ConfigurationError:
+            # A driver that died between the last entry and its own end has left a job that is
+            # finished, which the next driver refuses to run again.
+            if self.drivers == 1 or not self._finished():
+                raise
+            return JobResult(self.master.status())
+        if result.status.state is JobState.CANCELLED and self._cancelled:
+            self._cancelled = False
+            self._give_up_driver()
+            return None
+        return result
+
     def _finished(self) -> bool:
-        return isinstance(JobLog(self.store, self._config.job).read().newest, JobFinished)
+        self.store.on_access = None
+        finished = isinstance(JobLog(self.store, self._config.job).read().newest, JobFinished)
+        self.store.on_access = self._on_access
+        return finished
 
     def _turn(self) -> None:
         self._strike()
-        actors = [slot for slot in self._all_slots() if slot.alive]
-        chosen = self._rng.randrange(len(actors) + 1)
-        if chosen == len(actors):
-            self._note(b"m")
-            self.master.step()
-            worked = True
-        else:
-            slot = actors[chosen]
-            worked = slot.turn()
-            self._note(b"%d/%d/%d" % (slot.attempt, slot.subtask, worked))
+        if self._start_us is not None and self.clock.monotonic_us() >= self._start_us:
+            self._try_driver()
+        drivers = [*([] if self._start_us is not None else [self._driver]), *self._rivals]
+        slots = self._slots()
+        chosen = self._rng.randrange(max(len(slots) + len(drivers), 1))
+        worked = False
+        if chosen < len(slots):
+            worked = self._act(slots[chosen])
+        elif drivers:
+            worked = self._act(drivers[chosen - len(slots)])
         self._orphans = [slot for slot in self._orphans if slot.alive]
         self.clock.advance(self._rng.randrange(1, _TURN_US))
         if not worked:
             self._skip_to_next()
 
+    def _act(self, actor: Driver | Slot) -> bool:
+        self._acting = actor
+        try:
+            worked = actor.turn()
+        except Died:
+            self._acting = None
+            self._dies(actor)
+            worked = True
+        finally:
+            self._acting = None
+        if isinstance(actor, Driver):
+            self._note(b"m%d" % worked)
+            # A driver's turn costs little: the next one comes without a skip.
+            return True if actor is self._driver and not actor.master.done else worked
+        self._note(b"%d/%d/%d" % (actor.attempt, actor.subtask, worked))
+        return worked
+
     def _skip_to_next(self) -> None:
         """Where nobody has anything to do before some moment, time goes there."""
-        times = [slot.next_us() for slot in self._all_slots() if slot.alive]
-        times += [self.launcher.next_us(), self.master.next_step_us()]
-        if self.launcher.network is not None:
-            times.append(self.launcher.network.next_us())
+        times = [slot.next_us() for slot in self._slots()]
+        times += [rival.next_us() for rival in self._rivals]
+        times.append(self._driver.next_us() if self._start_us is None else self._start_us)
+        for driver in (self._driver, *self._rivals):
+            if driver.launcher.network is not None:
+                times.append(driver.launcher.network.next_us())
         known = [time for time in times if time is not None]
         if known:
             self.clock.advance(max(0, min(known) - self.clock.monotonic_us()))
 
-    def _all_slots(self) -> list[Slot]:
-        zombies = [slot for slot in self.launcher.zombies if slot not in self.launcher.slots]
-        return [*self.launcher.slots, *zombies, *self._orphans]
+    def _slots(self) -> list[Slot]:
+        own = [] if self._start_us is not None else self._driver.slots()
+        slots = [*own, *(slot for rival in self._rivals for slot in rival.slots())]
+        return [*slots, *(slot for slot in self._orphans if slot.alive)]
 
     def _note(self, what: bytes) -> None:
         self.trace = zlib.crc32(what + b"@%d" % self.clock.monotonic_us(), self.trace)
+
+    # --- drivers ----------------------------------------------------------------------------------
+
+    def _try_driver(self) -> None:
+        try:
+            self._driver = self._start_driver()
+        except ConfigurationError:
+            # The store cannot be written.
+            if not self.faulty:
+                raise
+            self._start_us = self._soon_us()
+        else:
+            self._start_us = None
+
+    def _soon_us(self) -> int:
+        return self.clock.monotonic_us() + self._rng.randrange(1_000, 60_000)
+
+    def _give_up_driver(self) -> None:
+        """The driver is there no more, or ends now; its workers live on for a while."""
+        self._leave_behind(self._driver)
+        self._start_us = self._soon_us()
+
+    def _leave_behind(self, driver: Driver) -> None:
+        for slot in driver.slots():
+            if slot.dies_at_us is None:
+                driver.launcher.orphan(slot)
+            self._orphans.append(slot)
+
+    def _dies(self, actor: Driver | Slot) -> None:
+        self.crashes += 1
+        self._note(b"died")
+        if isinstance(actor, Slot):
+            for driver in (self._driver, *self._rivals):
+                if actor in driver.launcher.slots:
+                    driver.launcher.crash(actor)
+                    return
+            actor.die(lambda: self._rng.random() < 0.5)
+        elif actor in self._rivals:
+            self._rivals.remove(actor)
+            self._leave_behind(actor)
+        else:
+            self._give_up_driver()
 
     # --- faults -----------------------------------------------------------------------------------
 
@@ -136,49 +258,78 @@ class World:
         return self.clock.monotonic_us() < self.faults.until_us
 
     def _strike(self) -> None:
+        now_us = self.clock.monotonic_us()
+        for rival in list(self._rivals):
+            if rival.master.done or (rival.dies_at_us is not None and now_us >= rival.dies_at_us):
+                self._rivals.remove(rival)
+                self._leave_behind(rival)
         if not self.faulty:
             return
         # Time may have skipped ahead: what counts is how much has passed, not how many turns.
-        passed_s = (self.clock.monotonic_us() - self._struck_us) / 1e6
-        self._struck_us = self.clock.monotonic_us()
+        passed_s = (now_us - self._struck_us) / 1e6
+        self._struck_us = now_us
 
         def happens(per_second: float) -> bool:
-            return self._rng.random() < per_second * passed_s
+            return per_second > 0 and self._rng.random() < per_second * passed_s
 
-        alive = [slot for slot in self.launcher.slots if slot.alive]
+        self._storage.strike(happens)
+        if happens(self.faults.clock_jump):
+            self.clock.jump(self._rng.randrange(-3_600_000, 3_600_000))
+        if self._start_us is not None:
+            return
+        launcher = self._driver.launcher
+        alive = [slot for slot in launcher.slots if slot.alive]
         if alive and happens(self.faults.crash_slot):
             self.crashes += 1
             self._note(b"crash")
-            self.launcher.crash(self._rng.choice(alive))
-        if happens(self.faults.crash_driver):
-            self._note(b"driver")
-            self._lose_driver()
-        network = self.launcher.network
+            launcher.crash(self._rng.choice(alive))
+        network = launcher.network
         if network is not None and network.channels() and happens(self.faults.clog):
             channel = self._rng.choice(network.channels())
-            network.clog(channel, self.clock.monotonic_us() + self._rng.randrange(1, 300_000))
-        if happens(self.faults.clock_jump):
-            self.clock.jump(self._rng.randrange(-3_600_000, 3_600_000))
+            network.clog(channel, now_us + self._rng.randrange(1, 300_000))
+        if happens(self.faults.stop_job):
+            self._note(b"stop")
+            self._cancelled = True
+            self.master.cancel()
+        if happens(self.faults.crash_driver):
+            self._lose_driver()
 
     def _lose_driver(self) -> None:
+        """The driver dies; or it is cut off for a while, and nobody waits for it."""
         self.crashes += 1
-        for slot in self._all_slots():
-            if slot.alive:
-                if slot.dies_at_us is None:
-                    self.launcher.orphan(slot)
-                if slot not in self._orphans:
-                    self._orphans.append(slot)
-        self._start_driver()
+        self._note(b"driver")
+        if self._rng.random() >= self.faults.sleeping_driver:
+            self._give_up_driver()
+            return
+        asleep_us, awake_us = self._rng.randrange(1, 200_000), self._rng.randrange(1, 300_000)
+        self._driver.busy(asleep_us)
+        self._driver.dies_at_us = self.clock.monotonic_us() + asleep_us + awake_us
+        self._rivals.append(self._driver)
+        self._start_us = self._soon_us()
 
-    def _on_access(self, moment: str, operation: str, path: str) -> None:
-        writes = operation in ("put", "put_if_absent")
-        if writes and self.faulty and self._rng.random() < self.faults.store_error / 2:
+    def _on_access(self, moment: Moment, operation: Operation, path: str) -> None:
+        self._perhaps_die()
+        if moment == "before" and isinstance(self._acting, Driver):
+            self._acting.busy(self._storage.latency_us())
+        if self._storage.strikes(moment, operation):
+            if operation == "put":
+                self.watch.write_failed(path)
             raise OSError(f"simulated failure {moment} {operation} of {path}")
 
-    def on_commit(self, moment: str) -> None:
+    def on_commit(self, moment: str, operator: OperatorId, payload: bytes) -> None:
         """To be called by a test's sink before and after it commits: raises an OSError by chance."""
+        if moment == "before":
+            self.watch.committing(operator, payload)
+        else:
+            self.watch.committed(operator, payload)
+        self._perhaps_die()
         if self.faulty and self._rng.random() < self.faults.commit_error / 2:
             raise OSError(f"simulated failure {moment} a commit")
 
-    def status(self) -> JobStatus:
-        return self.master.status()
+    def _perhaps_die(self) -> None:
+        if self._acting is None or not self.faulty:
+            return
+        within_driver = isinstance(self._acting, Driver)
+        rate = self.faults.die_in_driver_io if within_driver else self.faults.die_in_slot_io
+        if rate and self._rng.random() < rate:
+            raise Died

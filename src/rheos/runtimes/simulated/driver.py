@@ -1,0 +1,44 @@
+"""A simulated driver: one process with the master of a job, and the slots it has launched."""
+
+from __future__ import annotations
+
+from rheos.runtimes.master import Master
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.launcher import SimLauncher
+from rheos.runtimes.simulated.slot import Slot
+
+
+class Driver:
+    """Its master's calls of the store block it: `busy` says for how long."""
+
+    def __init__(self, master: Master, launcher: SimLauncher, clock: SimClock) -> None:
+        self.master = master
+        self.launcher = launcher
+        self.dies_at_us: int | None = None
+        """Of a driver that was given up and lives: its process ends then."""
+        self._clock = clock
+        self._busy_until_us = 0
+
+    def busy(self, us: int) -> None:
+        """Its process stands still for so long, or for so much longer."""
+        self._busy_until_us = max(self._busy_until_us, self._clock.monotonic_us()) + us
+
+    def turn(self) -> bool:
+        """One turn of its loop; whether it did anything."""
+        if self._clock.monotonic_us() < self._busy_until_us or self.master.done:
+            return False
+        self.master.step()
+        return True
+
+    def next_us(self) -> int | None:
+        """When it has something to do by itself."""
+        if self.master.done:
+            return None
+        times = [self.launcher.next_us(), self.master.next_step_us(), self.dies_at_us]
+        due = min((time for time in times if time is not None), default=None)
+        return None if due is None else max(due, self._busy_until_us)
+
+    def slots(self) -> list[Slot]:
+        """All that it has launched and that still runs, those it knows nothing of included."""
+        zombies = [slot for slot in self.launcher.zombies if slot not in self.launcher.slots]
+        return [slot for slot in (*self.launcher.slots, *zombies) if slot.alive]

@@ -1,0 +1,29 @@
+"""A folder of a store as a store of its own: where a simulated world's savepoints go."""
+
+from __future__ import annotations
+
+from rheos.protocol.ports import Store
+
+
+class Folder:
+    """Its faults are those of the store it lies in."""
+
+    def __init__(self, store: Store, path: str) -> None:
+        self._store = store
+        self._prefix = f"{path.strip('/')}/"
+
+    def put(self, path: str, data: bytes) -> None:
+        self._store.put(self._prefix + path, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        return self._store.put_if_absent(self._prefix + path, data)
+
+    def get(self, path: str) -> bytes:
+        return self._store.get(self._prefix + path)
+
+    def list(self, prefix: str) -> list[str]:
+        found = self._store.list(self._prefix + prefix)
+        return [path.removeprefix(self._prefix) for path in found]
+
+    def delete(self, path: str) -> None:
+        self._store.delete(self._prefix + path)
