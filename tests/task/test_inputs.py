@@ -33,7 +33,8 @@ class Story:
     """Feeds a gate and writes down what it gives: rows as numbers, marks as their events."""
 
     def __init__(self) -> None:
-        self.gate = InputGate([(A, 0), (B, 0)])
+        self.now_us = 0
+        self.gate = InputGate([(A, 0), (B, 0)], lambda: self.now_us)
 
     def offer(self, channel: ChannelId, *elements: Element) -> None:
         for element in elements:
@@ -49,8 +50,9 @@ class Story:
             for event in self.gate.interpret(channel, element):
                 seen.append(event)
                 if event is Event.ALIGNED:
-                    assert self.gate.aligning is not None
-                    self.gate.finish_alignment(self.gate.aligning)
+                    arrival = self.gate.aligned()
+                    assert arrival is not None
+                    self.gate.finish_alignment(arrival.barrier.checkpoint)
         return seen
 
 
@@ -90,7 +92,7 @@ def test_an_aborted_checkpoint_unblocks_and_its_late_barriers_are_dropped() -> N
     story = Story()
     story.offer(A, barrier(1), row(1))
     assert story.drain() == []
-    story.gate.finish_alignment(CheckpointId(1))
+    story.gate.abort(CheckpointId(1))
     assert story.drain() == [1]
     story.offer(B, barrier(1), row(2))
     assert story.drain() == [2]
@@ -135,8 +137,9 @@ def test_alignments_rise_and_no_row_overtakes_its_barrier(steps: list[tuple[Chan
                 continue
             for event in story.gate.interpret(taken[0], element):
                 assert event is Event.ALIGNED
-                assert story.gate.aligning is not None
-                aligned.append(story.gate.aligning)
-                story.gate.finish_alignment(story.gate.aligning)
+                arrival = story.gate.aligned()
+                assert arrival is not None
+                aligned.append(arrival.barrier.checkpoint)
+                story.gate.finish_alignment(arrival.barrier.checkpoint)
     assert aligned == sorted(set(aligned))
     assert (aligned[-1] if aligned else 0) == min(delivered.values())

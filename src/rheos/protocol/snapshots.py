@@ -12,6 +12,18 @@ import pyarrow as pa
 from rheos.protocol.ids import OperatorId
 
 
+IN_FLIGHT = "in-flight "
+"""Begins the names of states that hold rows between operators. They are the engine's own: operators
+neither give nor see them, and savepoints have none."""
+
+IN_FLIGHT_INPUT = IN_FLIGHT + "input "
+"""With the port behind it. KEYED ones, too, are of the subtask that the rows had been sent to."""
+
+IN_FLIGHT_OUTPUT = IN_FLIGHT + "output "
+"""With the port behind it. Written by the *sending* subtask: the rows of KEYED ones are of any key
+group, not of those that this subtask owns."""
+
+
 class StateKind(Enum):
     """How a part of state finds its way to the subtasks of a restored job."""
 

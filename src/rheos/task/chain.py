@@ -2,12 +2,15 @@
 
 What the chain is doing is a generator (`_work`). It is resumed only while every output has room, so
 nothing is emitted that cannot be kept, and it is driven to its end before the next element is taken.
+Where a barrier may wait no longer (an unaligned checkpoint), it is driven to its end at once, beyond
+what the outputs should keep, and the snapshot is taken before the rows that wait (`_overtake`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -24,6 +27,7 @@ from rheos.protocol.elements import (
     MIN_TIMESTAMP_MS,
     Active,
     Barrier,
+    BarrierKind,
     Batch,
     End,
     Idle,
@@ -32,27 +36,17 @@ from rheos.protocol.elements import (
 )
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.ports import Clock, Transport
-from rheos.protocol.snapshots import Snapshot
-from rheos.task.config import TaskConfig
-from rheos.task.inputs import Channel, Event, InputGate
+from rheos.protocol.snapshots import Snapshot, SnapshotPart
+from rheos.task.config import Guarantee, TaskConfig
+from rheos.task.in_flight import InFlight
+from rheos.task.inputs import Arrival, Channel, Event, InputGate
 from rheos.task.outputs import OutputEdge
+from rheos.task.taken import Taken
 
 Work: TypeAlias = Generator[None, None, None]
 
 _ELEMENTS_PER_RUN = 4
 """How many elements a chain takes before the others have their turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What a chain gave at a barrier."""
-
-    checkpoint: CheckpointId
-    snapshots: list[tuple[OperatorId, Snapshot]]
-    totals: Totals
-    """As they stood at the barrier."""
-    sync_us: int
-    """How long the synchronous part took."""
 
 
 class Ran(Enum):
@@ -76,7 +70,9 @@ class ChainRunner:
         clock: Clock,
         attempt: Attempt,
         config: TaskConfig,
+        readers: Mapping[int, OperatorId],
     ) -> None:
+        """`readers` has the operator behind each of the outputs."""
         self.chain = chain
         self.operators = operators
         self.gate = gate
@@ -98,7 +94,19 @@ class ChainRunner:
             for i, operator in enumerate(operators)
             if type(operator).next_processing_time_ms is not Operator.next_processing_time_ms
         ]
-        self._pending_checkpoint: CheckpointId | None = None
+        self._readers = readers
+        exactly_once = config.guarantee is Guarantee.EXACTLY_ONCE
+        self._patience_us = config.unaligned_after_us if exactly_once else None
+        """How long a barrier waits before it overtakes; None for ever."""
+        self._overdraft = False
+        """What is under way is driven to its end, and must not wait."""
+        self._restored: deque[InFlight] = deque()
+        """Rows that were in flight when the checkpoint was taken: they go before all else."""
+        self._triggered: deque[Arrival] = deque()
+        """Checkpoints that the master has triggered, for sources and ended chains to take."""
+        self._draining = False
+        self._forwarding: Arrival | None = None
+        """The barrier that waits for the rows before it to be sent."""
         self._last_checkpoint = 0
         self._taken: list[Taken] = []
         self._sent_idle = False
@@ -111,18 +119,26 @@ class ChainRunner:
 
     # --- what the engine asks ---------------------------------------------------------------------
 
-    def trigger(self, checkpoint: CheckpointId) -> None:
+    def restore(self, in_flight: Iterable[InFlight]) -> None:
+        """Rows that were on their way to the chain's operators, in the order to process them in. Called
+        once, before the first run."""
+        self._restored.extend(in_flight)
+
+    def trigger(self, checkpoint: CheckpointId, kind: BarrierKind) -> None:
         """The master triggered a checkpoint: a source and an ended chain take it by themselves."""
         if checkpoint > self._last_checkpoint:
-            self._pending_checkpoint = checkpoint
+            barrier = Barrier(checkpoint, self._attempt, kind)
+            self._triggered.append(Arrival(barrier, self._clock.monotonic_us()))
 
     def abort(self, checkpoint: CheckpointId) -> None:
         """The checkpoint is off: whoever aligns for it reads on."""
-        if self._pending_checkpoint == checkpoint:
-            self._pending_checkpoint = None
-        self._last_checkpoint = max(self._last_checkpoint, checkpoint)
+        self._triggered = deque(t for t in self._triggered if t.barrier.checkpoint != checkpoint)
         if self.gate is not None:
-            self.gate.finish_alignment(checkpoint)
+            self.gate.abort(checkpoint)
+
+    def drain(self) -> None:
+        """A source reads no more: its input has ended."""
+        self._draining = True
 
     def take_snapshots(self) -> list[Taken]:
         """The snapshots taken since the last call."""
@@ -144,6 +160,9 @@ class ChainRunner:
 
     def run(self) -> Ran:
         """Does a bounded amount of work."""
+        if self._patience_us is not None and (due := self._overdue()) is not None:
+            self._overtake(due)
+            return Ran.WORKED
         worked = False
         for _ in range(_ELEMENTS_PER_RUN if self._source is None else 1):
             if self._work is None:
@@ -172,11 +191,22 @@ class ChainRunner:
         times = (self.operators[i].next_processing_time_ms() for i in self._timed)
         return None if self.ended else min((t for t in times if t is not None), default=None)
 
+    def next_overtake_us(self) -> int | None:
+        """When a barrier that waits may wait no longer, by the monotonic clock."""
+        if self._patience_us is None:
+            return None
+        waiting = self._forwarding or self._waiting()
+        if waiting is None or not self._may_overtake(waiting.barrier):
+            return None
+        return waiting.at_us + self._patience_us
+
     # --- choosing work ----------------------------------------------------------------------------
 
     def _next_work(self) -> Work | None:
-        if self._pending_checkpoint is not None and (self._source is not None or self.ended):
-            return self._checkpoint(self._pending_checkpoint)
+        if self._restored:
+            return self._in_flight(self._restored.popleft())
+        if self._triggered and (self._source is not None or self.ended):
+            return self._checkpoint(self._triggered[0])
         if self.ended:
             return None
         due = self.next_timer_ms() if self._timed else None
@@ -197,6 +227,8 @@ class ChainRunner:
     def _read_source(self) -> Work | None:
         assert self._source is not None
         self.wake_after_us = None
+        if self._draining:
+            return self._end()
         now_us = self._clock.monotonic_us()
         if now_us < self._poll_at_us:
             self.wake_after_us = self._poll_at_us - now_us
@@ -220,6 +252,13 @@ class ChainRunner:
         yield from self._push(0, channel.port, batch)
         self._transport.release(channel.id)
 
+    def _in_flight(self, rows: InFlight) -> Work:
+        index = next(
+            i for i, operator in enumerate(self.chain.operators) if operator.id == rows.operator
+        )
+        for batch in rows.batches:
+            yield from self._push(index, rows.port, batch)
+
     def _emit_polled(self, outs: Sequence[Out]) -> Work:
         for out in outs:
             yield from self._route(0, out)
@@ -241,8 +280,8 @@ class ChainRunner:
                 yield from self._watermark(self.gate.watermark_ms)
             elif event is Event.ALIGNED:
                 # It may have been aborted while rows of an event before this one waited for credit.
-                if self.gate.aligning is not None:
-                    yield from self._checkpoint(self.gate.aligning)
+                while (arrival := self.gate.aligned()) is not None:
+                    yield from self._checkpoint(arrival)
             elif event is Event.ENDED:
                 yield from self._end()
             elif self.gate.idle != self._sent_idle:
@@ -265,22 +304,6 @@ class ChainRunner:
                 yield from self._route(index, out)
                 self._in_operator = index
 
-    def _checkpoint(self, checkpoint: CheckpointId) -> Work:
-        assert checkpoint > self._last_checkpoint, "EX6: a checkpoint is taken once"
-        snapshots: list[tuple[OperatorId, Snapshot]] = []
-        began_us = self._clock.monotonic_us()
-        for index, operator in enumerate(self.operators):
-            self._in_operator = index
-            snapshots.append((self.chain.operators[index].id, operator.snapshot(checkpoint)))
-        sync_us = self._clock.monotonic_us() - began_us
-        self._last_checkpoint = checkpoint
-        self._pending_checkpoint = None
-        self._taken.append(Taken(checkpoint, snapshots, self.totals(), sync_us))
-        if not self.ended:
-            yield from self._forward(Barrier(checkpoint, self._attempt))
-        if self.gate is not None:
-            self.gate.finish_alignment(checkpoint)
-
     def _end(self) -> Work:
         if self.watermark_ms < MAX_TIMESTAMP_MS:
             yield from self._watermark(MAX_TIMESTAMP_MS)
@@ -298,13 +321,138 @@ class ChainRunner:
 
     def _forward(self, mark: Mark) -> Work:
         """Sends a mark that must not wait: the rows before it are flushed as credit comes."""
-        while not all(edge.empty for edge in self._edges):
-            for edge in self._edges:
-                edge.pump(force=True)
-            if not all(edge.empty for edge in self._edges):
-                yield
+        while not self._flushed() and not self._overdraft:
+            yield
         for edge in self._edges:
             edge.mark(mark)
+
+    def _flushed(self) -> bool:
+        """Sends what is buffered, as credit allows; whether nothing is left."""
+        for edge in self._edges:
+            if not edge.empty:
+                edge.pump(force=True)
+        return all(edge.empty for edge in self._edges)
+
+    # --- checkpoints ------------------------------------------------------------------------------
+
+    def _checkpoint(self, arrival: Arrival) -> Work:
+        """Takes the snapshot between two elements, and sends the barrier on behind the rows before it;
+        or ahead of them, where it has waited for long enough."""
+        taken = self._take(arrival)
+        self._passed(arrival.barrier.checkpoint)
+        if not self.ended:
+            self._forwarding = arrival
+            while not self._flushed() and not self._overdraft and not self._is_overdue(arrival):
+                yield
+            self._forwarding = None
+            if self._may_overtake(arrival.barrier):
+                taken.overtaken = self._send_ahead(arrival.barrier)
+            else:
+                for edge in self._edges:
+                    edge.mark(arrival.barrier)
+        taken.forwarded = True
+
+    def _take(self, arrival: Arrival) -> Taken:
+        """The synchronous part."""
+        barrier = arrival.barrier
+        checkpoint = barrier.checkpoint
+        assert checkpoint > self._last_checkpoint, "EX6: a checkpoint is taken once"
+        snapshots: list[tuple[OperatorId, Snapshot]] = []
+        savepoint: list[tuple[OperatorId, Sequence[SnapshotPart]]] = []
+        began_us = self._clock.monotonic_us()
+        for index, operator in enumerate(self.operators):
+            self._in_operator = index
+            id = self.chain.operators[index].id
+            snapshot = operator.snapshot(checkpoint)
+            snapshots.append((id, snapshot))
+            if barrier.kind is BarrierKind.SAVEPOINT:
+                savepoint.append((id, operator.savepoint(snapshot)))
+        now_us = self._clock.monotonic_us()
+        taken = Taken(
+            chain=self.chain.id,
+            checkpoint=checkpoint,
+            kind=barrier.kind,
+            snapshots=snapshots,
+            savepoint=savepoint,
+            totals=self.totals(),
+            sync_us=now_us - began_us,
+            since_us=began_us if self._source is not None or self.ended else arrival.at_us,
+            aligned_us=began_us,
+        )
+        self._last_checkpoint = checkpoint
+        self._taken.append(taken)
+        return taken
+
+    def _passed(self, checkpoint: CheckpointId) -> None:
+        while self._triggered and self._triggered[0].barrier.checkpoint <= checkpoint:
+            self._triggered.popleft()
+        if self.gate is not None:
+            self.gate.finish_alignment(checkpoint)
+
+    # --- barriers that overtake (EX12) ------------------------------------------------------------
+
+    def _waiting(self) -> Arrival | None:
+        """The earliest barrier that this chain has not taken and is to take."""
+        if self._source is None and not self.ended:
+            assert self.gate is not None
+            arrived = self.gate.earliest()
+            if arrived is not None or not (self._triggered and self.gate.closed):
+                return arrived
+        return self._triggered[0] if self._triggered else None
+
+    def _overdue(self) -> Arrival | None:
+        """The barrier that is to overtake now."""
+        if self._forwarding is not None:
+            return None
+        waiting = self._waiting()
+        return waiting if waiting is not None and self._is_overdue(waiting) else None
+
+    def _may_overtake(self, barrier: Barrier) -> bool:
+        return self._patience_us is not None and barrier.kind is BarrierKind.CHECKPOINT
+
+    def _is_overdue(self, arrival: Arrival) -> bool:
+        if self._patience_us is None or not self._may_overtake(arrival.barrier):
+            return False
+        return self._clock.monotonic_us() - arrival.at_us >= self._patience_us
+
+    def _overtake(self, arrival: Arrival) -> None:
+        """Takes the snapshot before the rows that lie before the barrier; they are stored with it."""
+        self._finish_work()
+        barrier = arrival.barrier
+        if barrier.checkpoint <= self._last_checkpoint:
+            return  # What was under way has taken it.
+        taken = self._take(arrival)
+        # They have reached their subtask: so they go before what is yet to come.
+        restored = [replace(rows, sent=True) for rows in self._restored]
+        if self.gate is not None and not self.ended:
+            taken.recording = self.gate.overtake(barrier.checkpoint)
+            head = self.chain.operators[0]
+            taken.ports = [
+                InFlight(head.id, number, port.keys, True, []) for number, port in enumerate(head.ports)
+            ]
+        self._passed(barrier.checkpoint)
+        taken.overtaken = [*restored, *self._send_ahead(barrier)]
+        taken.forwarded = True
+
+    def _finish_work(self) -> None:
+        """Drives what is under way to its end: its rows go beyond the outputs' bounds."""
+        self._overdraft = True
+        for edge in self._edges:
+            edge.overdraft = True
+        while self._work is not None:
+            self._resume()
+        self._overdraft = False
+        for edge in self._edges:
+            edge.overdraft = False
+
+    def _send_ahead(self, barrier: Barrier) -> list[InFlight]:
+        overtaken = []
+        for id, edge in self._outputs.items():
+            rows = edge.overtake(barrier)
+            if rows:
+                port, keys = edge.edge.target_port, edge.edge.keys
+                overtaken.append(InFlight(self._readers[id], port, keys, False, rows))
+        return overtaken
 
     # --- rows through the tree --------------------------------------------------------------------
 

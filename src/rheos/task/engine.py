@@ -12,20 +12,22 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
 
-from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
+from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.contract import Split
 from rheos.errors import RheosError
 from rheos.operators.build import build
 from rheos.operators.contract import Operator, OperatorContext, Restored
 from rheos.plan.physical import Chain, Exchange, PhysicalPlan, PlannedOperator
 from rheos.protocol import control
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
-from rheos.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, OperatorId
-from rheos.protocol.ports import Clock, IoExecutor, Transport
-from rheos.protocol.snapshots import PartMode
-from rheos.task.chain import ChainRunner, Ran, Taken
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
+from rheos.protocol.ids import Attempt, ChannelId, JobId, OperatorId
+from rheos.protocol.ports import Clock, IoExecutor, Store, Transport
+from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
+from rheos.task.chain import ChainRunner, Ran
+from rheos.task.checkpoints import Checkpoints
 from rheos.task.commits import Committing
-from rheos.task.config import TaskConfig
+from rheos.task.config import Guarantee, TaskConfig
+from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.task.inputs import InputGate
 from rheos.task.outputs import OutputEdge
 
@@ -72,7 +74,9 @@ class SubtaskEngine:
         io: IoExecutor,
         snapshots: SnapshotWriter,
         report: Callable[[control.ToMaster], None],
+        open_store: Callable[[str], Store],
     ) -> None:
+        """`open_store` opens the folder of a savepoint; it is called on the I/O executor."""
         self.lifecycle = Lifecycle.RUNNING
         self._assignment = assignment
         self._attempt = assignment.attempt
@@ -81,7 +85,6 @@ class SubtaskEngine:
         self._transport = transport
         self._clock = clock
         self._io = io
-        self._snapshots = snapshots
         self._report = report
         self._plan = plan
         self._operators: dict[OperatorId, Operator] = {}
@@ -92,9 +95,20 @@ class SubtaskEngine:
             if chain.gate is not None
             for edge_id in chain.chain.inputs
         }
-        self._gathering: dict[CheckpointId, list[Taken]] = {}
-        self._writing: dict[CheckpointId, tuple[PendingSnapshot, list[Taken]]] = {}
         self._committing = Committing(self._operators, io)
+        self._checkpoints = Checkpoints(
+            self._attempt,
+            self._subtask,
+            len(self._chains),
+            plan.max_parallelism,
+            self._operators,
+            self._committing,
+            snapshots=snapshots,
+            open_store=open_store,
+            io=io,
+            clock=clock,
+            report=report,
+        )
         self._busy_us = 0
         self._blocked_us = 0
         self._was_blocked = False
@@ -125,15 +139,18 @@ class SubtaskEngine:
             for edge in self._plan.edges
             if edge.source == chain.id
         }
+        blocking = self._config.guarantee is Guarantee.EXACTLY_ONCE
+        heads = {other.id: other.operators[0].id for other in self._plan.chains}
         return ChainRunner(
             chain,
             operators,
-            InputGate(channels) if channels else None,
+            InputGate(channels, self._clock.monotonic_us, blocking=blocking) if channels else None,
             outputs,
             self._transport,
             self._clock,
             self._attempt,
             self._config,
+            {id: heads[edges[id].target] for id in outputs},
         )
 
     def _build_operator(self, planned: PlannedOperator) -> Operator:
@@ -159,10 +176,21 @@ class SubtaskEngine:
     def open(self) -> None:
         """Opens every operator with its restored state. Called once, before the first step."""
         for planned in self._plan.operators():
+            restored = self._assignment.restored.get(planned.id, {})
             try:
-                self._operators[planned.id].open(self._assignment.restored.get(planned.id, {}))
+                self._operators[planned.id].open(without_in_flight(restored))
             except RheosError as error:
                 raise error.located(site=planned.site, operator=planned.name) from error
+        for chain in self._chains:
+            chain.restore(self._in_flight(chain.chain, IN_FLIGHT_INPUT))
+            chain.restore(self._in_flight(chain.chain, IN_FLIGHT_OUTPUT))
+
+    def _in_flight(self, chain: Chain, prefix: str) -> Iterable[InFlight]:
+        for planned in chain.operators:
+            restored = self._assignment.restored.get(planned.id, {})
+            for port, batch in restored_batches(planned, restored, prefix, self._config.batch_rows):
+                keys = planned.ports[port].keys
+                yield InFlight(planned.id, port, keys, prefix == IN_FLIGHT_INPUT, [batch])
 
     # --- control ----------------------------------------------------------------------------------
 
@@ -171,44 +199,29 @@ class SubtaskEngine:
         if message.attempt != self._attempt:
             return
         match message:
-            case control.TriggerCheckpoint(checkpoint=checkpoint):
+            case control.TriggerCheckpoint(checkpoint=checkpoint, savepoint=savepoint):
+                self._checkpoints.triggered(message)
+                kind = BarrierKind.CHECKPOINT if savepoint is None else BarrierKind.SAVEPOINT
                 for chain in self._chains:
-                    chain.trigger(checkpoint)
+                    chain.trigger(checkpoint, kind)
             case control.CheckpointComplete(checkpoint=checkpoint):
                 self._committing.complete(checkpoint)
             case control.CheckpointAborted(checkpoint=checkpoint):
-                self._abort(checkpoint)
+                for chain in self._chains:
+                    chain.abort(checkpoint)
+                self._checkpoints.aborted(checkpoint)
+            case control.Drain():
+                for chain in self._chains:
+                    chain.drain()
             case control.Finish() | control.Cancel():
                 self.lifecycle = Lifecycle.DONE
-
-    def _abort(self, checkpoint: CheckpointId) -> None:
-        for chain in self._chains:
-            chain.abort(checkpoint)
-        if checkpoint in self._gathering:
-            self._abandon(checkpoint)
-
-    def _abandon(self, checkpoint: CheckpointId) -> None:
-        """Some chains have taken the checkpoint, and the others will not."""
-        # What sinks have staged for it stays theirs to commit: the next checkpoint carries it.
-        self._stage(self._gathering.pop(checkpoint))
-        # What its operators gave since the last one is in no file: the next must be whole.
-        self._forget(checkpoint)
-
-    def _stage(self, gathered: Sequence[Taken]) -> None:
-        for taken in gathered:
-            for operator, snapshot in taken.snapshots:
-                self._committing.stage(taken.checkpoint, operator, snapshot.committables)
-
-    def _forget(self, checkpoint: CheckpointId) -> None:
-        for operator in self._operators.values():
-            operator.snapshot_failed(checkpoint)
 
     # --- the step ---------------------------------------------------------------------------------
 
     def step(self) -> Step:
         """One turn of the loop. Raises the RheosError that ends the attempt."""
         began_us = self._clock.monotonic_us()
-        worked = self._finish_io()
+        worked = self._finish_commits()
         for channel, element in self._transport.receive(_RECEIVE_AT_ONCE):
             self._gates[channel.edge].offer(channel, element)
             worked = True
@@ -218,7 +231,10 @@ class SubtaskEngine:
             worked |= ran is Ran.WORKED
             blocked |= ran is Ran.BLOCKED
             worked |= chain.pump()
-            self._collect(chain)
+            for taken in chain.take_snapshots():
+                self._checkpoints.gather(taken)
+        if self._checkpoints.busy:
+            worked |= self._checkpoints.poll()
         if self.lifecycle is Lifecycle.RUNNING and all(chain.ended for chain in self._chains):
             self.lifecycle = Lifecycle.DRAINED
             self._report(control.Drained(attempt=self._attempt, subtask=self._subtask))
@@ -242,6 +258,9 @@ class SubtaskEngine:
             flush_us = chain.next_flush_us()
             if flush_us is not None:
                 wake_us = min(wake_us, flush_us - now_us)
+            overtake_us = chain.next_overtake_us()
+            if overtake_us is not None:
+                wake_us = min(wake_us, overtake_us - now_us)
             if chain.wake_after_us is not None:
                 wake_us = min(wake_us, chain.wake_after_us)
             timer_ms = chain.next_timer_ms()
@@ -250,70 +269,14 @@ class SubtaskEngine:
                 wake_us = min(wake_us, (timer_ms - now_ms) * 1000)
         return max(wake_us, 0)
 
-    def _collect(self, chain: ChainRunner) -> None:
-        """Gathers the chain's snapshots; once all chains have given theirs, they are written."""
-        for taken in chain.take_snapshots():
-            gathered = self._gathering.setdefault(taken.checkpoint, [])
-            gathered.append(taken)
-            if len(gathered) == len(self._chains):
-                del self._gathering[taken.checkpoint]
-                self._write(taken.checkpoint, gathered)
-
-    def _write(self, checkpoint: CheckpointId, gathered: list[Taken]) -> None:
-        # The barriers of an aborted checkpoint's successor may come before the news of its abort.
-        overtaken = sorted(earlier for earlier in self._gathering if earlier < checkpoint)
-        for earlier in overtaken:
-            self._abandon(earlier)
-        self._stage(gathered)
-        snapshots = [snapshot for taken in gathered for snapshot in taken.snapshots]
-        parts = [part for _, snapshot in snapshots for part in snapshot.parts]
-        if overtaken and any(part.mode is PartMode.DELTA for part in parts):
-            # It may tell only what has changed since the checkpoint that is in no file.
-            self._forget(checkpoint)
-            self._decline(checkpoint, f"checkpoint {overtaken[-1]}, on which it builds, is aborted")
-            return
-        self._writing[checkpoint] = (self._snapshots.begin(checkpoint, snapshots), gathered)
-
-    def _decline(self, checkpoint: CheckpointId, reason: str) -> None:
-        self._report(
-            control.Decline(
-                attempt=self._attempt, subtask=self._subtask, checkpoint=checkpoint, reason=reason
-            )
-        )
-
-    def _finish_io(self) -> bool:
-        worked = False
-        for checkpoint, (pending, gathered) in list(self._writing.items()):
-            if pending.done():
-                del self._writing[checkpoint]
-                self._acknowledge(pending, gathered)
-                worked = True
+    def _finish_commits(self) -> bool:
         committed = self._committing.poll()
-        if committed is not None:
-            self._report(
-                control.Committed(attempt=self._attempt, subtask=self._subtask, checkpoint=committed)
-            )
-            worked = True
-        return worked
-
-    def _acknowledge(self, pending: PendingSnapshot, gathered: list[Taken]) -> None:
-        checkpoint = pending.checkpoint
-        failures = pending.failures()
-        if failures:
-            self._forget(checkpoint)
-            self._decline(checkpoint, "; ".join(str(failure.error) for failure in failures))
-            return
+        if committed is None:
+            return False
         self._report(
-            control.Acknowledge(
-                attempt=self._attempt,
-                subtask=self._subtask,
-                checkpoint=checkpoint,
-                handles=pending.handles(),
-                committables=self._committing.staged(checkpoint),
-                totals=_sum(taken.totals for taken in gathered),
-                cost=control.Cost(sync_us=sum(taken.sync_us for taken in gathered)),
-            )
+            control.Committed(attempt=self._attempt, subtask=self._subtask, checkpoint=committed)
         )
+        return True
 
     # --- reports and the end ----------------------------------------------------------------------
 

@@ -1,19 +1,35 @@
-"""The input of a chain: its channels, their alignment at barriers, and their merged watermark. Pure.
+"""The input of a chain: its channels, their barriers, and their merged watermark. Pure.
 
-Alignment (Flink's, after Chandy and Lamport): a channel that has delivered the barrier of the
-checkpoint under way is not read until all channels have. A channel that has ended counts as having
-delivered every later barrier. A newer barrier abandons an older alignment; a barrier that is not newer
-than one already taken or aborted is dropped. The rules are in docs/protocols/exchange.md (EX5 to EX7).
+Alignment (Flink's, after Chandy and Lamport): a channel that has delivered the barrier of a checkpoint
+is not read until all channels have. Where the gate does not block (at least once), it only counts them.
+Several checkpoints may be under way. A channel that has ended counts as having delivered every later
+barrier. A channel that brings a newer barrier and never brought an older one tells that its sender has
+given the older checkpoint up. A barrier of one already taken or aborted is dropped.
+
+A barrier may also overtake: then the rows before it are recorded, those queued and those still to come.
+The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from rheos.protocol.elements import Active, Barrier, Element, End, Idle, Watermark
+import pyarrow as pa
+
+from rheos.protocol.elements import (
+    Active,
+    Barrier,
+    BarrierKind,
+    Batch,
+    Element,
+    End,
+    Idle,
+    Mark,
+    Watermark,
+)
 from rheos.protocol.ids import ChannelId, CheckpointId
 from rheos.task.watermarks import Activity, WatermarkMerger
 
@@ -22,7 +38,7 @@ class Event(Enum):
     """What a mark taken from the input means for the chain."""
 
     WATERMARK = "the merged watermark rose"
-    ALIGNED = "every channel has delivered the barrier"
+    ALIGNED = "every channel has delivered a barrier"
     ENDED = "every channel has ended"
     ACTIVITY = "the input as a whole may have fallen idle or come back"
 
@@ -34,21 +50,71 @@ class Channel:
     id: ChannelId
     port: int
     queue: deque[Element] = field(default_factory=deque)
-    blocked: bool = False
+    blocked: int = 0
+    """The checkpoint whose barrier it has delivered and for which it is held; 0 for none."""
+    closed: bool = False
+    """Its End has arrived."""
     ended: bool = False
+    """Its End has been taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A barrier that has come on some channel, and is not taken."""
+
+    barrier: Barrier
+    at_us: int
+    """When the first one came, by the monotonic clock."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """The rows before a barrier that has overtaken them (EX12)."""
+
+    checkpoint: CheckpointId
+    pending: set[int]
+    """The channels that have not brought the barrier."""
+    batches: list[tuple[int, Batch]] = field(default_factory=list)
+    """By port; those of one channel in their order."""
+    abandoned: bool = False
+    ended_us: int | None = None
+    """When the last barrier came."""
+
+    @property
+    def complete(self) -> bool:
+        return not self.pending and not self.abandoned
+
+
+@dataclass(slots=True)
+class _Alignment:
+    barrier: Barrier
+    lanes: set[int] = field(default_factory=set)
+    """The channels that have delivered the barrier."""
 
 
 class InputGate:
     """Chooses what a chain takes next, and interprets the marks."""
 
-    def __init__(self, channels: Sequence[tuple[ChannelId, int]]) -> None:
+    def __init__(
+        self,
+        channels: Sequence[tuple[ChannelId, int]],
+        now_us: Callable[[], int],
+        *,
+        blocking: bool = True,
+    ) -> None:
         self.channels = [Channel(id, port) for id, port in channels]
+        self._now_us = now_us
+        self._blocking = blocking
         self._index = {channel.id: i for i, channel in enumerate(self.channels)}
         self._next = 0
         self._watermarks = WatermarkMerger(len(self.channels))
-        self.aligning: CheckpointId | None = None
+        self._arrivals: dict[CheckpointId, Arrival] = {}
+        self._alignments: dict[CheckpointId, _Alignment] = {}
+        self._recordings: list[Recording] = []
         self._passed = 0
         """No barrier up to this checkpoint is of interest any more."""
+        self._aborted: set[CheckpointId] = set()
+        """Nor are those of these, which are later."""
 
     @property
     def watermark_ms(self) -> int:
@@ -62,11 +128,30 @@ class InputGate:
     def ended(self) -> bool:
         return all(channel.ended for channel in self.channels)
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing will arrive any more."""
+        return all(channel.closed for channel in self.channels)
+
+    # --- elements ---------------------------------------------------------------------------------
+
     def offer(self, id: ChannelId, element: Element) -> None:
         """An element has arrived on the channel."""
-        channel = self.channels[self._index[id]]
-        assert not channel.ended, f"EX5: {id} sent {element} after its end"
+        lane = self._index[id]
+        channel = self.channels[lane]
+        assert not channel.closed, f"EX5: {id} sent {element} after its end"
         channel.queue.append(element)
+        if self._recordings:
+            self._record(lane, element)
+        if element.__class__ is not pa.RecordBatch:
+            self._arrived(channel, element)
+
+    def _arrived(self, channel: Channel, mark: Element) -> None:
+        if isinstance(mark, Barrier):
+            if self._is_live(mark.checkpoint) and mark.checkpoint not in self._arrivals:
+                self._arrivals[mark.checkpoint] = Arrival(mark, self._now_us())
+        elif isinstance(mark, End):
+            channel.closed = True
 
     def take(self) -> tuple[Channel, Element] | None:
         """The next element of a channel that may be read, round robin; None where there is none."""
@@ -79,11 +164,7 @@ class InputGate:
                 return channel, channel.queue.popleft()
         return None
 
-    @property
-    def ready(self) -> bool:
-        return any(channel.queue and not channel.blocked for channel in self.channels)
-
-    def interpret(self, channel: Channel, mark: Element) -> list[Event]:
+    def interpret(self, channel: Channel, mark: Mark) -> list[Event]:
         """What the mark, just taken from the channel, means; in the order to act in."""
         lane = self._index[channel.id]
         match mark:
@@ -96,42 +177,112 @@ class InputGate:
                 activity = Activity.IDLE if isinstance(mark, Idle) else Activity.ACTIVE
                 rose = self._watermarks.set_activity(lane, activity)
                 return [Event.WATERMARK, Event.ACTIVITY] if rose else [Event.ACTIVITY]
-            case Barrier(checkpoint):
-                return self._barrier(channel, checkpoint)
+            case Barrier():
+                return self._delivered(lane, mark)
             case End():
                 channel.ended = True
                 rose = self._watermarks.set_activity(lane, Activity.ENDED)
                 events = [Event.WATERMARK] if rose else []
-                if self._aligned():
+                if self.aligned() is not None:
                     events.append(Event.ALIGNED)
                 if self.ended:
                     events.append(Event.ENDED)
                 elif self.idle:
                     events.append(Event.ACTIVITY)
                 return events
-        raise AssertionError(f"not a mark: {mark!r}")
 
-    def _barrier(self, channel: Channel, checkpoint: CheckpointId) -> list[Event]:
-        if checkpoint <= self._passed:
-            return []
-        if self.aligning is None or checkpoint > self.aligning:
-            self._unblock()
-            self.aligning = checkpoint
-        elif checkpoint < self.aligning:
-            return []
-        channel.blocked = True
-        return [Event.ALIGNED] if self._aligned() else []
+    # --- barriers ---------------------------------------------------------------------------------
 
-    def _aligned(self) -> bool:
-        return self.aligning is not None and all(c.blocked or c.ended for c in self.channels)
+    def _is_live(self, checkpoint: CheckpointId) -> bool:
+        return checkpoint > self._passed and checkpoint not in self._aborted
+
+    def _delivered(self, lane: int, barrier: Barrier) -> list[Event]:
+        checkpoint = barrier.checkpoint
+        if not self._is_live(checkpoint):
+            return []
+        for older in [n for n, a in self._alignments.items() if n < checkpoint and lane not in a.lanes]:
+            self._drop(older)
+        alignment = self._alignments.setdefault(checkpoint, _Alignment(barrier))
+        alignment.lanes.add(lane)
+        if self._blocking or barrier.kind is BarrierKind.SAVEPOINT:
+            self.channels[lane].blocked = checkpoint
+        return [Event.ALIGNED] if self.aligned() is not None else []
+
+    def aligned(self) -> Arrival | None:
+        """The earliest barrier that every channel has delivered, where there is one."""
+        for checkpoint in sorted(self._alignments):
+            lanes = self._alignments[checkpoint].lanes
+            if all(i in lanes or channel.ended for i, channel in enumerate(self.channels)):
+                return self._arrivals[checkpoint]
+        return None
+
+    def earliest(self) -> Arrival | None:
+        """The earliest barrier that has arrived and is not taken."""
+        return self._arrivals[min(self._arrivals)] if self._arrivals else None
 
     def finish_alignment(self, checkpoint: CheckpointId) -> None:
-        """The chain has taken its snapshot, or the checkpoint is aborted: channels are read again."""
+        """The chain has taken its snapshot: channels are read again."""
         self._passed = max(self._passed, checkpoint)
-        if self.aligning is not None and self.aligning <= checkpoint:
-            self._unblock()
-            self.aligning = None
+        for passed in [n for n in self._arrivals if n <= checkpoint]:
+            self._drop(passed)
+        self._aborted = {n for n in self._aborted if n > self._passed}
 
-    def _unblock(self) -> None:
+    def abort(self, checkpoint: CheckpointId) -> None:
+        """The checkpoint is off: nothing is held or recorded for it any more."""
+        if checkpoint > self._passed:
+            self._aborted.add(checkpoint)
+        self._drop(checkpoint)
+        for recording in self._recordings:
+            if recording.checkpoint == checkpoint:
+                self._abandon(recording)
+        self._recordings = [r for r in self._recordings if not r.abandoned]
+
+    def _drop(self, checkpoint: CheckpointId) -> None:
+        self._arrivals.pop(checkpoint, None)
+        self._alignments.pop(checkpoint, None)
         for channel in self.channels:
-            channel.blocked = False
+            if channel.blocked == checkpoint:
+                channel.blocked = 0
+
+    # --- overtaken rows ---------------------------------------------------------------------------
+
+    def overtake(self, checkpoint: CheckpointId) -> Recording:
+        """The chain has taken its snapshot though rows lie before the barrier: they are recorded."""
+        delivered = self._alignments[checkpoint].lanes if checkpoint in self._alignments else set()
+        recording = Recording(checkpoint, set(range(len(self.channels))) - delivered)
+        self._recordings.append(recording)
+        for lane, channel in enumerate(self.channels):
+            if channel.ended:
+                recording.pending.discard(lane)
+            for element in channel.queue:
+                self._record_in(recording, lane, element)
+        self.finish_alignment(checkpoint)
+        self._settle()
+        return recording
+
+    def _record(self, lane: int, element: Element) -> None:
+        for recording in self._recordings:
+            self._record_in(recording, lane, element)
+        self._settle()
+
+    def _record_in(self, recording: Recording, lane: int, element: Element) -> None:
+        if lane not in recording.pending:
+            return
+        if isinstance(element, pa.RecordBatch):
+            recording.batches.append((self.channels[lane].port, element))
+        elif isinstance(element, End):
+            recording.pending.discard(lane)
+        elif isinstance(element, Barrier) and element.checkpoint >= recording.checkpoint:
+            recording.pending.discard(lane)
+            if element.checkpoint > recording.checkpoint:
+                self._abandon(recording)
+
+    def _settle(self) -> None:
+        for recording in self._recordings:
+            if not recording.pending:
+                recording.ended_us = self._now_us()
+        self._recordings = [r for r in self._recordings if r.pending and not r.abandoned]
+
+    def _abandon(self, recording: Recording) -> None:
+        recording.abandoned = True
+        recording.batches.clear()

@@ -3,17 +3,19 @@
 A channel's buffer is full at half of an even share of a batch, so that a whole batch, split over
 the targets, passes through without being copied together. A buffer that is not full waits for the
 buffer timeout at most. Marks keep their place behind buffered rows; a watermark behind them is replaced
-by a newer one.
+by a newer one. Where a barrier may overtake (an unaligned checkpoint), what its rows are behind is
+written beyond the bound, marks wait in their place among the rows, and the barrier goes before all.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from rheos.plan.physical import Edge, Exchange
-from rheos.protocol.elements import Batch, Mark, Watermark
+from rheos.protocol.elements import Barrier, Batch, Element, End, Mark, Watermark
 from rheos.protocol.ids import ChannelId
 from rheos.protocol.ports import Clock, Transport
 from rheos.task.config import TaskConfig
@@ -31,6 +33,12 @@ class _Lane:
     """When the oldest buffered row came."""
     watermark: Watermark | None = None
     """Follows the buffered rows."""
+    sealed: deque[Element] = field(default_factory=deque)
+    """What goes before the buffered rows: rows and marks that an overdraft has left."""
+    held: bool = False
+    """Whether it waits for credit with a full buffer, or sealed elements."""
+    ended: bool = False
+    """Its End is sent."""
 
 
 class OutputEdge:
@@ -56,17 +64,19 @@ class OutputEdge:
         targets = range(parallelism) if edge.exchange is Exchange.HASH else [subtask]
         self._lanes = [_Lane(ChannelId(edge.id, subtask, target)) for target in targets]
         self._full_rows = max(1, config.batch_rows // (2 * len(self._lanes)))
-        self._full = 0
-        """How many lanes hold a full buffer that waits for credit."""
+        self._held = 0
+        """How many lanes are held."""
+        self.overdraft = False
+        """Everything is taken, also beyond the bound: for what must not be suspended any longer."""
 
     @property
     def writable(self) -> bool:
         """Whether rows may be written; so a buffer never holds more than it did, and one write."""
-        return self._full == 0
+        return self._held == 0 or self.overdraft
 
     @property
     def empty(self) -> bool:
-        return not any(lane.pieces for lane in self._lanes)
+        return not any(lane.pieces or lane.sealed for lane in self._lanes)
 
     def write(self, batch: Batch) -> None:
         """Takes rows for their targets; the caller has seen `writable`."""
@@ -81,19 +91,30 @@ class OutputEdge:
         if not lane.pieces:
             lane.since_us = self._clock.monotonic_us()
         lane.pieces.append(piece)
-        before = lane.rows
         lane.rows += piece.num_rows
         if self._timeout_us == 0 or lane.rows >= self._full_rows:
-            if self._transport.credits(lane.channel) > 0:
+            if not lane.sealed and self._transport.credits(lane.channel) > 0:
                 self._send(lane)
-            elif before < self._full_rows <= lane.rows:
-                self._full += 1
+            elif lane.rows >= self._full_rows:
+                self._hold(lane)
+
+    def _hold(self, lane: _Lane) -> None:
+        if not lane.held:
+            lane.held = True
+            self._held += 1
+
+    def _release(self, lane: _Lane) -> None:
+        if lane.held:
+            lane.held = False
+            self._held -= 1
 
     def _send(self, lane: _Lane) -> None:
         pieces = lane.pieces
         self._transport.send(lane.channel, pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces))
         lane.pieces = []
         lane.rows = 0
+        if lane.held:
+            self._release(lane)
         if lane.watermark is not None:
             self._transport.send_mark(lane.channel, lane.watermark)
             lane.watermark = None
@@ -106,12 +127,13 @@ class OutputEdge:
         sent = False
         now_us = self._clock.monotonic_us() if self._timeout_us else 0
         for lane in self._lanes:
-            if not lane.pieces or self._transport.credits(lane.channel) <= 0:
+            if lane.sealed:
+                sent |= self._send_sealed(lane)
+            if not lane.pieces or lane.sealed or self._transport.credits(lane.channel) <= 0:
                 continue
             full = lane.rows >= self._full_rows
             due = self._timeout_us is not None and now_us - lane.since_us >= self._timeout_us
             if full or due or force or self._timeout_us == 0:
-                self._full -= full
                 self._send(lane)
                 sent = True
         return sent
@@ -126,22 +148,69 @@ class OutputEdge:
         waiting = [
             lane.since_us
             for lane in self._lanes
-            if lane.pieces and self._transport.credits(lane.channel) > 0
+            if lane.pieces and not lane.sealed and self._transport.credits(lane.channel) > 0
         ]
         return min(waiting) + self._timeout_us if waiting else None
 
     def mark(self, mark: Mark) -> None:
         """Sends a mark to every target, behind the rows before it.
 
-        Watermarks may wait with buffered rows. For the others the caller has flushed: `empty`.
+        Watermarks may wait with buffered rows. For the others the caller has flushed (`empty`), or
+        they wait as well, in an overdraft.
         """
-        if isinstance(mark, Watermark):
-            for lane in self._lanes:
-                if lane.pieces:
-                    lane.watermark = mark
-                else:
-                    self._transport.send_mark(lane.channel, mark)
-            return
-        assert self.empty, f"EX4: edge {self.edge.id}: {mark} overtakes buffered rows"
         for lane in self._lanes:
-            self._transport.send_mark(lane.channel, mark)
+            if isinstance(mark, Watermark) and lane.pieces:
+                lane.watermark = mark
+            elif lane.pieces or lane.sealed:
+                assert self.overdraft or isinstance(mark, Watermark), (
+                    f"EX4: edge {self.edge.id}: {mark} overtakes buffered rows"
+                )
+                self._seal(lane)
+                lane.sealed.append(mark)
+            else:
+                self._send_mark(lane, mark)
+
+    def _send_mark(self, lane: _Lane, mark: Mark) -> None:
+        self._transport.send_mark(lane.channel, mark)
+        lane.ended |= isinstance(mark, End)
+
+    # --- overdraft and overtaking -----------------------------------------------------------------
+
+    def _seal(self, lane: _Lane) -> None:
+        """What is buffered gets its place before what comes now."""
+        if lane.pieces:
+            lane.sealed.append(pa.concat_batches(lane.pieces))
+            lane.pieces = []
+            lane.rows = 0
+            if lane.watermark is not None:
+                lane.sealed.append(lane.watermark)
+                lane.watermark = None
+        self._hold(lane)
+
+    def _send_sealed(self, lane: _Lane) -> bool:
+        sent = False
+        while lane.sealed:
+            element = lane.sealed[0]
+            if not isinstance(element, pa.RecordBatch):
+                self._send_mark(lane, element)
+            elif self._transport.credits(lane.channel) > 0:
+                self._transport.send(lane.channel, element)
+            else:
+                return sent
+            lane.sealed.popleft()
+            sent = True
+        if lane.rows < self._full_rows:
+            self._release(lane)
+        return sent
+
+    def overtake(self, barrier: Barrier) -> list[Batch]:
+        """Sends the barrier before all that waits here, and returns the rows it has overtaken: those of
+        one target in their order (EX12)."""
+        overtaken: list[Batch] = []
+        for lane in self._lanes:
+            if lane.ended:
+                continue  # EX5: End counts as every later barrier.
+            overtaken += [e for e in lane.sealed if isinstance(e, pa.RecordBatch)]
+            overtaken += lane.pieces
+            self._transport.send_mark(lane.channel, barrier)
+        return overtaken

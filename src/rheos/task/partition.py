@@ -44,7 +44,7 @@ class Partitioner:
             if batch.num_rows:
                 parts[counts.index(batch.num_rows)] = batch
             return parts
-        ordered = _gather(batch, self._order(owners))
+        ordered = gather(batch, self._order(owners))
         start = 0
         for target, count in enumerate(counts):
             if count:
@@ -66,7 +66,8 @@ class Partitioner:
         return np.argsort(owners, kind="stable")
 
 
-def _gather(batch: Batch, order: npt.NDArray[np.int64]) -> Batch:
+def gather(batch: Batch, order: npt.NDArray[np.int64]) -> Batch:
+    """The rows of the batch in another order."""
     try:
         return pc.take(batch, pa.array(order), boundscheck=False)
     except pa.ArrowNotImplementedError:

@@ -159,6 +159,7 @@ def _run_slot(
             io=io,
             snapshots=SnapshotWriter(slot.job, slot.attempt, subtask, store, io, state_format.encode),
             report=client.send,
+            open_store=open_store,
         )
         engine.open()
         # What the start made lives as long as the task: the collector need not look at it again. And
