@@ -222,7 +222,7 @@ def test_declared_state_tells_its_kind_key_and_type() -> None:
         "kinds": Holds.MAP,
         "timers": Holds.TIMERS,
         "held": Holds.ROWS,
-        "held behind": Holds.VALUE,
+        "held behind": Holds.PROGRESS,
     }
     assert all(shape.kind is StateKind.KEYED and shape.key == [USER] for shape in states.values())
     assert states["last"].value == type_shape("last", Seen)

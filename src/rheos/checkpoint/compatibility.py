@@ -106,7 +106,7 @@ def refusals(findings: Iterable[Finding], *, allow_dropped: bool) -> CheckpointE
         if finding.refused and not (allow_dropped and finding.verdict is Verdict.DROPPED)
     ]
     gone = [f for f in findings if not f.state and f.verdict is Verdict.DROPPED]
-    if gone and all(not f.state for f in findings):
+    if gone and not allow_dropped and all(not f.state for f in findings):
         return _of_another_job(findings, gone)
     if not refused:
         return None
@@ -155,6 +155,8 @@ def _operator(
 ) -> Iterator[Finding]:
     content = [shape for shape in old.values() if shape.holds == Holds.WINDOW_CONTENT]
     for state, shape in old.items():
+        if shape.holds == Holds.PROGRESS:
+            continue
         found = _state(shape, new[state]) if state in new else [_dropped(shape)]
         if not found:
             yield Finding(operator, name, state, "", Verdict.SAME, _summary(shape))
@@ -164,7 +166,7 @@ def _operator(
             )
             yield Finding(operator, name, state, change.path, change.verdict, change.text, refused)
     for state, shape in new.items():
-        if state in old:
+        if state in old or shape.holds == Holds.PROGRESS:
             continue
         if shape.holds == Holds.WINDOW_CONTENT and content:
             if not shape.exact:

@@ -143,7 +143,7 @@ def _process(spec: ProcessSpec, port: PortType) -> States:
     states[TIMERS] = _keyed(port, Holds.TIMERS, TypeShape(name="timer"))
     if spec.order == "event_time":
         states[HELD] = _keyed(port, Holds.ROWS, _columns(visible(port.schema)))
-        states[HELD_BEHIND] = _keyed(port, Holds.VALUE, TypeShape(name="int"))
+        states[HELD_BEHIND] = _keyed(port, Holds.PROGRESS, TypeShape(name="watermark"))
     return states
 
 

@@ -49,6 +49,10 @@ class Holds(StrEnum):
     ROWS = "rows"
     """Rows of the stream that wait; `value` has their columns."""
 
+    PROGRESS = "progress"
+    """How far an operator had come with another of its states, where that is not written whole. It
+    comes and goes with the other."""
+
     RUNNING = "running aggregates"
     """`value` has a field for each aggregate."""
 
