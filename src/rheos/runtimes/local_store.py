@@ -25,16 +25,17 @@ _CONDITIONAL = {"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
 _TEMPORARY = ".tmp-"
 
 
-def open_store(directory: str, *, durable: bool = True) -> Store:
+def open_store(directory: str, *, durable: bool = True, make: bool = True) -> Store:
     """The store at a path or fsspec URL. Raises ConfigurationError, naming it, where there can be none.
 
-    `durable` False leaves out the fsync of local files: for folders that go with the process.
+    `durable` False leaves out the fsync of local files: for folders that go with the process. `make`
+    False makes a local folder only with the first file in it.
     """
     scheme, separator, rest = directory.partition("://")
     if not separator:
-        return LocalStore(directory, durable=durable)
+        return LocalStore(directory, durable=durable, make=make)
     if scheme in ("file", "local"):
-        return LocalStore(rest, durable=durable)
+        return LocalStore(rest, durable=durable, make=make)
     if scheme not in _CONDITIONAL:
         raise ConfigurationError(
             f"checkpoints cannot be kept in {directory!r}: {scheme!r} has no atomic put-if-absent, "
@@ -73,9 +74,13 @@ def check_writable(store: Store, directory: str) -> None:
 class LocalStore:
     """Files under a folder of a local or shared disk. Safe for many threads and processes."""
 
-    def __init__(self, root: str | os.PathLike[str], *, durable: bool = True) -> None:
+    def __init__(
+        self, root: str | os.PathLike[str], *, durable: bool = True, make: bool = True
+    ) -> None:
         self._root = Path(root).absolute()
         self._durable = durable
+        if not make:
+            return
         try:
             self._root.mkdir(parents=True, exist_ok=True)
         except OSError as error:

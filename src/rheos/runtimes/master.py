@@ -55,10 +55,9 @@ from rheos.checkpoint.events import (
 )
 from rheos.checkpoint.log import CheckpointCompleted, JobLog
 from rheos.checkpoint.retention import stale, state_folder
-from rheos.checkpoint.savepoint import default_directory
 from rheos.connectors.collect import CollectSink, collected
 from rheos.connectors.contract import Split
-from rheos.errors import CheckpointError, ConfigurationError, RheosError
+from rheos.errors import CheckpointError, RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan, PlannedOperator
@@ -76,8 +75,8 @@ from rheos.runtimes.contract import (
     LauncherEvent,
 )
 from rheos.runtimes.figures import Figures
-from rheos.runtimes.local_store import check_writable, open_store
-from rheos.runtimes.savepoints import OpenStore, SavepointDesk
+from rheos.runtimes.local_store import check_writable
+from rheos.runtimes.savepoints import OpenStore, SavepointDesk, open_folder
 
 _OUTCOMES = {
     Outcome.FINISHED: JobState.FINISHED,
@@ -113,14 +112,13 @@ class Master:
         clock: Clock,
         launcher: Launcher,
         owner: str | None = None,
-        open_store: OpenStore = open_store,
+        open_store: OpenStore = open_folder,
     ) -> None:
         owner = owner or uuid4().hex
         directory = config.checkpoint_dir or "a temporary folder"
         check_writable(store, directory)
         self._plan = plan
         self._job = config.job
-        self._directory = config.checkpoint_dir
         self._store = store
         self._clock = clock
         self._launcher = launcher
@@ -163,19 +161,9 @@ class Master:
         """Asks for the end; the next steps bring it about."""
         self._cancel_requested = True
 
-    def request_savepoint(self, directory: str | None, after: After) -> Future[str]:
-        """Asks for a savepoint in a new folder below `directory` (None: below the job's own checkpoint
-        directory). The next steps bring it about; the answer is the folder, or a CheckpointError.
-
-        Raises ConfigurationError where there is no directory that outlives the job.
-        """
-        if directory is None and self._directory is None:
-            raise ConfigurationError(
-                "this job's checkpoint directory goes with the job, and a savepoint in it would, too",
-                hint="say where to put the savepoint, or give the job a checkpoint directory",
-            )
-        if directory is None:
-            directory = f"{str(self._directory).rstrip('/')}/{default_directory(self._job)}"
+    def request_savepoint(self, directory: str, after: After) -> Future[str]:
+        """Asks for a savepoint in a new folder below `directory`. The next steps bring it about; the
+        answer is the folder, or a CheckpointError."""
         return self._savepoints.request(directory, after)
 
     def checkpoints(self) -> tuple[CheckpointInfo, ...]:

@@ -32,9 +32,15 @@ from rheos.checkpoint.savepoint import (
 from rheos.errors import CheckpointError, RheosError
 from rheos.protocol.ids import JobId
 from rheos.protocol.ports import Store
+from rheos.runtimes.local_store import open_store
 
 OpenStore = Callable[[str], Store]
 """Opens a folder by its path or URL. Raises ConfigurationError where there can be none."""
+
+
+def open_folder(directory: str) -> Store:
+    """To look for a savepoint makes no folder."""
+    return open_store(directory, make=False)
 
 
 @dataclass(frozen=True, slots=True)

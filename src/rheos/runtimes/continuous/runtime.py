@@ -5,19 +5,23 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from rheos.errors import ConfigurationError, JobFailedError, RheosError
+from rheos.checkpoint.events import After
+from rheos.checkpoint.savepoint import default_directory
+from rheos.connectors.files.listing import absolute
+from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.continuous.cluster import check_slots, driver_host, is_local
 from rheos.runtimes.continuous.launcher import SparkLauncher
-from rheos.runtimes.contract import JobConfig, JobResult, JobStatus, WithoutCheckpoints
+from rheos.runtimes.contract import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.runtimes.io import SystemClock
-from rheos.runtimes.local_store import open_store
+from rheos.runtimes.local_store import check_writable, open_store
 from rheos.runtimes.master import Master, enumerate_splits
 from rheos.runtimes.spark_session import get_session
 
@@ -36,13 +40,16 @@ class ContinuousRuntime:
         listener: Callable[[JobStatus], None] | None = None,
     ) -> ContinuousJob:
         """Starts the plan. Raises ConfigurationError, InputError."""
+        if config.from_savepoint is not None:
+            # The log knows the folder by this name, whatever shell the job is started from.
+            config = replace(config, from_savepoint=absolute(config.from_savepoint).rstrip("/"))
         splits = enumerate_splits(plan)
         session, _ = get_session(config, plan.parallelism + 1)
-        check_slots(session, plan.parallelism)
+        check_slots(session, config.min_parallelism or plan.parallelism)
         return ContinuousJob(plan, config, splits, session, listener)
 
 
-class ContinuousJob(WithoutCheckpoints):
+class ContinuousJob:
     """A JobHandle. One thread of its own steps the master until the job has ended."""
 
     def __init__(
@@ -63,6 +70,7 @@ class ContinuousJob(WithoutCheckpoints):
                 hint='give one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir',
             )
         directory = self._temporary or str(config.checkpoint_dir)
+        self._savepoints = f"{directory.rstrip('/')}/{default_directory(config.job)}"
         self._listener = listener
         self._launcher = SparkLauncher(
             plan, config, splits, session, directory, driver_host(session), version("rheos")
@@ -96,6 +104,7 @@ class ContinuousJob(WithoutCheckpoints):
         except BaseException as error:
             self._crash = error
         finally:
+            self._master.abandon(CheckpointError("no savepoint was taken: the job's master failed"))
             self._launcher.close()
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
@@ -116,3 +125,32 @@ class ContinuousJob(WithoutCheckpoints):
     def cancel(self) -> None:
         self._cancel.set()
         self._ended.wait(_STOP_TIMEOUT_S)
+
+    def savepoint(self, directory: str | None = None) -> str:
+        return self._taken(directory, After.GO_ON)
+
+    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+        folder = self._taken(directory, After.DRAIN if drain else After.STOP)
+        self._ended.wait(_STOP_TIMEOUT_S)
+        return folder
+
+    def checkpoints(self) -> Sequence[CheckpointInfo]:
+        return self._master.checkpoints()
+
+    def _taken(self, directory: str | None, after: After) -> str:
+        """Waits on the caller's thread, for as long as the checkpoint may take."""
+        if directory is None and self._temporary is not None:
+            raise ConfigurationError(
+                "this job's checkpoint directory goes with the job, and a savepoint in it would, too",
+                hint="say where to put the savepoint, or give the job a checkpoint directory",
+            )
+        directory = absolute(self._savepoints if directory is None else directory)
+        try:
+            # Before all workers are asked to write their whole state to a place that takes none.
+            check_writable(open_store(directory), directory)
+        except ConfigurationError as error:
+            raise CheckpointError(
+                f"a savepoint cannot be written to {directory!r}: {error.what}",
+                hint="name a directory that the driver and every worker can write",
+            ) from error
+        return self._master.request_savepoint(directory, after).result()

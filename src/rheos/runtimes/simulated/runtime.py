@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from rheos.checkpoint.events import After
+from rheos.errors import CheckpointError
 from rheos.plan.physical import PhysicalPlan
-from rheos.runtimes.contract import JobConfig, JobResult, JobStatus, WithoutCheckpoints
+from rheos.runtimes.contract import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.world import World
 
@@ -26,8 +28,8 @@ class SimulatedRuntime:
         return SimulatedJob(World(plan, config, self._seed, self._faults))
 
 
-class SimulatedJob(WithoutCheckpoints):
-    """A JobHandle. Nothing happens before `wait`: virtual time passes within it alone."""
+class SimulatedJob:
+    """A JobHandle. Virtual time passes within `wait`, and while a savepoint is waited for."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -41,3 +43,25 @@ class SimulatedJob(WithoutCheckpoints):
     def cancel(self) -> None:
         self.world.master.cancel()
         self.world.run()
+
+    def savepoint(self, directory: str | None = None) -> str:
+        return self._taken(directory, After.GO_ON)
+
+    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+        folder = self._taken(directory, After.DRAIN if drain else After.STOP)
+        self.world.run()
+        return folder
+
+    def checkpoints(self) -> Sequence[CheckpointInfo]:
+        return self.world.master.checkpoints()
+
+    def _taken(self, directory: str | None, after: After) -> str:
+        master = self.world.master
+        answer = master.request_savepoint(directory or "savepoints", after)
+        self.world.run_until(lambda: answer.done() or self.world.master is not master)
+        if not answer.done():
+            raise CheckpointError(
+                "no savepoint was taken: the driver was lost meanwhile",
+                hint="the job goes on from its last checkpoint; ask for the savepoint again",
+            )
+        return answer.result()

@@ -7,8 +7,9 @@ what happens when. The same seed gives the same trace, of which `trace` is a run
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 from rheos.checkpoint.log import JobFinished, JobLog
@@ -20,6 +21,7 @@ from rheos.runtimes.master import Master, enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.driver import Driver
 from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.folder import Folder
 from rheos.runtimes.simulated.invariants import InvariantError, WatchedStore
 from rheos.runtimes.simulated.launcher import SimLauncher
 from rheos.runtimes.simulated.slot import Slot
@@ -101,6 +103,7 @@ class World:
             clock=self.clock,
             launcher=launcher,
             owner=f"driver-{self.drivers}",
+            open_store=partial(Folder, self.store),
         )
         return Driver(master, launcher, self.clock)
 
@@ -121,6 +124,14 @@ class World:
         raise JobFailedError(
             f"the job has not ended after {_MAX_TURNS} turns", detail=str(self.master.status())
         )
+
+    def run_until(self, reached: Callable[[], bool]) -> None:
+        """Until so, or to the end of the job. Raises InvariantError."""
+        for _ in range(_MAX_TURNS):
+            if reached() or (self._start_us is None and self.master.done):
+                return
+            self._turn()
+            self._hold()
 
     def _hold(self) -> None:
         if self.watch.violations:
