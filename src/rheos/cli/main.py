@@ -158,10 +158,37 @@ def explain(
 
 
 @app.command(context_settings=_PASSES_ARGUMENTS_ON)
+def check(
+    file: File,
+    from_savepoint: Annotated[
+        str, typer.Option(help="The savepoint's folder or URL.", show_default=False)
+    ],
+    arguments: Arguments = None,
+    allow_dropped: Annotated[
+        bool, typer.Option("--allow-dropped", help="State that the program no longer has may go.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    parallelism: Parallelism = None,
+) -> None:
+    """Say what becomes of a savepoint's state under a job file, without running it.
+
+    Ends with 1 where state would be lost or cannot be read, and with 2 where there is no savepoint.
+    """
+    from rheos.api.overrides import Overrides
+    from rheos.cli.check import check
+
+    settings = Overrides(parallelism=parallelism)
+    given = arguments or []
+    raise typer.Exit(
+        check(file, given, from_savepoint, settings, allow_dropped=allow_dropped, as_json=json)
+    )
+
+
+@app.command(context_settings=_PASSES_ARGUMENTS_ON)
 def chaos(
     file: File,
     arguments: Arguments = None,
-    kill_every: Annotated[str, typer.Option(help="Time between strikes.")] = "5s",
+    kill_every: Annotated[str, typer.Option(help="How long it may run between strikes.")] = "5s",
     for_: Annotated[
         str | None,
         typer.Option(

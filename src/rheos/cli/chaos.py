@@ -1,0 +1,62 @@
+"""`rheos chaos`: runs a job as `rheos run` does, and strikes at its processes meanwhile."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rheos.cli.failures import FAILED, INTERRUPTED, report
+from rheos.errors import ConfigurationError
+from rheos.protocol.durations import duration_ms
+from rheos.testing.chaos import Fault, Plan, run
+
+
+def chaos(
+    file: Path,
+    arguments: Sequence[str],
+    options: Sequence[tuple[str, object]],
+    *,
+    faults: str,
+    kill_every: str,
+    for_: str | None,
+    freeze: str,
+    seed: int,
+) -> int:
+    """Gives the exit code: 0 where the job came through, or was cancelled after `for_`. `options` go to
+    `rheos run`, where they have a value."""
+    try:
+        chosen = Fault.parse(faults)
+        given = {name: value for name, value in options if value is not None}
+        if Fault.DRIVER in chosen and "--checkpoint-dir" not in given:
+            raise ConfigurationError(
+                "a job whose driver is killed goes on only from a checkpoint directory that stays",
+                hint="give --checkpoint-dir, or leave driver out of --faults",
+            )
+        if not file.is_file():
+            raise ConfigurationError(
+                f"the job file {str(file)!r} does not exist",
+                hint="give the Python file that builds the job",
+            )
+        command = [sys.executable, "-m", "rheos", "run", str(file)]
+        for name, value in given.items():
+            command += [name, str(value)]
+        plan = Plan(
+            [*command, "--", *arguments],
+            faults=chosen,
+            kill_every_s=duration_ms(kill_every) / 1000,
+            for_s=None if for_ is None else duration_ms(for_) / 1000,
+            seed=seed,
+            freeze_s=duration_ms(freeze) / 1000,
+        )
+        # What was frozen must go on, and nothing may stay, also where this command is told to end.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        done = run(plan, tell=lambda line: print(line, flush=True))
+    except KeyboardInterrupt:
+        print("cancelled", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        return report(error)
+    print("\n".join(done.summary()))
+    return 0 if done.ok else FAILED

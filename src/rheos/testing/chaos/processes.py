@@ -1,0 +1,117 @@
+"""The processes of a running job, found from the one that was started.
+
+    driver (python)
+    └── JVM ── daemon (python) ── worker, worker, ...           local[n]
+        └── executor JVM ── daemon (python) ── worker, ...      local-cluster[n,c,m]
+
+Who is not a descendant is never seen. A driver that is gone leaves orphans; they were noted before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import psutil
+
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+
+
+class JobProcesses:
+    """All that one process has started, whoever of them is still there. `look` brings it up to date;
+    it must be called now and then, as a process whose parent has died between is not found."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, psutil.Process] = {}
+
+    def add(self, pid: int) -> None:
+        """A process to begin with."""
+        self._known[pid] = psutil.Process(pid)
+
+    def look(self) -> None:
+        self._known = {pid: process for pid, process in self._known.items() if _alive(process)}
+        parents = {}
+        for process in psutil.process_iter(["ppid"]):
+            parents[process.pid] = (process.info["ppid"], process)
+        found = True
+        while found:
+            found = False
+            for pid, (parent, process) in parents.items():
+                if pid not in self._known and parent in self._known:
+                    self._known[pid] = process
+                    found = True
+
+    def alive(self) -> list[psutil.Process]:
+        """The oldest first."""
+        return sorted((p for p in self._known.values() if _alive(p)), key=_age)
+
+    def jvms(self) -> list[psutil.Process]:
+        """The driver's and the executors'."""
+        return [process for process in self.alive() if _is_java(process)]
+
+    def executors(self) -> list[psutil.Process]:
+        return [process for process in self.jvms() if _EXECUTOR in " ".join(_command(process))]
+
+    def slots(self) -> list[psutil.Process]:
+        """The Python workers that hold a slot of the job: they listen for their peers. Idle workers,
+        and those of other Spark work, do not."""
+        return [
+            process
+            for process in self.alive()
+            if not _is_java(process) and self._is_worker(process) and _listens(process)
+        ]
+
+    def _is_worker(self, process: psutil.Process) -> bool:
+        """Forked from a daemon that a JVM has started."""
+        daemon = _parent(process)
+        jvm = None if daemon is None else _parent(daemon)
+        return jvm is not None and not _is_java(daemon) and _is_java(jvm)
+
+
+def ended_meanwhile() -> contextlib.suppress:
+    """Within it, a process may be gone, or on its way."""
+    return contextlib.suppress(psutil.NoSuchProcess)
+
+
+def describe(process: psutil.Process) -> str:
+    """For the eye."""
+    words = _command(process)
+    return f"{process.pid} ({' '.join(words)[:80] or 'unknown'})"
+
+
+def _alive(process: psutil.Process) -> bool:
+    """Also says no of another process that has got the number since, and of one nobody waited for."""
+    with ended_meanwhile():
+        return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _age(process: psutil.Process) -> tuple[float, int]:
+    with ended_meanwhile():
+        return process.create_time(), process.pid
+    return float("inf"), process.pid
+
+
+def _command(process: psutil.Process) -> list[str]:
+    with ended_meanwhile(), contextlib.suppress(psutil.AccessDenied):
+        return list(process.cmdline())
+    return []
+
+
+def _is_java(process: psutil.Process | None) -> bool:
+    if process is None:
+        return False
+    with ended_meanwhile():
+        return "java" in process.name()
+    return False
+
+
+def _parent(process: psutil.Process) -> psutil.Process | None:
+    with ended_meanwhile():
+        return process.parent()
+    return None
+
+
+def _listens(process: psutil.Process) -> bool:
+    with ended_meanwhile(), contextlib.suppress(psutil.AccessDenied):
+        return any(c.status == psutil.CONN_LISTEN for c in process.net_connections(kind="tcp"))
+    return False
