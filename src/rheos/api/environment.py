@@ -271,6 +271,11 @@ class Environment:
                 f"format={format!r} is not known", hint='write "text", "plan" or "mermaid"'
             )
 
+    def plan(self, name: str = "job") -> PhysicalPlan:
+        """What would run, for tools that look at a program without running it."""
+        with located(call_site()):
+            return self._plan(name)[1]
+
     def _plan(self, name: str) -> tuple[Graph, PhysicalPlan]:
         if not isinstance(name, str) or not name.strip():
             raise ProgramError(f"the name of a job is a text that is not empty, not {name!r}")

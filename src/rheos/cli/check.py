@@ -1,0 +1,236 @@
+"""`rheos check`: what becomes of a savepoint's state under a program, told before that is deployed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rheos.api import overrides
+from rheos.api.overrides import Overrides, ProgramCaptured
+from rheos.checkpoint.compatibility import Finding, Verdict, compare_entry, refusals
+from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
+from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED, report
+from rheos.cli.program_file import run_file
+from rheos.connectors.files.listing import absolute
+from rheos.errors import CheckpointError, ConfigurationError, ProgramError
+from rheos.operators.shapes import state_shapes
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.snapshots import StateKind
+from rheos.runtimes.local_store import open_store, there_is
+
+_STYLES = {
+    Verdict.SAME: "green",
+    Verdict.NEW: "green",
+    Verdict.MIGRATES: "cyan",
+    Verdict.DROPPED: "yellow",
+    Verdict.UNREADABLE: "red",
+}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A program held against a savepoint."""
+
+    savepoint: Savepoint
+    directory: str
+    plan: PhysicalPlan
+    findings: Sequence[Finding]
+    problems: Sequence[str]
+    """What keeps the program from the savepoint as a whole."""
+    allow_dropped: bool
+
+    @property
+    def lost(self) -> list[Finding]:
+        """What would not be there afterwards, though nobody has allowed that."""
+        return [
+            finding
+            for finding in self.findings
+            if finding.lost and not (self.allow_dropped and finding.verdict is Verdict.DROPPED)
+        ]
+
+    @property
+    def refusal(self) -> CheckpointError | None:
+        """Why `rheos run --from-savepoint` would not start."""
+        return refusals(self.findings, allow_dropped=self.allow_dropped)
+
+    @property
+    def good(self) -> bool:
+        return not (self.lost or self.problems or self.refusal)
+
+
+def check(
+    file: Path,
+    arguments: Sequence[str],
+    directory: str,
+    settings: Overrides,
+    *,
+    allow_dropped: bool,
+    as_json: bool,
+) -> int:
+    """Prints what is found. The exit code is 1 where state would be lost or cannot be read, and 2 where
+    there is no savepoint, or the command is used wrongly."""
+    try:
+        plan = _plan(file, arguments, settings)
+        savepoint = _savepoint(absolute(directory))
+        checked = held_against(plan, savepoint, directory, allow_dropped=allow_dropped)
+    except KeyboardInterrupt:
+        print("cancelled", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        missing = isinstance(error, CheckpointError) and isinstance(error.__cause__, FileNotFoundError)
+        return MISUSED if report(error) == MISUSED or missing else FAILED
+    if as_json:
+        print(json.dumps(_object(checked), indent=2))
+    else:
+        _print(checked)
+    return 0 if checked.good else FAILED
+
+
+def held_against(
+    plan: PhysicalPlan, savepoint: Savepoint, directory: str, *, allow_dropped: bool
+) -> Checked:
+    """Raises SchemaError where the program declares state that cannot be stored."""
+    operators = {operator.id: operator.name for operator in plan.operators()}
+    findings = compare_entry(savepoint.entry, state_shapes(plan.operators()), operators)
+    return Checked(savepoint, directory, plan, findings, _problems(plan, savepoint), allow_dropped)
+
+
+def _problems(plan: PhysicalPlan, savepoint: Savepoint) -> list[str]:
+    entry = savepoint.entry
+    keyed = any(handle.kind is StateKind.KEYED for handle in entry.handles)
+    problems = []
+    if keyed and entry.max_parallelism != plan.max_parallelism:
+        problems.append(
+            f"the savepoint was taken with max_parallelism {entry.max_parallelism}, and the program "
+            f"has {plan.max_parallelism}: it is fixed for the life of a job's state"
+        )
+    if plan.parallelism > entry.max_parallelism:
+        problems.append(
+            f"a parallelism of {plan.parallelism} is more than the savepoint's {entry.max_parallelism} "
+            "key groups"
+        )
+    return problems
+
+
+def _plan(file: Path, arguments: Sequence[str], settings: Overrides) -> PhysicalPlan:
+    """Of the first `execute` that the file comes to."""
+    try:
+        with overrides.applied(replace(settings, capture=True)):
+            run_file(file, arguments)
+    except ProgramCaptured as captured:
+        return captured.environment.plan(captured.job_name)
+    raise ProgramError(
+        f"{file} ended without a call of execute: there is no program to check",
+        hint='end it with env.execute("name"); it may stand under `if __name__ == "__main__":`',
+    )
+
+
+def _savepoint(directory: str) -> Savepoint:
+    """Raises CheckpointError where there is none, or a file of it is missing or damaged."""
+    if not there_is(directory):
+        raise ConfigurationError(
+            f"there is no savepoint {directory!r}",
+            hint="name the folder that was told when the savepoint was taken",
+        )
+    store = open_store(directory, make=False)
+    savepoint = read_savepoint(store, directory)
+    verify_savepoint(store, savepoint, directory)
+    return savepoint
+
+
+# --- how it looks -------------------------------------------------------------------------------
+
+
+def _print(checked: Checked) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)
+    savepoint, entry = checked.savepoint, checked.savepoint.entry
+    taken = datetime.fromtimestamp(savepoint.taken_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    console.print(
+        Text(
+            f"savepoint {savepoint.id} of {savepoint.name!r} ({savepoint.job}), taken {taken} by "
+            f"Rheos {savepoint.version}\n"
+            f"parallelism {entry.parallelism}, and {checked.plan.parallelism} in the program\n"
+        )
+    )
+    table = Table(box=None, pad_edge=False)
+    for heading in ("operator", "state", "field", "verdict", "what"):
+        table.add_column(heading, overflow="fold")
+    before = ("", "")
+    for finding in checked.findings:
+        operator = f"{finding.name} ({finding.operator})"
+        here = (operator, finding.state)
+        table.add_row(
+            Text("" if before[0] == operator else operator),
+            Text("" if before == here else finding.state),
+            Text(finding.field),
+            Text(finding.verdict.value, _STYLES[finding.verdict]),
+            Text(finding.text),
+        )
+        before = here
+    console.print(table)
+    console.print()
+    for problem in checked.problems:
+        console.print(Text(problem, "red"))
+    for line in _conclusion(checked):
+        console.print(Text(line, "" if checked.good else "red"))
+
+
+def _conclusion(checked: Checked) -> Iterable[str]:
+    if checked.good:
+        dropped = sum(finding.lost for finding in checked.findings)
+        left = f"; {dropped} left behind, as is allowed" if dropped else ""
+        yield f"the program can start from the savepoint, and no state is lost{left}"
+        return
+    refusal = checked.refusal
+    if refusal is not None:
+        yield f"the program would not start from the savepoint: {refusal.what}"
+        yield f"what to do: {refusal.hint}"
+    elif checked.problems:
+        yield "the program would not start from the savepoint"
+    else:
+        yield (
+            f"the program would start from the savepoint, and lose {len(checked.lost)} of what is "
+            "stored; where that is meant, say --allow-dropped"
+        )
+
+
+def _object(checked: Checked) -> dict[str, Any]:
+    savepoint = checked.savepoint
+    return {
+        "savepoint": {
+            "id": savepoint.id,
+            "directory": checked.directory,
+            "job": savepoint.job,
+            "name": savepoint.name,
+            "version": savepoint.version,
+            "taken_ms": savepoint.taken_ms,
+            "parallelism": savepoint.entry.parallelism,
+            "max_parallelism": savepoint.entry.max_parallelism,
+        },
+        "good": checked.good,
+        "starts": checked.refusal is None and not checked.problems,
+        "problems": list(checked.problems),
+        "findings": [
+            {
+                "operator": finding.operator,
+                "name": finding.name,
+                "state": finding.state,
+                "field": finding.field,
+                "verdict": finding.verdict.value,
+                "what": finding.text,
+                "lost": finding.lost,
+            }
+            for finding in checked.findings
+        ],
+    }
