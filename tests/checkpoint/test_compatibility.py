@@ -126,6 +126,15 @@ def test_state_of_another_job_is_told_so() -> None:
     assert "uid" not in str(refusal.hint)
 
 
+def test_an_operator_that_may_be_the_same_under_another_id_is_named() -> None:
+    other = OperatorId("counts")
+    new = {READ: STATES[READ], other: STATES[COUNT]}
+    (gone,) = [finding for finding in compare(STATES, new, {**NAMES, other: "counts"}) if finding.lost]
+    assert gone.text.endswith("; 'counts' (counts) keeps just such state: is it the same?")
+    twice = {**new, ALERTS: STATES[COUNT]}
+    assert "just such" not in str(compare(STATES, twice, NAMES))
+
+
 def test_ids_that_were_made_are_told_to_be_given() -> None:
     old = {READ: STATES[READ], OperatorId("window-1"): {"fired": SPLITS}}
     new = {READ: STATES[READ], OperatorId("window-2"): {"fired": SPLITS}}

@@ -65,8 +65,8 @@ def compare(old: States, new: States, names: Mapping[OperatorId, str]) -> list[F
     for operator, states in old.items():
         name = names.get(operator, operator)
         if operator not in new:
-            held = ", ".join(states)
-            text = f"the program has no such operator with state; it held {held}"
+            text = f"the program has no such operator with state; it held {', '.join(states)}"
+            text += _look_alike(states, [one for one in new.items() if one[0] not in old], names)
             found.append(Finding(operator, name, "", "", Verdict.DROPPED, text, refused=True))
             continue
         found += _operator(operator, name, states, new[operator])
@@ -75,6 +75,18 @@ def compare(old: States, new: States, names: Mapping[OperatorId, str]) -> list[F
             text = f"starts empty: {', '.join(states)}"
             found.append(Finding(operator, names.get(operator, operator), "", "", Verdict.NEW, text))
     return found
+
+
+def _look_alike(
+    states: Mapping[str, StateShape],
+    others: Iterable[tuple[OperatorId, Mapping[str, StateShape]]],
+    names: Mapping[OperatorId, str],
+) -> str:
+    """Tells of the one new operator that keeps just such state, where there is one."""
+    alike = [operator for operator, held in others if states == held]
+    if len(alike) != 1:
+        return ""
+    return f"; {names.get(alike[0], alike[0])!r} ({alike[0]}) keeps just such state: is it the same?"
 
 
 def compare_entry(

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rheos.errors import SchemaError, StateAccessError
+from rheos.errors import CheckpointError, SchemaError, StateAccessError
 from rheos.protocol.types import is_immutable, without_none
 from rheos.state.keys import Key
 
@@ -113,7 +113,17 @@ class ValueCodec:
         )
 
     def decode(self, data: bytes) -> Any:
-        return self._decode(data)
+        """Raises CheckpointError where the bytes are not of the declared type."""
+        try:
+            return self._decode(data)
+        except Exception as error:
+            # A pickle, and a class that checks its own fields, may raise whatever they like.
+            raise CheckpointError(
+                f"a stored value of state {self._name!r} cannot be read as {shown(self.declared)}: "
+                f"{type(error).__name__}: {error}",
+                hint="the state was written by another version of the program: declare what it was, "
+                "or give the operator another uid to start it afresh; `rheos check` says it beforehand",
+            ) from error
 
 
 def _class_of(declared: Any) -> Any:
