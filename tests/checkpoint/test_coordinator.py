@@ -16,7 +16,6 @@ from timelines import (
 )
 
 from rheos.checkpoint.config import ExponentialDelay, NoRestart
-from rheos.checkpoint.coordinator import Phase
 from rheos.checkpoint.events import (
     Announce,
     AppendLog,
@@ -46,6 +45,7 @@ from rheos.checkpoint.events import (
     SweepFiles,
     Tick,
 )
+from rheos.checkpoint.job_life import Phase
 from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.checkpoint.savepoint import Restore
 from rheos.errors import (

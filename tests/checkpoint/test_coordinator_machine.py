@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from timelines import SHAPE, handle
 
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay
-from rheos.checkpoint.coordinator import Coordinator, Phase
+from rheos.checkpoint.coordinator import Coordinator
 from rheos.checkpoint.events import (
     Action,
     Announce,
@@ -44,6 +44,7 @@ from rheos.checkpoint.events import (
     SweepFiles,
     Tick,
 )
+from rheos.checkpoint.job_life import Phase
 from rheos.checkpoint.log import CheckpointCompleted, JobFinished, JobLog
 from rheos.checkpoint.retention import referred, stale
 from rheos.errors import CheckpointError, ConfigurationError, FencedError, TransportError

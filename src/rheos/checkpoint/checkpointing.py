@@ -23,6 +23,7 @@ from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinishe
 from rheos.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
 from rheos.checkpoint.recovery import Continuation
 from rheos.checkpoint.retention import Expired, Retention
+from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.savepoint_requests import SavepointRequests, Stage
 from rheos.errors import CheckpointError, RheosError
 from rheos.protocol.control import (
@@ -63,6 +64,16 @@ class Checkpointing:
     def kept(self) -> tuple[CheckpointCompleted, ...]:
         """The checkpoints that are kept, the oldest first."""
         return self._retention.kept
+
+    @property
+    def restore(self) -> Restore | None:
+        """What the attempt starts from."""
+        return self._from.restore
+
+    @property
+    def own(self) -> CheckpointCompleted | None:
+        """The same, where it is a checkpoint of the job's own log."""
+        return self._from.own
 
     # --- an attempt -------------------------------------------------------------------------------
 

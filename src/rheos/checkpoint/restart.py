@@ -97,3 +97,29 @@ def primary(errors: list[RheosError]) -> RheosError:
         if isinstance(error, FencedError):
             return error
     return next((error for error in errors if not isinstance(error, TransportError)), errors[0])
+
+
+class Failures:
+    """The failures of one job: those of the attempt that is ending, and the history behind them."""
+
+    def __init__(self, strategy: RestartStrategy) -> None:
+        self._strategy = strategy
+        self._history = History()
+        self._errors: list[RheosError] = []
+        self._first_ms = 0
+
+    def first(self, error: RheosError, now_ms: int) -> None:
+        """What an attempt, or the way to one, fails with."""
+        self._errors = [error]
+        self._first_ms = now_ms
+
+    def further(self, error: RheosError) -> None:
+        """What came after it: it may explain the first."""
+        self._errors.append(error)
+
+    def decide(self) -> tuple[RheosError, int | None]:
+        """The error that is told, and after how many ms another attempt follows: None ends the job."""
+        error = primary(self._errors)
+        decision = after_failure(self._strategy, self._history, error, self._first_ms)
+        self._history = decision.history
+        return error, decision.after_ms

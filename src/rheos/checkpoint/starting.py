@@ -10,9 +10,10 @@ from typing import TypeAlias
 
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.events import JobShape, LogRead, SavepointRead
-from rheos.checkpoint.log import LogView
+from rheos.checkpoint.log import JobFinished, LogView
 from rheos.checkpoint.placement import Placed, Placement, Short, Wait
 from rheos.checkpoint.recovery import Continuation, decide, needed_savepoint
+from rheos.errors import CheckpointError, FencedError
 from rheos.protocol.ids import JobId
 
 
@@ -21,6 +22,11 @@ class FirstRead:
     """The manifest in this folder is to be read before anything is decided."""
 
     directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The log says that the job has finished, by this driver's own word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Ready:
     """The entries of checkpoints that count no more."""
 
 
-Next: TypeAlias = FirstRead | Ready | Wait | Short
+Next: TypeAlias = FirstRead | Done | Ready | Wait | Short
 
 
 class Starting:
@@ -42,6 +48,7 @@ class Starting:
     def __init__(
         self,
         job: JobId,
+        owner: str,
         directory: str,
         shape: JobShape,
         config: CheckpointConfig,
@@ -51,6 +58,7 @@ class Starting:
         min_parallelism: int | None,
     ) -> None:
         self._job = job
+        self._owner = owner
         self._directory = directory
         self._shape = shape
         self._from_savepoint = from_savepoint
@@ -60,17 +68,36 @@ class Starting:
         self._savepoint: SavepointRead | None = None
 
     @property
-    def view(self) -> LogView:
-        """The log as it was read last."""
-        return self._read.view
+    def next_number(self) -> int:
+        """Of the log, as it was read last."""
+        return self._read.view.next_number
+
+    def fenced(self) -> FencedError:
+        return FencedError(
+            f"another driver has taken over the job {self._job!r} in {self._directory}",
+            hint="run a job from one driver at a time, or give each its own name",
+        )
 
     def attempt_failed(self, now_ms: int) -> None:
         """Its slots may be lost, too."""
         self._placement.lost(now_ms)
 
-    def log_read(self, event: LogRead, now_ms: int) -> Next:
-        """Raises what `decide` raises."""
+    def log_read(self, event: LogRead, known: int | None, now_ms: int) -> Next:
+        """`known` is the next number of the log as far as this driver wrote or read it; None before.
+
+        Raises FencedError where another has written since, CheckpointError where entries are gone, and
+        what `decide` raises.
+        """
         self._read = event
+        view = event.view
+        if known is not None and view.next_number != known:
+            # More entries than this driver knows: its own, where a failed write had gone through.
+            if view.newest is None or view.next_number < known:
+                raise CheckpointError(f"entries of the log of job {self._job!r} have vanished")
+            if view.newest.owner != self._owner:
+                raise self.fenced()
+        if known is not None and isinstance(view.newest, JobFinished):
+            return Done()
         needed = needed_savepoint(event.view, self._from_savepoint)
         if needed is not None and (self._savepoint is None or self._savepoint.directory != needed):
             return FirstRead(needed)
@@ -82,7 +109,7 @@ class Starting:
         return self._choose(now_ms)
 
     def _choose(self, now_ms: int) -> Next:
-        view = self.view
+        view = self._read.view
         continuation = decide(
             view,
             self._shape,

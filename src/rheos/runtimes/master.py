@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import traceback
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from uuid import uuid4
 
-import pyarrow as pa
-
-from rheos.checkpoint.coordinator import Coordinator, Phase
+from rheos.checkpoint.coordinator import Coordinator
 from rheos.checkpoint.events import (
     Action,
     After,
@@ -53,18 +50,15 @@ from rheos.checkpoint.events import (
     Tick,
     WriteSavepoint,
 )
+from rheos.checkpoint.job_life import Phase
 from rheos.checkpoint.log import CheckpointCompleted, JobLog
 from rheos.checkpoint.retention import stale, state_folder
-from rheos.connectors.collect import CollectSink, collected
-from rheos.connectors.contract import Split
 from rheos.errors import CheckpointError, RheosError
-from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.operators.shapes import state_shapes
-from rheos.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.control import Acknowledge, Failed, Progress, Totals
-from rheos.protocol.elements import visible
-from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Clock, Store
+from rheos.runtimes.collected import Collected
 from rheos.runtimes.contract import (
     CheckpointInfo,
     JobConfig,
@@ -76,6 +70,8 @@ from rheos.runtimes.contract import (
 )
 from rheos.runtimes.figures import Figures
 from rheos.runtimes.local_store import check_writable
+from rheos.runtimes.outside import enumerate_splits as enumerate_splits
+from rheos.runtimes.outside import publish
 from rheos.runtimes.savepoints import OpenStore, SavepointDesk, open_folder
 
 _OUTCOMES = {
@@ -84,16 +80,6 @@ _OUTCOMES = {
     Outcome.STOPPED: JobState.STOPPED,
     Outcome.FAILED: JobState.FAILED,
 }
-
-
-def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
-    """The splits of every source. Raises InputError, with the user's line, where input is missing."""
-    splits: dict[OperatorId, Sequence[Split]] = {}
-    for planned in plan.operators():
-        if isinstance(planned.spec, SourceSpec):
-            with _located(planned):
-                splits[planned.id] = planned.spec.source.splits()
-    return splits
 
 
 class Master:
@@ -141,7 +127,7 @@ class Master:
         )
         self._savepoints = SavepointDesk(config.job, plan.name, owner, open_store)
         self._figures = Figures(plan)
-        self._collected = _Collected(plan)
+        self._collected = Collected(plan)
         self._end: EndJob | None = None
         self._cancel_requested = False
         self._changed = False
@@ -294,25 +280,8 @@ class Master:
             return LogFailed(action.number, error)
 
     def _recover(self, action: Recover) -> Event:
-        """Commits what the checkpoint lists and aborts what else was staged, sink by sink."""
-        committables: dict[OperatorId, list[bytes]] = {}
-        for handle in action.checkpoint.committables if action.checkpoint else ():
-            committables.setdefault(handle.operator, []).append(handle.payload)
-        sinks = [
-            (planned, committer, committables.get(planned.id, []))
-            for planned in self._plan.operators()
-            if isinstance(planned.spec, SinkSpec)
-            and (committer := planned.spec.sink.committer()) is not None
-        ]
         try:
-            # Sinks may share a place: so all of them commit before any clears what is stale.
-            for planned, committer, payloads in sinks:
-                if payloads:
-                    with _located(planned), _publishing():
-                        committer.commit(payloads)
-            for planned, committer, payloads in sinks:
-                with _located(planned), _publishing():
-                    committer.abort_stale(self._job, action.attempt, payloads)
+            publish(self._plan, self._job, action.attempt, action.checkpoint)
         except RheosError as error:
             return RecoveryFailed(action.attempt, error)
         if action.checkpoint is not None:
@@ -382,7 +351,8 @@ def _state_bytes(entry: CheckpointCompleted) -> int:
     return sum(handle.size_bytes for handle in entry.handles)
 
 
-def _info(entry: CheckpointCompleted) -> CheckpointInfo:
+def checkpoint_info(entry: CheckpointCompleted) -> CheckpointInfo:
+    """What an entry of the log tells the eye."""
     return CheckpointInfo(
         checkpoint=entry.checkpoint,
         attempt=entry.attempt,
@@ -392,33 +362,6 @@ def _info(entry: CheckpointCompleted) -> CheckpointInfo:
         cost=entry.cost,
         savepoint=entry.savepoint,
     )
-
-
-class _Collected:
-    """The rows of collect sinks: what the completed checkpoints have listed, each once."""
-
-    def __init__(self, plan: PhysicalPlan) -> None:
-        self._sinks: Mapping[OperatorId, PlannedOperator] = {
-            planned.id: planned
-            for planned in plan.operators()
-            if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, CollectSink)
-        }
-        self._payloads: dict[OperatorId, dict[bytes, None]] = {id: {} for id in self._sinks}
-
-    def add(self, checkpoint: CheckpointCompleted) -> None:
-        for handle in checkpoint.committables:
-            if handle.operator in self._payloads:
-                # Until its commit is known, a checkpoint lists again what one before it listed.
-                self._payloads[handle.operator][handle.payload] = None
-
-    def tables(self) -> dict[str, pa.Table]:
-        tables = {}
-        for id, planned in self._sinks.items():
-            table = collected(self._payloads[id])
-            tables[planned.name] = (
-                visible(planned.ports[0].schema).empty_table() if table is None else table
-            )
-        return tables
 
 
 def _unpickled(failed: Failed) -> RheosError:
@@ -431,27 +374,3 @@ def _unpickled(failed: Failed) -> RheosError:
     if isinstance(error, RheosError):
         return error
     return RheosError(f"subtask {failed.subtask} failed: {type(error).__name__}: {error}")
-
-
-@contextlib.contextmanager
-def _publishing() -> Iterator[None]:
-    """Within it, what a committer raises becomes a CheckpointError."""
-    try:
-        yield
-    except RheosError:
-        raise
-    except Exception as error:
-        raise CheckpointError(
-            f"the sink could not publish what the last checkpoint staged: {error}",
-            hint="it is tried again by the restart strategy; look to the sink's target",
-            detail=traceback.format_exc(),
-        ) from error
-
-
-@contextlib.contextmanager
-def _located(planned: PlannedOperator) -> Iterator[None]:
-    try:
-        yield
-    except RheosError as error:
-        error.located(site=planned.site, operator=planned.name)
-        raise

@@ -1,0 +1,75 @@
+"""What the driver does by itself at a job's sources and sinks: look what input there is, and publish on
+recovery what the log promises."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Iterator, Sequence
+
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.connectors.contract import Split
+from rheos.errors import CheckpointError, RheosError
+from rheos.graph.nodes import SinkSpec, SourceSpec
+from rheos.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.protocol.ids import Attempt, JobId, OperatorId
+
+
+def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
+    """The splits of every source. Raises InputError, with the user's line, where input is missing."""
+    splits: dict[OperatorId, Sequence[Split]] = {}
+    for planned in plan.operators():
+        if isinstance(planned.spec, SourceSpec):
+            with _located(planned):
+                splits[planned.id] = planned.spec.source.splits()
+    return splits
+
+
+def publish(
+    plan: PhysicalPlan, job: JobId, attempt: Attempt, checkpoint: CheckpointCompleted | None
+) -> None:
+    """Commits what the checkpoint lists and aborts what attempts before `attempt` staged beside it.
+
+    Raises RheosError, with the sink's place.
+    """
+    committables: dict[OperatorId, list[bytes]] = {}
+    for handle in checkpoint.committables if checkpoint else ():
+        committables.setdefault(handle.operator, []).append(handle.payload)
+    sinks = [
+        (planned, committer, committables.get(planned.id, []))
+        for planned in plan.operators()
+        if isinstance(planned.spec, SinkSpec)
+        and (committer := planned.spec.sink.committer()) is not None
+    ]
+    # Sinks may share a place: so all of them commit before any clears what is stale.
+    for planned, committer, payloads in sinks:
+        if payloads:
+            with _located(planned), _publishing():
+                committer.commit(payloads)
+    for planned, committer, payloads in sinks:
+        with _located(planned), _publishing():
+            committer.abort_stale(job, attempt, payloads)
+
+
+@contextlib.contextmanager
+def _publishing() -> Iterator[None]:
+    """Within it, what a committer raises becomes a CheckpointError."""
+    try:
+        yield
+    except RheosError:
+        raise
+    except Exception as error:
+        raise CheckpointError(
+            f"the sink could not publish what the last checkpoint staged: {error}",
+            hint="it is tried again by the restart strategy; look to the sink's target",
+            detail=traceback.format_exc(),
+        ) from error
+
+
+@contextlib.contextmanager
+def _located(planned: PlannedOperator) -> Iterator[None]:
+    try:
+        yield
+    except RheosError as error:
+        error.located(site=planned.site, operator=planned.name)
+        raise
