@@ -3,6 +3,8 @@
 The task calls, from one thread:
 
     open(restored)                         once, first
+    on_in_flight(port, batch)              for rows that were on their way when the restored checkpoint
+                                           was taken; before every other call that brings anything
     on_batch(port, batch)                  for every batch of an input
     on_watermark(timestamp_ms)             when the merged watermark of all inputs rose
     on_processing_time(now_ms)             when the time given by `next_processing_time_ms` has come
@@ -117,6 +119,11 @@ class Operator(ABC):
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         raise NotImplementedError
+
+    def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
+        """A batch that another attempt had sent, and none has processed. The state is the one that was
+        restored; of the key groups of one subtask, some may have seen a later watermark than others."""
+        return self.on_batch(port, batch)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         return iter(())

@@ -257,7 +257,11 @@ class ChainRunner:
             i for i, operator in enumerate(self.chain.operators) if operator.id == rows.operator
         )
         for batch in rows.batches:
-            yield from self._push(index, rows.port, batch)
+            self._in_operator = index
+            self._records_in[index] += batch.num_rows
+            for out in self.operators[index].on_in_flight(rows.port, batch):
+                yield from self._route(index, out)
+                self._in_operator = index
 
     def _emit_polled(self, outs: Sequence[Out]) -> Work:
         for out in outs:

@@ -36,10 +36,21 @@ def frame_of(batch: Batch, columns: Mapping[str, str], assigned: Assigned) -> pl
     if len(assigned.slices) > 1:
         arrays += [pa.array(assigned.slices), pa.array(assigned.valids)]
         names += PANE
-    frame = pl.DataFrame(pa.RecordBatch.from_arrays(arrays, names=names))
+    return _by_value(pl.DataFrame(pa.RecordBatch.from_arrays(arrays, names=names)))
+
+
+def key_frame(batch: Batch, keys: Mapping[str, str]) -> pl.DataFrame:
+    """The key columns of a batch under new names (new to old)."""
+    arrays = [_plain(batch.column(old)) for old in keys.values()]
+    return _by_value(pl.DataFrame(pa.RecordBatch.from_arrays(arrays, names=list(keys))))
+
+
+def _by_value(frame: pl.DataFrame) -> pl.DataFrame:
     # Keys are equal by value, so one of the equal ones has to stand for all.
     floats = [
-        pl.col(name) + 0.0 for name in names if name.startswith(KEY) and frame[name].dtype.is_float()
+        pl.col(name) + 0.0
+        for name in frame.columns
+        if name.startswith(KEY) and frame[name].dtype.is_float()
     ]
     return frame.with_columns(floats) if floats else frame
 

@@ -30,12 +30,12 @@ from rheos.errors import CheckpointError, InputError
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.window.assign import Assigned, Ints, WindowGrid, assign, progressions
-from rheos.operators.window.frames import KEY_GROUP, frame_of, key_names, keyed_table
+from rheos.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names, keyed_table
 from rheos.operators.window.panes import END, PANE, SLICE, VALID, PanePart, PaneStore
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
-from rheos.state.key_groups import NullKeyError
+from rheos.state.key_groups import NullKeyError, key_groups
 
 GATHERED_ROWS = 1 << 16
 """How many rows of state are gathered at once, unless one window has more."""
@@ -125,6 +125,24 @@ class WindowOperator(Operator):
         if batch.num_rows:
             rows = frame_of(batch, self._columns(), assigned)
             yield from self._update(self._absorb(rows, assigned))
+
+    def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
+        # Rows of a group that is behind come before it catches up: they meet the windows as they were
+        # in the subtask that the rows were on their way to.
+        if not self._lagging.groups:
+            yield from self.on_batch(port, batch)
+            return
+        self._refuse_null_keys(batch)
+        groups = key_groups(batch, self.ctx.ports[0].keys, self.ctx.max_parallelism)
+        reached, lagging = self._watermark, self._lagging
+        fired = np.array([lagging.groups.get(group, reached) for group in groups.tolist()])
+        for through in np.unique(fired).tolist():
+            of_these = pa.array(fired == through)
+            self._watermark, self._lagging = through, _Lagging()
+            yield from self.on_batch(port, batch.filter(of_these))
+            self._watermark, self._lagging = reached, lagging
+        keys = key_frame(batch, dict(zip(self._keys, self.ctx.ports[0].keys, strict=True)))
+        lagging.note(keys.with_columns(pl.Series(KEY_GROUP, groups)), self._keys)
 
     def _refuse_null_keys(self, batch: Batch) -> None:
         keys = self.ctx.ports[0].keys
