@@ -204,18 +204,6 @@ def test_a_job_that_nobody_waits_for_leaves_nothing_behind(job: StandIn) -> None
     assert (Registry().records(), threads()) == ([], set())
 
 
-def test_savepoints_in_a_folder_that_goes_with_the_job_are_refused(home: Path, job: StandIn) -> None:
-    passing = ControlledJob(job, "a job", config(), "continuous")
-    job.allowed.set()
-    with pytest.raises(ConfigurationError, match="goes with the job"):
-        passing.savepoint()
-    with pytest.raises(ConfigurationError, match="goes with the job"):
-        JobClient(record(), 20).stop(None, drain=False)
-    assert passing.savepoint("s").startswith("/")
-    job.over.set()
-    passing.wait()
-
-
 def test_a_registry_that_cannot_be_written_does_not_fail_the_job(
     tmp_path: Path, job: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

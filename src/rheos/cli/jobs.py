@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rheos.checkpoint.log import CheckpointCompleted, JobLog
+from rheos.checkpoint.log import JobLog
 from rheos.cli.failures import INTERRUPTED, MISUSED, report
 from rheos.cli.status import duration_text
 from rheos.connectors.files.listing import absolute
@@ -25,10 +26,13 @@ from rheos.protocol.ids import JobId, job_slug
 from rheos.runtimes.commands import JobClient
 from rheos.runtimes.contract import CheckpointInfo, JobStatus
 from rheos.runtimes.local_store import open_store, there_is
+from rheos.runtimes.master import checkpoint_info
 from rheos.runtimes.processes import Liveness, liveness
 from rheos.runtimes.registry import JobRecord, Registry, find_job
 
 _LOOK_TIMEOUT_S = 3.0
+_GONE_WITHIN_S = 10.0
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,10 @@ def stop_job(
                 file=sys.stderr,
             )
             return MISUSED
-        client = JobClient(_find(wanted), duration_ms(timeout) / 1000)
+        record = _find(wanted)
+        client = JobClient(record, duration_ms(timeout) / 1000)
         print(client.stop(_place(directory), drain=drain))
+        _wait_until_gone(record)
         return 0
 
     return _reported(stop)
@@ -98,6 +104,7 @@ def cancel_job(wanted: str, timeout: str) -> int:
     def cancel() -> int:
         record = _find(wanted)
         JobClient(record, duration_ms(timeout) / 1000).cancel()
+        _wait_until_gone(record)
         print(f"cancelled {record.job}", file=sys.stderr)
         return 0
 
@@ -124,6 +131,15 @@ def _find(wanted: str) -> JobRecord:
 def _place(directory: str | None) -> str | None:
     """As the driver understands it, whatever its working directory."""
     return None if directory is None else absolute(directory)
+
+
+def _wait_until_gone(record: JobRecord) -> None:
+    """Then the job may be started again at once. It has ended by now: this takes a moment."""
+    give_up = time.monotonic() + _GONE_WITHIN_S
+    while time.monotonic() < give_up:
+        if record.key not in {running.key for running in Registry().records()}:
+            return
+        time.sleep(_POLL_S)
 
 
 def _look(registry: Registry) -> list[Seen]:
@@ -232,18 +248,6 @@ def _in_log(wanted: str, directory: str) -> list[CheckpointInfo]:
     )
 
 
-def checkpoint_info(entry: CheckpointCompleted) -> CheckpointInfo:
-    return CheckpointInfo(
-        checkpoint=entry.checkpoint,
-        attempt=entry.attempt,
-        completed_ms=entry.completed_ms,
-        duration_ms=entry.duration_ms,
-        state_bytes=sum(handle.size_bytes for handle in entry.handles),
-        cost=entry.cost,
-        savepoint=entry.savepoint,
-    )
-
-
 def checkpoints_table(kept: list[CheckpointInfo]) -> Table:
     table = _table("checkpoint", "attempt", "completed")
     for heading in ("took", "stood still", "aligned", "wrote", "state", "in flight"):
@@ -291,6 +295,9 @@ def size_text(size_bytes: int) -> str:
 
 
 def _time_text(ms: int) -> str:
+    """Empty for 0: logs of earlier versions do not say."""
+    if not ms:
+        return ""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

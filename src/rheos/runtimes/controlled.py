@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from uuid import uuid4
 
-from rheos.connectors.files.listing import absolute
-from rheos.errors import ConfigurationError
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.command_server import CommandServer
 from rheos.runtimes.contract import (
@@ -81,8 +79,7 @@ class ControlledJob:
 
     def _open(self, name: str, runtime: str) -> None:
         token = secrets.token_urlsafe(24)
-        # Commands come to this object, not to the job: so its rules hold for them, and its `wait` is
-        # called when nobody else waits.
+        # Commands come to this object, not to the job: so its `wait` is called when nobody else waits.
         self._server = CommandServer(self, self._config.job, token)
         record = JobRecord(
             key=self._key,
@@ -119,23 +116,13 @@ class ControlledJob:
         self.job.cancel()
 
     def savepoint(self, directory: str | None = None) -> str:
-        return self.job.savepoint(self._place(directory))
+        return self.job.savepoint(directory)
 
     def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        return self.job.stop(self._place(directory), drain=drain)
+        return self.job.stop(directory, drain=drain)
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.job.checkpoints()
-
-    def _place(self, directory: str | None) -> str | None:
-        if directory is not None:
-            return absolute(directory)
-        if self._config.checkpoint_dir is None:
-            raise ConfigurationError(
-                "this job's checkpoint directory goes with the job, and a savepoint in it would, too",
-                hint="say where to put the savepoint: `rheos savepoint JOB DIR`, savepoint(DIR)",
-            )
-        return None
 
     def _close(self) -> None:
         """Once the job has ended: takes away what tells of it. Returns when it is gone, whichever
@@ -143,9 +130,10 @@ class ControlledJob:
         with self._closing:
             if not self._closed:
                 self._closed = True
-                self._registry.remove(self._key)
                 if self._lease is not None:
                     self._lease.close()
+                # Last: who sees that the record is gone may start the job again.
+                self._registry.remove(self._key)
         if self._server is not None:
             self._server.close()
 

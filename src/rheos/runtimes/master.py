@@ -194,7 +194,7 @@ class Master:
         if self._changed:
             self._changed = False
             self._status = self._make_status()
-            self._kept = tuple(map(_info, self._coordinator.kept))
+            self._kept = tuple(map(checkpoint_info, self._coordinator.kept))
             self._done = self._end is not None
         if self._done:
             self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
