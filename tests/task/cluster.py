@@ -1,0 +1,310 @@
+"""The engines of one job without a master: the test says when checkpoints are triggered, aborted, lost.
+
+Everything below the control messages is real: chains, gates, edges, frames, state files. `Cluster` runs
+one attempt; `Job` strings attempts together as a master would, by the newest checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from rheos.api.environment import Environment
+from rheos.api.streams import DataStream
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.restoring import restored_state
+from rheos.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.graph.nodes import SinkSpec
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol import control
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.contract import JobConfig, JobHandle, JobStatus
+from rheos.runtimes.master import enumerate_splits
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.io import SimIo
+from rheos.runtimes.simulated.network import SimNetwork, SimTransport
+from rheos.runtimes.simulated.store import MemoryStore
+from rheos.state import format as state_format
+from rheos.task.config import TaskConfig
+from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine
+from rheos.testing.memory import MemorySink
+
+JOB = JobId("job")
+
+
+class _Captured(Exception):  # noqa: N818 - it is no error, but the plan on its way.
+    def __init__(self, plan: PhysicalPlan) -> None:
+        super().__init__("a plan")
+        self.plan = plan
+
+
+class _Planner:
+    def submit(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        listener: Callable[[JobStatus], None] | None = None,
+    ) -> JobHandle:
+        raise _Captured(plan)
+
+
+def planned(build: Callable[[Environment], Mapping[str, DataStream]]) -> PhysicalPlan:
+    """The plan of a program; every stream that it returns gets a MemorySink of its name."""
+    env = Environment(1, max_parallelism=16, runtime=_Planner())
+    for name, stream in build(env).items():
+        stream.sink_to(MemorySink(), name=name)
+    try:
+        env.execute("job")
+    except _Captured as captured:
+        return captured.plan
+    raise AssertionError("a plan")
+
+
+class HeldNetwork(SimNetwork):
+    """Back-pressure at will: while `held`, no credit comes back."""
+
+    held = False
+
+    def take_credits(self, sender: int) -> dict[object, int]:  # type: ignore[override]
+        return {} if self.held else super().take_credits(sender)  # type: ignore[return-value]
+
+
+@dataclass
+class _Slot:
+    engine: SubtaskEngine
+    io: SimIo
+    inbox: list[tuple[int, control.ToTask]] = field(default_factory=list)
+
+
+class Cluster:
+    """One attempt. `seed` decides who runs when, and how long things take."""
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        task: TaskConfig,
+        *,
+        parallelism: int = 2,
+        attempt: int = 1,
+        restore: CheckpointCompleted | None = None,
+        store: MemoryStore | None = None,
+        clock: SimClock | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.rng = Random(seed)
+        self.plan = replace(plan, parallelism=parallelism)
+        self.attempt = Attempt(attempt)
+        self.store = store or MemoryStore()
+        self.clock = clock or SimClock()
+        self.acknowledged: dict[int, dict[int, control.Acknowledge]] = {}
+        self.declined: dict[int, str] = {}
+        self.committed: dict[int, int] = {}
+        self.drained: set[int] = set()
+        self.network = HeldNetwork(
+            self.attempt, plan.edge_schemas(), task.credits, self.clock.monotonic_us, self._delay_us
+        )
+        splits = enumerate_splits(plan)
+        self.slots: list[_Slot] = []
+        for subtask in range(parallelism):
+            io = SimIo(self.clock.monotonic_us, self._delay_us)
+            restored = (
+                restored_state(restore, subtask, parallelism, self.store, state_format.decode)
+                if restore is not None
+                else {}
+            )
+            engine = SubtaskEngine(
+                self.plan,
+                Assignment(JOB, self.attempt, subtask, splits, restored),
+                task,
+                transport=SimTransport(self.network, subtask),
+                clock=self.clock,
+                io=io,
+                snapshots=SnapshotWriter(
+                    JOB, self.attempt, subtask, self.store, io, state_format.encode, inline_bytes=0
+                ),
+                report=self._reported,
+                open_store=lambda folder: Folder(self.store, folder),
+            )
+            engine.open()
+            self.slots.append(_Slot(engine, io))
+
+    def _delay_us(self) -> int:
+        return self.rng.randrange(1, 2000)
+
+    def _reported(self, message: control.ToMaster) -> None:
+        match message:
+            case control.Acknowledge():
+                self.acknowledged.setdefault(message.checkpoint, {})[message.subtask] = message
+            case control.Decline():
+                self.declined[message.checkpoint] = message.reason
+            case control.Committed():
+                self.committed[message.subtask] = message.checkpoint
+            case control.Drained():
+                self.drained.add(message.subtask)
+
+    # --- what the test does -----------------------------------------------------------------------
+
+    def tell(
+        self, message: control.ToTask, subtask: int | None = None, *, at_once: bool = False
+    ) -> None:
+        """The message arrives at each subtask after a while of its own, behind those before it."""
+        for number, slot in enumerate(self.slots):
+            if subtask in (None, number):
+                at_us = self.clock.monotonic_us() + (0 if at_once else self._delay_us())
+                slot.inbox.append((max([at_us, *(t for t, _ in slot.inbox)]), message))
+
+    def trigger(self, checkpoint: int, savepoint: str | None = None) -> None:
+        self.tell(
+            control.TriggerCheckpoint(
+                attempt=self.attempt, checkpoint=CheckpointId(checkpoint), savepoint=savepoint
+            )
+        )
+
+    def abort(self, checkpoint: int) -> None:
+        self.tell(control.CheckpointAborted(attempt=self.attempt, checkpoint=CheckpointId(checkpoint)))
+
+    def complete(self, checkpoint: int) -> None:
+        self.tell(control.CheckpointComplete(attempt=self.attempt, checkpoint=CheckpointId(checkpoint)))
+
+    def drain(self) -> None:
+        self.tell(control.Drain(attempt=self.attempt))
+
+    def turn(self, slot: int | None = None) -> bool:
+        """One subtask takes a turn; whether it did anything."""
+        chosen = self.slots[self.rng.randrange(len(self.slots)) if slot is None else slot]
+        worked = chosen.io.run_due()
+        while chosen.inbox and chosen.inbox[0][0] <= self.clock.monotonic_us():
+            chosen.engine.deliver(chosen.inbox.pop(0)[1])
+            worked = True
+        worked |= chosen.engine.step().worked
+        self.clock.advance(self.rng.randrange(1, 200))
+        return worked
+
+    def run(self, turns: int) -> None:
+        for _ in range(turns):
+            self.turn()
+
+    def run_until(self, holds: Callable[[], bool], turns: int = 20_000) -> None:
+        for _ in range(turns):
+            if holds():
+                return
+            self.turn()
+        raise AssertionError(f"it does not come to {holds}")
+
+    # --- what has come of it ----------------------------------------------------------------------
+
+    def is_acknowledged(self, checkpoint: int) -> bool:
+        return len(self.acknowledged.get(checkpoint, ())) == len(self.slots)
+
+    def cost(self, checkpoint: int) -> control.Cost:
+        total = control.Cost()
+        for message in self.acknowledged[checkpoint].values():
+            total = total.plus(message.cost)
+        return total
+
+    def entry(self, checkpoint: int, *, savepoint: bool = False) -> CheckpointCompleted:
+        """What the log would hold once all have acknowledged."""
+        messages = [self.acknowledged[checkpoint][subtask] for subtask in range(len(self.slots))]
+        return CheckpointCompleted(
+            attempt=self.attempt,
+            owner="test",
+            reserved_to=CheckpointId(checkpoint),
+            checkpoint=CheckpointId(checkpoint),
+            final=False,
+            parallelism=len(self.slots),
+            max_parallelism=self.plan.max_parallelism,
+            operators={planned.id: planned.name for planned in self.plan.operators()},
+            handles=[
+                handle for m in messages for handle in (m.savepoint_handles if savepoint else m.handles)
+            ],
+            committables=[] if savepoint else [c for m in messages for c in m.committables],
+        )
+
+    @property
+    def is_drained(self) -> bool:
+        return all(slot.engine.lifecycle is Lifecycle.DRAINED for slot in self.slots)
+
+    def close(self) -> None:
+        for slot in self.slots:
+            slot.engine.close()
+
+
+class Job:
+    """A job over its attempts."""
+
+    def __init__(
+        self, plan: PhysicalPlan, task: TaskConfig, *, parallelism: int = 2, seed: int = 0
+    ) -> None:
+        self.plan = plan
+        self.task = task
+        self.store = MemoryStore()
+        self.clock = SimClock()
+        self.seed = seed
+        self.newest: CheckpointCompleted | None = None
+        self.last_checkpoint = 0
+        self.attempts = 0
+        self.cluster = self._start(parallelism)
+
+    def _start(self, parallelism: int) -> Cluster:
+        self.attempts += 1
+        return Cluster(
+            self.plan,
+            self.task,
+            parallelism=parallelism,
+            attempt=self.attempts,
+            restore=self.newest,
+            store=self.store,
+            clock=self.clock,
+            seed=self.seed * 1000 + self.attempts,
+        )
+
+    @property
+    def sinks(self) -> dict[str, MemorySink]:
+        return {
+            planned.name: planned.spec.sink
+            for planned in self.plan.operators()
+            if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, MemorySink)
+        }
+
+    def trigger(self, savepoint: str | None = None) -> int:
+        self.last_checkpoint += 1
+        self.cluster.trigger(self.last_checkpoint, savepoint)
+        return self.last_checkpoint
+
+    def enter(self, checkpoint: int) -> None:
+        """The checkpoint is in the log."""
+        self.newest = self.cluster.entry(checkpoint)
+        self.cluster.complete(checkpoint)
+
+    def take(self) -> control.Cost:
+        """A whole checkpoint, to its entry."""
+        checkpoint = self.trigger()
+        self.cluster.run_until(lambda: self.cluster.is_acknowledged(checkpoint))
+        self.enter(checkpoint)
+        return self.cluster.cost(checkpoint)
+
+    def restart(self, parallelism: int) -> None:
+        """The attempt is lost, and the next one begins from the newest checkpoint."""
+        self._recover()
+        self.cluster = self._start(parallelism)
+
+    def _recover(self) -> None:
+        listed = [] if self.newest is None else self.newest.committables
+        for planned in self.plan.operators():
+            if isinstance(planned.spec, SinkSpec):
+                committer = planned.spec.sink.committer()
+                assert committer is not None
+                own = [c.payload for c in listed if c.operator == planned.id]
+                committer.commit(own)
+                committer.abort_stale(JOB, Attempt(self.attempts + 1), own)
+
+    def finish(self) -> dict[str, list[dict[str, object]]]:
+        """To the end of the input and the final checkpoint. Returns what each sink has committed."""
+        self.cluster.run_until(lambda: self.cluster.is_drained)
+        self.take()
+        self._recover()
+        for sink in self.sinks.values():
+            assert sink.target.violations == []
+        return {name: sink.target.table().to_pylist() for name, sink in self.sinks.items()}

@@ -1,0 +1,172 @@
+"""Checkpoints whose barriers overtake the rows before them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rheos.protocol.snapshots import IN_FLIGHT
+from rheos.task.config import TaskConfig
+from rheos.testing.programs import Program
+from tests.task.cluster import Job, planned
+from tests.task.programs import (
+    JOINED,
+    LATE_WINDOWS,
+    RUNNING_IN_ORDER,
+    TWICE_KEYED,
+    WINDOWS,
+    build,
+    made,
+)
+
+_AT_ONCE = TaskConfig(batch_rows=8, credits=1, buffer_timeout_us=0, unaligned_after_us=0)
+_PROGRAMS = [TWICE_KEYED, JOINED, WINDOWS, LATE_WINDOWS]
+
+
+def _under_back_pressure(job: Job) -> None:
+    """Rows lie everywhere, and nothing moves."""
+    job.cluster.run(150)
+    job.cluster.network.held = True
+    job.cluster.run(400)
+
+
+def test_an_aligned_checkpoint_waits_for_rows_under_back_pressure() -> None:
+    job = Job(planned(build(TWICE_KEYED, made())), replace(_AT_ONCE, unaligned_after_us=None))
+    _under_back_pressure(job)
+    checkpoint = job.trigger()
+    job.cluster.run(3000)
+    assert not job.cluster.is_acknowledged(checkpoint)
+    job.cluster.network.held = False
+    job.cluster.run_until(lambda: job.cluster.is_acknowledged(checkpoint))
+    cost = job.cluster.cost(checkpoint)
+    assert not cost.unaligned
+    assert cost.in_flight_bytes == 0
+    assert cost.align_us > 0
+
+
+@pytest.mark.parametrize("patience_us", [0, 50_000])
+def test_an_unaligned_checkpoint_stores_the_rows_it_would_wait_for(patience_us: int) -> None:
+    task = replace(_AT_ONCE, unaligned_after_us=patience_us)
+    job = Job(planned(build(TWICE_KEYED, made())), task)
+    _under_back_pressure(job)
+    began_us = job.clock.monotonic_us()
+    checkpoint = job.trigger()
+    job.cluster.run_until(lambda: job.cluster.is_acknowledged(checkpoint))
+    assert job.clock.monotonic_us() - began_us >= patience_us
+    cost = job.cluster.cost(checkpoint)
+    assert cost.unaligned
+    assert cost.in_flight_bytes > 0
+
+
+def test_a_barrier_that_meets_no_obstacle_in_time_overtakes_nothing() -> None:
+    task = replace(_AT_ONCE, unaligned_after_us=10_000_000)
+    job = Job(planned(build(TWICE_KEYED, made())), task)
+    job.cluster.run(100)
+    cost = job.take()
+    assert not cost.unaligned
+    assert cost.in_flight_bytes == 0
+
+
+def test_a_savepoint_never_overtakes() -> None:
+    job = Job(planned(build(TWICE_KEYED, made())), _AT_ONCE)
+    _under_back_pressure(job)
+    checkpoint = job.trigger("savepoints/1")
+    job.cluster.run(3000)
+    assert not job.cluster.is_acknowledged(checkpoint)
+    job.cluster.network.held = False
+    job.cluster.run_until(lambda: job.cluster.is_acknowledged(checkpoint))
+    handles = job.cluster.entry(checkpoint).handles
+    assert not any(handle.state.startswith(IN_FLIGHT) for handle in handles)
+
+
+@pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
+@pytest.mark.parametrize("parallelism", [2, 3, 1])
+def test_rows_in_flight_are_neither_lost_nor_doubled(program: Program, parallelism: int) -> None:
+    of = made()
+    for seed in range(3):
+        job = Job(planned(build(program, of)), _AT_ONCE, seed=seed)
+        _under_back_pressure(job)
+        job.take()
+        assert job.newest is not None
+        assert any(handle.state.startswith(IN_FLIGHT) for handle in job.newest.handles)
+        job.restart(parallelism)
+        program.check(of.arrived(), job.finish())
+
+
+@pytest.mark.parametrize("program", [WINDOWS, LATE_WINDOWS], ids=lambda p: p.name)
+def test_windows_of_a_slow_subtask_wait_for_its_rows_in_flight(program: Program) -> None:
+    """Its groups have fired less than those they are put together with, and their rows are not late."""
+    of = made(rows=300)
+    for seed in range(8):
+        task = replace(_AT_ONCE, credits=2)
+        job = Job(planned(build(program, of)), task, parallelism=2 + seed % 3, seed=seed)
+        for parallelism in (1 + seed % 2, 3):
+            job.cluster.run(60)
+            slow = seed % len(job.cluster.slots)
+            for turn in range(300):
+                number = turn % len(job.cluster.slots)
+                if number != slow:
+                    job.cluster.turn(number)
+            job.take()
+            job.restart(parallelism)
+        program.check(of.arrived(), job.finish())
+
+
+def test_a_checkpoint_taken_before_restored_rows_are_processed_holds_them_again() -> None:
+    of = made()
+    job = Job(planned(build(TWICE_KEYED, of)), _AT_ONCE)
+    _under_back_pressure(job)
+    stored = job.take().in_flight_bytes
+    for parallelism in (3, 2, 1, 2):
+        job.restart(parallelism)
+        job.cluster.network.held = True
+        assert job.take().in_flight_bytes >= stored // 2
+    job.restart(3)
+    TWICE_KEYED.check(of.arrived(), job.finish())
+
+
+def test_rows_of_one_key_stay_in_their_order() -> None:
+    """The sum so far of each row tells in which order a key's rows were added up."""
+    of = made(splits=1)
+    for seed in range(4):
+        job = Job(planned(build(RUNNING_IN_ORDER, of)), _AT_ONCE, seed=seed)
+        for parallelism in (3, 1, 2):
+            job.cluster.run(100)
+            job.cluster.network.held = True
+            job.cluster.run(100)
+            job.take()
+            job.restart(parallelism)
+        RUNNING_IN_ORDER.check(of.arrived(), job.finish())
+
+
+def test_an_aborted_checkpoint_that_has_overtaken_leaves_nothing_behind() -> None:
+    of = made()
+    job = Job(planned(build(TWICE_KEYED, of)), _AT_ONCE)
+    _under_back_pressure(job)
+    for _ in range(3):
+        # One subtask never hears of it in time: the others record what it sends.
+        checkpoint = job.trigger()
+        for _ in range(30):
+            job.cluster.turn(0)
+        job.cluster.abort(checkpoint)
+        job.cluster.run(100)
+    assert not job.cluster.declined
+    job.cluster.network.held = False
+    job.take()
+    job.restart(3)
+    TWICE_KEYED.check(of.arrived(), job.finish())
+
+
+def test_a_source_that_has_ended_ends_what_is_recorded() -> None:
+    """Its End lies behind rows at the receivers: no barrier will come on its channels."""
+    of = made(rows=60)
+    job = Job(planned(build(TWICE_KEYED, of)), replace(_AT_ONCE, credits=4))
+    job.cluster.run(40)
+    job.cluster.network.held = True
+    job.cluster.run(400)
+    checkpoint = job.trigger()
+    job.cluster.run_until(lambda: job.cluster.is_acknowledged(checkpoint))
+    job.enter(checkpoint)
+    job.restart(1)
+    TWICE_KEYED.check(of.arrived(), job.finish())
