@@ -6,7 +6,7 @@ twice, and a commit that comes again changes nothing. What breaks it is noted in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
@@ -46,11 +46,15 @@ class MemoryTable:
         self.on_commit: Callable[[Moment, OperatorId, bytes], None] | None = None
         self.violations: list[str] = []
 
-    def table(self, schema: pa.Schema | None = None) -> pa.Table:
-        """The committed rows, in the order of their commits. `schema` is for where there are none."""
-        if not self.committed:
-            return (schema or pa.schema([])).empty_table()
-        return pa.concat_tables(self.committed.values())
+    def table(
+        self, schema: pa.Schema | None = None, only: Set[tuple[OperatorId, bytes]] | None = None
+    ) -> pa.Table:
+        """The committed rows, in the order of their commits; of these committables, where they are
+        said. `schema` is for where there are none."""
+        pieces = [
+            rows for name, rows in self.committed.items() if only is None or _known_as(name) in only
+        ]
+        return pa.concat_tables(pieces) if pieces else (schema or pa.schema([])).empty_table()
 
     def stage(self, name: StagedRows, rows: pa.Table) -> None:
         if name in self.staged or name in self.committed:
@@ -74,7 +78,11 @@ class MemoryTable:
 
     def _strike(self, moment: Moment, name: StagedRows) -> None:
         if self.on_commit is not None:
-            self.on_commit(moment, OperatorId(name.operator), msgspec.msgpack.encode(name))
+            self.on_commit(moment, *_known_as(name))
+
+
+def _known_as(name: StagedRows) -> tuple[OperatorId, bytes]:
+    return OperatorId(name.operator), msgspec.msgpack.encode(name)
 
 
 @dataclass(frozen=True, eq=False)

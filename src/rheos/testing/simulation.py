@@ -12,14 +12,17 @@ from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay
 from rheos.graph.nodes import SinkSpec
+from rheos.operators.source import SPLITS
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.elements import visible
-from rheos.protocol.ids import JobId
+from rheos.protocol.ids import JobId, OperatorId
 from rheos.runtimes.contract import JobConfig, JobStatus
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
+from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
+from rheos.state import format as state_format
 from rheos.task.config import TaskConfig
 from rheos.testing.memory import MemorySink
 
@@ -33,8 +36,20 @@ CHECKPOINTS = CheckpointConfig(
     timeout_ms=1500,
     # Faults make checkpoints fail in rows; it is the end of the job that is asked for.
     tolerable_failures=100,
+    slots_within_ms=100,
     restart=ExponentialDelay(initial_ms=10, max_ms=200),
 )
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A savepoint that was taken while a program was simulated."""
+
+    directory: str
+    files: Mapping[str, bytes]
+    """By their paths."""
+    rows: Mapping[str, pa.Table]
+    """What had been committed of each output up to it."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,11 @@ class Simulated:
     drivers: int
     """How many drivers the job has had."""
     virtual_ms: int
+    positions: Mapping[OperatorId, Mapping[str, bytes | None]]
+    """Where the job's final checkpoint stood in each split of each source."""
+    drained: bool
+    """Whether its input was told to end: then it may have ended before all of it was read."""
+    savepoints: Sequence[Taken]
 
     @property
     def out(self) -> pa.Table:
@@ -69,6 +89,9 @@ def simulate(
     checkpoint: CheckpointConfig = CHECKPOINTS,
     task: TaskConfig | None = None,
     parallelisms: Sequence[int] = (),
+    requests: Requests | None = None,
+    from_savepoint: Taken | None = None,
+    min_parallelism: int | None = None,
 ) -> Simulated:
     """Runs the program to its end and returns what it committed.
 
@@ -94,12 +117,24 @@ def simulate(
         task: the knobs of the data plane.
         parallelisms: those that the job's drivers give it, one after the other; `parallelism` always
             where there are none.
+        requests: what users ask of the job meanwhile; nothing where it is not said.
+        from_savepoint: the job starts from it, with sinks that are empty.
+        min_parallelism: with how few slots the job goes on where some are lost.
 
     Raises what ended the job, JobFailedError where it does not end though the faults have, and
     InvariantError.
     """
     drawn = Faults.draw(Random(seed)) if faults is None else faults
-    runtime = _Runtime(seed, drawn, checkpoint, task or TaskConfig(batch_rows=64), tuple(parallelisms))
+    runtime = _Runtime(
+        seed,
+        drawn,
+        checkpoint,
+        task or TaskConfig(batch_rows=64),
+        tuple(parallelisms),
+        requests or Requests(),
+        from_savepoint,
+        min_parallelism,
+    )
     env = Environment(parallelism, max_parallelism=max_parallelism, runtime=runtime)
     streams = build(env)
     sinks = {}
@@ -120,7 +155,32 @@ def simulate(
         crashes=world.crashes,
         drivers=world.drivers,
         virtual_ms=world.clock.monotonic_us() // 1000,
+        positions=_positions(world),
+        drained=world.drained,
+        savepoints=[
+            Taken(
+                taken.directory,
+                taken.files,
+                {
+                    name: sink.target.table(runtime.schemas[name], only=taken.published)
+                    for name, sink in sinks.items()
+                },
+            )
+            for taken in world.savepoints
+        ],
     )
+
+
+def _positions(world: World) -> dict[OperatorId, dict[str, bytes | None]]:
+    final = world.watch.final
+    positions: dict[OperatorId, dict[str, bytes | None]] = {}
+    for handle in final.handles if final is not None else ():
+        if handle.state == SPLITS:
+            data = world.store.files[handle.path] if handle.path else handle.inline
+            rows = state_format.decode(data, None).to_pylist()
+            of_source = positions.setdefault(handle.operator, {})
+            of_source.update({row["split"]: row["position"] for row in rows})
+    return positions
 
 
 @dataclass
@@ -132,6 +192,9 @@ class _Runtime:
     checkpoint: CheckpointConfig
     task: TaskConfig
     parallelisms: tuple[int, ...]
+    requests: Requests
+    from_savepoint: Taken | None
+    min_parallelism: int | None
     worlds: list[World] = field(default_factory=list)
     schemas: dict[str, pa.Schema] = field(default_factory=dict)
 
@@ -141,8 +204,24 @@ class _Runtime:
         config: JobConfig,
         listener: Callable[[JobStatus], None] | None = None,
     ) -> SimulatedJob:
-        config = replace(config, job=JobId("simulated"), checkpoint=self.checkpoint, task=self.task)
-        world = World(plan, config, self.seed, self.faults, self.parallelisms)
+        taken = self.from_savepoint
+        config = replace(
+            config,
+            job=JobId("simulated"),
+            checkpoint=self.checkpoint,
+            task=self.task,
+            min_parallelism=self.min_parallelism,
+            from_savepoint=None if taken is None else taken.directory,
+        )
+        world = World(
+            plan,
+            config,
+            self.seed,
+            self.faults,
+            self.parallelisms,
+            self.requests,
+            None if taken is None else taken.files,
+        )
         for planned in plan.operators():
             if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, MemorySink):
                 planned.spec.sink.target.on_commit = world.on_commit

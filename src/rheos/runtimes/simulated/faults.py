@@ -39,8 +39,8 @@ class Faults:
     """The driver likewise: between the log's entry and what follows from it, or within recovery."""
     sleeping_driver: float = 0.0
     """Probability that a driver that is lost was only cut off: it comes back beside its successor."""
-    stop_job: float = 0.0
-    """The job is cancelled, and started again."""
+    lose_slot: float = 0.0
+    """A slot is lost for good, with the worker in it; one always stays."""
     clock_skew_ms: float = 0.0
     """How far the wall clocks of the processes may be apart."""
     until_us: int = 3_000_000
@@ -59,7 +59,7 @@ class Faults:
 
 _LIMITS = {
     "crash_slot": (0.5, 0.3, 3.0),
-    "crash_driver": (0.5, 0.2, 1.5),
+    "crash_driver": (0.5, 0.2, 3.0),
     "zombie": (0.5, 0.2, 0.9),
     "lose_message": (0.5, 0.01, 0.2),
     "store_error": (0.5, 0.005, 0.05),
@@ -73,7 +73,7 @@ _LIMITS = {
     "die_in_slot_io": (0.4, 0.005, 0.05),
     "die_in_driver_io": (0.4, 0.005, 0.05),
     "sleeping_driver": (0.5, 0.2, 0.9),
-    "stop_job": (0.3, 0.2, 1.5),
+    "lose_slot": (0.2, 0.2, 1.5),
     "clock_skew_ms": (0.4, 100.0, 600_000.0),
 }
 """Of each kind: in which share of the worlds it is, and between which rates. Each is drawn by itself,

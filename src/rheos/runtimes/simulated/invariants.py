@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import zlib
 
-from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished, decode_entry
-from rheos.checkpoint.log import safe_name as safe
+from rheos.checkpoint.log import (
+    AttemptStarted,
+    CheckpointCompleted,
+    JobFinished,
+    Origin,
+    decode_entry,
+    safe_name,
+)
+from rheos.checkpoint.savepoint import MANIFEST, Restore, Savepoint, read_savepoint
+from rheos.errors import CheckpointError
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import StateHandle
 from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.folder import Folder
 from rheos.runtimes.simulated.store import MemoryStore
+
+SAVEPOINTS = "savepoints"
+"""The folder of a world's savepoints."""
 
 
 class InvariantError(AssertionError):
@@ -44,12 +56,18 @@ class Watch:
         self.violations: list[str] = []
         self.completed: dict[int, CheckpointCompleted] = {}
         """The entries of checkpoints by their number in the log, as they were first."""
+        self.promised: list[str] = []
+        """The folders of savepoints that somebody was told of."""
         self._files = files
         self._clock = clock
         self._retain = max(1, retain)
-        self._log = f"{safe(job)}/log/"
-        self._state = f"{safe(job)}/state/"
+        self._log = f"{safe_name(job)}/log/"
+        self._state = f"{safe_name(job)}/state/"
+        self._savepoints = f"{SAVEPOINTS}/"
         self._newest = 0
+        self._origin: Origin | None = None
+        self._counting: list[int] = []
+        """The numbers of the checkpoints since the job began, or began anew from a savepoint."""
         self._attempt = Attempt(0)
         self._checkpoint = CheckpointId(0)
         self._finished = False
@@ -76,19 +94,24 @@ class Watch:
             for entry in self._kept():
                 if any(handle.path == path for handle in entry.handles):
                     self._broken(f"CP10: {path} of checkpoint {entry.checkpoint} was written over")
+        elif path.startswith(self._savepoints):
+            self._into_savepoint(path, data)
 
     def deleted(self, path: str) -> None:
         if path not in self._files:
             return
         if path.startswith(self._log):
             self._broken(f"CP1: the entry {path} was deleted")
+        if path.startswith(self._savepoints):
+            folder = "/".join(path.split("/")[:2])
+            if folder in self.promised or (not path.endswith(MANIFEST) and self._manifest(folder)):
+                self._broken(f"CP13: {path} was deleted, and the savepoint exists")
         for entry in self._kept():
             if any(handle.path == path for handle in entry.handles):
                 self._broken(f"CP10: {path} was deleted, and checkpoint {entry.checkpoint} needs it")
 
     def _kept(self) -> list[CheckpointCompleted]:
-        newest = sorted(self.completed)[-self._retain :]
-        return [self.completed[number] for number in newest]
+        return [self.completed[number] for number in self._counting[-self._retain :]]
 
     def _rewritten(self, number: int, path: str, data: bytes) -> None:
         before = self.completed.get(number)
@@ -106,21 +129,24 @@ class Watch:
         self._newest = number
         match entry:
             case AttemptStarted():
-                if entry.attempt != self._attempt + 1:
+                # From a savepoint attempts count on where the one that took it was.
+                begins = entry.origin != self._origin
+                if entry.attempt <= self._attempt or not (begins or entry.attempt == self._attempt + 1):
                     self._broken(f"CP6: attempt {entry.attempt} follows {self._attempt}")
                 self._attempt = entry.attempt
-                newest = self.completed[max(self.completed)].checkpoint if self.completed else None
+                if begins:
+                    self._origin, self._counting = entry.origin, []
+                newest = self.completed[self._counting[-1]].checkpoint if self._counting else None
                 if entry.from_checkpoint != newest:
                     self._broken(f"CP7: attempt {entry.attempt} is not from checkpoint {newest}")
             case CheckpointCompleted():
                 self._completed(number, entry)
             case JobFinished():
                 self._finished = True
-                last = max(self.completed.values(), key=lambda c: c.checkpoint, default=None)
-                if last is None or not last.final:
+                if self.final is None:
                     self._broken("CP9: the job's end follows no final checkpoint")
                 else:
-                    self._all_committed(last, "the job's end is in the log")
+                    self._all_committed(self.final, "the job's end is in the log")
 
     def _completed(self, number: int, entry: CheckpointCompleted) -> None:
         if entry.attempt != self._attempt:
@@ -129,10 +155,52 @@ class Watch:
             self._broken(f"CP4: checkpoint {entry.checkpoint} follows {self._checkpoint}")
         self._checkpoint = entry.checkpoint
         self.completed[number] = entry
+        self._counting.append(number)
         self._listed.update((handle.operator, handle.payload) for handle in entry.committables)
         for handle in entry.handles:
             if not _is_whole(handle, self._files):
                 self._broken(f"CP3: checkpoint {entry.checkpoint} refers to {handle.path or handle}")
+
+    @property
+    def final(self) -> CheckpointCompleted | None:
+        """The final checkpoint, once it is in the log."""
+        newest = self.completed[self._counting[-1]] if self._counting else None
+        return newest if newest is not None and newest.final else None
+
+    # --- savepoints -------------------------------------------------------------------------------
+
+    def _into_savepoint(self, path: str, data: bytes) -> None:
+        folder = "/".join(path.split("/")[:2])
+        if self._files.get(path, data) != data or (
+            self._manifest(folder) and not path.endswith(MANIFEST)
+        ):
+            self._broken(f"CP13: {path} was written after the savepoint's manifest")
+        if path.endswith(MANIFEST):
+            found = read_savepoint(_Given(data), folder)
+            self._is_savepoint(folder, found)
+            watched = {operator for operator, _ in self._committed}
+            for committable in self.published(found.entry.checkpoint) - self._committed:
+                if committable[0] in watched:
+                    self._broken(f"CP13: {folder} exists before {committable} is committed")
+            if found.entry.committables:
+                self._broken(f"CP13: {folder} lists something to commit")
+
+    def _manifest(self, folder: str) -> bool:
+        return f"{folder}/{MANIFEST}" in self._files
+
+    def _is_savepoint(self, folder: str, found: Savepoint) -> None:
+        for handle in found.entry.handles:
+            if not _is_whole(handle, self._files, f"{folder}/"):
+                self._broken(f"CP13: {folder} is a savepoint, and lacks {handle.path or handle.state}")
+
+    def published(self, up_to: CheckpointId) -> set[tuple[OperatorId, bytes]]:
+        """What the checkpoints up to this one have listed: it is committed, once that one is."""
+        return {
+            (handle.operator, handle.payload)
+            for entry in self.completed.values()
+            if entry.checkpoint <= up_to
+            for handle in entry.committables
+        }
 
     # --- sinks ------------------------------------------------------------------------------------
 
@@ -143,10 +211,10 @@ class Watch:
     def committed(self, operator: OperatorId, payload: bytes) -> None:
         self._committed.add((operator, payload))
 
-    def launching(self, entry: CheckpointCompleted | None) -> None:
-        """An attempt is started from a checkpoint of the job."""
-        if entry is not None:
-            self._all_committed(entry, "an attempt starts from it")
+    def launching(self, restore: Restore | None) -> None:
+        """An attempt is started."""
+        if restore is not None:
+            self._all_committed(restore.entry, "an attempt starts from it")
 
     def _all_committed(self, entry: CheckpointCompleted, why: str) -> None:
         watched = {operator for operator, _ in self._committed}
@@ -196,8 +264,31 @@ class Watch:
             for handle in entry.handles:
                 if not _is_whole(handle, self._files):
                     self._broken(f"CP10: {handle.path} of checkpoint {entry.checkpoint} is not whole")
+        for folder in self.promised:
+            try:
+                found = read_savepoint(Folder(_Whole(self._files), folder), folder)
+            except CheckpointError as error:
+                self._broken(f"CP13: {error}")
+            else:
+                self._is_savepoint(folder, found)
 
 
-def _is_whole(handle: StateHandle, files: dict[str, bytes]) -> bool:
-    data = files.get(handle.path) if handle.path else handle.inline
+class _Given(MemoryStore):
+    """A savepoint's folder with nothing but this manifest in it."""
+
+    def __init__(self, manifest: bytes) -> None:
+        super().__init__()
+        self.files[MANIFEST] = manifest
+
+
+class _Whole(MemoryStore):
+    """The files as they are, without faults."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__()
+        self.files = files
+
+
+def _is_whole(handle: StateHandle, files: dict[str, bytes], folder: str = "") -> bool:
+    data = files.get(folder + handle.path) if handle.path else handle.inline
     return data is not None and zlib.crc32(data) == handle.checksum

@@ -40,6 +40,7 @@ class SimLauncher:
         rng: Random,
         faults: Faults,
         watch: Watch,
+        slots: Callable[[], int],
         io_latency_us: Callable[[], int],
     ) -> None:
         self._plan = plan
@@ -50,6 +51,7 @@ class SimLauncher:
         self._rng = rng
         self._faults = faults
         self._watch = watch
+        self._free_slots = slots
         self._io_latency_us = io_latency_us
         self._events: deque[tuple[int, LauncherEvent]] = deque()
         self._attempt: Attempt | None = None
@@ -77,12 +79,12 @@ class SimLauncher:
     # --- the contract -----------------------------------------------------------------------------
 
     def free_slots(self) -> int:
-        return self._plan.parallelism
+        return self._free_slots()
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
         self._attempt, self._stopping = attempt, False
-        self._watch.launching(None if restore is None else restore.entry)
+        self._watch.launching(restore)
         plan = replace(self._plan, parallelism=parallelism)
         self.network = SimNetwork(
             attempt,

@@ -6,7 +6,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from rheos.checkpoint.restoring import restored_state
+from rheos.checkpoint.restoring import RestoredByOperator, restored_state
 from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES, SnapshotWriter
 from rheos.connectors.contract import Split
@@ -61,11 +61,13 @@ class Slot:
         self._engine: SubtaskEngine | None = None
 
         def made() -> SubtaskEngine:
-            restored = (
-                restored_state(restore.entry, subtask, plan.parallelism, store, state_format.decode)
-                if restore is not None
-                else {}
-            )
+            restored: RestoredByOperator = {}
+            if restore is not None:
+                origin = restore.origin
+                home = store if origin is None else Folder(store, origin.directory)
+                restored = restored_state(
+                    restore.entry, subtask, plan.parallelism, home, state_format.decode
+                )
             return SubtaskEngine(
                 plan,
                 Assignment(job, attempt, subtask, splits, restored),

@@ -7,23 +7,27 @@ what happens when. The same seed gives the same trace, of which `trace` is a run
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
+from rheos.checkpoint.events import After
 from rheos.checkpoint.log import JobFinished, JobLog
+from rheos.checkpoint.savepoint import read_savepoint
 from rheos.errors import CheckpointError, ConfigurationError, FencedError, JobFailedError
 from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ids import OperatorId
+from rheos.protocol.ids import CheckpointId, OperatorId
 from rheos.runtimes.contract import JobConfig, JobResult, JobState, JobStatus
 from rheos.runtimes.master import Master, enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.driver import Driver
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.folder import Folder
-from rheos.runtimes.simulated.invariants import InvariantError, WatchedStore
+from rheos.runtimes.simulated.invariants import SAVEPOINTS, InvariantError, WatchedStore
 from rheos.runtimes.simulated.launcher import SimLauncher
+from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.slot import Slot
 from rheos.runtimes.simulated.storage import Storage
 from rheos.runtimes.simulated.store import Moment, Operation
@@ -36,9 +40,29 @@ class Died(BaseException):
     """The process that did the operation is gone, in the middle of it. No code of its own sees this."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A request for a savepoint, and its answer."""
+
+    after: After
+    answer: Future[str]
+
+
+@dataclass(frozen=True)
+class TakenSavepoint:
+    """A savepoint that somebody was told of."""
+
+    directory: str
+    checkpoint: CheckpointId
+    files: Mapping[str, bytes]
+    """Of its folder, by their paths in the store."""
+    published: frozenset[tuple[OperatorId, bytes]]
+    """The committables that sinks had published up to it, over the life of the job."""
+
+
 class World:
     """Runs one plan to its end. `parallelisms` are those that its drivers give the job, each in turn;
-    the plan's own where there are none."""
+    the plan's own where there are none. `files` are in the store from the beginning."""
 
     def __init__(
         self,
@@ -47,15 +71,23 @@ class World:
         seed: int,
         faults: Faults | None = None,
         parallelisms: Sequence[int] = (),
+        requests: Requests | None = None,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:
         self._plan = plan
         self._config = config
+        self._seed = seed
         self._rng = Random(seed)
         self._parallelisms = tuple(parallelisms) or (plan.parallelism,)
         self.faults = faults or Faults(until_us=0)
+        self.requests = requests or Requests()
         self.clock = SimClock()
         self.store = WatchedStore(config.job, config.checkpoint.retain, self.clock)
+        self.store.files.update(files or {})
         self.watch = self.store.watch
+        self.savepoints: list[TakenSavepoint] = []
+        self.drained = False
+        """Whether anybody has asked for the end of the input."""
         self.trace = 0
         self.crashes = 0
         self.drivers = 0
@@ -66,8 +98,12 @@ class World:
         """Drivers that were given up, and do not know."""
         self._acting: Driver | Slot | None = None
         self._struck_us = 0
-        self._cancelled = False
-        """The world has stopped the job, to start it again."""
+        self._asked: list[Asked] = []
+        """What is not answered yet."""
+        self._stopped = False
+        """The job was stopped to be started again."""
+        self._most_slots = max(self._parallelisms)
+        self._lost_slots = 0
         self._start_us: int | None = None
         """When the next driver starts, where there is none."""
         self._driver = self._start_driver()
@@ -94,6 +130,7 @@ class World:
             rng=self._rng,
             faults=self.faults,
             watch=self.watch,
+            slots=self._free_slots,
             io_latency_us=self._storage.latency_us,
         )
         master = Master(
@@ -102,7 +139,7 @@ class World:
             store=self.store,
             clock=self.clock,
             launcher=launcher,
-            owner=f"driver-{self.drivers}",
+            owner=f"driver-{self._seed}-{self.drivers}",
             open_store=partial(Folder, self.store),
         )
         return Driver(master, launcher, self.clock)
@@ -116,6 +153,7 @@ class World:
             if self._start_us is None and self.master.done:
                 result = self._ended()
                 if result is not None:
+                    self._hear_answers()
                     self.watch.ended()
                     self._hold()
                     return result
@@ -154,8 +192,13 @@ class World:
             if self.drivers == 1 or not self._finished():
                 raise
             return JobResult(self.master.status())
-        if result.status.state is JobState.CANCELLED and self._cancelled:
-            self._cancelled = False
+        if result.status.state in (JobState.CANCELLED, JobState.STOPPED) and self._stopped:
+            self._hear_answers()
+            self._stopped = False
+            from_savepoint = self._rng.random() < self.requests.resume_from_savepoint
+            if result.status.state is JobState.STOPPED and from_savepoint:
+                newest = max(self.savepoints, key=lambda taken: taken.checkpoint)
+                self._config = replace(self._config, from_savepoint=newest.directory)
             self._give_up_driver()
             return None
         return result
@@ -168,6 +211,8 @@ class World:
 
     def _turn(self) -> None:
         self._strike()
+        if self._asked:
+            self._hear_answers()
         if self._start_us is not None and self.clock.monotonic_us() >= self._start_us:
             self._try_driver()
         drivers = [*([] if self._start_us is not None else [self._driver]), *self._rivals]
@@ -262,11 +307,60 @@ class World:
         else:
             self._give_up_driver()
 
+    # --- what is asked of the job -----------------------------------------------------------------
+
+    def _ask(self, happens: Callable[[float], bool]) -> None:
+        if happens(self.requests.cancel):
+            self._note(b"cancel")
+            self._stopped = True
+            self.master.cancel()
+        for rate, after in (
+            (self.requests.savepoint, After.GO_ON),
+            (self.requests.stop, After.STOP),
+            (self.requests.drain, After.DRAIN),
+        ):
+            if happens(rate):
+                self._note(after.name.encode())
+                self._stopped |= after is After.STOP
+                self.drained |= after is After.DRAIN
+                self._asked.append(Asked(after, self.master.request_savepoint(SAVEPOINTS, after)))
+
+    def _hear_answers(self) -> None:
+        """Who asked for a savepoint and was told of it counts on it."""
+        answered = [asked for asked in self._asked if asked.answer.done()]
+        self._asked = [asked for asked in self._asked if not asked.answer.done()]
+        for asked in answered:
+            if asked.answer.exception() is not None:
+                continue
+            directory = asked.answer.result()
+            self.watch.promised.append(directory)
+            store = Folder(self.store, directory)
+            self.store.on_access = None
+            found = read_savepoint(store, directory)
+            self.store.on_access = self._on_access
+            self.savepoints.append(
+                TakenSavepoint(
+                    directory,
+                    found.entry.checkpoint,
+                    {
+                        path: data
+                        for path, data in self.store.files.items()
+                        if path.startswith(f"{directory}/")
+                    },
+                    frozenset(self.watch.published(found.entry.checkpoint)),
+                )
+            )
+
     # --- faults -----------------------------------------------------------------------------------
 
     @property
     def faulty(self) -> bool:
         return self.clock.monotonic_us() < self.faults.until_us
+
+    def _free_slots(self) -> int:
+        """Who waits for all slots gets them back once the faults have stopped."""
+        waits = self._config.min_parallelism is None and not self.faulty
+        return self._most_slots - (0 if waits else self._lost_slots)
 
     def _strike(self) -> None:
         now_us = self.clock.monotonic_us()
@@ -274,8 +368,6 @@ class World:
             if rival.master.done or (rival.dies_at_us is not None and now_us >= rival.dies_at_us):
                 self._rivals.remove(rival)
                 self._leave_behind(rival)
-        if not self.faulty:
-            return
         # Time may have skipped ahead: what counts is how much has passed, not how many turns.
         passed_s = (now_us - self._struck_us) / 1e6
         self._struck_us = now_us
@@ -283,6 +375,10 @@ class World:
         def happens(per_second: float) -> bool:
             return per_second > 0 and self._rng.random() < per_second * passed_s
 
+        if now_us < self.requests.until_us and self._start_us is None:
+            self._ask(happens)
+        if not self.faulty:
+            return
         self._storage.strike(happens)
         if happens(self.faults.clock_jump):
             self.clock.jump(self._rng.randrange(-3_600_000, 3_600_000))
@@ -298,10 +394,10 @@ class World:
         if network is not None and network.channels() and happens(self.faults.clog):
             channel = self._rng.choice(network.channels())
             network.clog(channel, now_us + self._rng.randrange(1, 300_000))
-        if happens(self.faults.stop_job):
-            self._note(b"stop")
-            self._cancelled = True
-            self.master.cancel()
+        if happens(self.faults.lose_slot) and self._lost_slots < self._most_slots - 1:
+            self._lost_slots += 1
+            if alive:
+                launcher.crash(self._rng.choice(alive))
         if happens(self.faults.crash_driver):
             self._lose_driver()
 

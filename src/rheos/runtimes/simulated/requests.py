@@ -1,0 +1,21 @@
+"""What the users of a simulated job ask of it while it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Requests:
+    """How often each is asked, per second of virtual time; 0 never. None comes after `until_us`."""
+
+    cancel: float = 0.0
+    """The job is cancelled, and started again."""
+    savepoint: float = 0.0
+    stop: float = 0.0
+    """The job is stopped with a savepoint, and started again."""
+    drain: float = 0.0
+    """The job is stopped with a savepoint after its input was told to end."""
+    resume_from_savepoint: float = 0.0
+    """Probability that a stopped job is started from its savepoint, and not from its log."""
+    until_us: int = 1_500_000
