@@ -1,10 +1,18 @@
-"""How long a job takes to start, and to run again after a worker was killed, on a warm session.
+"""How long a job takes to run again after a worker was killed, on a warm session, and where it goes.
 
 usage: python benchmarks/restart.py [TIMES] [PARALLELISM]
 
-A keyed function with state, fed without end; a worker is killed with SIGKILL after a checkpoint. Time
-counts until the master sees all subtasks connected ("running"), and until every subtask has its state
-and is open ("open"); after a kill also until the master stops the attempt ("noticed").
+A keyed function with state, fed without end; a worker is killed with SIGKILL after some checkpoints.
+Times are on one clock, which all processes of a machine share. The parts follow one another:
+
+    noticed        the master stops the attempt: Spark has seen that the worker is gone
+    next attempt   what is left of the stage has ended, the restart delay is over, the log is read
+    shipped        the claim is in the log, Spark has placed the tasks, started a process where one
+                   is missing, and the last one has unpickled the program: imports are in here
+    connected      all workers have joined
+    restored       every subtask has its state and is open
+    first record   every subtask has processed a record after the restored checkpoint
+    published      its checkpoint is complete, and the sink has published a new file
 """
 
 from __future__ import annotations
@@ -19,45 +27,59 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 
 import rheos as rh
 
 COUNTED = pa.schema([("k", pa.int64()), ("n", pa.int64())])
+CHECKPOINTS = "200ms"
 
 
 class Count(rh.KeyedProcessFunction):
-    """Counts per key, and leaves its process id where the script finds it."""
+    """Counts per key, and notes when it was unpickled, opened and first called."""
 
     seen = rh.ValueState(int, default=0)
 
-    def __init__(self, pids: str) -> None:
-        self.pids = pids
+    def __init__(self, notes: str) -> None:
+        self.notes = notes
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.note("made")
+
+    def note(self, what: str) -> None:
+        with open(Path(self.notes, str(os.getpid())), "a") as file:
+            file.write(f"{what} {time.monotonic()}\n")
 
     def open(self) -> None:
-        Path(self.pids, str(os.getpid())).touch()
+        self.called = False
+        self.note("open")
 
     def process_element(self, row: Any, ctx: rh.KeyedContext) -> Iterator[dict[str, int]]:
+        if not self.called:
+            self.called = True
+            self.note("first")
         self.seen.value += 1
-        if self.seen.value % 1000 == 0:
+        if self.seen.value % 10 == 0:
             yield {"k": row.k, "n": self.seen.value}
 
 
-def submit(folder: str, parallelism: int) -> tuple[rh.JobHandle, Path]:
-    pids = Path(tempfile.mkdtemp(dir=folder))
-    env = rh.Environment(parallelism, runtime="continuous", checkpoint_interval="200ms")
+def submit(folder: str, parallelism: int) -> tuple[rh.JobHandle, Path, Path]:
+    notes, out = Path(tempfile.mkdtemp(dir=folder)), Path(tempfile.mkdtemp(dir=folder))
+    env = rh.Environment(parallelism, runtime="continuous", checkpoint_interval=CHECKPOINTS)
     numbers = rh.generator(lambda block: {"k": block.index() % 1000}, rate_per_s=20_000)
-    counted = env.from_source(numbers).key_by("k").process(Count(str(pids)), returns=COUNTED)
-    counted.sink_to(rh.files.sink(Path(folder, "out")))
-    return env.execute_async("restart"), pids
+    counted = env.from_source(numbers).key_by("k").process(Count(str(notes)), returns=COUNTED)
+    counted.sink_to(rh.files.sink(out))
+    return env.execute_async("restart"), notes, out
 
 
 def until(condition: Callable[[], bool]) -> float:
     began = time.monotonic()
     while not condition():
-        if time.monotonic() - began > 30:
-            raise TimeoutError("it did not come about within 30 s")
-        time.sleep(0.005)
+        if time.monotonic() - began > 60:
+            raise TimeoutError("it did not come about within 60 s")
+        time.sleep(0.002)
     return time.monotonic()
 
 
@@ -66,48 +88,64 @@ def running(job: rh.JobHandle, attempt: int) -> bool:
     return status.attempt == attempt and status.state is rh.JobState.RUNNING
 
 
-def phase(
-    job: rh.JobHandle, pids: Path, attempt: int, parallelism: int, began: float
-) -> tuple[float, float]:
-    connected = until(lambda: running(job, attempt)) - began
-    opened = until(lambda: len(list(pids.iterdir())) == parallelism) - began
-    return connected, opened
+def noted(notes: Path, what: str) -> list[float]:
+    """When each process first did it."""
+    lines = ([line.split() for line in file.read_text().splitlines()] for file in notes.iterdir())
+    return [float(first) for words in lines for first in [t for w, t in words if w == what][:1]]
+
+
+def parts(folder: str, parallelism: int) -> tuple[float, dict[str, float], bool]:
+    """Seconds from the start to the first record, each part of a restart, and whether the killed
+    worker's successor was a fresh process."""
+    began = time.monotonic()
+    job, notes, out = submit(folder, parallelism)
+    until(lambda: len(noted(notes, "first")) == parallelism)
+    start_s = max(noted(notes, "first")) - began
+    until(lambda: job.status().checkpoints_completed >= 3)
+    workers = sorted(notes.iterdir())
+    for worker in workers:
+        worker.unlink()
+    wall, killed = time.time(), time.monotonic()
+    os.kill(int(workers[0].name), signal.SIGKILL)
+    at = {"noticed": until(lambda: not running(job, 1))}
+    at["next attempt"] = until(lambda: job.status().attempt == 2)
+    old = set(out.glob("part-*"))
+    at["connected"] = until(lambda: running(job, 2))
+    until(lambda: len(noted(notes, "first")) == parallelism)
+    at["shipped"] = max(noted(notes, "made"))
+    at["restored"] = max(noted(notes, "open"))
+    at["first record"] = max(noted(notes, "first"))
+    at["published"] = until(lambda: bool(set(out.glob("part-*")) - old))
+    pids = [int(file.name) for file in notes.iterdir()]
+    fresh = any(psutil.Process(pid).create_time() >= wall - 0.02 for pid in pids)
+    job.cancel()
+    return start_s, {part: moment - killed for part, moment in at.items()}, fresh
 
 
 def main() -> None:
     times = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     parallelism = int(sys.argv[2]) if len(sys.argv) > 2 else 2
-    starts: list[tuple[float, float]] = []
-    restarts: list[tuple[float, float]] = []
-    noticed: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        warm, pids = submit(folder, parallelism)
-        until(lambda: len(list(pids.iterdir())) == parallelism)
+        warm, notes, _ = submit(folder, parallelism)
+        until(lambda: len(noted(notes, "first")) == parallelism)
         warm.cancel()
-        for _ in range(times):
-            began = time.monotonic()
-            job, pids = submit(folder, parallelism)
-            starts.append(phase(job, pids, 1, parallelism, began))
-            until(lambda job=job: job.status().checkpoints_completed >= 2)
-            workers = list(pids.iterdir())
-            for worker in workers:
-                worker.unlink()
-            began = time.monotonic()
-            os.kill(int(workers[0].name), signal.SIGKILL)
-            noticed.append(until(lambda job=job: not running(job, 1)) - began)
-            restarts.append(phase(job, pids, 2, parallelism, began))
-            job.cancel()
-    print(f"{times} times, parallelism {parallelism}; seconds, median (least to most)")
-    show("submit -> running", [connected for connected, _ in starts])
-    show("submit -> open", [opened for _, opened in starts])
-    show("SIGKILL of a worker -> noticed", noticed)
-    show("SIGKILL of a worker -> running", [connected for connected, _ in restarts])
-    show("SIGKILL of a worker -> open", [opened for _, opened in restarts])
+        runs = [parts(folder, parallelism) for _ in range(times)]
+    fresh = sum(new for _, _, new in runs)
+    print(f"{times} times, parallelism {parallelism}, {fresh} with a fresh process; seconds, median")
+    print(f"(least to most); a checkpoint every {CHECKPOINTS}")
+    show("submit -> first record", [start for start, _, _ in runs])
+    print("SIGKILL of a worker ->             after it   of which this part")
+    before = [0.0] * times
+    for part in sorted(runs[0][1], key=lambda part: runs[0][1][part]):
+        moments = [at[part] for _, at, _ in runs]
+        steps = [moment - last for moment, last in zip(moments, before, strict=True)]
+        show(f"  {part}", moments, f"{statistics.median(steps):10.2f}")
+        before = moments
 
 
-def show(what: str, seconds: list[float]) -> None:
+def show(what: str, seconds: list[float], more: str = "") -> None:
     span = f"{statistics.median(seconds):6.2f} ({min(seconds):.2f} to {max(seconds):.2f})"
-    print(f"{what:<32}{span}")
+    print(f"{what:<32}{span}{more}")
 
 
 if __name__ == "__main__":

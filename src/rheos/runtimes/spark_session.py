@@ -33,6 +33,9 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # A failed barrier stage is never repeated by Spark: restarts belong to the job.
     "spark.stage.maxConsecutiveAttempts": "1",
+    # An executor may be gone while Spark still counts its slots; then it looks again, not after 15 s.
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "60",
     "spark.python.worker.reuse": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
 }
@@ -134,6 +137,8 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
     surroundings = {}
     if local and "PYSPARK_PYTHON" not in os.environ:
         surroundings["PYSPARK_PYTHON"] = sys.executable
+        if conf.get("spark.pyspark.python", None) is None and _found_by_workers():
+            conf.setIfMissing("spark.python.daemon.module", "rheos.runtimes.spark_daemon")
     if local and "SPARK_LOCAL_IP" not in os.environ:
         surroundings["SPARK_LOCAL_IP"] = "127.0.0.1"
     try:
@@ -149,10 +154,21 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
     return session
 
 
+def _found_by_workers() -> bool:
+    """Whether a Python that is started anew finds Rheos: a daemon module that is not found would end
+    every worker."""
+    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('rheos') is None)"
+    return (
+        subprocess.run([sys.executable, "-c", look], check=False, capture_output=True).returncode == 0
+    )
+
+
 def _local_settings(master: str) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
     return {
+        # Of local-cluster: an executor that was lost is replaced, however often.
+        "spark.deploy.maxExecutorRetries": "-1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         # Spark makes this folder whether or not a table is ever written.
