@@ -290,6 +290,12 @@ class Job:
         self._recover()
         self.cluster = self._start(parallelism)
 
+    def restart_from_savepoint(self, parallelism: int, folder: str) -> None:
+        """The newest entry is that of a savepoint, whose files are in its folder."""
+        whole, self.store = self.store, Folder(self.store, folder)  # type: ignore[assignment]
+        self.restart(parallelism)
+        self.store = whole
+
     def _recover(self) -> None:
         listed = [] if self.newest is None else self.newest.committables
         for planned in self.plan.operators():

@@ -3,33 +3,75 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
+from rheos.connectors.generator import Block, GeneratorSource, generator
 from rheos.graph import aggregates as agg
 from rheos.graph.windows import Watermark
+from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.testing import programs
 from rheos.testing.programs import Arrived, Program, same
-from rheos.testing.worlds import Input
+
+_START_MS = 1_700_000_000_000
+_JITTER_MS = 30
+_BOUND_MS = 15
 
 
-def made(rows: int = 400, splits: int = 3, seed: int = 1, rate_per_s: float = 1e6) -> Input:
-    return Input(
-        splits=splits,
-        rows=rows,
-        rate_per_s=rate_per_s,
-        block_rows=20,
-        keys=20,
-        hot_keys=3,
-        jitter_ms=30,
-        bound_ms=15,
-        first=0,
-        seed=seed,
-    )
+@dataclass(frozen=True)
+class Rows:
+    """Numbered rows of few keys, out of order by more than the watermark's bound."""
+
+    rows: int
+    splits: int
+    seed: int
+    rate_per_s: float
+
+    def source(self) -> GeneratorSource:
+        return generator(
+            self._make,
+            count=self.rows,
+            rate_per_s=self.rate_per_s,
+            splits=self.splits,
+            block_rows=20,
+            seed=self.seed,
+        )
+
+    def _make(self, block: Block) -> dict[str, Any]:
+        order = block.index() * self.splits + block.split
+        rng = block.rng()
+        behind = rng.integers(0, _JITTER_MS + 1, block.rows)
+        return {
+            "k": rng.integers(0, 20, block.rows),
+            "i": order,
+            "v": rng.integers(1, 10, block.rows).astype(np.float64),
+            "at": (_START_MS + order * 2 - behind).astype("datetime64[ms]"),
+        }
+
+    def arrived(self) -> list[Arrived]:
+        """The rows, each with the watermark of its split before it."""
+        source, rows = self.source(), []
+        for split in range(self.splits):
+            start, watermark = 0, MIN_TIMESTAMP_MS
+            while (block := source.block(split, start)).rows:
+                made = self._make(block)
+                columns = [made[name].tolist() for name in ("k", "i", "v")]
+                times = made["at"].astype(np.int64).tolist()
+                for k, i, v, at in zip(*columns, times, strict=True):
+                    rows.append(Arrived(k, i, v, at, watermark))
+                    watermark = max(watermark, at - _BOUND_MS - 1)
+                start += block.rows
+        return rows
+
+
+def made(rows: int = 400, splits: int = 3, seed: int = 1, rate_per_s: float = 1e6) -> Rows:
+    return Rows(rows, splits, seed, rate_per_s)
 
 
 def _twice_keyed(rows: DataStream) -> Mapping[str, DataStream]:
@@ -87,10 +129,10 @@ WINDOWS = programs.windows(100, 50, 0)
 LATE_WINDOWS = programs.windows(100, 50, 60)
 
 
-def build(program: Program, of: Input) -> Any:
+def build(program: Program, of: Rows) -> Callable[[Environment], Mapping[str, DataStream]]:
     def built(env: Environment) -> Mapping[str, DataStream]:
         rows = env.from_source(
-            of.source(), watermark=Watermark.bounded_out_of_orderness(f"{of.bound_ms}ms", on="at")
+            of.source(), watermark=Watermark.bounded_out_of_orderness(f"{_BOUND_MS}ms", on="at")
         )
         return program.build(rows)
 
