@@ -7,6 +7,7 @@
     ├── ConfigurationError    the surroundings are wrong: Java, master, directories, settings
     ├── InputError            data that does not fit: a missing or malformed file, a bad row
     ├── UserFunctionError     the user's function raised, or gave what it did not declare
+    ├── StateError            state on the worker's local disk could not be written or read
     ├── CheckpointError       a checkpoint or the job's log could not be written or read
     │   └── FencedError       another attempt or driver owns the job now
     ├── TransportError        a frame from a stranger, a gap, a duplicate, a lost peer
@@ -121,6 +122,10 @@ class InputError(RheosError):
 
 class UserFunctionError(RheosError):
     """The user's function raised, or gave what it did not declare."""
+
+
+class StateError(RheosError):
+    """State on the worker's local disk could not be written or read."""
 
 
 class CheckpointError(RheosError):

@@ -67,7 +67,7 @@ class Subtask:
         return type("Handles", (), self.handles)
 
     def snapshot(self) -> None:
-        for part in self.backend.snapshot():
+        for part in self.backend.snapshot().parts:
             table = decode(encode(part.write(), part.kind, part.mode), None)
             if part.mode is PartMode.FULL:
                 self.chains[part.state] = []
@@ -222,7 +222,7 @@ def test_what_is_frozen_is_written_as_it_was() -> None:
     here.n.value = 1
     here.names.append("x")
     here.counts["x"] = 1
-    parts = task.backend.snapshot()
+    parts = task.backend.snapshot().parts
     here.n.value = 2
     here.names.append("y")
     here.counts["x"] = 2
@@ -526,7 +526,7 @@ class Against(RuleBasedStateMachine):
     @rule(lost=st.booleans())
     def snapshot(self, lost: bool) -> None:
         if lost:
-            for part in self.task.backend.snapshot():
+            for part in self.task.backend.snapshot().parts:
                 part.write()
             self.task.backend.force_full()
         else:

@@ -14,12 +14,12 @@ from rheos.errors import StateAccessError
 from rheos.protocol.snapshots import PartMode
 from rheos.state.backend import KeyScope
 from rheos.state.keys import KeyCodec
-from rheos.state.timers import TIMERS, TimerService
+from rheos.state.timers import TIMERS, MemoryTimers, TimerService
 
 KEYS = KeyCodec(pa.schema([("user", pa.string())]), ("user",))
 
 
-class Timers(TimerService):
+class Timers(MemoryTimers):
     def __init__(self, **options: Any) -> None:
         self.scope = KeyScope()
         super().__init__(KEYS, 16, self.scope, **options)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count, repeat
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from rheos.graph.nodes import MAIN, ProcessSpec
 from rheos.graph.state import declarations
 from rheos.operators.contract import OperatorContext, Out, OutputType, Restored
 from rheos.operators.held import HELD, HELD_BEHIND
+from rheos.operators.keyed_state import make_backend
 from rheos.operators.records import (
     has_user_frames,
     is_single,
@@ -30,14 +31,16 @@ from rheos.operators.records import (
     wrong_type,
 )
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS
-from rheos.protocol.snapshots import SnapshotPart
+from rheos.protocol.snapshots import Snapshot
 from rheos.protocol.types import RecordCollector, TypeMismatch
 from rheos.state.backend import NO_KEY, KeyScope
 from rheos.state.keys import KeyCodec
-from rheos.state.memory import MemoryBackend
 from rheos.state.timers import TIMERS, TimerQueue, TimerService
 
 Stamps = npt.NDArray[np.int64]
+
+_TIMERS_AT_ONCE = 1024
+"""For the keys of about so many timers state is prepared together."""
 
 
 class Timer(NamedTuple):
@@ -104,10 +107,8 @@ class KeyedCore:
         port = ctx.ports[0]
         self.codec = KeyCodec(port.schema, port.keys)
         self.context = context = FunctionContext(self)
-        self.backend = MemoryBackend(self.codec, ctx.max_parallelism, context)
-        self.timers = context.timers = TimerService(
-            self.codec, ctx.max_parallelism, context, event_time=TS in port.schema.names
-        )
+        self.backend = make_backend(ctx, self.codec, context)
+        self.timers = context.timers = self.backend.timers(event_time=TS in port.schema.names)
         # Subtasks that share a process must not share the user's object.
         self.function = copy.deepcopy(spec.fn)
         for name, declaration in declarations(self.function).items():
@@ -126,11 +127,13 @@ class KeyedCore:
 
     def open(self, restored: Restored) -> None:
         self.backend.restore(restored)
-        self.timers.restore(restored)
         self._call_without_key(self.function.open)
 
     def close(self) -> None:
-        self._call_without_key(self.function.close)
+        try:
+            self._call_without_key(self.function.close)
+        finally:
+            self.backend.close()
 
     def _call_without_key(self, method: Callable[[], object]) -> None:
         self.context.key = NO_KEY
@@ -139,16 +142,8 @@ class KeyedCore:
         except Exception as error:
             raise user_error(self.ctx, error) from error
 
-    def parts(self) -> list[SnapshotPart]:
-        return [*self.backend.snapshot(), self.timers.snapshot()]
-
-    def whole_parts(self) -> list[SnapshotPart]:
-        """For a savepoint."""
-        return [*self.backend.savepoint(), self.timers.savepoint()]
-
-    def force_full(self) -> None:
-        self.backend.force_full()
-        self.timers.force_full()
+    def snapshot(self) -> Snapshot:
+        return self.backend.snapshot()
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -167,18 +162,37 @@ class KeyedCore:
         before it fired.
         """
         self._begin(keys, rows, stamps, marks)
+        times: Sequence[int | None] = [None] * len(rows) if stamps is None else stamps.tolist()
+        stride = self.backend.stride
+        for first in range(0, len(rows), stride):
+            span = slice(first, first + stride)
+            self.backend.prepare(keys[span])
+            yield from self._process(first, keys[span], rows[span], times[span], ordered=ordered)
+        yield from self._flush()
+
+    def _process(
+        self,
+        first: int,
+        keys: Sequence[Any],
+        rows: Sequence[Any],
+        times: Sequence[Any],
+        *,
+        ordered: bool,
+    ) -> Iterator[Out]:
         context, process = self.context, self.function.process_element
         add, calls, limit = self._main.add, self._main.calls, self.ctx.batch_rows
         note = calls.append
         heap = self.timers.event.heap
-        times: Any = repeat(None) if stamps is None else stamps.tolist()
         row = result = output = None
         try:
             # This is the path of every record: what it does not need, it does not have.
-            for context.call, context.key, row, context.timestamp in zip(count(), keys, rows, times):
+            for context.call, context.key, row, context.timestamp in zip(
+                count(first), keys, rows, times, strict=False
+            ):
                 if ordered and heap and heap[0][0] < context.timestamp:
                     here = context.call, context.key, context.timestamp
-                    yield from self._fire(self.timers.event, context.timestamp - 1)
+                    until_ms = context.timestamp - 1
+                    yield from self._fire(self.timers.event, until_ms, among_rows=True)
                     context.call, context.key, context.timestamp = here
                 result = None
                 result = process(row, context)
@@ -190,7 +204,6 @@ class KeyedCore:
                             yield from self._flush()
         except Exception as error:
             raise self._failure(error, row, result, output) from error
-        yield from self._flush()
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
         """Fires what is due at or before `until_ms`, what these register included."""
@@ -203,11 +216,15 @@ class KeyedCore:
         yield from self._fire(self.timers.processing, until_ms)
         yield from self._flush()
 
-    def _fire(self, queue: TimerQueue, until_ms: int) -> Iterator[Out]:
+    def _fire(self, queue: TimerQueue, until_ms: int, *, among_rows: bool = False) -> Iterator[Out]:
         context, on_timer = self.context, self.function.on_timer
         main, limit, fired = self._main, self.ctx.batch_rows, self._fired
         result = output = None
+        calls, stride = 0, self.backend.stride
         while (timer := queue.pop(until_ms)) is not None:
+            calls += 1
+            if calls % stride == 0 or (calls == 1 and not among_rows):
+                self.backend.prepare([timer[1], *queue.upcoming(_TIMERS_AT_ONCE)])
             if len(fired) >= limit:
                 yield from self._flush()
                 fired.clear()

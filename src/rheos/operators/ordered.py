@@ -71,10 +71,12 @@ class OrderedProcessOperator(ProcessOperator):
         yield from self._core.fire_event_timers(timestamp_ms)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        return Snapshot([*self._core.parts(), *self._held.parts(self._core.watermark_ms)])
+        snapshot = self._core.snapshot()
+        snapshot.parts += self._held.parts(self._core.watermark_ms)
+        return snapshot
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        return [*self._core.whole_parts(), self._held.savepoint()]
+        return [*self._core.backend.savepoint(), self._held.savepoint()]
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
         super().snapshot_failed(checkpoint)

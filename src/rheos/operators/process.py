@@ -45,13 +45,13 @@ class ProcessOperator(Operator):
         yield from self._core.fire_processing_timers(now_ms)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        return Snapshot(self._core.parts())
+        return self._core.snapshot()
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        return self._core.whole_parts()
+        return self._core.backend.savepoint()
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        self._core.force_full()
+        self._core.backend.force_full()
 
     def on_end(self) -> Iterator[Out]:
         pending = self._core.timers.processing

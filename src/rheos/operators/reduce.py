@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rheos.graph.nodes import MAIN, ReduceSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.operators.keyed_state import make_backend
 from rheos.operators.records import hidden_column, user_error, with_hidden, wrong_type
 from rheos.protocol.elements import TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.protocol.types import RecordCollector, TypeMismatch, row_type, rows_of
-from rheos.state.keys import KeyCodec
-from rheos.state.memory import MemoryBackend
+from rheos.state.keys import Key, KeyCodec
+from rheos.state.tables import ABSENT
 
 REDUCED = "reduced"
 
@@ -30,10 +31,8 @@ class ReduceOperator(Operator):
         self._record = spec.record
         port = ctx.ports[0]
         self._codec = KeyCodec(port.schema, port.keys)
-        self._backend = MemoryBackend(self._codec, ctx.max_parallelism)
-        declared = object if spec.record is None else spec.record
-        table = self._backend.value_table(REDUCED, declared)
-        self._values, self._dirty = table.values, table.dirty
+        self._backend = make_backend(ctx, self._codec)
+        self._state = self._backend.values(REDUCED, object if spec.record is None else spec.record)
         self._row: Any = row_type(port.schema)
         self._made = RecordCollector(port.type.schema, spec.record)
 
@@ -42,22 +41,9 @@ class ReduceOperator(Operator):
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         keys, rows = self._codec.of(batch), rows_of(batch, self._record)
-        values, fn, record_type = self._values, self._fn, self._record or self._row
-        made = self._made
-        # What was begun is kept also where the function fails: nobody goes on from there.
-        self._dirty.update(keys)
-        for key, row in zip(keys, rows, strict=True):
-            if key in values:
-                try:
-                    combined = fn(values[key], row)
-                except Exception as error:
-                    raise user_error(self.ctx, error, record=row, key=key) from error
-                if combined.__class__ is not record_type:
-                    combined = self._fitting(combined, row, key)
-            else:
-                combined = row
-            values[key] = combined
-            made.add(combined)
+        made, stride = self._made, self._backend.stride
+        for first in range(0, len(keys), stride):
+            self._combine(keys[first : first + stride], rows[first : first + stride])
         if MAIN in self.ctx.outputs and rows:
             try:
                 shown = made.batch()
@@ -67,6 +53,28 @@ class ReduceOperator(Operator):
             schema = self.ctx.outputs[MAIN].schema
             yield Out(with_hidden(shown, schema, hidden_column(batch, TS), hidden_column(batch, WM)))
         made.clear()
+
+    def _combine(self, keys: Sequence[Key], rows: Sequence[Any]) -> None:
+        self._backend.prepare(keys)
+        values, fetch, add = self._state.values, self._state.fetch, self._made.add
+        fn, record_type = self._fn, self._record or self._row
+        # What was begun is kept also where the function fails: nobody goes on from there.
+        self._state.dirty.update(keys)
+        for key, row in zip(keys, rows, strict=True):
+            before = values.get(key, ABSENT)
+            if before is ABSENT:
+                before = fetch(key)
+            if before is ABSENT:
+                combined = row
+            else:
+                try:
+                    combined = fn(before, row)
+                except Exception as error:
+                    raise user_error(self.ctx, error, record=row, key=key) from error
+                if combined.__class__ is not record_type:
+                    combined = self._fitting(combined, row, key)
+            values[key] = combined
+            add(combined)
 
     def _fitting(self, combined: Any, row: Any, key: Any) -> Any:
         """What the function gave, as a record of the stream. Raises UserFunctionError."""
@@ -82,10 +90,13 @@ class ReduceOperator(Operator):
         raise wrong_type(self.ctx, mismatch, record=row, key=key)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        return Snapshot(self._backend.snapshot())
+        return self._backend.snapshot()
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
         return self._backend.savepoint()
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
         self._backend.force_full()
+
+    def close(self) -> None:
+        self._backend.close()

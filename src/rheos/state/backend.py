@@ -9,14 +9,18 @@ encoded when the part is written.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import pyarrow as pa
 
 from rheos.errors import StateAccessError
 from rheos.graph.state import StateDeclaration
-from rheos.protocol.snapshots import SnapshotPart
+from rheos.protocol.snapshots import Snapshot, SnapshotPart
+from rheos.state.keys import Key
+
+if TYPE_CHECKING:
+    from rheos.state.timers import TimerService
 
 
 class NoKey:
@@ -41,10 +45,31 @@ class KeyScope:
         self.key: Any = NO_KEY
 
 
+class Values(Protocol):
+    """The bare values of one state, for operators that keep state of their own."""
+
+    @property
+    def values(self) -> dict[Key, Any]:
+        """Those that are in memory. It may be read and written until the next `prepare`."""
+        ...
+
+    @property
+    def dirty(self) -> set[Key]:
+        """The keys whose values have changed, which is for the operator to tell."""
+        ...
+
+    def fetch(self, key: Key) -> Any:
+        """The value of a key that is not in `values`, where it has one: then it is there now. Else
+        `tables.ABSENT`."""
+        ...
+
+
 class KeyedStateBackend(ABC):
     """Keeps the state of one subtask's key groups."""
 
     scope: KeyScope
+    stride: int
+    """`prepare` is to be called once for about so many rows or timers."""
 
     @abstractmethod
     def handle(self, declaration: StateDeclaration) -> Any:
@@ -54,12 +79,24 @@ class KeyedStateBackend(ABC):
         """
 
     @abstractmethod
+    def values(self, name: str, declared: Any) -> Values:
+        """A value state that is used without handles. Called before `restore`."""
+
+    @abstractmethod
+    def timers(self, *, event_time: bool) -> TimerService:
+        """The subtask's timers, which are state, too. Called at most once, before `restore`."""
+
+    def prepare(self, keys: Sequence[Key]) -> None:
+        """Called between calls of user code, with about the keys of the next ones. A value that was
+        read before is no more the one that is kept: it is to be read again."""
+
+    @abstractmethod
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
         """Takes the tables of each state, in the order in which they apply. Called once, before use."""
 
     @abstractmethod
-    def snapshot(self) -> list[SnapshotPart]:
-        """One part for each declared state. Costs what has changed since the last one."""
+    def snapshot(self) -> Snapshot:
+        """All declared state, and the timers. Costs what has changed since the last one."""
 
     @abstractmethod
     def savepoint(self) -> list[SnapshotPart]:
@@ -68,4 +105,7 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def force_full(self) -> None:
-        """The last snapshot was not kept: the next parts are full."""
+        """The last snapshot was not kept: what it alone told is to be in the next."""
+
+    def close(self) -> None:
+        """Nothing is used any more. May be called again."""

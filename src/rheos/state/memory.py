@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
-from rheos.protocol.snapshots import PartMode, SnapshotPart
+from rheos.protocol.snapshots import PartMode, RestoredState, Snapshot, SnapshotPart
 from rheos.state.backend import KeyedStateBackend, KeyScope
 from rheos.state.codec import ValueCodec
 from rheos.state.handles import ListHandle, MapHandle, MutableValueHandle, ValueHandle
 from rheos.state.keys import KeyCodec
 from rheos.state.parts import merged, row_part
+from rheos.state.rocksdb.backend import tables_of_files
+from rheos.state.rocksdb.files import FILES
 from rheos.state.tables import ListTable, MapTable, StateTable, ValueTable
+from rheos.state.timers import MemoryTimers, TimerService
 
 
 class MemoryBackend(KeyedStateBackend):
-    """State that fits in the worker's memory."""
+    """State that fits in the worker's memory.
 
-    def __init__(self, keys: KeyCodec, max_parallelism: int, scope: KeyScope | None = None) -> None:
+    `scratch` is a local folder, for reading what another backend kept as files; without it such state
+    is refused.
+    """
+
+    stride = sys.maxsize
+
+    def __init__(
+        self,
+        keys: KeyCodec,
+        max_parallelism: int,
+        scope: KeyScope | None = None,
+        scratch: str | None = None,
+    ) -> None:
         self.scope = scope or KeyScope()
         self._keys = keys
         self._max_parallelism = max_parallelism
+        self._scratch = scratch
         self._tables: dict[str, StateTable] = {}
+        self._timers: MemoryTimers | None = None
 
     def handle(self, declaration: StateDeclaration) -> Any:
         name = declaration.name
         match declaration:
             case ValueState():
-                table = self.value_table(name, declaration.type)
+                table = self.values(name, declaration.type)
                 make = ValueHandle if table.codec.immutable else MutableValueHandle
                 return make(table, self.scope, declaration.default)
             case ListState():
@@ -46,32 +64,59 @@ class MemoryBackend(KeyedStateBackend):
                 return MapHandle(maps, self.scope)
         raise AssertionError(f"unknown state {declaration!r}")
 
-    def value_table(self, name: str, declared: Any) -> ValueTable:
-        """The bare table of a value state, for operators that keep state of their own."""
+    def values(self, name: str, declared: Any) -> ValueTable:
         table = ValueTable(ValueCodec(name, declared))
         self._tables[name] = table
         return table
 
+    def timers(self, *, event_time: bool) -> TimerService:
+        timers = MemoryTimers(self._keys, self._max_parallelism, self.scope, event_time=event_time)
+        self._timers = timers
+        return timers
+
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
+        files = restored.get(FILES)
+        if files is not None and self._scratch is not None:
+            assert isinstance(files, RestoredState)
+            tables, database = tables_of_files(files, self._scratch)
+            try:
+                self._restore(tables)
+            finally:
+                database.close()
+            return
+        if files is not None:
+            # To iterate over it says why that cannot be.
+            next(iter(files), None)
+        self._restore(restored)
+
+    def _restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
         for name, table in self._tables.items():
             decode = self._keys.decode
             entries = merged(restored.get(name, ()))
             table.load((decode(key), namespace, value) for key, namespace, value in entries)
+        if self._timers is not None:
+            self._timers.restore(restored)
 
-    def snapshot(self) -> list[SnapshotPart]:
+    def snapshot(self) -> Snapshot:
         parts = []
         for name, table in self._tables.items():
             mode, entries = table.next_part()
             parts.append(row_part(name, mode, self._keys, self._max_parallelism, entries))
-        return parts
+        if self._timers is not None:
+            parts.append(self._timers.snapshot())
+        return Snapshot(parts)
 
     def savepoint(self) -> list[SnapshotPart]:
         parts = []
         for name, table in self._tables.items():
             _, entries = table.copy()
             parts.append(row_part(name, PartMode.FULL, self._keys, self._max_parallelism, entries))
+        if self._timers is not None:
+            parts.append(self._timers.savepoint())
         return parts
 
     def force_full(self) -> None:
         for table in self._tables.values():
             table.chain.force_full()
+        if self._timers is not None:
+            self._timers.force_full()

@@ -18,6 +18,9 @@ from rheos.state.parts import Chain, Entries
 
 _DELETED = object()
 
+ABSENT: Any = object()
+"""Stands for the value of a key that has none."""
+
 Frozen = tuple[int, Callable[[], Entries]]
 """How many entries there are, and what gives them."""
 
@@ -103,6 +106,10 @@ class ValueTable(StateTable):
     def _freeze(self, keys: list[Key], values: list[Any]) -> Frozen:
         encoded = _encoded_later(self.codec, values, keys, fixed=self.codec.immutable)
         return len(keys), lambda: Entries(keys, [b""] * len(keys), encoded())
+
+    def fetch(self, key: Key) -> Any:
+        """What is not in `values` is nowhere."""
+        return ABSENT
 
     def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
         decode = self.codec.decode

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,19 +23,55 @@ from rheos.state.parts import Chain, Entries, merged, row_part
 TIMERS = "timers"
 """The name of the state. No declaration can have it."""
 
-_NAMESPACE = struct.Struct(">cq")
+NAMESPACE = struct.Struct(">cq")
+"""Of a timer: its mark and its time."""
+
+EVENT, PROCESSING = b"e", b"p"
+"""The marks of the two kinds of timers: they begin the namespace of their rows."""
 
 Timer = tuple[int, Key]
 
 
-class TimerQueue:
-    """The timers of one kind: a heap, the set of those that stand, and what has changed."""
+class TimerQueue(ABC):
+    """The timers of one kind."""
+
+    heap: list[tuple[int, bytes, Key]]
+    """By time and encoded key. Its first is the next timer, or one that was deleted and would have been
+    before it; it is empty where there is none."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def add(self, timestamp_ms: int, key: Key) -> None:
+        """Once, however often it is added."""
+
+    @abstractmethod
+    def delete(self, timestamp_ms: int, key: Key) -> None:
+        """No error where there is none."""
+
+    @abstractmethod
+    def next_ms(self) -> int | None: ...
+
+    @abstractmethod
+    def pop(self, until_ms: int) -> Timer | None:
+        """The first timer at or before `until_ms`, which is then no more."""
+
+    @abstractmethod
+    def clear(self) -> None: ...
+
+    def upcoming(self, count: int) -> list[Key]:
+        """About the keys of the next timers, for what can be prepared for them."""
+        return [key for _, _, key in self.heap[:count]]
+
+
+class MemoryTimerQueue(TimerQueue):
+    """A heap, the set of those that stand, and what has changed."""
 
     def __init__(self, mark: bytes, encode: Callable[[Key], bytes]) -> None:
         self.mark = mark
         """Begins the namespace of its entries."""
-        self.heap: list[tuple[int, bytes, Key]] = []
-        """Its first is the next timer, or one that was deleted before."""
+        self.heap = []
         self._encode = encode
         self._live: set[Timer] = set()
         self._added: set[Timer] = set()
@@ -74,7 +111,6 @@ class TimerQueue:
         return heap[0][0] if heap else None
 
     def pop(self, until_ms: int) -> Timer | None:
-        """The first timer at or before `until_ms`, which is then no more."""
         next_ms = self.next_ms()
         if next_ms is None or next_ms > until_ms:
             return None
@@ -106,17 +142,12 @@ class TimerService:
     """All timers of a subtask. It is also what the user's context has as `timers`."""
 
     def __init__(
-        self, codec: KeyCodec, max_parallelism: int, scope: KeyScope, *, event_time: bool = True
+        self, scope: KeyScope, event: TimerQueue, processing: TimerQueue, *, event_time: bool = True
     ) -> None:
-        self._codec = codec
-        self._max_parallelism = max_parallelism
         self._scope = scope
         self._event_time = event_time
-        self._chain = Chain()
-        self.event = TimerQueue(b"e", codec.encode)
-        self.processing = TimerQueue(b"p", codec.encode)
-
-    # --- for the user, under the current key ------------------------------------------------------
+        self.event = event
+        self.processing = processing
 
     def register(self, timestamp_ms: int) -> None:
         if not self._event_time:
@@ -135,7 +166,22 @@ class TimerService:
     def delete_processing(self, timestamp_ms: int) -> None:
         self.processing.delete(_whole(timestamp_ms), self._scope.key)
 
-    # --- for the operator -------------------------------------------------------------------------
+
+class MemoryTimers(TimerService):
+    """All in memory, with a chain of parts of their own."""
+
+    event: MemoryTimerQueue
+    processing: MemoryTimerQueue
+
+    def __init__(
+        self, codec: KeyCodec, max_parallelism: int, scope: KeyScope, *, event_time: bool = True
+    ) -> None:
+        event = MemoryTimerQueue(EVENT, codec.encode)
+        processing = MemoryTimerQueue(PROCESSING, codec.encode)
+        super().__init__(scope, event, processing, event_time=event_time)
+        self._codec = codec
+        self._max_parallelism = max_parallelism
+        self._chain = Chain()
 
     def snapshot(self) -> SnapshotPart:
         queues = (self.event, self.processing)
@@ -161,7 +207,7 @@ class TimerService:
             for mark, there, gone in frozen:
                 for timers, value in ((there, b""), (gone, None)):
                     keys += [key for _, key in timers]
-                    namespaces += [_NAMESPACE.pack(mark, timestamp) for timestamp, _ in timers]
+                    namespaces += [NAMESPACE.pack(mark, timestamp) for timestamp, _ in timers]
                     values += [value] * len(timers)
             return Entries(keys, namespaces, values)
 
@@ -173,7 +219,7 @@ class TimerService:
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
         queues = {queue.mark: queue for queue in (self.event, self.processing)}
         for key, namespace, _ in merged(restored.get(TIMERS, ())):
-            mark, timestamp_ms = _NAMESPACE.unpack(namespace)
+            mark, timestamp_ms = NAMESPACE.unpack(namespace)
             queues[mark].add(timestamp_ms, self._codec.decode(key))
 
 

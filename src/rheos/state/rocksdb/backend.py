@@ -1,0 +1,251 @@
+"""Keyed state in RocksDB, behind the contract of keyed state.
+
+A snapshot is the database's files: what has changed is written to a new table file, the files are
+linked into a folder, and of these each is uploaded once. A savepoint is the rows, read from such a
+folder piece by piece while processing goes on.
+"""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
+from rheos.protocol.snapshots import RestoredState, Snapshot, SnapshotPart, StateKind
+from rheos.protocol.state_config import MIB
+from rheos.state.backend import KeyedStateBackend, KeyScope
+from rheos.state.codec import ValueCodec
+from rheos.state.keys import Key, KeyCodec
+from rheos.state.rocksdb import rows
+from rheos.state.rocksdb.cache import CachedTable, Place
+from rheos.state.rocksdb.database import Database
+from rheos.state.rocksdb.files import FILES, FileSets, open_sets
+from rheos.state.rocksdb.handles import (
+    CachedListHandle,
+    CachedMapHandle,
+    CachedMutableValueHandle,
+    CachedValueHandle,
+)
+from rheos.state.rocksdb.layout import Catalogue, Form, Places, range_start
+from rheos.state.rocksdb.tables import ListTable, MapTable, ValueTable
+from rheos.state.rocksdb.timers import DiskTimerQueue
+from rheos.state.timers import EVENT, PROCESSING, TIMERS, TimerService
+
+_STRIDE = 1024
+_LEAST_STRIDE = 16
+_PLACE_BYTES = 200
+"""About what it takes in memory to know where a key lies."""
+_CHANGED_TIMER_BYTES = 250
+_VIEW_BYTES = 4 * MIB
+"""Memory for reading what a savepoint writes."""
+
+
+class RocksDbBackend(KeyedStateBackend):
+    """Half of the memory is for decoded values, the other for the database's buffers and blocks.
+
+    `folder` is of this subtask of this operator alone, and gone with it; `writer` is what no other
+    subtask of the job's life is called, such as "<attempt>-<subtask>".
+    """
+
+    def __init__(
+        self,
+        keys: KeyCodec,
+        max_parallelism: int,
+        groups: range,
+        *,
+        folder: str,
+        writer: str,
+        memory_bytes: int,
+        scope: KeyScope | None = None,
+    ) -> None:
+        self.scope = scope or KeyScope()
+        self.stride = _STRIDE
+        self._keys = keys
+        self._groups = groups
+        self._folder = folder
+        self._memory_bytes = memory_bytes
+        self._places = Places(keys, max_parallelism)
+        self._place = Place()
+        self._tables: dict[str, CachedTable[Any]] = {}
+        self._queues: tuple[DiskTimerQueue, ...] = ()
+        self._files = FileSets(folder, writer)
+        self._catalogue = Catalogue()
+        self._database: Database | None = None
+
+    # --- what operators use -----------------------------------------------------------------------
+
+    def handle(self, declaration: StateDeclaration) -> Any:
+        name = declaration.name
+        match declaration:
+            case ValueState():
+                values = self.values(name, declaration.type)
+                make = CachedValueHandle if values.codec.immutable else CachedMutableValueHandle
+                return make(values, self.scope, declaration.default)
+            case ListState():
+                element = ValueCodec(name, declaration.type)
+                codec = ValueCodec(name, list[declaration.type])  # type: ignore[name-defined]
+                lists = ListTable(name, codec, element, self._places, self._place)
+                self._tables[name] = lists
+                return CachedListHandle(lists, self.scope)
+            case MapState():
+                item = ValueCodec(name, declaration.key_type)
+                value = ValueCodec(name, declaration.value_type)
+                maps = MapTable(name, item, value, self._places)
+                self._tables[name] = maps
+                return CachedMapHandle(maps, self.scope)
+        raise AssertionError(f"unknown state {declaration!r}")
+
+    def values(self, name: str, declared: Any) -> ValueTable:
+        table = ValueTable(name, ValueCodec(name, declared), self._places)
+        self._tables[name] = table
+        return table
+
+    def timers(self, *, event_time: bool) -> TimerService:
+        queues = [
+            DiskTimerQueue(mark, self._keys, self._places, self._groups, self._flush)
+            for mark in (EVENT, PROCESSING)
+        ]
+        self._queues = tuple(queues)
+        return TimerService(self.scope, *queues, event_time=event_time)
+
+    def prepare(self, keys: Sequence[Key]) -> None:
+        self._places.expect(keys)
+        used = sum(table.weight() for table in self._tables.values())
+        used += len(self._places) * _PLACE_BYTES
+        used += sum(queue.pending for queue in self._queues) * _CHANGED_TIMER_BYTES
+        if used > self._memory_bytes // 4:
+            self._rotate()
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    @property
+    def database(self) -> Database:
+        assert self._database is not None, "state is used after it was restored"
+        return self._database
+
+    def _flush(self) -> None:
+        """Writes all changes to the database; they stay in memory, too."""
+        batch = self.database.batch()
+        for table in self._tables.values():
+            table.flush(batch)
+        for queue in self._queues:
+            queue.flush(batch)
+        self.database.write(batch)
+
+    def _rotate(self) -> None:
+        self._flush()
+        generation = self._memory_bytes // 4
+        largest = 1
+        for table in self._tables.values():
+            table.rotate(generation // 4 // table.item_bytes)
+            largest = max(largest, table.item_bytes)
+        for queue in self._queues:
+            queue.settle()
+        self._places.forget()
+        # What one stride brings in is to be small beside the whole.
+        self.stride = min(_STRIDE, max(_LEAST_STRIDE, generation // 4 // largest))
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        self._flush()
+        if self._catalogue.next_place != self._place.next:
+            self._catalogue.next_place = self._place.next
+            self._catalogue.write(self.database)
+        return self._files.snapshot(self.database)
+
+    def savepoint(self) -> list[SnapshotPart]:
+        self._flush()
+        view = _View(self._files.take(self.database)[0], self._groups)
+        return [
+            SnapshotPart(name, StateKind.KEYED, partial(view.tables, state.id, state.form))
+            for name, state in self._catalogue.states.items()
+        ]
+
+    def force_full(self) -> None:
+        """Nothing to do: every snapshot is the whole set of files."""
+
+    # --- restoring --------------------------------------------------------------------------------
+
+    def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
+        files = restored.get(FILES)
+        sets = files.files if isinstance(files, RestoredState) else ()
+        database, names = open_sets(sets, self._folder, self._memory_bytes // 2)
+        self._database = database
+        self._files.took_over(names)
+        self._catalogue = Catalogue.read(database)
+        self._place.next = self._catalogue.next_place
+        forms = {name: table.form for name, table in self._tables.items()}
+        if self._queues:
+            forms[TIMERS] = Form.TIMERS
+        self._drop_others(forms)
+        for name, form in forms.items():
+            id = self._catalogue.declare(name, form)
+            if name in restored:
+                see = self._see_place if form is Form.LIST else None
+                rows.load(database, id, form, restored[name], see)
+        self._catalogue.next_place = self._place.next
+        self._catalogue.write(database)
+        for name, table in self._tables.items():
+            table.attach(database, self._catalogue.states[name].id)
+        for queue in self._queues:
+            queue.attach(database, self._catalogue.states[TIMERS].id)
+        if restored:
+            for queue in self._queues:
+                queue.read()
+
+    def _drop_others(self, forms: Mapping[str, Form]) -> None:
+        """What the program declares no more, or declares as something else, is gone."""
+        for name, state in list(self._catalogue.states.items()):
+            if forms.get(name) is not state.form:
+                self.database.delete_range(range_start(state.id), range_start(state.id + 1))
+                del self._catalogue.states[name]
+
+    def _see_place(self, namespace: bytes) -> None:
+        self._place.next = max(self._place.next, int.from_bytes(namespace, "big") + 1)
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+class _View:
+    """A state of the database that stands still, in a folder of hard links. The folder goes with the
+    last one who can read it."""
+
+    def __init__(self, folder: str, groups: range) -> None:
+        self._folder = folder
+        self._groups = groups
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def tables(self, id: int, form: Form) -> Iterator[pa.Table]:
+        """Reads with a database of its own: it runs beside others, on any thread."""
+        database = Database(self._folder, _VIEW_BYTES, read_only=True)
+        try:
+            yield from rows.tables(database, id, form, self._groups)
+        finally:
+            database.close()
+
+
+def tables_of_files(
+    files: RestoredState, folder: str
+) -> tuple[Mapping[str, Iterable[pa.Table]], Database]:
+    """The canonical rows of a snapshot of files, for another backend. The database is theirs: it is to
+    be closed when they are read."""
+    place = str(Path(folder, "restored"))
+    database, _ = open_sets(files.files, place, _VIEW_BYTES)
+    groups = range(
+        min((of.groups.start for of in files.files), default=0),
+        max((of.groups.stop for of in files.files), default=0),
+    )
+    return {
+        name: rows.tables(database, state.id, state.form, groups)
+        for name, state in Catalogue.read(database).states.items()
+    }, database

@@ -1,0 +1,95 @@
+"""What is in memory of a state, and when it is written to the database and dropped.
+
+There are two generations. What is used enters the young one, from the old one or from the database.
+When the young one has grown to its share of the memory, all changes are written, and it becomes the old
+one, whose entries are dropped: what was not used for a whole generation is only on disk then. This
+happens between calls of user code alone (`settle`), never under its hands.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+from rheos.state.keys import Key
+from rheos.state.rocksdb.database import Batch, Database
+from rheos.state.rocksdb.layout import Form, Places, range_start
+
+E = TypeVar("E")
+
+MISSING: Any = object()
+"""Nothing is known in memory. `state.tables.ABSENT` says that there is nothing on disk either."""
+
+ENTRY_BYTES = 250
+"""About what an entry takes beside what is in it: the key, and its places in dicts."""
+_ITEM_BYTES = 90
+_EXPANSION = 5
+"""How much larger a value is as Python objects than encoded, about."""
+_REMEMBERED = 8192
+
+
+class Place:
+    """Gives segments of lists their places, each behind all before it."""
+
+    def __init__(self, next_place: int = 0) -> None:
+        self.next = next_place
+
+    def take(self) -> int:
+        self.next += 1
+        return self.next - 1
+
+
+class CachedTable(ABC, Generic[E]):
+    """One declared state. `E` is what is in memory for a key."""
+
+    form: Form
+
+    def __init__(self, name: str, places: Places) -> None:
+        self.name = name
+        self.young: dict[Key, E] = {}
+        self.old: dict[Key, E] = {}
+        """All of it is written."""
+        self.dirty: set[Key] = set()
+        """Of the young ones, those that have changed since they were written."""
+        self.added = 0
+        """How many items have come into the young ones since they are the young ones."""
+        self._places = places
+        self._bytes = 32
+        self._items = 1
+
+    def attach(self, database: Database, id: int) -> None:
+        """The database is open, and the state is this one of it."""
+        self.database = database
+        self.prefix = range_start(id)[:2]
+
+    def stored_at(self, key: Key) -> bytes:
+        """Where the entries of the key begin."""
+        return self.prefix + self._places.of(key)
+
+    def note_size(self, encoded_bytes: int, items: int = 1) -> None:
+        """Items of this size were read or written: so large are they, about."""
+        if self._items > _REMEMBERED:
+            self._bytes //= 2
+            self._items //= 2
+        self._bytes += encoded_bytes
+        self._items += items
+
+    @property
+    def item_bytes(self) -> int:
+        """About what an item takes in memory."""
+        return _ITEM_BYTES + _EXPANSION * self._bytes // self._items
+
+    def weight(self) -> int:
+        """About what the young generation takes in memory."""
+        return len(self.young) * ENTRY_BYTES + self.added * self.item_bytes
+
+    @abstractmethod
+    def flush(self, batch: Batch) -> None:
+        """Puts all changes into the batch; from now on, nothing has changed."""
+
+    def rotate(self, most_items: int) -> None:
+        """Makes the young generation the old one. Nothing has changed since the flush. Of an entry
+        with more than `most_items` nothing is kept, however often it is used."""
+        self.old = self.young.copy()
+        self.young.clear()
+        self.added = 0

@@ -1,0 +1,182 @@
+"""Keyed state of a whole job, without operators: subtasks that are checkpointed, moved and restored.
+
+What a checkpoint holds goes through the snapshot writer, a store and the file format, as in a real job.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.restoring import restored_state
+from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
+from rheos.graph.state import StateDeclaration
+from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.snapshots import StateHandle
+from rheos.runtimes.batch.inline_io import InlineIo
+from rheos.runtimes.simulated.store import MemoryStore
+from rheos.state import format as state_format
+from rheos.state.backend import KeyedStateBackend
+from rheos.state.key_groups import group_range, subtask_of
+from rheos.state.keys import KeyCodec
+from rheos.state.memory import MemoryBackend
+from rheos.state.rocksdb.backend import RocksDbBackend
+from rheos.state.timers import TimerService
+
+GROUPS = 16
+USERS = KeyCodec(pa.schema([("user", pa.string())]), ("user",))
+OPERATOR = OperatorId("count")
+
+MEMORY, ROCKSDB = "memory", "rocksdb"
+
+
+def declared(**states: StateDeclaration) -> dict[str, StateDeclaration]:
+    for name, state in states.items():
+        state.name = name
+    return states
+
+
+class Subtask:
+    """A backend with its handles."""
+
+    def __init__(self, backend: KeyedStateBackend, states: dict[str, StateDeclaration]) -> None:
+        self.backend = backend
+        self.timers: TimerService = backend.timers(event_time=True)
+        self.handles = {name: backend.handle(copy.copy(state)) for name, state in states.items()}
+
+    def __getitem__(self, key: Any) -> Any:
+        """The handles, under the key."""
+        self.backend.prepare([key])
+        self.backend.scope.key = key
+        return type("Handles", (), {**self.handles, "timers": self.timers})
+
+
+@dataclass
+class Written:
+    """A checkpoint, or a savepoint."""
+
+    entry: CheckpointCompleted
+    store: MemoryStore
+    written_bytes: int
+
+
+@dataclass
+class Job:
+    """All subtasks of one operator with keyed state."""
+
+    folder: Path
+    states: dict[str, StateDeclaration]
+    backend: str = MEMORY
+    parallelism: int = 1
+    memory_bytes: int = 1 << 20
+    keys: KeyCodec = USERS
+    store: MemoryStore = field(default_factory=MemoryStore)
+    attempt: int = 0
+    checkpoints: int = 0
+    subtasks: list[Subtask] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self, origin: Written | None = None) -> None:
+        """A new attempt, from a checkpoint or a savepoint."""
+        self.close()
+        self.attempt += 1
+        self.subtasks, self.writers = [], []
+        for subtask in range(self.parallelism):
+            task = Subtask(self._backend(subtask), self.states)
+            io = InlineIo()
+            writer = SnapshotWriter(
+                JobId("job"), Attempt(self.attempt), subtask, self.store, io, state_format.encode, 1024
+            )
+            restored: Any = {}
+            if origin is not None:
+                restored = restored_state(
+                    origin.entry, subtask, self.parallelism, origin.store, state_format.decode
+                ).get(OPERATOR, {})
+                if origin.store is self.store:
+                    writer.adopt(origin.entry.handles)
+            task.backend.restore(restored)
+            self.subtasks.append(task)
+            self.writers.append(writer)
+
+    def _backend(self, subtask: int) -> KeyedStateBackend:
+        folder = str(self.folder / f"{self.attempt}-{subtask}")
+        if self.backend == MEMORY:
+            return MemoryBackend(self.keys, GROUPS, scratch=folder)
+        return RocksDbBackend(
+            self.keys,
+            GROUPS,
+            group_range(subtask, self.parallelism, GROUPS),
+            folder=folder,
+            writer=f"{self.attempt}-{subtask}",
+            memory_bytes=self.memory_bytes,
+        )
+
+    def __getitem__(self, key: Any) -> Any:
+        """The handles of the subtask that the key belongs to, under the key."""
+        owner = subtask_of(self.keys.groups([key], GROUPS), self.parallelism, GROUPS)[0]
+        return self.subtasks[owner][key]
+
+    def checkpoint(self) -> Written:
+        self.checkpoints += 1
+        number = CheckpointId(self.checkpoints)
+        pending = [
+            writer.begin(number, [(OPERATOR, task.backend.snapshot())])
+            for writer, task in zip(self.writers, self.subtasks, strict=True)
+        ]
+        return self._written(pending, self.store)
+
+    def savepoint(self) -> Written:
+        store = MemoryStore()
+        pending = [
+            writer.begin_savepoint(
+                CheckpointId(self.checkpoints), [(OPERATOR, task.backend.savepoint())], store
+            )
+            for writer, task in zip(self.writers, self.subtasks, strict=True)
+        ]
+        return self._written(pending, store)
+
+    def _written(self, pending: Sequence[PendingSnapshot], store: MemoryStore) -> Written:
+        assert [failure for written in pending for failure in written.failures()] == []
+        handles = [handle for written in pending for handle in written.handles()]
+        return Written(self._entry(handles), store, sum(written.written_bytes() for written in pending))
+
+    def _entry(self, handles: list[StateHandle]) -> CheckpointCompleted:
+        return CheckpointCompleted(
+            attempt=Attempt(self.attempt),
+            owner="test",
+            reserved_to=CheckpointId(self.checkpoints),
+            checkpoint=CheckpointId(self.checkpoints),
+            final=False,
+            parallelism=self.parallelism,
+            max_parallelism=GROUPS,
+            operators={OPERATOR: "count"},
+            handles=handles,
+            committables=[],
+        )
+
+    def move(self, parallelism: int, backend: str, *, by_savepoint: bool = False) -> None:
+        """Stops the job and starts it again from what it has written."""
+        written = self.checkpoint()
+        if by_savepoint:
+            written = self.savepoint()
+        self.parallelism, self.backend = parallelism, backend
+        self.start(written)
+
+    def lose_a_snapshot(self) -> None:
+        for task in self.subtasks:
+            snapshot = task.backend.snapshot()
+            if snapshot.release is not None:
+                snapshot.release()
+            task.backend.force_full()
+
+    def close(self) -> None:
+        for task in self.subtasks:
+            task.backend.close()
