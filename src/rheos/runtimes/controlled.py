@@ -114,6 +114,9 @@ class ControlledJob:
 
     def cancel(self) -> None:
         self.job.cancel()
+        if self._lease is not None:
+            # It has stopped: who does not wait for its result may start it again all the same.
+            self._lease.close()
 
     def savepoint(self, directory: str | None = None) -> str:
         return self.job.savepoint(directory)
