@@ -188,6 +188,106 @@ class TestListAndUnion:
                 assert restored == [["0:0", "0:1", "0:2"], ["1:0", "1:1"]]
 
 
+class TestBroadcast:
+    def job(self, parallelism: int) -> Job:
+        job = Job(parallelism)
+        for subtask in range(parallelism):
+            for piece in ("a", "b"):
+                job.part(subtask, [0], f"{subtask}{piece}", StateKind.BROADCAST)
+        return job
+
+    @given(st.integers(1, 6), st.integers(1, 9))
+    def test_each_gets_the_rows_of_one(self, old: int, new: int) -> None:
+        for subtask in range(new):
+            source = subtask % old
+            restored = self.job(old).restored(subtask, new, StateKind.BROADCAST)
+            assert restored == [[f"{source}a:0"], [f"{source}b:0"]]
+
+
+class TestFileSets:
+    """A set of files is whole or nothing: who needs one of its groups gets all of it."""
+
+    @given(st.integers(1, 6), st.integers(1, 6), st.integers(6, 40), st.integers(1, 3))
+    def test_every_group_is_found_in_the_files_of_the_one_who_had_it(
+        self, old: int, new: int, most: int, files: int
+    ) -> None:
+        handles = [
+            msgspec.structs.replace(
+                handle(f"{subtask}-{number}", subtask=subtask, mode=PartMode.FILE), file=f"{number}.sst"
+            )
+            for subtask in range(old)
+            for number in range(files)
+        ]
+        entry = msgspec.structs.replace(
+            completed(1), handles=handles, parallelism=old, max_parallelism=most
+        )
+        for subtask in range(new):
+            taken: Counter[int] = Counter()
+            sets: dict[int, list[str]] = {}
+            for share in shares(entry, subtask, new):
+                sets.setdefault(share.handle.subtask, []).append(share.handle.file)
+                had = group_range(share.handle.subtask, old, most)
+                groups = had if share.groups is None else share.groups
+                assert set(groups) <= set(had)
+                if share.handle.file == "0.sst":
+                    taken.update(groups)
+            assert taken == Counter(group_range(subtask, new, most))
+            assert all(names == [f"{n}.sst" for n in range(files)] for names in sets.values())
+
+
+@given(
+    st.integers(1, 5),
+    st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    st.lists(st.integers(0, 4), min_size=5, max_size=5),
+)
+def test_rescaled_again_and_again_nothing_is_lost_or_doubled(
+    parallelism: int, then: list[int], rows: list[int]
+) -> None:
+    """CP12, for every kind at once: up and down, each step restoring what the one before wrote."""
+    most = 12
+    lists = [[f"split {subtask}/{i}" for i in range(rows[subtask])] for subtask in range(parallelism)]
+    keyed = [list(group_range(subtask, parallelism, most)) for subtask in range(parallelism)]
+    unions = [[f"union {subtask}"] for subtask in range(parallelism)]
+    every_list = sorted(row for share in lists for row in share)
+    before = parallelism
+    for new in then:
+        handles: list[StateHandle] = []
+        held: dict[str, list[object]] = {}
+        for kind, content in (
+            (StateKind.LIST, lists),
+            (StateKind.KEYED, keyed),
+            (StateKind.UNION, unions),
+            (StateKind.BROADCAST, [["rules"]] * before),
+        ):
+            for subtask, share in enumerate(content):
+                path = f"{kind.value}/{subtask}"
+                held[path] = list(share)
+                handles.append(
+                    handle(path, subtask=subtask, state=kind.value, kind=kind, rows=len(share))
+                )
+        entry = msgspec.structs.replace(
+            completed(1), handles=handles, parallelism=before, max_parallelism=most
+        )
+
+        def given_to(subtask: int, kind: StateKind) -> list[object]:
+            found: list[object] = []
+            for share in shares(entry, subtask, new):  # noqa: B023
+                if share.handle.kind is kind:
+                    content = held[share.handle.path][share.offset :: share.every]  # noqa: B023
+                    found += [row for row in content if share.groups is None or row in share.groups]
+            return found
+
+        lists = [[str(row) for row in given_to(subtask, StateKind.LIST)] for subtask in range(new)]
+        keyed = [sorted(given_to(subtask, StateKind.KEYED)) for subtask in range(new)]  # type: ignore
+        assert sorted(row for share in lists for row in share) == every_list
+        assert keyed == [list(group_range(subtask, new, most)) for subtask in range(new)]
+        for subtask in range(new):
+            assert given_to(subtask, StateKind.BROADCAST) == ["rules"]
+            assert given_to(subtask, StateKind.UNION) == [row for share in unions for row in share]
+        unions = [[f"union {subtask}"] for subtask in range(new)]
+        before = new
+
+
 class TestDamage:
     def job(self) -> Job:
         job = Job(1)

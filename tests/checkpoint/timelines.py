@@ -18,8 +18,9 @@ from rheos.checkpoint.events import (
     ReadLog,
     Recovered,
     Start,
+    WriteSavepoint,
 )
-from rheos.checkpoint.log import CheckpointCompleted, LogEntry, LogView, Numbered
+from rheos.checkpoint.log import CheckpointCompleted, LogEntry, LogView, Numbered, Origin
 from rheos.protocol.control import Acknowledge, CommittableHandle, Committed, Drained, Totals
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
@@ -67,7 +68,13 @@ def file(attempt: int, checkpoint: int, subtask: int) -> str:
 
 
 def acknowledge(
-    subtask: int, checkpoint: int, attempt: int = 1, paths: tuple[str, ...] | None = None, late: int = 0
+    subtask: int,
+    checkpoint: int,
+    attempt: int = 1,
+    paths: tuple[str, ...] | None = None,
+    late: int = 0,
+    savepoint: bool = False,
+    savepoint_error: str = "",
 ) -> Acknowledge:
     paths = (file(attempt, checkpoint, subtask),) if paths is None else paths
     return Acknowledge(
@@ -77,11 +84,25 @@ def acknowledge(
         handles=[handle(path, subtask=subtask) for path in paths],
         committables=[CommittableHandle(SINK, f"{attempt}/{checkpoint}/{subtask}".encode())],
         totals=Totals(counters={"count/late": late}) if late else Totals(),
+        savepoint_handles=[saved(subtask)] if savepoint else [],
+        savepoint_error=savepoint_error,
     )
 
 
+def saved(subtask: int) -> StateHandle:
+    """What a subtask gives to a savepoint."""
+    return handle(f"state/count/{subtask}-counts-0.arrow", subtask=subtask)
+
+
 def completed(
-    checkpoint: int, attempt: int = 1, *, owner: str = "me", final: bool = False, reserved: int = 1
+    checkpoint: int,
+    attempt: int = 1,
+    *,
+    owner: str = "me",
+    final: bool = False,
+    reserved: int = 1,
+    savepoint: str = "",
+    origin: Origin | None = None,
 ) -> CheckpointCompleted:
     """The entry that `acknowledge` of both subtasks makes."""
     shares = [acknowledge(subtask, checkpoint, attempt) for subtask in (0, 1)]
@@ -96,6 +117,8 @@ def completed(
         operators=dict(SHAPE.operators),
         handles=[part for share in shares for part in share.handles],
         committables=[part for share in shares for part in share.committables],
+        savepoint=savepoint,
+        origin=origin,
     )
 
 
@@ -115,6 +138,8 @@ def _timeless(action: Action) -> Action:
             return AppendLog(number, msgspec.structs.replace(entry, duration_ms=0))
         case Announce(entry):
             return Announce(msgspec.structs.replace(entry, duration_ms=0))
+        case WriteSavepoint(request, directory, entry):
+            return WriteSavepoint(request, directory, msgspec.structs.replace(entry, duration_ms=0))
     return action
 
 
@@ -126,8 +151,21 @@ class Timeline:
         config: CheckpointConfig = CONFIG,
         log: list[LogEntry] | None = None,
         shape: JobShape = SHAPE,
+        *,
+        from_savepoint: str | None = None,
+        allow_dropped: bool = False,
+        min_parallelism: int | None = None,
     ) -> None:
-        self.coordinator = Coordinator(JobId("job"), "me", config, shape, "DIR")
+        self.coordinator = Coordinator(
+            JobId("job"),
+            "me",
+            config,
+            shape,
+            "DIR",
+            from_savepoint=from_savepoint,
+            allow_dropped=allow_dropped,
+            min_parallelism=min_parallelism,
+        )
         self.log = list(log or [])
 
     def at(self, now_ms: int, *events: Event) -> list[Action]:

@@ -143,7 +143,9 @@ class Checkpointing:
         if self.final is not None or self.savepoints.holds:
             return None
         if self._all_drained():
-            return None if self._open.any_open() else self._open.retry_ms()
+            # After the final one none can be taken: so it waits to carry whatever was asked for before.
+            busy = self._open.any_open() or self.savepoints.one_behind
+            return None if busy else self._open.retry_ms()
         if self.savepoints.stage in (Stage.DRAINING, Stage.OPEN):
             return None
         if self.savepoints.next is not None:
@@ -181,8 +183,6 @@ class Checkpointing:
     # --- what becomes of them ---------------------------------------------------------------------
 
     def acknowledge(self, event: Acknowledge, now_ms: int, running: bool) -> None:
-        if not 0 <= event.subtask < self.parallelism:
-            return
         self._retention.noted(event.checkpoint, event.handles)
         if running:
             self._open.acknowledge(event, now_ms)

@@ -89,7 +89,8 @@ class Coordinator(JobLife):
         match event:
             case Acknowledge() | Decline() | Committed() | Drained():
                 # CP5: a zombie is not listened to. Its files go with the sweep of the next attempt.
-                return self._told(event, now_ms) if event.attempt == self.attempt else []
+                own = event.attempt == self.attempt and 0 <= event.subtask < self.parallelism
+                return self._told(event, now_ms) if own else []
             case Tick():
                 return self._tick(now_ms)
             case LogAppended():

@@ -315,5 +315,7 @@ class JobLife:
     def _end(self, outcome: Outcome, error: RheosError | None = None) -> list[Action]:
         self.phase = Phase.ENDED
         self.last_error = error
-        why = f"the job has {outcome.value}" if error is None else f"the job failed: {error.what}"
+        why = "the job has finished" if outcome is Outcome.FINISHED else f"the job was {outcome.value}"
+        if error is not None:
+            why = f"the job failed: {error.what}"
         return [*self._checkpoints.savepoints.end(why), EndJob(outcome, error)]

@@ -62,6 +62,11 @@ class SavepointRequests:
         return self._queue[0] if self._queue and self._current is None else None
 
     @property
+    def one_behind(self) -> bool:
+        """Whether another waits for the one under way to be settled, which has its checkpoint."""
+        return bool(self._queue) and self.stage in (Stage.COMMITTING, Stage.WRITING)
+
+    @property
     def holds(self) -> bool:
         """Whether no checkpoint may be opened: the job stops with the savepoint (CP16)."""
         return (
