@@ -1,0 +1,177 @@
+"""The walk of docs/operating.md, as it stands there: its files written, its commands run in one shell,
+on a real local Spark; and what the jobs of the walk have published is there once.
+
+The page's programs are those behind `<!-- file: name -->`. A command that ends in `&` starts a driver;
+the next one that does not waits until every job has completed a checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rheos.errors import RheosError
+from rheos.runtimes.commands import JobClient
+from rheos.runtimes.registry import JobRecord, Registry
+
+PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
+BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WITHIN_S = 180.0
+CUSTOMERS, AMOUNTS = 10, 7
+
+
+@dataclass(frozen=True)
+class Step:
+    file: str | None
+    code: str
+
+
+def steps() -> list[Step]:
+    return [Step(found[1], found[3]) for found in BLOCK.finditer(PAGE.read_text())]
+
+
+class Shell:
+    """One bash for the whole walk, so that its variables stay."""
+
+    def __init__(self, folder: Path) -> None:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self._process = subprocess.Popen(
+            ["bash"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+        )
+
+    def run(self, code: str) -> str:
+        """What the commands print; the last of them must succeed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f'{code}echo "--done-- $?"\n')
+        self._process.stdin.flush()
+        lines = []
+        for line in self._process.stdout:
+            if line.startswith("--done-- "):
+                assert line == "--done-- 0\n", f"{code}\n{''.join(lines)}"
+                return "".join(lines)
+            lines.append(line)
+        raise AssertionError(f"the shell has ended: {code}")
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+@pytest.fixture
+def walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+    shell = Shell(tmp_path)
+    yield shell
+    for record in Registry().records():
+        JobClient(record, WITHIN_S).cancel()
+    shell.close()
+
+
+def has_checkpoint(record: JobRecord) -> bool:
+    try:
+        return JobClient(record, 5).status().checkpoints_completed > 0
+    except RheosError:
+        return False
+
+
+def wait_for_checkpoints(jobs: int, folder: Path) -> None:
+    """Until so many jobs have completed a checkpoint."""
+    give_up = time.monotonic() + WITHIN_S
+    while sum(map(has_checkpoint, Registry().records())) < jobs:
+        logs = {log.name: log.read_text() for log in folder.glob("*.log")}
+        assert time.monotonic() < give_up, f"{jobs} jobs do not run: {logs}"
+        time.sleep(0.1)
+
+
+def published(folder: Path) -> pl.DataFrame:
+    return pl.read_parquet(folder / "*.parquet").sort("customer", "orders")
+
+
+def counts(rows: pl.DataFrame) -> dict[int, int]:
+    return {customer: rows.filter(customer=customer).height for customer in range(CUSTOMERS)}
+
+
+def check_once(rows: pl.DataFrame) -> None:
+    """Every customer's orders are counted from the first one without a gap, and they are those that
+    the two splits begin with."""
+    for customer in range(CUSTOMERS):
+        own = rows.filter(customer=customer)
+        assert own["orders"].to_list() == list(range(1, own.height + 1))
+        amounts = Counter(own["amount"].diff().fill_null(own["amount"][0]).to_list())
+        made = [(customer + CUSTOMERS * i) % AMOUNTS for i in range(own.height)]
+        assert any(
+            amounts == Counter(made[:first]) + Counter(made[: own.height - first])
+            for first in range(own.height + 1)
+        )
+
+
+@pytest.mark.spark
+def test_the_walk(walk: Shell, tmp_path: Path) -> None:
+    jobs = 0
+    printed = {}
+    at_savepoint: pl.DataFrame | None = None
+    for step in steps():
+        if step.file is not None:
+            (tmp_path / step.file).write_text(step.code)
+            continue
+        starts = step.code.endswith("&\n")
+        if not starts:
+            wait_for_checkpoints(jobs, tmp_path)
+        printed[step.code] = walk.run(step.code)
+        jobs += starts - len(re.findall("rheos (?:stop|cancel)", step.code))
+        if "rheos stop orders --savepoint" in step.code:
+            # All up to the savepoint is published when the command returns, and nothing after it.
+            at_savepoint = published(tmp_path / "out")
+
+    assert at_savepoint is not None
+    assert Registry().records() == []
+    before = counts(at_savepoint)
+    check_once(at_savepoint)
+    after = published(tmp_path / "out")
+    check_once(after)
+    assert after.height > at_savepoint.height
+    # The new operator has had just the orders that the savepoint had not.
+    new = after.with_columns(order=pl.col("amount").diff().over("customer"))
+    new = new.filter(pl.col("orders") > pl.col("customer").replace_strict(before))
+    assert published_large(tmp_path / "out-large") == new.filter(order=AMOUNTS - 1).height
+    # The fork has counted on from the savepoint, too, and by itself.
+    fork = published(tmp_path / "fork")
+    for customer, counted in before.items():
+        own = fork.filter(customer=customer)
+        assert own["orders"].to_list() == list(range(counted + 1, counted + own.height + 1))
+    assert fork.height > 0
+    (look,) = [
+        text for code, text in printed.items() if code.startswith("rheos jobs\nrheos checkpoints")
+    ]
+    assert "orders" in look
+    assert "running" in look
+    (savepoint,) = [
+        text for code, text in printed.items() if code.startswith("SAVEPOINT=$(rheos savep")
+    ]
+    assert (Path(savepoint.strip()) / "savepoint.json").is_file()
+
+
+def published_large(folder: Path) -> int:
+    return pl.read_parquet(folder / "*.parquet").height
+
+
+def test_no_block_is_overlooked() -> None:
+    text = PAGE.read_text()
+    assert len(steps()) == text.count("```python") + text.count("```sh\n") > 8
+    assert all(step.file is not None for step in steps() if "import rheos" in step.code)
