@@ -10,19 +10,20 @@ from rheos.protocol.elements import (
     MAX_TIMESTAMP_MS,
     Active,
     Barrier,
+    BarrierKind,
     Element,
     End,
     Idle,
     Watermark,
 )
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
-from rheos.task.inputs import Event, InputGate
+from rheos.task.inputs import Event, InputGate, Recording
 
 A, B = ChannelId(0, 0, 0), ChannelId(0, 1, 0)
 
 
-def barrier(checkpoint: int) -> Barrier:
-    return Barrier(CheckpointId(checkpoint), Attempt(1))
+def barrier(checkpoint: int, kind: BarrierKind = BarrierKind.CHECKPOINT) -> Barrier:
+    return Barrier(CheckpointId(checkpoint), Attempt(1), kind)
 
 
 def row(value: int) -> pa.RecordBatch:
@@ -32,9 +33,10 @@ def row(value: int) -> pa.RecordBatch:
 class Story:
     """Feeds a gate and writes down what it gives: rows as numbers, marks as their events."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, blocking: bool = True) -> None:
         self.now_us = 0
-        self.gate = InputGate([(A, 0), (B, 0)], lambda: self.now_us)
+        self.gate = InputGate([(A, 0), (B, 0)], lambda: self.now_us, blocking=blocking)
+        self.taken: list[int] = []
 
     def offer(self, channel: ChannelId, *elements: Element) -> None:
         for element in elements:
@@ -50,9 +52,9 @@ class Story:
             for event in self.gate.interpret(channel, element):
                 seen.append(event)
                 if event is Event.ALIGNED:
-                    arrival = self.gate.aligned()
-                    assert arrival is not None
-                    self.gate.finish_alignment(arrival.barrier.checkpoint)
+                    while (arrival := self.gate.aligned()) is not None:
+                        self.taken.append(arrival.barrier.checkpoint)
+                        self.gate.finish_alignment(arrival.barrier.checkpoint)
         return seen
 
 
@@ -143,3 +145,176 @@ def test_alignments_rise_and_no_row_overtakes_its_barrier(steps: list[tuple[Chan
                 story.gate.finish_alignment(arrival.barrier.checkpoint)
     assert aligned == sorted(set(aligned))
     assert (aligned[-1] if aligned else 0) == min(delivered.values())
+
+
+# --- several checkpoints at a time, and without blocking ---------------------------------------------
+
+
+def test_an_abort_concerns_one_checkpoint_alone() -> None:
+    story = Story()
+    story.offer(A, barrier(1), row(1), barrier(2), row(2))
+    assert story.drain() == []
+    # The later one is aborted first: the earlier one is still aligned for.
+    story.gate.abort(CheckpointId(2))
+    story.offer(B, barrier(1), row(10), barrier(2))
+    assert story.drain() == [Event.ALIGNED, 1, 10, 2]
+
+
+def test_where_nothing_blocks_barriers_are_only_counted() -> None:
+    story = Story(blocking=False)
+    story.offer(A, barrier(1), row(1), barrier(2), row(2), barrier(3))
+    assert story.drain() == [1, 2]
+    story.offer(B, row(10), barrier(1), row(11))
+    assert story.drain() == [10, Event.ALIGNED, 11]
+    # The end counts as every later barrier: both are taken, the earlier one first.
+    assert story.taken == [1]
+    story.offer(B, End())
+    assert story.drain() == [Event.ALIGNED]
+    assert story.taken == [1, 2, 3]
+
+
+def test_the_barrier_of_a_savepoint_blocks_in_any_case() -> None:
+    story = Story(blocking=False)
+    story.offer(A, barrier(1), barrier(2, BarrierKind.SAVEPOINT), row(1))
+    story.offer(B, row(10))
+    assert story.drain() == [10]
+    story.offer(B, barrier(1), row(11))
+    assert story.drain() == [Event.ALIGNED, 11]
+    story.offer(B, barrier(2, BarrierKind.SAVEPOINT))
+    assert story.drain() == [Event.ALIGNED, 1]
+
+
+# --- barriers that overtake --------------------------------------------------------------------------
+
+
+def recorded(recording: Recording) -> list[object]:
+    return [batch.column(0)[0].as_py() for _, batch in recording.batches]
+
+
+def test_a_barrier_is_noticed_when_it_arrives_behind_rows() -> None:
+    story = Story()
+    story.now_us = 5
+    story.offer(A, row(1), barrier(1))
+    story.now_us = 9
+    story.offer(B, barrier(1))
+    arrival = story.gate.earliest()
+    assert arrival is not None
+    assert (arrival.barrier.checkpoint, arrival.at_us) == (1, 5)
+
+
+def test_rows_before_the_barrier_are_recorded_and_those_behind_it_are_not() -> None:
+    story = Story()
+    story.offer(A, row(1), barrier(1), row(2))
+    story.offer(B, row(10))
+    recording = story.gate.overtake(CheckpointId(1))
+    assert recorded(recording) == [1, 10]
+    # Nothing is held: what is recorded is processed as well.
+    assert story.drain() == [1, 10, 2]
+    story.offer(B, row(11))
+    assert not recording.complete
+    story.now_us = 7
+    story.offer(B, barrier(1), row(12))
+    assert recording.complete
+    assert recording.ended_us == 7
+    assert recorded(recording) == [1, 10, 11]
+    assert story.drain() == [11, 12]
+
+
+def test_a_channel_that_was_held_for_the_barrier_has_nothing_before_it() -> None:
+    story = Story()
+    story.offer(A, row(1), barrier(1), row(2))
+    assert story.drain() == [1]
+    story.offer(B, row(10))
+    recording = story.gate.overtake(CheckpointId(1))
+    assert recorded(recording) == [10]
+    assert story.drain() == [10, 2]
+
+
+def test_the_end_of_a_channel_ends_its_recording() -> None:
+    story = Story()
+    story.offer(A, barrier(1))
+    story.offer(B, row(10))
+    recording = story.gate.overtake(CheckpointId(1))
+    story.offer(B, row(11), End())
+    assert recording.complete
+    assert recorded(recording) == [10, 11]
+
+
+def test_an_end_that_waits_or_is_taken_ends_it_at_once() -> None:
+    story = Story()
+    story.offer(A, End())
+    story.drain()
+    story.offer(B, row(10), End())
+    recording = story.gate.overtake(CheckpointId(1))
+    assert recording.complete
+    assert recorded(recording) == [10]
+
+
+def test_an_aborted_recording_lets_its_rows_go() -> None:
+    story = Story()
+    story.offer(A, barrier(1))
+    story.offer(B, row(10))
+    recording = story.gate.overtake(CheckpointId(1))
+    story.gate.abort(CheckpointId(1))
+    story.offer(B, row(11), barrier(1), row(12))
+    assert not recording.complete
+    assert recorded(recording) == []
+    assert story.drain() == [10, 11, 12]
+
+
+def test_a_newer_barrier_tells_that_an_older_one_never_comes() -> None:
+    story = Story()
+    story.offer(A, barrier(1))
+    first = story.gate.overtake(CheckpointId(1))
+    story.offer(B, row(10), barrier(2), row(11))
+    assert not first.complete
+    assert first.abandoned
+    second = story.gate.overtake(CheckpointId(2))
+    story.offer(A, row(1), barrier(2))
+    assert recorded(second) == [10, 1]
+    assert second.complete
+
+
+def test_two_are_recorded_at_a_time() -> None:
+    story = Story()
+    story.offer(A, barrier(1))
+    first = story.gate.overtake(CheckpointId(1))
+    story.offer(A, row(1), barrier(2))
+    second = story.gate.overtake(CheckpointId(2))
+    story.offer(B, row(10), barrier(1), row(11), barrier(2), row(12))
+    assert recorded(first) == [10]
+    assert recorded(second) == [1, 10, 11]
+    assert first.complete
+    assert second.complete
+
+
+@given(st.lists(st.tuples(st.sampled_from([A, B]), st.integers(0, 4)), max_size=40), st.data())
+def test_the_snapshot_and_what_is_recorded_are_all_rows_before_the_barrier(
+    steps: list[tuple[ChannelId, int]], data: st.DataObject
+) -> None:
+    """Rows are numbered; each is read, recorded, or behind the barrier, whenever it overtakes."""
+    story = Story()
+    before: list[object] = []
+    behind: set[ChannelId] = set()
+    read: list[object] = []
+    recording: Recording | None = None
+    for number, (channel, what) in enumerate([*steps, (A, 0), (B, 0)]):
+        if what == 0 and channel not in behind:
+            behind.add(channel)
+            story.offer(channel, barrier(1))
+        elif what > 0:
+            story.offer(channel, row(number))
+            if channel not in behind:
+                before.append(number)
+        if recording is None:
+            if behind and data.draw(st.booleans(), label="overtakes"):
+                recording = story.gate.overtake(CheckpointId(1))
+            elif data.draw(st.booleans(), label="reads") and (taken := story.gate.take()) is not None:
+                if isinstance(taken[1], pa.RecordBatch):
+                    read.append(taken[1].column(0)[0].as_py())
+                else:
+                    story.gate.interpret(taken[0], taken[1])
+    if recording is None:
+        recording = story.gate.overtake(CheckpointId(1))
+    assert recording.complete
+    assert sorted([*read, *recorded(recording)]) == sorted(before)  # type: ignore[type-var]

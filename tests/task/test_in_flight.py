@@ -1,0 +1,150 @@
+"""Rows between subtasks as state: written, shared out, and back."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rheos.errors import CheckpointError, Site
+from rheos.graph.nodes import UnionSpec
+from rheos.operators.contract import PortType
+from rheos.plan.physical import PlannedOperator
+from rheos.protocol.elements import TS, WM, Batch
+from rheos.protocol.ids import OperatorId
+from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT, PartMode, StateKind
+from rheos.state import format as state_format
+from rheos.state.key_groups import group_range
+from rheos.task.in_flight import InFlight, in_flight_parts, restored_batches, without_in_flight
+from tests.operators.contexts import stream_type
+
+_OP = OperatorId("op")
+_GROUPS = 16
+# The names that the format itself has.
+_SCHEMA = pa.schema(
+    [
+        ("key_group", pa.string()),
+        ("row", pa.int64()),
+        ("text", pa.string_view()),
+        ("many", pa.list_(pa.int64())),
+        (TS, pa.int64()),
+        (WM, pa.int64()),
+    ]
+)
+
+
+def batch(keys: list[str], first: int) -> Batch:
+    numbers = list(range(first, first + len(keys)))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(keys),
+            pa.array(numbers),
+            pa.array(
+                [f"text of {number}, which is a long one" for number in numbers], pa.string_view()
+            ),
+            pa.array([[number] * (number % 3) for number in numbers], pa.list_(pa.int64())),
+            pa.array(numbers),
+            pa.array(numbers),
+        ],
+        schema=_SCHEMA,
+    )
+
+
+def operator(schema: pa.Schema = _SCHEMA, ports: int = 1) -> PlannedOperator:
+    port = PortType(stream_type(schema), ("key_group",), schema)
+    return PlannedOperator(_OP, "count", Site("program.py", 7), UnionSpec(), (port,) * ports, {}, {})
+
+
+def written(in_flight: list[InFlight]) -> dict[str, tuple[StateKind, bytes]]:
+    found = {}
+    for id, parts in in_flight_parts(in_flight, _GROUPS):
+        assert id == _OP
+        for part in parts:
+            assert part.mode is PartMode.FULL
+            table = part.write()
+            assert isinstance(table, pa.Table)
+            found[part.state] = (part.kind, state_format.encode(table, part.kind, part.mode))
+    return found
+
+
+def test_no_rows_are_no_state() -> None:
+    assert written([InFlight(_OP, 0, ("key_group",), True, [])]) == {}
+
+
+def test_what_several_chains_sent_to_a_port_is_one_state() -> None:
+    given_rows = [
+        InFlight(_OP, 0, (), False, [batch(["a"], 1)]),
+        InFlight(_OP, 0, (), False, [batch(["b"], 2)]),
+        InFlight(_OP, 0, (), True, [batch(["c"], 3)]),
+        InFlight(_OP, 1, (), True, [batch(["d"], 4)]),
+    ]
+    states = written(given_rows)
+    assert set(states) == {f"{IN_FLIGHT_OUTPUT}0", f"{IN_FLIGHT_INPUT}0", f"{IN_FLIGHT_INPUT}1"}
+    kind, data = states[f"{IN_FLIGHT_OUTPUT}0"]
+    assert kind is StateKind.LIST
+    restored = {f"{IN_FLIGHT_OUTPUT}0": [state_format.decode(data, None)]}
+    (found,) = restored_batches(operator(), restored, IN_FLIGHT_OUTPUT, 100)
+    assert found[1].column("row").to_pylist() == [1, 2]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=9), min_size=1, max_size=5),
+    st.integers(1, 5),
+)
+def test_keyed_rows_go_to_the_owner_of_their_key_and_keep_their_order(
+    batches: list[list[str]], parallelism: int
+) -> None:
+    first, sent = 0, []
+    for keys in batches:
+        sent.append(batch(keys, first))
+        first += len(keys)
+    states = written([InFlight(_OP, 0, ("key_group",), True, sent)])
+    ((kind, data),) = states.values()
+    assert kind is StateKind.KEYED
+    wanted = pa.Table.from_batches(sent).to_pylist()
+    got = []
+    for subtask in range(parallelism):
+        own = group_range(subtask, parallelism, _GROUPS)
+        restored = {f"{IN_FLIGHT_INPUT}0": [state_format.decode(data, own)]}
+        for port, rows in restored_batches(operator(), restored, IN_FLIGHT_INPUT, 3):
+            assert port == 0
+            assert rows.num_rows <= 3
+            assert rows.schema == _SCHEMA
+            got += rows.to_pylist()
+    assert sorted(got, key=lambda row: row["row"]) == wanted
+    for key in set("abcdefgh"):
+        numbers = [row["row"] for row in got if row["key_group"] == key]
+        assert numbers == sorted(numbers)
+
+
+def test_operators_do_not_see_them() -> None:
+    restored = {"own": [], f"{IN_FLIGHT_INPUT}0": [], f"{IN_FLIGHT_OUTPUT}0": []}
+    assert without_in_flight(restored) == {"own": []}
+
+
+def test_rows_of_narrower_columns_fit_wider_ones() -> None:
+    states = written([InFlight(_OP, 0, (), True, [batch(["a"], 1)])])
+    ((_, data),) = states.values()
+    wider = pa.schema([("row", pa.float64()), (TS, pa.int64())])
+    restored = {f"{IN_FLIGHT_INPUT}0": [state_format.decode(data, None)]}
+    ((_, rows),) = restored_batches(operator(wider), restored, IN_FLIGHT_INPUT, 100)
+    assert rows.schema == wider
+    assert rows.to_pylist() == [{"row": 1.0, TS: 1}]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        (operator(pa.schema([("gone", pa.int64())])), "do not fit its input"),
+        (operator(ports=0), "no longer has"),
+    ],
+)
+def test_a_changed_program_that_cannot_take_them_is_told_so(changed: PlannedOperator, why: str) -> None:
+    states = written([InFlight(_OP, 0, (), True, [batch(["a"], 1)])])
+    ((_, data),) = states.values()
+    restored = {f"{IN_FLIGHT_INPUT}0": [state_format.decode(data, None)]}
+    with pytest.raises(CheckpointError, match=why) as raised:
+        list(restored_batches(changed, restored, IN_FLIGHT_INPUT, 100))
+    assert "savepoint" in str(raised.value)
+    assert "program.py:7" in str(raised.value)

@@ -1,0 +1,151 @@
+"""The sending side: buffers, credits, and what an overdraft and a barrier do to them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from rheos.plan.physical import Edge, Exchange
+from rheos.protocol.elements import Barrier, Batch, Element, End, Idle, Mark, Watermark
+from rheos.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
+from rheos.task.config import TaskConfig
+from rheos.task.outputs import OutputEdge
+from tests.operators.contexts import StillClock
+
+_BARRIER = Barrier(CheckpointId(1), Attempt(1))
+
+
+def rows(*values: int) -> Batch:
+    return pa.record_batch({"v": pa.array(values, pa.int64())})
+
+
+class _Line:
+    """A transport of one channel that writes down what is sent; rows as lists."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.sent: list[object] = []
+
+    def credits(self, channel: ChannelId) -> int:
+        return self.left
+
+    def send(self, channel: ChannelId, batch: Batch) -> None:
+        assert self.left > 0
+        self.left -= 1
+        self.sent.append(batch.column(0).to_pylist())
+
+    def send_mark(self, channel: ChannelId, mark: Mark) -> None:
+        self.sent.append(mark)
+
+    def receive(self, max_elements: int) -> list[tuple[ChannelId, Element]]:
+        return []
+
+    def release(self, channel: ChannelId) -> None:
+        raise AssertionError
+
+
+def edge(line: _Line, batch_rows: int = 8) -> OutputEdge:
+    """Its buffers are full at half of `batch_rows`, and wait for ever before."""
+    described = Edge(0, Exchange.FORWARD, ChainId(0), ChainId(1), 0, ())
+    config = TaskConfig(batch_rows=batch_rows, buffer_timeout_us=None)
+    return OutputEdge(described, 0, 1, 16, config, line, StillClock())
+
+
+def test_a_full_buffer_without_credit_lets_nothing_more_be_written() -> None:
+    line = _Line(0)
+    out = edge(line)
+    out.write(rows(1, 2))
+    assert out.writable
+    out.write(rows(3, 4, 5))
+    assert not out.writable
+    line.left = 1
+    assert out.pump()
+    assert out.writable
+    assert line.sent == [[1, 2, 3, 4, 5]]
+
+
+def test_marks_keep_their_place_in_an_overdraft() -> None:
+    line = _Line(0)
+    out = edge(line)
+    out.write(rows(1, 2, 3, 4))
+    out.overdraft = True
+    assert out.writable
+    out.write(rows(5))
+    out.mark(Watermark(9))
+    out.write(rows(6))
+    out.mark(Idle())
+    out.mark(Watermark(10))
+    out.write(rows(7))
+    out.overdraft = False
+    assert not out.writable
+    assert line.sent == []
+    line.left = 2
+    out.pump()
+    # The watermark takes the place behind all rows that were buffered when the next mark came.
+    assert line.sent == [[1, 2, 3, 4, 5, 6], Watermark(9), Idle(), Watermark(10)]
+    assert out.writable
+    assert out.pump(force=True)
+    assert line.sent[-1] == [7]
+    assert out.empty
+
+
+def test_it_stays_held_until_all_that_the_overdraft_left_is_sent() -> None:
+    line = _Line(0)
+    out = edge(line)
+    out.overdraft = True
+    out.write(rows(1))
+    out.mark(Idle())
+    out.write(rows(2))
+    out.mark(End())
+    out.overdraft = False
+    line.left = 1
+    out.pump()
+    assert line.sent == [[1], Idle()]
+    assert not out.writable
+    line.left = 1
+    out.pump()
+    assert line.sent == [[1], Idle(), [2], End()]
+    assert out.writable
+
+
+def test_a_mark_does_not_wait_where_there_is_no_overdraft() -> None:
+    line = _Line(0)
+    out = edge(line)
+    out.write(rows(1))
+    with pytest.raises(AssertionError, match="EX4"):
+        out.mark(Idle())
+
+
+def test_a_barrier_overtakes_all_that_waits_and_names_the_rows() -> None:
+    line = _Line(0)
+    out = edge(line)
+    out.overdraft = True
+    out.write(rows(1))
+    out.mark(Watermark(5))
+    out.mark(Idle())
+    out.write(rows(2))
+    out.write(rows(3))
+    out.overdraft = False
+    overtaken = out.overtake(_BARRIER)
+    assert [batch.column(0).to_pylist() for batch in overtaken] == [[1], [2], [3]]
+    assert line.sent == [_BARRIER]
+    # They are sent none the less.
+    line.left = 2
+    out.pump(force=True)
+    assert line.sent == [_BARRIER, [1], Watermark(5), Idle(), [2, 3]]
+
+
+def test_no_barrier_follows_the_end() -> None:
+    line = _Line(0)
+    out = edge(line)
+    out.mark(End())
+    assert out.overtake(_BARRIER) == []
+    assert line.sent == [End()]
+    held = _Line(0)
+    waiting = edge(held)
+    waiting.overdraft = True
+    waiting.write(rows(1))
+    waiting.mark(End())
+    # Its End is not sent yet: the barrier goes before it, and before the rows.
+    assert len(waiting.overtake(_BARRIER)) == 1
+    assert held.sent == [_BARRIER]
