@@ -266,11 +266,23 @@ def test_state_in_which_nothing_is_stored_can_change_at_will() -> None:
     assert verdicts(compare_entry(entry(READ_PART), gone, NAMES)) == {"read/splits": Verdict.SAME}
 
 
-@pytest.mark.parametrize("mode", [PartMode.DELTA, PartMode.FILE])
-def test_parts_that_say_nothing_of_the_whole_count_as_state(mode: PartMode) -> None:
-    stored = entry(READ_PART, handle(COUNT, "seen", rows=0, mode=mode))
+def test_a_part_that_changes_nothing_counts_as_state() -> None:
+    stored = entry(READ_PART, handle(COUNT, "seen", rows=0, mode=PartMode.DELTA))
     changed = {**STATES, COUNT: {"seen": keyed(STR)}}
     assert verdicts(compare_entry(stored, changed, NAMES))["count/seen"] is Verdict.UNREADABLE
+
+
+def test_a_set_of_files_holds_all_state_of_its_operator() -> None:
+    stored = entry(READ_PART, handle(COUNT, "files", rows=0, mode=PartMode.FILE))
+    assert verdicts(compare_entry(stored, STATES, NAMES)) == verdicts(compare(STATES, STATES, NAMES))
+    changed = {**STATES, COUNT: {"seen": keyed(STR)}}
+    assert verdicts(compare_entry(stored, changed, NAMES)) == {
+        "read/splits": Verdict.SAME,
+        "count/seen": Verdict.UNREADABLE,
+        "count/timers": Verdict.DROPPED,
+    }
+    unsaid = entry(READ_PART, handle(COUNT, "files", rows=0, mode=PartMode.FILE), states={})
+    assert refusals(compare_entry(unsaid, STATES, NAMES), allow_dropped=False) is None
 
 
 def test_what_no_program_declares_is_no_state_of_it() -> None:

@@ -96,8 +96,13 @@ def compare_entry(
     An entry that does not say what its states hold is compared by the names of operators and states."""
     stored: dict[OperatorId, set[str]] = {}
     for handle in entry.handles:
-        if handle.rows or handle.mode is not PartMode.FULL:
-            stored.setdefault(handle.operator, set()).add(handle.state)
+        states = stored.setdefault(handle.operator, set())
+        if handle.mode is PartMode.FILE:
+            # A set of files holds all declared state of its operator.
+            states.update(entry.states.get(handle.operator, ()))
+        elif handle.rows or handle.mode is PartMode.DELTA:
+            states.add(handle.state)
+    stored = {operator: states for operator, states in stored.items() if states}
     names = {**entry.operators, **operators}
     if not entry.states:
         return _by_names(stored, new, names)
