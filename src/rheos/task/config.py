@@ -26,7 +26,8 @@ class TaskConfig:
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     unaligned_after_us: int | None = None
     """How long a barrier may wait behind rows before it overtakes them, and they are stored with the
-    checkpoint: 0 overtakes at once, None never."""
+    checkpoint: 0 overtakes at once, None never. The barriers of savepoints never do; at least once,
+    nothing waits anyway."""
 
     @property
     def poll_interval_us(self) -> int:
