@@ -62,8 +62,8 @@ class SnapshotPart:
     `write` is called on the I/O executor, while processing goes on: it may read only what the
     synchronous part froze. It may be called again, by a savepoint at the same barrier, and from
     another thread. A KEYED table has the column `key_group`, sorted by (key_group, key, namespace).
-    State too large for one table comes as several, which follow each other in that order; each
-    becomes a file.
+    State too large for one table comes as several, which follow each other in that order (those of
+    windows in any); each becomes a file.
     """
 
     state: str

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import count
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
@@ -18,13 +22,14 @@ from rheos.errors import Site
 from rheos.graph.aggregates import Agg, AggKind
 from rheos.graph.nodes import MAIN, StreamType, WindowSpec
 from rheos.graph.windows import Window
+from rheos.operators import spill
 from rheos.operators.contract import OperatorContext, Out, OutputType, PortType
 from rheos.operators.window import panes
 from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.protocol.snapshots import PartMode, StateKind
+from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.state.key_groups import key_groups
 from rheos.state.parts import Chain
 from tests.operators.contexts import AtOnce, StillClock
@@ -85,6 +90,30 @@ def deltas_wherever_they_can_be() -> Iterator[None]:
         patch.object(Chain, "next_is_full", lambda chain, _: chain._full_next),
     ):
         yield
+
+
+@contextmanager
+def state_on_disk(bench: Bench) -> Iterator[str]:
+    """No memory for state: every row goes to disk, and few come back at once. Gives the folder."""
+    with (
+        TemporaryDirectory() as folder,
+        patch.object(panes, "_LEAST_ROWS", 2),
+        patch.object(spill, "BLOCK_ROWS", 3),
+    ):
+        inside, numbers = bench.make, count()
+
+        def make(subtask: int, parallelism: int) -> WindowOperator:
+            operator = inside(subtask, parallelism)
+            ctx = replace(operator.ctx, scratch=f"{folder}/{next(numbers)}", state_bytes=0)
+            return type(operator)(ctx, operator._spec)
+
+        bench.make = make
+        bench.restart(bench.parallelism)
+        yield folder
+        bench.close()
+        gc.collect()
+        left = [name for _, _, names in os.walk(folder) for name in names]
+        assert not left, "files are gone with the last reference to them"
 
 
 Chains: TypeAlias = dict[str, tuple[StateKind, list[pa.Table]]]
@@ -180,13 +209,13 @@ class Bench:
                 continue
             before, chains = self.chains.get(operator.ctx.subtask, {}), {}
             for part in snapshot.parts:
-                table = part.write()
-                written[part.state].append(table)
+                tables = tables_of(part)
+                written[part.state] += tables
                 if part.mode is PartMode.FULL:
-                    chains[part.state] = (part.kind, [table])
+                    chains[part.state] = (part.kind, tables)
                 else:
                     # What a snapshot leaves out is gone; a chain begins with a full part.
-                    chains[part.state] = (part.kind, [*before[part.state][1], table])
+                    chains[part.state] = (part.kind, [*before[part.state][1], *tables])
             self.chains[operator.ctx.subtask] = chains
         return written
 
@@ -199,7 +228,7 @@ class Bench:
             operator.snapshot_failed(CheckpointId(1))
             assert all(part.mode is PartMode.FULL for part in parts)
             savepoints[operator.ctx.subtask] = {
-                part.state: (part.kind, [part.write()]) for part in parts
+                part.state: (part.kind, tables_of(part)) for part in parts
             }
         return savepoints
 
@@ -231,6 +260,10 @@ class Bench:
                 }
             )
 
+    def close(self) -> None:
+        for operator in self.subtasks:
+            operator.close()
+
     def count(self, name: str) -> int:
         return self.counters[name] + sum(
             operator.ctx.counters.get(name, 0) for operator in self.subtasks
@@ -249,6 +282,11 @@ class Bench:
                 self.sides[tag] += rows
         self.out += came
         return came
+
+
+def tables_of(part: SnapshotPart) -> list[pa.Table]:
+    written = part.write()
+    return [written] if isinstance(written, pa.Table) else list(written)
 
 
 def _of_groups(table: pa.Table, own: range) -> pa.Table:

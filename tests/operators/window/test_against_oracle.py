@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rheos.graph import aggregates as agg
 from rheos.graph.windows import Sliding, Tumbling, Window
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
-from tests.operators.window.harness import Bench, Oracle, deltas_wherever_they_can_be
+from tests.operators.window.harness import Bench, Oracle, deltas_wherever_they_can_be, state_on_disk
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64()), ("v", pa.float64())])
 AGGREGATES = {
@@ -102,7 +102,10 @@ def test_results_depend_on_the_records_alone(
             oracle.take(row, ["k"])
 
     bench = Bench.of_aggregates(window, AGGREGATES, SCHEMA, lateness_ms=lateness, batch_rows=batch_rows)
-    with deltas_wherever_they_can_be() if data.draw(st.booleans()) else nullcontext():
+    with (
+        deltas_wherever_they_can_be() if data.draw(st.booleans()) else nullcontext(),
+        state_on_disk(bench) if data.draw(st.booleans()) else nullcontext(),
+    ):
         play(bench, splits, data)
 
     fired: dict[tuple[str, datetime], list[int]] = defaultdict(list)

@@ -26,6 +26,7 @@ from tests.operators.window.harness import (
     Oracle,
     context,
     deltas_wherever_they_can_be,
+    state_on_disk,
     timeline,
 )
 
@@ -284,7 +285,10 @@ def test_windows_hold_what_the_records_alone_say(
         oracle.take(row | {"wm": MIN_TIMESTAMP_MS}, ["k"])
     bench = bench_of(Say(), window, batch_rows=data.draw(st.integers(1, 3)))
     rest = data.draw(st.permutations(rows))
-    with deltas_wherever_they_can_be() if data.draw(st.booleans()) else nullcontext():
+    with (
+        deltas_wherever_they_can_be() if data.draw(st.booleans()) else nullcontext(),
+        state_on_disk(bench) if data.draw(st.booleans()) else nullcontext(),
+    ):
         while rest:
             size = data.draw(st.integers(1, len(rest)))
             bench.rows(rest[:size])
@@ -294,9 +298,10 @@ def test_windows_hold_what_the_records_alone_say(
                     bench.checkpoint()
                 case "restart":
                     bench.restart(data.draw(st.integers(1, 3)))
+        bench.end()
     expected = defaultdict(list)
     for (key, end), records in oracle.windows.items():
         for record in sorted(records, key=lambda record: (record["ts"], record["v"])):
             expected[key[0], end - window.size_ms].append(record["v"])
-    assert {(key, start): values for key, start, values in said(bench.end())} == expected
+    assert {(key, start): values for key, start, values in said(bench.out)} == expected
     assert len(bench.out) == len(expected)

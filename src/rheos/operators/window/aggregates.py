@@ -15,7 +15,7 @@ Columns are named by kind and column ("sum.price"), so that state outlives a cha
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -24,7 +24,7 @@ import pyarrow as pa
 from rheos.graph.aggregates import Agg, AggKind
 from rheos.operators.window import exact_sum
 from rheos.operators.window.frames import INPUT
-from rheos.operators.window.panes import END, PANE
+from rheos.operators.window.segments import END, PANE
 
 ROWS = "rows"
 _VALUE = "value"
@@ -196,18 +196,14 @@ class Totals(Table):
             pl.col(_LIMB).cast(pl.Int64),
         )
 
-    def restore(
-        self, totals: Iterable[pl.DataFrame], limbs: Iterable[pl.DataFrame]
-    ) -> pl.DataFrame | None:
-        """The frame that a snapshot was made of; None where it is empty."""
-        frames = [frame for frame in totals if frame.height]
-        if not frames:
-            return None
-        for long in limbs:
-            for (name, position), part in long.partition_by(_COLUMN, _BIN, as_dict=True).items():
-                if name in self._exact:
-                    value = pl.col(_LIMB).alias(f"{_EXACT}{name}.{position}")
-                    frames.append(part.select(*self.keys, *PANE, value))
+    def with_limbs(self, nothing: pl.DataFrame, long: pl.DataFrame) -> pl.DataFrame:
+        """Limbs as `merge_limbs` gave them, as a frame to be merged with the rows they belong to;
+        `nothing` is a frame of no input rows."""
+        frames = [self.partial(nothing.with_columns(long.clear()[name] for name in PANE), PANE)]
+        for (name, position), part in long.partition_by(_COLUMN, _BIN, as_dict=True).items():
+            if name in self._exact:
+                value = pl.col(_LIMB).alias(f"{_EXACT}{name}.{position}")
+                frames.append(part.select(*self.keys, *PANE, value))
         return self.merge(frames, PANE)
 
 

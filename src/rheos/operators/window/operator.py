@@ -13,8 +13,9 @@ from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.window.aggregates import tables_of
 from rheos.operators.window.assign import Assigned
 from rheos.operators.window.frames import INPUT, KEY_GROUP, batches_of, empty_frame, paned
-from rheos.operators.window.panes import END, PANE, SLICE, PaneStore
-from rheos.operators.window.windowed import Layout, WindowOperator
+from rheos.operators.window.panes import PaneStore
+from rheos.operators.window.segments import END, PANE, SLICE
+from rheos.operators.window.windowed import Layout, Which, WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM
 
 _TIME = pl.Datetime("ms", "UTC")
@@ -31,8 +32,8 @@ class WindowAggregateOperator(WindowOperator):
         totals, others = tables_of(self._keys, spec.aggregates, ctx.ports[0].schema)
         self._totals = totals
         self._others = others
-        self._index = PaneStore(self._grid, totals.merge)
-        self._other_stores = [PaneStore(self._grid, table.merge) for table in others]
+        self._index = self._store(totals.merge)
+        self._other_stores = [self._store(table.merge) for table in others]
         used = dict.fromkeys(agg.column for agg in spec.aggregates.values() if agg.column is not None)
         keys = dict(zip(self._keys, ctx.ports[0].keys, strict=True))
         self._used = keys | {INPUT + column: column for column in used}
@@ -52,14 +53,14 @@ class WindowAggregateOperator(WindowOperator):
         self._index.add(totals)
         return totals
 
-    def _fire(self, first_end: int, last_end: int, only: pl.DataFrame | None) -> Iterator[Out]:
-        frames = self._gather(self._index, first_end, last_end, only)
+    def _fire(self, which: Which) -> Iterator[Out]:
+        frames = which.rows_of(self._index)
         if not frames:
             return
         on = [*self._keys, END]
         result = self._totals.finish(self._totals.merge(frames, (END,)))
         for table, store in zip(self._others, self._other_stores, strict=True):
-            frames = self._gather(store, first_end, last_end, only)
+            frames = which.rows_of(store)
             if frames:
                 finished = table.finish(table.merge(frames, (END,)))
                 result = result.join(finished, on=on, how="left")
@@ -105,15 +106,15 @@ class WindowAggregateOperator(WindowOperator):
     def _restore(self, restored: Restored) -> None:
         totals = self._totals
         nothing = empty_frame(self.ctx.ports[0].schema, self._used)
-        frames = list(self._restored_frames(restored, totals.name, totals.kinds(nothing)))
-        for frame in frames:
+        there = False
+        for frame in self._restored_frames(restored, totals.name, totals.kinds(nothing)):
             self._note_restored(frame)
-        limbs = self._restored_frames(restored, totals.sums_name, totals.limb_kinds(nothing))
-        whole = totals.restore([frame.select(pl.exclude(KEY_GROUP)) for frame in frames], limbs)
-        if whole is not None:
-            self._index.add(whole)
+            there = there or bool(frame.height)
+            self._add(self._index, totals.merge([frame.select(pl.exclude(KEY_GROUP))], PANE))
+        for long in self._restored_frames(restored, totals.sums_name, totals.limb_kinds(nothing)):
+            self._add(self._index, totals.with_limbs(nothing, long))
         for table, store in zip(self._others, self._other_stores, strict=True):
-            if whole is not None and table.name not in self._restored_names:
+            if there and table.name not in self._restored_names:
                 raise self._missing_state(table.name, table.name)
             for frame in self._restored_frames(restored, table.name, table.kinds(nothing)):
-                store.add(frame.select(*self._keys, *PANE, *table.required))
+                self._add(store, frame.select(*self._keys, *PANE, *table.required))

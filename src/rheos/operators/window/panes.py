@@ -13,73 +13,68 @@ as some snapshot merged them: a delta is rows to add.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import polars as pl
 
+from rheos.operators.spill import SpillFolder
 from rheos.operators.window.assign import Ints, WindowGrid, progressions
+from rheos.operators.window.segments import (
+    END,
+    FAN_IN,
+    PANE,
+    PLACES,
+    Merge,
+    Segment,
+    panes_of,
+    pieces,
+    spilled,
+)
 from rheos.protocol.snapshots import PartMode
 from rheos.state.parts import Chain
-
-SLICE = "slice_start"
-VALID = "first_window_end"
-END = "window_end"
-PANE = (SLICE, VALID)
-
-FAN_IN = 8
 
 WORTH_A_DELTA = 2
 """A whole part that is no more than so many times as long as the delta is better: it ends the chain."""
 
-Merge: TypeAlias = Callable[[Sequence[pl.DataFrame], Sequence[str]], pl.DataFrame]
-"""Makes one frame of several, combining the rows that agree in their key and the columns named."""
+_LEAST_ROWS = 1 << 10
+"""The fewest rows that a piece of state larger than memory is cut into."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Rows sorted by pane, with the index of their panes: pane i is rows starts[i] to starts[i + 1]."""
+@dataclass(frozen=True)
+class Room:
+    """How much memory the stores of one operator may take together."""
 
-    frame: pl.DataFrame
-    slices: Ints
-    valids: Ints
-    starts: Ints
-    capacity: int
-    """How many rows its memory holds, with those that were purged."""
+    size_bytes: int
+    folder: SpillFolder | None = None
+    """Where the rest goes; None where it has to stay."""
+    places: range = range(PLACES)
+    """Where the subtask's keys are."""
 
-    @classmethod
-    def of(cls, frame: pl.DataFrame) -> Segment:
-        slices, valids = frame[SLICE].to_numpy(), frame[VALID].to_numpy()
-        changes = np.flatnonzero((slices[1:] != slices[:-1]) | (valids[1:] != valids[:-1]))
-        if len(changes):
-            frame = frame.sort(PANE)
-            slices, valids = frame[SLICE].to_numpy(), frame[VALID].to_numpy()
-            changes = np.flatnonzero((slices[1:] != slices[:-1]) | (valids[1:] != valids[:-1]))
-        starts = np.concatenate([[0], changes + 1, [len(slices)]])
-        return cls(frame, slices[starts[:-1]], valids[starts[:-1]], starts, frame.height)
+    def relieve(self, stores: Iterable[PaneStore]) -> None:
+        """Spills the largest segments where the stores take too much."""
+        if self.folder is None:
+            return
+        held = sum(store.memory_bytes for store in stores)
+        if held <= self.size_bytes:
+            return
+        ranked = [(segment.memory_bytes, store, segment) for store in stores for segment in store]
+        ranked.sort(key=lambda entry: entry[0], reverse=True)
+        for size_bytes, store, segment in ranked:
+            # The room that is made lasts for a while.
+            if held <= self.size_bytes // 2 or not size_bytes:
+                return
+            store.spill(segment, self.folder)
+            held -= size_bytes
 
-    @property
-    def level(self) -> int:
-        """The order of magnitude of its height, in powers of FAN_IN."""
-        return self.frame.height.bit_length() // (FAN_IN - 1).bit_length()
-
-    def nothing(self) -> Segment:
-        """None of its rows."""
-        none = self.slices[:0]
-        return Segment(self.frame.clear(), none, none, self.starts[:1], 0)
-
-    def without(self, panes: int) -> Segment:
-        """What stays when the first panes go."""
-        gone = int(self.starts[panes])
-        frame, capacity = self.frame.slice(gone), self.capacity
-        if frame.height * 2 < capacity:
-            # A slice keeps all of its memory alive; copying what is left frees the rest.
-            frame, capacity = frame.gather(np.arange(frame.height)), frame.height
-        return Segment(
-            frame, self.slices[panes:], self.valids[panes:], self.starts[panes:] - gone, capacity
-        )
+    def most_rows(self, segments: Sequence[Segment]) -> int:
+        """How many rows of them may be in memory at once, to work on."""
+        rows = sum(segment.height for segment in segments)
+        if all(isinstance(segment.rows, pl.DataFrame) for segment in segments):
+            return max(rows, 1)
+        size_bytes = sum(segment.size_bytes for segment in segments)
+        return max(self.size_bytes // 8 * rows // max(size_bytes, 1), _LEAST_ROWS)
 
 
 @dataclass(slots=True)
@@ -96,14 +91,18 @@ class PanePart:
 
     segments: Sequence[Segment]
     size: PartSize
-
-    @classmethod
-    def of(cls, mode: PartMode, segments: Sequence[Segment]) -> PanePart:
-        return cls(segments, PartSize(mode, sum(segment.frame.height for segment in segments)))
+    keys: Sequence[str]
+    room: Room
 
     @property
-    def frames(self) -> list[pl.DataFrame]:
-        return [segment.frame for segment in self.segments]
+    def is_large(self) -> bool:
+        """Whether its rows may come in several pieces."""
+        return self.room.most_rows(self.segments) < sum(segment.height for segment in self.segments)
+
+    def pieces(self) -> Iterator[list[pl.DataFrame]]:
+        """The rows, as much at once as memory takes; all of a key and pane are in one piece."""
+        most_rows = self.room.most_rows(self.segments)
+        return pieces(self.segments, self.keys, most_rows, self.room.places)
 
 
 class PaneStore:
@@ -114,9 +113,11 @@ class PaneStore:
     fired.
     """
 
-    def __init__(self, grid: WindowGrid, merge: Merge) -> None:
+    def __init__(self, grid: WindowGrid, merge: Merge, keys: Sequence[str], room: Room) -> None:
         self._grid = grid
         self._merge = merge
+        self._keys = keys
+        self._room = room
         self._fresh: list[Segment] = []
         self._settled: list[Segment] = []
         self._unmerged = False
@@ -140,14 +141,36 @@ class PaneStore:
         full = [level for level, count in levels.items() if count >= FAN_IN]
         while full:
             level = full.pop()
-            frames = [segment.frame for segment in segments if segment.level == level]
+            merged = self._merged([segment for segment in segments if segment.level == level])
             segments[:] = [segment for segment in segments if segment.level != level]
-            merged = Segment.of(self._merge(frames, PANE))
             segments.append(merged)
             levels[level] = 0
             levels[merged.level] += 1
             if levels[merged.level] >= FAN_IN and merged.level not in full:
                 full.append(merged.level)
+
+    def _merged(self, segments: Sequence[Segment]) -> Segment:
+        folder = self._room.folder
+        if folder is None or all(isinstance(segment.rows, pl.DataFrame) for segment in segments):
+            return Segment.of(self._merge([segment.whole() for segment in segments], PANE))
+        most_rows = self._room.most_rows(segments)
+        parts = pieces(segments, self._keys, most_rows, self._room.places)
+        merged = (self._merge(frames, PANE) for frames in parts)
+        return spilled(merged, self._keys, folder)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(segment.memory_bytes for segment in self._segments)
+
+    def spill(self, segment: Segment, folder: SpillFolder) -> None:
+        """Moves a segment of the store to disk."""
+        for segments in (self._settled, self._fresh):
+            for position, candidate in enumerate(segments):
+                if candidate is segment:
+                    segments[position] = spilled([segment.whole()], self._keys, folder)
 
     @property
     def _segments(self) -> list[Segment]:
@@ -165,29 +188,51 @@ class PaneStore:
             np.concatenate([np.diff(segment.starts) for segment in segments]),
         )
 
-    def gather(self, first_end: int, last_end: int) -> list[pl.DataFrame]:
+    def parts(self, first_end: int, last_end: int) -> int:
+        """In how many parts the rows of these windows have to be gathered, by ranges of places."""
+        if all(isinstance(segment.rows, pl.DataFrame) for segment in self):
+            return 1
+        size_bytes = gathered = 0
+        for segment in self:
+            _, counts = self._grid.due(segment.slices, segment.valids, first_end - 1, last_end)
+            rows = int((counts * np.diff(segment.starts)).sum())
+            size_bytes += segment.size_bytes * rows // max(segment.height, 1)
+            gathered += rows
+        return min(-(-size_bytes * 8 // max(self._room.size_bytes, 1)), gathered)
+
+    def gather(self, first_end: int, last_end: int, places: range | None = None) -> list[pl.DataFrame]:
         """The rows of the windows that end from `first_end` to `last_end`, once for each of them,
-        with the column END in the place of the pane."""
+        with the column END in the place of the pane; where `places` are given, of the keys there."""
         frames = []
         for segment in self._segments:
             ends, counts = self._grid.due(segment.slices, segment.valids, first_end - 1, last_end)
             hit = np.flatnonzero(counts)
             if not len(hit):
                 continue
-            begin, stop = hit[0], hit[-1] + 1
-            sizes = np.diff(segment.starts)
-            if (counts[begin:stop] == 1).all():
-                low, high = int(segment.starts[begin]), int(segment.starts[stop])
-                rows = segment.frame.slice(low, high - low)
-                end_of_row = np.repeat(ends[begin:stop], sizes[begin:stop])
+            begin, stop = int(hit[0]), int(hit[-1]) + 1
+            rows = segment.read(begin, stop, self._keys, places)
+            if places is None:
+                ends, counts = ends[begin:stop], counts[begin:stop]
+                sizes = np.diff(segment.starts[begin : stop + 1])
+            else:
+                slices, valids, starts = panes_of(rows)
+                ends, counts = self._grid.due(slices, valids, first_end - 1, last_end)
+                sizes = np.diff(starts)
+            if (counts == 1).all():
+                end_of_row = np.repeat(ends, sizes)
             else:
                 end_of_pair, pane = progressions(ends, counts, self._grid.slide)
-                index, pair = progressions(segment.starts[pane], sizes[pane], 1)
-                rows = segment.frame[index]
+                starts = np.cumsum(sizes) - sizes
+                index, pair = progressions(starts[pane], sizes[pane], 1)
+                rows = rows[index]
                 end_of_row = end_of_pair[pair]
             columns = [column for column in rows.columns if column not in PANE]
             frames.append(rows[columns].hstack([pl.Series(END, end_of_row)]))
         return frames
+
+    def clear(self) -> None:
+        """Drops all rows."""
+        self._settled, self._fresh = [], []
 
     def purge(self, last_end: int) -> None:
         """Drops the panes that no window ending after `last_end` takes."""
@@ -216,7 +261,7 @@ class PaneStore:
         if part is None:
             self._chain.force_full()
             return None
-        delta = PanePart.of(PartMode.DELTA, self._fresh or [self._settled[0].nothing()])
+        delta = self._part(PartMode.DELTA, self._fresh or [self._settled[0].nothing()])
         full = self._chain.next_is_full(delta.size.rows)
         if not full and part.size.rows > WORTH_A_DELTA * delta.size.rows:
             part = delta
@@ -229,7 +274,11 @@ class PaneStore:
     def whole(self) -> PanePart | None:
         """All rows, or None where there are none."""
         segments = self._segments
-        return PanePart.of(PartMode.FULL, segments) if segments else None
+        return self._part(PartMode.FULL, segments) if segments else None
+
+    def _part(self, mode: PartMode, segments: Sequence[Segment]) -> PanePart:
+        size = PartSize(mode, sum(segment.height for segment in segments))
+        return PanePart(segments, size, self._keys, self._room)
 
     def force_full(self) -> None:
         """The next part is to be a whole one."""

@@ -20,8 +20,9 @@ from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.records import not_iterable, shown, user_error, with_hidden, wrong_type
 from rheos.operators.window.assign import Assigned
 from rheos.operators.window.frames import KEY, empty_frame, paned
-from rheos.operators.window.panes import END, PANE, PaneStore
-from rheos.operators.window.windowed import Layout, WindowOperator
+from rheos.operators.window.panes import PaneStore
+from rheos.operators.window.segments import END, PANE
+from rheos.operators.window.windowed import Layout, Which, WindowOperator
 from rheos.protocol.elements import TS, visible
 from rheos.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
 
@@ -59,7 +60,7 @@ class WindowProcessOperator(WindowOperator):
         self._inside = {name: keys.get(name, _ROW + name) for name in self._schema.names}
         self._values = [name for name in self._inside.values() if not name.startswith(KEY)]
         self._taken = {inside: name for name, inside in self._inside.items()} | {_TIME: TS}
-        self._index = PaneStore(self._grid, self._merge)
+        self._index = self._store(self._merge)
 
     def _columns(self) -> dict[str, str]:
         return self._taken
@@ -78,8 +79,8 @@ class WindowProcessOperator(WindowOperator):
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _fire(self, first_end: int, last_end: int, only: pl.DataFrame | None) -> Iterator[Out]:
-        frames = self._gather(self._index, first_end, last_end, only)
+    def _fire(self, which: Which) -> Iterator[Out]:
+        frames = which.rows_of(self._index)
         if not frames:
             return
         group = [END, *self._keys]
@@ -154,7 +155,7 @@ class WindowProcessOperator(WindowOperator):
         kinds = empty_frame(self.ctx.ports[0].schema, self._taken).schema
         for frame in self._restored_frames(restored, STATE, kinds):
             self._note_restored(frame)
-            self._index.add(frame.select(*self._taken, *PANE))
+            self._add(self._index, frame.select(*self._taken, *PANE))
 
 
 class _Pending:

@@ -29,9 +29,11 @@ import pyarrow as pa
 from rheos.errors import CheckpointError, InputError
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.operators.spill import SpillFolder
 from rheos.operators.window.assign import Assigned, Ints, WindowGrid, assign, progressions
 from rheos.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names, keyed_table
-from rheos.operators.window.panes import END, PANE, SLICE, VALID, PanePart, PaneStore
+from rheos.operators.window.panes import PanePart, PaneStore, Room
+from rheos.operators.window.segments import END, PANE, SLICE, VALID, Merge, cut, places_of_groups
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
@@ -74,6 +76,12 @@ class WindowOperator(Operator):
         self._watermark = MIN_TIMESTAMP_MS
         self._lagging = _Lagging()
         self._restored_names: set[str] = set()
+        folder = None if ctx.scratch is None else SpillFolder(ctx.scratch)
+        self._places = places_of_groups(ctx.key_groups, ctx.max_parallelism)
+        self._room = Room(ctx.state_bytes, folder, self._places)
+
+    def _store(self, merge: Merge) -> PaneStore:
+        return PaneStore(self._grid, merge, self._keys, self._room)
 
     # --- what a subclass does -----------------------------------------------------------------------
 
@@ -86,9 +94,8 @@ class WindowOperator(Operator):
         """Adds rows to state. Returns a frame with the key and pane of each, or of each group."""
 
     @abstractmethod
-    def _fire(self, first_end: int, last_end: int, only: pl.DataFrame | None) -> Iterator[Out]:
-        """The results of the windows that end from `first_end` to `last_end`, in that order; where
-        `only` is given, those whose columns are in it."""
+    def _fire(self, which: Which) -> Iterator[Out]:
+        """The results of windows, in the order of their ends."""
 
     @abstractmethod
     def _stores(self) -> Iterable[PaneStore]:
@@ -124,7 +131,9 @@ class WindowOperator(Operator):
             batch = batch.filter(pa.array(assigned.taken))
         if batch.num_rows:
             rows = frame_of(batch, self._columns(), assigned)
-            yield from self._update(self._absorb(rows, assigned))
+            touched = self._absorb(rows, assigned)
+            self._room.relieve(self._stores())
+            yield from self._update(touched)
 
     def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
         # Rows of a group that is behind come before it catches up: they meet the windows as they were
@@ -178,7 +187,7 @@ class WindowOperator(Operator):
         if timestamp_ms <= self._watermark:
             return
         for first_end, last_end in self._due(self._watermark + 1, timestamp_ms + 1):
-            yield from self._fire(first_end, last_end, None)
+            yield from self._fire_parts(first_end, last_end, None)
         self._watermark = timestamp_ms
         for store in self._stores():
             store.purge(timestamp_ms + 1 - self._spec.lateness_ms)
@@ -197,7 +206,7 @@ class WindowOperator(Operator):
         only = touched.select(self._keys)[owner].with_columns(pl.Series(END, ends)).unique()
         among = np.unique(ends)
         for first_end, last_end in self._due(int(among[0]) - 1, int(among[-1]), among):
-            yield from self._fire(first_end, last_end, only)
+            yield from self._fire_parts(first_end, last_end, only)
 
     def _due(self, above: int, upto: int, among: Ints | None = None) -> Iterator[tuple[int, int]]:
         """The windows that have rows and end after `above`, `upto` at the latest, as ranges of ends in
@@ -228,14 +237,11 @@ class WindowOperator(Operator):
                     yield int(windows[begin]), int(windows[stop - 1])
             above = horizon
 
-    def _gather(
-        self, store: PaneStore, first_end: int, last_end: int, only: pl.DataFrame | None
-    ) -> list[pl.DataFrame]:
-        """The rows of a store that go into these windows, with END."""
-        frames = store.gather(first_end, last_end)
-        if only is not None:
-            frames = [frame.join(only, on=only.columns, how="semi") for frame in frames]
-        return [frame for frame in frames if frame.height]
+    def _fire_parts(self, first_end: int, last_end: int, only: pl.DataFrame | None) -> Iterator[Out]:
+        """Fires at once what memory takes at once."""
+        parts = max(store.parts(first_end, last_end) for store in self._stores())
+        for places in cut(self._places, parts):
+            yield from self._fire(Which(first_end, last_end, only, places))
 
     # --- snapshots ------------------------------------------------------------------------------------
 
@@ -260,6 +266,10 @@ class WindowOperator(Operator):
                 write = partial(layout.write, part, self._keys, self.ctx.max_parallelism)
                 parts.append(SnapshotPart(layout.state, StateKind.KEYED, write, part.size.mode))
         return parts
+
+    def close(self) -> None:
+        for store in self._stores():
+            store.clear()
 
     def open(self, restored: Restored) -> None:
         self._restore_fired(restored.get(FIRED, ()))
@@ -325,6 +335,11 @@ class WindowOperator(Operator):
         self._lagging = _Lagging({own.start + int(group): int(fired[group]) for group in behind})
         self._purged = purged
 
+    def _add(self, store: PaneStore, rows: pl.DataFrame) -> None:
+        """Adds restored rows."""
+        store.add(rows)
+        self._room.relieve(self._stores())
+
     def _restored_frames(
         self, restored: Restored, state: str, kinds: Mapping[str, pl.DataType]
     ) -> Iterator[pl.DataFrame]:
@@ -362,7 +377,7 @@ class WindowOperator(Operator):
         lagging, self._lagging = self._lagging, _Lagging()
         for through, keys in lagging.by_watermark():
             for first_end, last_end in self._due(through + 1, self._watermark + 1):
-                yield from self._fire(first_end, last_end, keys)
+                yield from self._fire_parts(first_end, last_end, keys)
 
     def _missing_state(self, state: str, column: str) -> CheckpointError:
         return CheckpointError(
@@ -387,11 +402,42 @@ class Layout:
     measures: bool = True
     """Whether its rows are those by which the size of the store is known."""
 
-    def write(self, part: PanePart, keys: Sequence[str], max_parallelism: int) -> pa.Table:
-        table = keyed_table(self.merge(part.frames), keys, [*PANE, *self.order], max_parallelism)
-        if self.measures:
-            part.size.rows = table.num_rows
-        return table
+    def write(
+        self, part: PanePart, keys: Sequence[str], max_parallelism: int
+    ) -> pa.Table | Iterator[pa.Table]:
+        by = [*PANE, *self.order]
+        tables = (
+            keyed_table(self.merge(frames), keys, by, max_parallelism) for frames in part.pieces()
+        )
+        return self._measured(part, tables) if part.is_large else next(self._measured(part, tables))
+
+    def _measured(self, part: PanePart, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        rows = 0
+        for table in tables:
+            rows += table.num_rows
+            if self.measures:
+                part.size.rows = rows
+            yield table
+
+
+@dataclass(frozen=True)
+class Which:
+    """Windows that fire together."""
+
+    first_end: int
+    last_end: int
+    only: pl.DataFrame | None
+    """Where it is given, of these keys and window ends alone."""
+    places: range | None
+    """Where it is given, of the keys there alone."""
+
+    def rows_of(self, store: PaneStore) -> list[pl.DataFrame]:
+        """The rows of a store that go into these windows, with END."""
+        frames = store.gather(self.first_end, self.last_end, self.places)
+        if self.only is not None:
+            on = self.only.columns
+            frames = [frame.join(self.only, on=on, how="semi") for frame in frames]
+        return [frame for frame in frames if frame.height]
 
 
 class _Lagging:

@@ -1,0 +1,212 @@
+"""Immutable rows of window state, sorted by pane: in memory, or on disk.
+
+On disk the rows of a pane are sorted by *place*: 15 bits of their key's hash. So a pane that is larger
+than memory can be merged, written and fired a range of places at a time, all rows of a key at once.
+Key groups are made of the same bits, so a subtask has a range of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import polars as pl
+
+from rheos.operators.spill import PLACE, SpilledRows, SpillFolder, among
+from rheos.operators.window.assign import Ints, Mask
+from rheos.state.key_groups import groups_of_columns
+
+SLICE = "slice_start"
+VALID = "first_window_end"
+END = "window_end"
+PANE = (SLICE, VALID)
+
+FAN_IN = 8
+"""So many segments of one order of magnitude are merged."""
+
+PLACES = 1 << 15
+"""Into how many places keys are hashed."""
+
+Merge: TypeAlias = Callable[[Sequence[pl.DataFrame], Sequence[str]], pl.DataFrame]
+"""Makes one frame of several, combining the rows that agree in their key and the columns named."""
+
+
+def places_of(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
+    """The place of each row, by its key: the highest bits of the hash that key groups are made of."""
+    if not frame.height:
+        return pl.Series(PLACE, [], dtype=pl.UInt16)
+    table = frame.select(keys).to_arrow(compat_level=pl.CompatLevel.oldest())
+    columns = [column.combine_chunks() for column in table.columns]
+    return pl.Series(PLACE, groups_of_columns(columns, PLACES))
+
+
+def places_of_groups(groups: range, max_parallelism: int) -> range:
+    """The places where keys of these groups are."""
+    return range(groups.start * PLACES // max_parallelism, -(-groups.stop * PLACES // max_parallelism))
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows sorted by pane, with the index of their panes: pane i is rows starts[i] to starts[i + 1]."""
+
+    rows: pl.DataFrame | SpilledRows
+    slices: Ints
+    valids: Ints
+    starts: Ints
+    capacity: int
+    """How many rows its memory holds, with those that were purged."""
+    size_bytes: int
+    """What its rows take in memory, were they there."""
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> Segment:
+        panes = panes_of(frame)
+        if len(panes[0]) > 1:
+            frame = frame.sort(PANE)
+            panes = panes_of(frame)
+        return cls(frame, *panes, frame.height, int(frame.estimated_size()))
+
+    @property
+    def height(self) -> int:
+        return int(self.starts[-1] - self.starts[0])
+
+    @property
+    def level(self) -> int:
+        """The order of magnitude of its height, in powers of FAN_IN."""
+        return self.height.bit_length() // (FAN_IN - 1).bit_length()
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it takes in memory."""
+        return 0 if isinstance(self.rows, SpilledRows) else self.size_bytes
+
+    def read(
+        self, first: int, stop: int, keys: Sequence[str], places: range | None = None
+    ) -> pl.DataFrame:
+        """The rows of the panes from `first` to `stop`; where `places` are given, of the keys there."""
+        low, high = int(self.starts[first]), int(self.starts[stop])
+        if isinstance(self.rows, SpilledRows):
+            return self.rows.read(low, high, places)
+        frame = self.rows.slice(low, high - low)
+        if places is None or not frame.height:
+            return frame
+        return among(frame, places_of(frame, keys), places)
+
+    def whole(self) -> pl.DataFrame:
+        """All rows."""
+        return self.read(0, len(self.slices), ())
+
+    def nothing(self) -> Segment:
+        """None of its rows."""
+        none = self.slices[:0]
+        return replace(self, slices=none, valids=none, starts=self.starts[:1], size_bytes=0)
+
+    def without(self, panes: int) -> Segment:
+        """What stays when the first panes go."""
+        slices, valids, starts = self.slices[panes:], self.valids[panes:], self.starts[panes:]
+        rows, capacity = self.rows, self.capacity
+        if isinstance(rows, pl.DataFrame):
+            rows, starts = rows.slice(int(starts[0])), starts - starts[0]
+            if rows.height * 2 < capacity:
+                # A slice keeps all of its memory alive; copying what is left frees the rest.
+                rows = rows.gather(np.arange(rows.height))
+                capacity = rows.height
+        left = int(starts[-1] - starts[0])
+        size_bytes = self.size_bytes * left // max(self.height, 1)
+        return Segment(rows, slices, valids, starts, capacity, size_bytes)
+
+
+def panes_of(frame: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
+    """The panes that follow each other, and where they start."""
+    slices, valids = frame[SLICE].to_numpy(), frame[VALID].to_numpy()
+    starts = np.append(np.flatnonzero(_changes(slices, valids)), len(slices))
+    return slices[starts[:-1]], valids[starts[:-1]], starts
+
+
+def spilled(frames: Iterable[pl.DataFrame], keys: Sequence[str], folder: SpillFolder) -> Segment:
+    """A segment on disk, of frames that follow each other in the order of panes and places."""
+    panes: list[tuple[Ints, Ints, Ints]] = []
+    written = size_bytes = 0
+
+    def sorted_frames() -> Iterator[pl.DataFrame]:
+        nonlocal written, size_bytes
+        for frame in frames:
+            if not frame.height:
+                continue
+            placed = frame.hstack([places_of(frame, keys)]).sort([*PANE, PLACE])
+            slices, valids, starts = panes_of(placed)
+            panes.append((slices, valids, starts[:-1] + written))
+            written += placed.height
+            size_bytes += int(frame.estimated_size())
+            yield placed
+
+    rows = folder.write(sorted_frames())
+    slices, valids, starts = (np.concatenate(parts) for parts in zip(*panes, strict=True))
+    # A pane that came in several frames is one.
+    first = _changes(slices, valids)
+    return Segment(
+        rows,
+        slices[first],
+        valids[first],
+        np.append(starts[first], written),
+        written,
+        size_bytes,
+    )
+
+
+def pieces(
+    segments: Sequence[Segment], keys: Sequence[str], most_rows: int, places: range
+) -> Iterator[list[pl.DataFrame]]:
+    """The rows of all segments, piece by piece, in the order of panes and places: each piece has all
+    rows of its panes, or of a range of places of one pane, and about `most_rows` where that can be.
+    Segments without a row in a piece give an empty frame, so that all pieces have the same columns.
+    `places` are those where keys may be."""
+    slices = np.concatenate([segment.slices for segment in segments])
+    valids = np.concatenate([segment.valids for segment in segments])
+    sizes = np.concatenate([np.diff(segment.starts) for segment in segments])
+    if int(sizes.sum()) <= most_rows:
+        yield [segment.whole() for segment in segments]
+        return
+    order = np.lexsort((valids, slices))
+    slices, valids = slices[order], valids[order]
+    first = np.flatnonzero(_changes(slices, valids))
+    through = np.cumsum(np.add.reduceat(sizes[order], first))
+    begin, done = 0, 0
+    while begin < len(first):
+        # As many whole panes as fit, and one at the least.
+        stop = max(begin + 1, int(np.searchsorted(through, done + most_rows, side="right")))
+        low = int(slices[first[begin]]), int(valids[first[begin]])
+        high = int(slices[first[stop - 1]]), int(valids[first[stop - 1]])
+        spans = [
+            (segment, _position(segment, low), _position(segment, high, behind=True))
+            for segment in segments
+        ]
+        for some in cut(places, -(-int(through[stop - 1] - done) // most_rows)):
+            yield [segment.read(low, high, keys, some) for segment, low, high in spans]
+        begin, done = stop, int(through[stop - 1])
+
+
+def cut(places: range, parts: int) -> list[range | None]:
+    """Ranges of places of equal length; None stands for all."""
+    parts = min(parts, len(places))
+    if parts <= 1:
+        return [None]
+    bounds = [places.start + len(places) * i // parts for i in range(parts + 1)]
+    return [range(low, high) for low, high in pairwise(bounds)]
+
+
+def _position(segment: Segment, pane: tuple[int, int], *, behind: bool = False) -> int:
+    """How many of the segment's panes come before this one; counting itself, where `behind` is set."""
+    low, high = np.searchsorted(segment.slices, pane[0]), np.searchsorted(segment.slices, pane[0] + 1)
+    wanted = pane[1] + 1 if behind else pane[1]
+    return int(low + np.searchsorted(segment.valids[low:high], wanted))
+
+
+def _changes(slices: Ints, valids: Ints) -> Mask:
+    """Which panes, in order, are others than the one before."""
+    changes: Mask = np.ones(len(slices), dtype=np.bool_)
+    changes[1:] = (slices[1:] != slices[:-1]) | (valids[1:] != valids[:-1])
+    return changes
