@@ -1,0 +1,289 @@
+"""Snapshots of every released version are restored: a job goes on from them as if nothing had been.
+
+What a snapshot had published and what is published after it are together what one run publishes. The
+snapshots are made by `make_golden.py`, and never anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rheos as rh
+from rheos.checkpoint.compatibility import Finding, Verdict, compare_entry
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
+from rheos.errors import CheckpointError
+from rheos.operators.shapes import state_shapes
+from rheos.protocol.ids import OperatorId
+from rheos.protocol.snapshots import PartMode
+from rheos.runtimes.local_store import open_store
+from rheos.runtimes.simulated.folder import Folder
+from tests.compat.make_golden import with_checkpoints, with_savepoint
+from tests.compat.programs import ROWS, Outputs, evolved, released
+from tests.compat.worlds import JOB, Kept, Rows, begin
+
+FOLDER = Path(__file__).parent
+VERSIONS = sorted(folder.name for folder in FOLDER.iterdir() if folder.name[0].isdigit())
+PLACE = "savepoints/kept"
+
+Build = Callable[[rh.Environment], Outputs]
+SUMS = ("sums", "row sums", "running", "new")
+"""Outputs of which only the last row of a key does not depend on the order of arrival."""
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()
+    }
+
+
+def published(version: str, kind: str) -> dict[str, dict[str, Rows]]:
+    found: dict[str, dict[str, dict[str, Rows]]] = json.loads(
+        (FOLDER / version / "published.json").read_text()
+    )
+    return found[kind]
+
+
+def from_savepoint(version: str, build: Build, **more: Any) -> Kept:
+    stored = files(FOLDER / version / "savepoint")
+    return begin(
+        build,
+        files={f"{PLACE}/{path}": data for path, data in stored.items()},
+        from_savepoint=PLACE,
+        published=published(version, "savepoint"),
+        **more,
+    )
+
+
+def settled(rows: dict[str, Rows]) -> dict[str, Any]:
+    """The rows of each output, where the order of arrival is no part of the result."""
+    told: dict[str, Any] = {}
+    for output, of in rows.items():
+        if output in SUMS:
+            last: dict[str, Any] = {}
+            for row in sorted(of, key=lambda row: float(row["n"])):
+                last[row["k"]] = row
+            # Which row came last to a key is left to chance.
+            told[output] = {
+                key: {
+                    name: row[name]
+                    for name in row
+                    if name not in ("i", "small", "price", "at", "extra")
+                }
+                | ({"price": row["price"]} if output == "sums" else {})
+                for key, row in last.items()
+            }
+        else:
+            told[output] = sorted(map(in_order, of))
+    return told
+
+
+def in_order(row: dict[str, Any]) -> str:
+    """The row as text, whatever the order of its columns."""
+    return repr(sorted(row.items()))
+
+
+@cache
+def whole(build: Build) -> dict[str, Rows]:
+    """What one run publishes."""
+    kept = begin(build)
+    kept.world.run()
+    return kept.rows()
+
+
+def test_the_program_does_what_it_says() -> None:
+    rows = whole(released)
+    assert {output: len(of) for output, of in rows.items() if output in SUMS} == {
+        "sums": ROWS,
+        "row sums": ROWS,
+        "running": ROWS,
+    }
+    assert len(rows["watch"]) == 1 + ROWS // 40
+    (hot,) = (ast.literal_eval(row["told"]) for row in rows["watch"] if row["k"] == "hot")
+    assert hot[0] == len(hot[8]) == ROWS / 4
+    assert dict(hot[9])["timers"] == ROWS / 4
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_a_job_goes_on_from_a_savepoint(version: str, parallelism: int) -> None:
+    kept = from_savepoint(version, released, parallelism=parallelism)
+    before = {output: len(of) for output, of in kept.rows().items()}
+    assert 0 < before["sums"] < ROWS
+    assert 0 < before["windows"] < len(whole(released)["windows"])
+    kept.world.run()
+    assert settled(kept.rows()) == settled(whole(released))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_a_job_goes_on_from_its_checkpoint_directory(version: str, parallelism: int) -> None:
+    stored = files(FOLDER / version / "checkpoints")
+    kept = begin(
+        released,
+        files=stored,
+        published=published(version, "checkpoints"),
+        parallelism=parallelism,
+        interval_ms=50,
+    )
+    assert 0 < len(kept.rows()["sums"]) < ROWS
+    kept.world.run()
+    assert settled(kept.rows()) == settled(whole(released))
+
+
+def changes(savepoint: Savepoint, build: Build) -> list[Finding]:
+    env = rh.Environment(2, max_parallelism=16, runtime="simulated")
+    for name, stream in build(env).items():
+        stream.sink_to(rh.print_sink(), uid=f"sink of {name}")
+    operators = env.plan("kept").operators()
+    names = {operator.id: operator.name for operator in operators}
+    return compare_entry(savepoint.entry, state_shapes(operators), names)
+
+
+def savepoint_of(version: str) -> Savepoint:
+    store = open_store(str(FOLDER / version / "savepoint"), make=False)
+    savepoint = read_savepoint(store, version)
+    verify_savepoint(store, savepoint, version)
+    return savepoint
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_program_finds_all_of_its_state_as_it_was(version: str) -> None:
+    savepoint = savepoint_of(version)
+    assert savepoint.version == version
+    findings = changes(savepoint, released)
+    told = {(finding.operator, finding.state): finding.verdict for finding in findings}
+    # It has no timers, and so none are stored.
+    assert told.pop((OperatorId("numbered"), "timers")) is Verdict.NEW
+    assert set(told.values()) == {Verdict.SAME}
+    assert {operator: {state for of, state in told if of == operator} for operator in STATES} == STATES
+
+
+EXPECTED = {
+    "watch/seen/events": Verdict.MIGRATES,
+    "watch/seen/note": Verdict.DROPPED,
+    "watch/seen/level": Verdict.MIGRATES,
+    "watch/seen/detail/since": Verdict.MIGRATES,
+    "watch/smalls/[]": Verdict.MIGRATES,
+    "watch/least": Verdict.MIGRATES,
+    "watch/spans/[].width": Verdict.MIGRATES,
+    "watch/fresh": Verdict.NEW,
+    "numbered/held/small": Verdict.MIGRATES,
+    "numbered/held/extra": Verdict.MIGRATES,
+    "sums/reduced/unit": Verdict.MIGRATES,
+    "row sums": Verdict.DROPPED,
+    "running/running/name": Verdict.DROPPED,
+    "running/running/fresh": Verdict.NEW,
+    "windows/fired/lateness": Verdict.MIGRATES,
+    "windows/totals/max.small": Verdict.MIGRATES,
+    "windows/values.price": Verdict.DROPPED,
+    "contents/rows/extra": Verdict.MIGRATES,
+    "new": Verdict.NEW,
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_became_of_the_program_is_told(version: str) -> None:
+    findings = changes(savepoint_of(version), evolved)
+    told = {
+        "/".join(
+            part for part in (one.operator, one.state, one.field.replace("detail.", "detail/")) if part
+        ): one.verdict
+        for one in findings
+    }
+    assert {place: told.get(place) for place in EXPECTED} == EXPECTED
+    assert Verdict.UNREADABLE not in told.values()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_would_be_dropped_is_refused_first(version: str) -> None:
+    with pytest.raises(CheckpointError, match="row sums"):
+        from_savepoint(version, evolved).world.run()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_what_became_of_the_program_goes_on_from_a_savepoint(version: str, parallelism: int) -> None:
+    kept = from_savepoint(version, evolved, parallelism=parallelism, allow_dropped=True)
+    before = len(kept.rows()["sums"])
+    kept.world.run()
+    # What is new has seen only what came since.
+    new = settled(kept.rows())["new"]
+    assert sum(row["n"] for row in new.values()) == ROWS - before
+    counted = [row for row in kept.rows()["running"] if "fresh" in row]
+    assert len(counted) == ROWS - before
+    assert all(row["fresh"] <= row["n"] for row in counted)
+    got, wanted = (settled(of_both(rows)) for rows in (kept.rows(), whole(evolved)))
+    for output in BOTH:
+        assert got[output] == wanted[output], output
+
+
+BOTH = {
+    "watch": {"k", "told"},
+    "numbered": {"k", "i", "number"},
+    "sums": {"k", "n", "price"},
+    "running": {"k", "n", "total", "mean", "low"},
+    "windows": {"k", "window_start", "window_end", "n", "total", "high", "kinds"},
+    "contents": {"k", "start", "told"},
+}
+
+
+def of_both(rows: dict[str, Rows]) -> dict[str, Rows]:
+    """The columns that the program has had from the beginning until now."""
+    return {
+        output: [{name: row[name] for name in names} for row in rows[output]]
+        for output, names in BOTH.items()
+    }
+
+
+# --- that the snapshots are worth keeping -------------------------------------------------------------
+
+
+def stored_states(handles: Any) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for handle in handles:
+        if handle.rows:
+            found[handle.operator].add(handle.state)
+    return found
+
+
+STATES = {
+    "rows": {"splits"},
+    "watch": {"seen", "least", "anything", "smalls", "counts", "spans", "timers"},
+    "numbered": {"count", "held"},
+    "sums": {"reduced"},
+    "row sums": {"reduced"},
+    "running": {"running"},
+    "windows": {"fired", "totals", "sums", "values.price", "distinct.small"},
+    "contents": {"fired", "rows"},
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_kind_of_state_is_kept(version: str) -> None:
+    assert stored_states(savepoint_of(version).entry.handles) == STATES
+    log = JobLog(open_store(str(FOLDER / version / "checkpoints"), make=False), JOB)
+    entry = log.read().completed[-1].entry
+    stored = stored_states(entry.handles)
+    assert {
+        operator: states <= stored[operator] for operator, states in STATES.items()
+    } == dict.fromkeys(STATES, True)
+    assert PartMode.DELTA in {handle.mode for handle in entry.handles}
+
+
+def test_this_version_would_make_snapshots_as_good() -> None:
+    taken, directory = with_savepoint()
+    savepoint = read_savepoint(Folder(taken.world.store, directory), directory)
+    assert stored_states(savepoint.entry.handles) == STATES
+    lost = with_checkpoints()
+    entry = JobLog(lost.world.store, JOB).read().completed[-1].entry
+    assert PartMode.DELTA in {handle.mode for handle in entry.handles}
+    assert ROWS > len(lost.rows()["sums"]) > 0

@@ -1,0 +1,139 @@
+"""Runs the programs of snapshots in simulated worlds, to some moment and from stored files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+import rheos as rh
+from rheos.checkpoint.config import CheckpointConfig
+from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.contract import JobConfig
+from rheos.runtimes.simulated.runtime import SimulatedJob
+from rheos.runtimes.simulated.world import World
+from rheos.task.config import TaskConfig
+from tests.compat.programs import Outputs
+
+JOB = JobId("kept")
+Rows = list[dict[str, Any]]
+
+
+class Published(msgspec.Struct, frozen=True):
+    """The committable: rows with a name that is given once."""
+
+    name: str
+    rows: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class CarryingSink(Sink):
+    """Its committables carry the rows: they are published from any checkpoint, in any process."""
+
+    published: dict[str, Rows] = field(default_factory=dict)
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return _Writer(ctx)
+
+    def committer(self) -> Committer:
+        return _Committer(self.published)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CarryingSink:
+        return self
+
+    @property
+    def rows(self) -> Rows:
+        return [row for rows in self.published.values() for row in rows]
+
+
+class _Writer(SinkWriter):
+    def __init__(self, ctx: SinkContext) -> None:
+        self._ctx = ctx
+        self._batches: list[Batch] = []
+
+    def write(self, batch: Batch) -> None:
+        self._batches.append(batch)
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        batches, self._batches = self._batches, []
+        if not batches:
+            return []
+        rows = [jsonable(row) for row in pa.Table.from_batches(batches).to_pylist()]
+        name = f"{self._ctx.attempt}/{self._ctx.subtask}/{checkpoint}"
+        return [msgspec.msgpack.encode(Published(name, msgspec.json.encode(rows)))]
+
+
+@dataclass(frozen=True)
+class _Committer(Committer):
+    published: dict[str, Rows]
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        for committable in committables:
+            found = msgspec.msgpack.decode(committable, type=Published)
+            self.published[found.name] = msgspec.json.decode(found.rows)
+
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        pass
+
+
+def jsonable(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.timestamp() if hasattr(value, "timestamp") else value for name, value in row.items()
+    }
+
+
+@dataclass
+class Kept:
+    """A program in a world."""
+
+    world: World
+    sinks: Mapping[str, CarryingSink]
+
+    def rows(self) -> dict[str, Rows]:
+        """What is published, by output."""
+        return {name: sink.rows for name, sink in self.sinks.items()}
+
+    def job(self) -> SimulatedJob:
+        return SimulatedJob(self.world)
+
+
+def begin(
+    build: Callable[[rh.Environment], Outputs],
+    *,
+    parallelism: int = 2,
+    interval_ms: int | None = None,
+    files: Mapping[str, bytes] | None = None,
+    from_savepoint: str | None = None,
+    allow_dropped: bool = False,
+    published: Mapping[str, Mapping[str, Rows]] | None = None,
+) -> Kept:
+    """Builds the program; time passes when its world is run. `published` is what sinks had published
+    before."""
+    env = rh.Environment(parallelism, max_parallelism=16, runtime="simulated")
+    sinks = {}
+    for name, stream in build(env).items():
+        sinks[name] = CarryingSink(dict((published or {}).get(name, {})))
+        stream.sink_to(sinks[name], name=name, uid=f"sink of {name}")
+    plan: PhysicalPlan = env.plan("kept")
+    config = JobConfig(
+        JOB,
+        checkpoint=CheckpointConfig(interval_ms=interval_ms, retain=1),
+        task=TaskConfig(batch_rows=16),
+        from_savepoint=from_savepoint,
+        allow_dropped=allow_dropped,
+    )
+    stored = files or {}
+    log = {path for path in stored if path.startswith(f"{JOB}/log/")}
+    others = {path: data for path, data in stored.items() if path not in log}
+    world = World(plan, config, seed=7, files=others)
+    for path in sorted(log):
+        # Who watches the world must know what the job has done before.
+        world.watch.written(path, stored[path])
+        world.store.files[path] = stored[path]
+    return Kept(world, sinks)
