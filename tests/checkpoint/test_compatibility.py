@@ -287,11 +287,7 @@ def test_a_set_of_files_holds_all_state_of_its_operator() -> None:
 
 def test_what_no_program_declares_is_no_state_of_it() -> None:
     stored = entry(READ_PART, handle(COUNT, "in-flight input 0"), handle(COUNT, "seen"))
-    assert set(verdicts(compare_entry(stored, STATES, NAMES))) == {
-        "read/splits",
-        "count/seen",
-        "count/timers",
-    }
+    assert set(verdicts(compare_entry(stored, STATES, NAMES))) == {"read/splits", "count/seen"}
 
 
 def test_entries_without_shapes_are_compared_by_names() -> None:

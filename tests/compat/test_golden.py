@@ -22,7 +22,6 @@ from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
 from rheos.errors import CheckpointError
 from rheos.operators.shapes import state_shapes
-from rheos.protocol.ids import OperatorId
 from rheos.protocol.snapshots import PartMode
 from rheos.runtimes.local_store import open_store
 from rheos.runtimes.simulated.folder import Folder
@@ -161,8 +160,6 @@ def test_the_program_finds_all_of_its_state_as_it_was(version: str) -> None:
     assert savepoint.version == version
     findings = changes(savepoint, released)
     told = {(finding.operator, finding.state): finding.verdict for finding in findings}
-    # It has no timers, and so none are stored.
-    assert told.pop((OperatorId("numbered"), "timers")) is Verdict.NEW
     assert set(told.values()) == {Verdict.SAME}
     assert {operator: {state for of, state in told if of == operator} for operator in STATES} == STATES
 

@@ -183,8 +183,8 @@ def _operator(
             )
             yield Finding(operator, name, state, change.path, change.verdict, change.text, refused)
     for state, shape in new.items():
-        if state in old or shape.holds == Holds.PROGRESS:
-            continue
+        if state in old or shape.holds in (Holds.PROGRESS, Holds.TIMERS):
+            continue  # Nobody has declared these: that they begin is no news.
         if shape.holds == Holds.WINDOW_CONTENT and content:
             if not shape.exact:
                 text = "the windows that are open lack it, and an aggregate or function needs it"
