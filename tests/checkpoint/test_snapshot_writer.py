@@ -279,29 +279,3 @@ def test_files_of_the_restored_checkpoint_are_not_written_again() -> None:
     assert {handle.subtask for handle in second.handles()} == {0}
     with pytest.raises(AssertionError, match="CP11"):
         after.begin(8, delta("a chain is not taken over"))
-
-
-def test_what_will_not_be_written_is_let_go() -> None:
-    subtask, files = Subtask(), Files()
-    subtask.writer.discard([files.snapshot(1, "a"), Snapshot()])
-    subtask.io.run_due()
-    assert (files.read, files.released) == ([], [1])
-
-
-def test_a_savepoint_lies_below_its_own_folder_and_leaves_the_chains_alone() -> None:
-    subtask, folder = Subtask(), MemoryStore()
-    full = part("full")
-    subtask.begin(1, full)
-    large = SnapshotPart("held", StateKind.KEYED, lambda: iter(texts_of(["a" * 20_000, "b" * 20_000])))
-    pending = subtask.writer.begin_savepoint(CheckpointId(1), [(COUNT, [full, large])], folder)
-    subtask.io.run_due()
-    assert pending.failures() == []
-    assert [(handle.path, handle.mode) for handle in pending.handles()] == [
-        ("", PartMode.FULL),
-        ("state/count/1-held-0.arrow", PartMode.FULL),
-        ("state/count/1-held-1.arrow", PartMode.FULL),
-    ]
-    assert sorted(folder.files) == ["state/count/1-held-0.arrow", "state/count/1-held-1.arrow"]
-    assert subtask.texts(subtask.begin(2, delta("d"))) == ["full", "d"]
-    with pytest.raises(AssertionError, match="CP20"):
-        subtask.writer.begin_savepoint(CheckpointId(2), [(COUNT, [delta("d")])], folder)

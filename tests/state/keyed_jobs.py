@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from rheos.checkpoint.log import CheckpointCompleted
 from rheos.checkpoint.restoring import restored_state
+from rheos.checkpoint.savepoint_writer import SavepointWriter
 from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
 from rheos.graph.state import StateDeclaration
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
@@ -135,13 +136,13 @@ class Job:
 
     def savepoint(self) -> Written:
         store = MemoryStore()
-        pending = [
-            writer.begin_savepoint(
-                CheckpointId(self.checkpoints), [(OPERATOR, task.backend.savepoint())], store
-            )
-            for writer, task in zip(self.writers, self.subtasks, strict=True)
-        ]
-        return self._written(pending, store)
+        handles = []
+        for subtask, task in enumerate(self.subtasks):
+            writer = SavepointWriter(lambda: store, subtask, InlineIo(), state_format.encode)
+            pending = writer.begin([(OPERATOR, task.backend.savepoint())])
+            assert pending.error() == ""
+            handles += pending.handles()
+        return Written(self._entry(handles), store, sum(handle.size_bytes for handle in handles))
 
     def _written(self, pending: Sequence[PendingSnapshot], store: MemoryStore) -> Written:
         assert [failure for written in pending for failure in written.failures()] == []

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from rheos.checkpoint.log import safe_name
+from rheos.checkpoint.savepoint import part_path
 from rheos.checkpoint.snapshot_writer import Encode
 from rheos.errors import RheosError
 from rheos.protocol.ids import OperatorId
@@ -85,8 +85,7 @@ class SavepointWriter:
         handles = []
         for piece, table in enumerate(tables):
             data = self._encode(table, part.kind, part.mode)
-            name = f"{self._subtask}-{safe_name(part.state)}-{piece}.arrow"
-            path = f"state/{safe_name(operator)}/{name}"
+            path = part_path(operator, self._subtask, part.state, f"{piece}.arrow")
             store.put(path, data)
             handles.append(
                 StateHandle(

@@ -20,7 +20,6 @@ import msgspec
 import pyarrow as pa
 
 from rheos.checkpoint.retention import state_path
-from rheos.checkpoint.savepoint import part_path
 from rheos.errors import CheckpointError, RheosError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.ports import Completion, Immediate, IoExecutor, Store
@@ -178,29 +177,6 @@ class SnapshotWriter:
         links = [link for chain in chains.values() for link in chain]
         return PendingSnapshot(checkpoint, [*links, *files.values()], new)
 
-    def begin_savepoint(
-        self,
-        checkpoint: CheckpointId,
-        parts: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]],
-        store: Store,
-    ) -> PendingSnapshot:
-        """Submits what operators gave for a savepoint, to be written below its folder: the root of
-        `store`. It takes no part in the chains."""
-        links = []
-        for operator, given in parts:
-            for part in given:
-                assert part.mode is PartMode.FULL, "CP20: a savepoint is made of FULL parts"
-                links.append(
-                    self._submit(operator, part, self._savepoint_places(operator, part), store)
-                )
-        return PendingSnapshot(checkpoint, links, links)
-
-    def discard(self, snapshots: Iterable[Snapshot]) -> None:
-        """These will not be written: what they hold on to is let go."""
-        for snapshot in snapshots:
-            if snapshot.release is not None:
-                self._io.submit(snapshot.release)
-
     # --- parts ------------------------------------------------------------------------------------
 
     def _places(
@@ -210,16 +186,7 @@ class SnapshotWriter:
             self._job, self._attempt, checkpoint, operator, self._subtask, state, name
         )
 
-    def _savepoint_places(self, operator: OperatorId, part: SnapshotPart) -> Callable[[str], str]:
-        return lambda name: part_path(operator, self._subtask, part.state, name)
-
-    def _submit(
-        self,
-        operator: OperatorId,
-        part: SnapshotPart,
-        place: Callable[[str], str],
-        store: Store | None = None,
-    ) -> _Link:
+    def _submit(self, operator: OperatorId, part: SnapshotPart, place: Callable[[str], str]) -> _Link:
         def write() -> list[StateHandle]:
             given = part.write()
             tables = [given] if isinstance(given, pa.Table) else given
@@ -231,7 +198,6 @@ class SnapshotWriter:
                     part.mode,
                     self._encode(table, part.kind, part.mode),
                     place(f"{number}.arrow"),
-                    store or self._store,
                     rows=table.num_rows,
                 )
                 for number, table in enumerate(tables)
@@ -249,13 +215,12 @@ class SnapshotWriter:
         mode: PartMode,
         data: bytes,
         path: str,
-        store: Store,
         rows: int = 0,
         file: str = "",
     ) -> StateHandle:
         inline = len(data) <= self._inline_bytes
         if not inline:
-            store.put(path, data)
+            self._store.put(path, data)
         return StateHandle(
             operator=operator,
             subtask=self._subtask,
@@ -289,10 +254,11 @@ class SnapshotWriter:
                 missing[file.state, file.name] = file
             else:
                 files[key] = known
-        if not missing:
-            self.discard([snapshot])
-            return []
         release = snapshot.release
+        if not missing:
+            if release is not None:
+                self._io.submit(release)
+            return []
 
         def write() -> _Written:
             try:
@@ -321,7 +287,6 @@ class SnapshotWriter:
                 PartMode.FILE,
                 file.read(),
                 self._places(checkpoint, operator, file.state)(file.name),
-                self._store,
                 file=file.name,
             )
         except Exception as error:

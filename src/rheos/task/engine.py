@@ -8,10 +8,11 @@ deadlock: a chain that only feeds sinks can always run, and its running gives cr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import reduce
 
+from rheos.checkpoint.log import safe_name
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.contract import Split
 from rheos.errors import RheosError
@@ -23,6 +24,7 @@ from rheos.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
 from rheos.protocol.ids import Attempt, ChannelId, JobId, OperatorId
 from rheos.protocol.ports import Clock, IoExecutor, Store, Transport
 from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
+from rheos.protocol.state_config import StateConfig
 from rheos.task.chain import ChainRunner, Ran
 from rheos.task.checkpoints import Checkpoints
 from rheos.task.commits import Committing
@@ -58,6 +60,10 @@ class Assignment:
     splits: Mapping[OperatorId, Sequence[Split]]
     """Every source's whole list."""
     restored: Mapping[OperatorId, Restored]
+    state: StateConfig = field(default_factory=StateConfig)
+    scratch: str | None = None
+    """A local folder of this subtask alone, which need not exist yet and goes with the task; None where
+    there is no disk."""
 
 
 class SubtaskEngine:
@@ -88,6 +94,8 @@ class SubtaskEngine:
         self._report = report
         self._plan = plan
         self._operators: dict[OperatorId, Operator] = {}
+        self._sharing = sum(any(port.keys for port in planned.ports) for planned in plan.operators())
+        """How many operators share the memory for state: those whose input is keyed."""
         self._chains = [self._build_chain(chain) for chain in plan.chains]
         self._gates = {
             edge_id: chain.gate
@@ -154,6 +162,7 @@ class SubtaskEngine:
         )
 
     def _build_operator(self, planned: PlannedOperator) -> Operator:
+        scratch = self._assignment.scratch
         ctx = OperatorContext(
             job=self._assignment.job,
             attempt=self._attempt,
@@ -168,6 +177,9 @@ class SubtaskEngine:
             clock=self._clock,
             io=self._io,
             batch_rows=self._config.batch_rows,
+            state=self._assignment.state,
+            state_bytes=self._assignment.state.memory_bytes // max(self._sharing, 1),
+            scratch=None if scratch is None else f"{scratch}/{safe_name(planned.id)}",
         )
         operator = build(ctx, planned.spec, self._assignment.splits.get(planned.id, ()))
         self._operators[planned.id] = operator

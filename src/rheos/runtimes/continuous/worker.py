@@ -28,6 +28,7 @@ from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.transport import ZmqTransport
 from rheos.runtimes.io import SystemClock, ThreadedIo
 from rheos.runtimes.local_store import open_store
+from rheos.runtimes.scratch import scratch_folder
 from rheos.state import format as state_format
 from rheos.task.config import TaskConfig
 from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine
@@ -110,7 +111,8 @@ def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         if isinstance(answer, Refused):
             raise FencedError(f"the driver refused subtask {subtask}: {answer.reason}")
         transport.connect(answer.addresses)
-        _run_slot(slot, subtask, transport, client, waker)
+        with scratch_folder(slot.state.directory) as scratch:
+            _run_slot(slot, subtask, transport, client, waker, scratch)
     finally:
         waker.close()
         client.close()
@@ -132,10 +134,18 @@ def _unpacked(payload: bytes) -> SlotJob:
 
 
 def _run_slot(
-    slot: SlotJob, subtask: int, transport: ZmqTransport, client: ControlClient, waker: _Waker
+    slot: SlotJob,
+    subtask: int,
+    transport: ZmqTransport,
+    client: ControlClient,
+    waker: _Waker,
+    scratch: str,
 ) -> None:
     io = ThreadedIo(_IO_THREADS, waker)
     store = open_store(slot.checkpoint_dir)
+    snapshots = SnapshotWriter(slot.job, slot.attempt, subtask, store, io, state_format.encode)
+    if slot.restore is not None and slot.restore.origin is None:
+        snapshots.adopt(slot.restore.entry.handles)
     clock = SystemClock()
     engine: SubtaskEngine | None = None
     try:
@@ -152,12 +162,12 @@ def _run_slot(
         )
         engine = SubtaskEngine(
             slot.plan,
-            Assignment(slot.job, slot.attempt, subtask, slot.splits, restored),
+            Assignment(slot.job, slot.attempt, subtask, slot.splits, restored, slot.state, scratch),
             slot.config,
             transport=transport,
             clock=clock,
             io=io,
-            snapshots=SnapshotWriter(slot.job, slot.attempt, subtask, store, io, state_format.encode),
+            snapshots=snapshots,
             report=client.send,
             open_store=open_store,
         )

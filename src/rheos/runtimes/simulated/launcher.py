@@ -56,11 +56,15 @@ class SimLauncher:
         self._events: deque[tuple[int, LauncherEvent]] = deque()
         self._attempt: Attempt | None = None
         self._stopping = False
+        self.slow_until_us = 0
+        """What is sent before then takes long."""
         self.slots: list[Slot] = []
         self.zombies: list[Slot] = []
         self.network: SimNetwork | None = None
 
     def delay_us(self) -> int:
+        if self._clock.monotonic_us() < self.slow_until_us:
+            return self._rng.randrange(1_000, 60_000)
         return self._rng.randrange(1, 3000) if self._rng.random() < 0.9 else 30_000
 
     def _io_delay_us(self) -> int:
@@ -93,8 +97,8 @@ class SimLauncher:
             self._clock.monotonic_us,
             self.delay_us,
         )
-        # The states of small programs are small: to meet the store's failures, some must go there.
-        inline_bytes = self._rng.choice([0, 300, INLINE_BYTES])
+        # The states of small programs are small: to meet the store's failures, they must go there.
+        inline_bytes = self._rng.choice([0, 0, 300, INLINE_BYTES])
         self.slots = [
             Slot(
                 plan,
@@ -112,6 +116,7 @@ class SimLauncher:
                 io_delay_us=self._io_delay_us,
                 report=self._reported,
                 inline_bytes=inline_bytes,
+                state=self._config.state,
             )
             for subtask in range(parallelism)
         ]

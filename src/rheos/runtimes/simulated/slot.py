@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import shutil
+import tempfile
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from uuid import uuid4
 
 from rheos.checkpoint.restoring import RestoredByOperator, restored_state
 from rheos.checkpoint.savepoint import Restore
@@ -15,6 +20,7 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.protocol.ports import Clock, Store
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import Folder
 from rheos.runtimes.simulated.io import SimIo
@@ -46,12 +52,14 @@ class Slot:
         io_delay_us: Callable[[], int],
         report: Callable[[control.ToMaster], None],
         inline_bytes: int = INLINE_BYTES,
+        state: StateConfig,
     ) -> None:
         self.attempt = attempt
         self.subtask = subtask
         self.alive = True
         self.dies_at_us: int | None = None
         """A zombie's lease ends then."""
+        self.frozen_until_us = 0
         self._clock = clock
         self._delay_us = delay_us
         self._report = report
@@ -59,25 +67,31 @@ class Slot:
         self._wake_us = 0
         self._io = SimIo(clock.monotonic_us, io_delay_us)
         self._engine: SubtaskEngine | None = None
+        # However the slot ends, its disk goes with it.
+        scratch = os.path.join(state.directory or tempfile.gettempdir(), f"rheos-{uuid4().hex}")
+        weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
 
         def made() -> SubtaskEngine:
             restored: RestoredByOperator = {}
+            snapshots = SnapshotWriter(
+                job, attempt, subtask, store, self._io, state_format.encode, inline_bytes
+            )
             if restore is not None:
                 origin = restore.origin
+                if origin is None:
+                    snapshots.adopt(restore.entry.handles)
                 home = store if origin is None else Folder(store, origin.directory)
                 restored = restored_state(
                     restore.entry, subtask, plan.parallelism, home, state_format.decode
                 )
             return SubtaskEngine(
                 plan,
-                Assignment(job, attempt, subtask, splits, restored),
+                Assignment(job, attempt, subtask, splits, restored, state, scratch),
                 config,
                 transport=SimTransport(network, subtask),
                 clock=own_clock,
                 io=self._io,
-                snapshots=SnapshotWriter(
-                    job, attempt, subtask, store, self._io, state_format.encode, inline_bytes
-                ),
+                snapshots=snapshots,
                 report=report,
                 open_store=lambda folder: Folder(store, folder),
             )
@@ -101,11 +115,14 @@ class Slot:
         times = [self._wake_us, self._io.next_us(), self._inbox[0][0] if self._inbox else None]
         if self.dies_at_us is not None:
             times.append(self.dies_at_us)
-        return min((time for time in times if time is not None), default=None)
+        due = min((time for time in times if time is not None), default=None)
+        return None if due is None else max(due, self.frozen_until_us)
 
     def turn(self) -> bool:
         """One turn of the worker's loop; whether it did anything."""
         now_us = self._clock.monotonic_us()
+        if now_us < self.frozen_until_us:
+            return False
         if self.dies_at_us is not None and now_us >= self.dies_at_us:
             self.alive = False
             return True
