@@ -145,7 +145,7 @@ def test_at_least_once_with_several_checkpoints_in_flight() -> None:
 
 
 def test_a_savepoint_may_lie_at_a_url_and_an_unaligned_barrier_may_overtake_at_once() -> None:
-    checkpoints = rh.Checkpoints(unaligned_after="0s")
+    checkpoints = rh.Checkpoints(unaligned_after="0s", max_concurrent=2)
     _, config = run(from_savepoint="s3://bucket/s", state="rocksdb", checkpoints=checkpoints)
     assert config.from_savepoint == "s3://bucket/s"
     assert config.state.backend is Backend.ROCKSDB
@@ -210,9 +210,9 @@ def test_a_job_whose_log_is_kept_has_the_same_id_at_each_start(tmp_path: object)
             "no barriers that could overtake",
         ),
         (
-            {"checkpoints": rh.Checkpoints(unaligned_after="1s", max_concurrent=2)},
+            {"checkpoints": rh.Checkpoints(min_pause="1s", max_concurrent=2)},
             rh.ConfigurationError,
-            "one at a time, not 2",
+            "2 checkpoints at a time leave no pause",
         ),
         ({"min_parallelism": 0}, rh.ConfigurationError, "min_parallelism must be"),
         (

@@ -28,7 +28,8 @@ class Checkpoints:
             back-pressure, and makes them larger.
         at_least_once: no input waits for barriers, and a row may count twice in state after a failure.
         retain: how many completed checkpoints are kept.
-        min_pause: the least time from the end of one to the beginning of the next.
+        min_pause: the least time from the end of one to the beginning of the next; only where they are
+            taken one at a time.
         tolerable_failures: how many in a row may fail before the job restarts.
     """
 
@@ -47,25 +48,25 @@ def checkpoint_config(
     restart: RestartStrategy,
 ) -> CheckpointConfig:
     """Raises ConfigurationError where a setting is wrong, or two do not go together."""
-    if said.unaligned_after is not None:
-        if said.at_least_once:
-            raise ConfigurationError(
-                "checkpoints that are at least once have no barriers that could overtake rows",
-                hint="leave out unaligned_after, or at_least_once",
-            )
-        if said.max_concurrent != 1:
-            raise ConfigurationError(
-                f"unaligned checkpoints are taken one at a time, not {said.max_concurrent}: a barrier "
-                "would have to overtake rows that the one before it is still storing",
-                hint="leave out max_concurrent, or unaligned_after",
-            )
+    if said.unaligned_after is not None and said.at_least_once:
+        raise ConfigurationError(
+            "checkpoints that are at least once have no barriers that could overtake rows",
+            hint="leave out unaligned_after, or at_least_once",
+        )
+    min_pause_ms = _ms("min_pause", said.min_pause)
+    max_concurrent = positive("max_concurrent", said.max_concurrent)
+    if min_pause_ms and max_concurrent > 1:
+        raise ConfigurationError(
+            f"{max_concurrent} checkpoints at a time leave no pause between one and the next",
+            hint="leave out max_concurrent, or min_pause",
+        )
     return CheckpointConfig(
         interval_ms=None if interval is None else positive_ms("checkpoint_interval", interval),
         timeout_ms=positive_ms("checkpoint_timeout", timeout),
-        min_pause_ms=_ms("min_pause", said.min_pause),
+        min_pause_ms=min_pause_ms,
         retain=positive("retain", said.retain),
         tolerable_failures=_whole("tolerable_failures", said.tolerable_failures, at_least=0),
-        max_concurrent=positive("max_concurrent", said.max_concurrent),
+        max_concurrent=max_concurrent,
         restart=restart,
     )
 
