@@ -25,16 +25,27 @@ env.execute("endless")
 """
 
 
-def test_ctrl_c_cancels_a_running_job(tmp_path: Path) -> None:
-    file = tmp_path / "job.py"
+def rheos(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([RHEOS, *arguments], capture_output=True, text=True, timeout=WITHIN_S)
+
+
+def test_a_running_job_is_found_and_not_started_twice_and_ctrl_c_cancels_it(tmp_path: Path) -> None:
+    file, directory = tmp_path / "job.py", tmp_path / "checkpoints"
     file.write_text(ENDLESS)
-    process = subprocess.Popen([RHEOS, "run", str(file)], stderr=subprocess.PIPE, text=True)
+    command = ["run", str(file), "--checkpoint-dir", str(directory)]
+    process = subprocess.Popen([RHEOS, *command], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     with process:
         try:
             for line in process.stderr:
                 if "endless: running" in line:
                     break
+            (job,) = json.loads(rheos("jobs", "--json").stdout)
+            assert (job["id"], job["state"], job["pid"]) == ("endless", "running", process.pid)
+            second = rheos(*command)
+            assert second.returncode == 2
+            assert second.stderr.startswith(f"{file}:7: the job 'endless' in {directory} is being run")
+            assert "rheos cancel endless" in second.stderr
             process.send_signal(signal.SIGINT)
             rest = process.stderr.read()
             assert process.wait(WITHIN_S) == 130
@@ -43,6 +54,8 @@ def test_ctrl_c_cancels_a_running_job(tmp_path: Path) -> None:
     assert "endless cancelled" in rest
     assert rest.endswith("cancelled\n")
     assert "Traceback" not in rest
+    assert json.loads(rheos("jobs", "--json").stdout) == []
+    assert list(directory.rglob("driver.json")) == []
 
 
 def test_a_benchmark_measures_and_ends() -> None:
