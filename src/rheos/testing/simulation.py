@@ -16,6 +16,7 @@ from rheos.operators.source import SPLITS
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import JobId, OperatorId
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.contract import JobConfig, JobStatus
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
@@ -92,6 +93,7 @@ def simulate(
     requests: Requests | None = None,
     from_savepoint: Taken | None = None,
     min_parallelism: int | None = None,
+    state: StateConfig | None = None,
 ) -> Simulated:
     """Runs the program to its end and returns what it committed.
 
@@ -120,6 +122,8 @@ def simulate(
         requests: what users ask of the job meanwhile; nothing where it is not said.
         from_savepoint: the job starts from it, with sinks that are empty.
         min_parallelism: with how few slots the job goes on where some are lost.
+        state: where it keeps its state. What files rocksdb writes is not decided by the seed alone;
+            what rows are committed is.
 
     Raises what ended the job, JobFailedError where it does not end though the faults have, and
     InvariantError.
@@ -134,6 +138,7 @@ def simulate(
         requests or Requests(),
         from_savepoint,
         min_parallelism,
+        state or StateConfig(),
     )
     env = Environment(parallelism, max_parallelism=max_parallelism, runtime=runtime)
     streams = build(env)
@@ -195,6 +200,7 @@ class _Runtime:
     requests: Requests
     from_savepoint: Taken | None
     min_parallelism: int | None
+    state: StateConfig
     worlds: list[World] = field(default_factory=list)
     schemas: dict[str, pa.Schema] = field(default_factory=dict)
 
@@ -211,6 +217,7 @@ class _Runtime:
             checkpoint=self.checkpoint,
             task=self.task,
             min_parallelism=self.min_parallelism,
+            state=self.state,
             from_savepoint=None if taken is None else taken.directory,
         )
         world = World(

@@ -21,6 +21,7 @@ from rheos.graph.windows import Watermark
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Clock
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
 from rheos.task.config import Guarantee, TaskConfig
@@ -183,6 +184,7 @@ class Drawn:
     requests: Requests
     forks: bool
     """Whether a second job is started from a savepoint of the first."""
+    state: StateConfig = field(default_factory=StateConfig)
 
     def run(self, from_savepoint: Taken | None = None) -> Simulated:
         """Runs it, with its faults."""
@@ -197,6 +199,7 @@ class Drawn:
             task=self.task,
             requests=self.requests,
             from_savepoint=from_savepoint,
+            state=self.state,
         )
 
     def check(self, done: Simulated) -> None:
