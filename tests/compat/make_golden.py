@@ -3,43 +3,48 @@
 Run it once for each release, and commit the folder `tests/compat/<version>`. A folder that is there is
 never written again: a reader that no longer takes it is wrong.
 
-    savepoint/        a savepoint of the program, taken in the middle of its input
-    checkpoints/      its checkpoint directory, as it lies there when the driver is lost
-    published.json    what its sinks had published by then, of each
+    savepoint.zip     a savepoint of the program, taken in the middle of its input
+    checkpoints.zip   its checkpoint directory, as it lies there when the driver is lost
+    rocksdb.zip       the same, with state kept in RocksDB
+
+Beside the files each holds `published.json`: what the sinks had published by then.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import zipfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from rheos.protocol.state_config import Backend
 from tests.compat.programs import released
 from tests.compat.worlds import Kept, begin
 
 FOLDER = Path(__file__).parent
+PUBLISHED = "published.json"
 MIDDLE_US = 220_000
 """When about half of the rows have been read."""
 LATER_US = 320_000
 """When there have been several checkpoints, and there is still more to read."""
 
 
+BACKENDS = {"checkpoints": Backend.MEMORY, "rocksdb": Backend.ROCKSDB}
+"""Of the checkpoint directories."""
+
+
 def main() -> None:
     folder = FOLDER / version("rheos")
     if folder.exists():
         sys.exit(f"{folder} is there already, and is not made anew")
+    folder.mkdir()
     taken, directory = with_savepoint()
-    write(folder / "savepoint", below(taken.world.store.files, f"{directory}/"))
-    lost = with_checkpoints()
-    write(folder / "checkpoints", lost.world.store.files)
-    published = {"savepoint": taken, "checkpoints": lost}
-    told = {
-        name: {of: sink.published for of, sink in kept.sinks.items()}
-        for name, kept in published.items()
-    }
-    (folder / "published.json").write_text(json.dumps(told, indent=1, sort_keys=True))
+    pack(folder / "savepoint.zip", below(taken.world.store.files, f"{directory}/"), taken)
+    for kind, backend in BACKENDS.items():
+        lost = with_checkpoints(backend)
+        pack(folder / f"{kind}.zip", lost.world.store.files, lost)
 
 
 def with_savepoint() -> tuple[Kept, str]:
@@ -49,9 +54,9 @@ def with_savepoint() -> tuple[Kept, str]:
     return kept, kept.job().savepoint("savepoints")
 
 
-def with_checkpoints() -> Kept:
+def with_checkpoints(backend: Backend) -> Kept:
     """Loses its driver between two checkpoints."""
-    kept = begin(released, interval_ms=10)
+    kept = begin(released, interval_ms=10, backend=backend)
     until(kept, LATER_US)
     return kept
 
@@ -66,10 +71,11 @@ def below(files: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
     return {path.removeprefix(prefix): data for path, data in files.items() if path.startswith(prefix)}
 
 
-def write(folder: Path, files: Mapping[str, bytes]) -> None:
-    for path, data in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data)
+def pack(archive: Path, files: Mapping[str, bytes], kept: Kept) -> None:
+    told = {output: sink.published for output, sink in kept.sinks.items()}
+    with zipfile.ZipFile(archive, "x", zipfile.ZIP_DEFLATED) as packed:
+        for path, data in {**files, PUBLISHED: json.dumps(told).encode()}.items():
+            packed.writestr(path, data)
 
 
 if __name__ == "__main__":

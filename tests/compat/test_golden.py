@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import json
+import zipfile
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,10 @@ from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoi
 from rheos.errors import CheckpointError
 from rheos.operators.shapes import state_shapes
 from rheos.protocol.snapshots import PartMode
-from rheos.runtimes.local_store import open_store
+from rheos.protocol.state_config import Backend
 from rheos.runtimes.simulated.folder import Folder
-from tests.compat.make_golden import with_checkpoints, with_savepoint
+from rheos.runtimes.simulated.store import MemoryStore
+from tests.compat.make_golden import BACKENDS, PUBLISHED, with_checkpoints, with_savepoint
 from tests.compat.programs import ROWS, Outputs, evolved, released
 from tests.compat.worlds import JOB, Kept, Rows, begin
 
@@ -33,31 +36,37 @@ FOLDER = Path(__file__).parent
 VERSIONS = sorted(folder.name for folder in FOLDER.iterdir() if folder.name[0].isdigit())
 PLACE = "savepoints/kept"
 
+MEMORY, ROCKSDB = Backend.MEMORY, Backend.ROCKSDB
 Build = Callable[[rh.Environment], Outputs]
 SUMS = ("sums", "row sums", "running", "new")
 """Outputs of which only the last row of a key does not depend on the order of arrival."""
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()
-    }
+@dataclass(frozen=True)
+class Snapshot:
+    files: dict[str, bytes]
+    published: dict[str, dict[str, Rows]]
+    """By output and committable."""
+
+    def store(self) -> MemoryStore:
+        store = MemoryStore()
+        store.files.update(self.files)
+        return store
 
 
-def published(version: str, kind: str) -> dict[str, dict[str, Rows]]:
-    found: dict[str, dict[str, dict[str, Rows]]] = json.loads(
-        (FOLDER / version / "published.json").read_text()
-    )
-    return found[kind]
+def snapshot(version: str, kind: str) -> Snapshot:
+    with zipfile.ZipFile(FOLDER / version / f"{kind}.zip") as packed:
+        files = {path: packed.read(path) for path in packed.namelist()}
+    return Snapshot(files, json.loads(files.pop(PUBLISHED)))
 
 
 def from_savepoint(version: str, build: Build, **more: Any) -> Kept:
-    stored = files(FOLDER / version / "savepoint")
+    kept = snapshot(version, "savepoint")
     return begin(
         build,
-        files={f"{PLACE}/{path}": data for path, data in stored.items()},
+        files={f"{PLACE}/{path}": data for path, data in kept.files.items()},
         from_savepoint=PLACE,
-        published=published(version, "savepoint"),
+        published=kept.published,
         **more,
     )
 
@@ -111,10 +120,15 @@ def test_the_program_does_what_it_says() -> None:
     assert dict(hot[9])["timers"] == ROWS / 4
 
 
+ANYWHERE = pytest.mark.parametrize(
+    ("parallelism", "backend"), [(1, MEMORY), (2, MEMORY), (3, MEMORY), (3, ROCKSDB)]
+)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_a_job_goes_on_from_a_savepoint(version: str, parallelism: int) -> None:
-    kept = from_savepoint(version, released, parallelism=parallelism)
+@ANYWHERE
+def test_a_job_goes_on_from_a_savepoint(version: str, parallelism: int, backend: Backend) -> None:
+    kept = from_savepoint(version, released, parallelism=parallelism, backend=backend)
     before = {output: len(of) for output, of in kept.rows().items()}
     assert 0 < before["sums"] < ROWS
     assert 0 < before["windows"] < len(whole(released)["windows"])
@@ -123,14 +137,18 @@ def test_a_job_goes_on_from_a_savepoint(version: str, parallelism: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_a_job_goes_on_from_its_checkpoint_directory(version: str, parallelism: int) -> None:
-    stored = files(FOLDER / version / "checkpoints")
+@pytest.mark.parametrize("kind", BACKENDS)
+@ANYWHERE
+def test_a_job_goes_on_from_its_checkpoint_directory(
+    version: str, kind: str, parallelism: int, backend: Backend
+) -> None:
+    before = snapshot(version, kind)
     kept = begin(
         released,
-        files=stored,
-        published=published(version, "checkpoints"),
+        files=before.files,
+        published=before.published,
         parallelism=parallelism,
+        backend=backend,
         interval_ms=50,
     )
     assert 0 < len(kept.rows()["sums"]) < ROWS
@@ -148,7 +166,7 @@ def changes(savepoint: Savepoint, build: Build) -> list[Finding]:
 
 
 def savepoint_of(version: str) -> Savepoint:
-    store = open_store(str(FOLDER / version / "savepoint"), make=False)
+    store = snapshot(version, "savepoint").store()
     savepoint = read_savepoint(store, version)
     verify_savepoint(store, savepoint, version)
     return savepoint
@@ -207,9 +225,13 @@ def test_what_would_be_dropped_is_refused_first(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_what_became_of_the_program_goes_on_from_a_savepoint(version: str, parallelism: int) -> None:
-    kept = from_savepoint(version, evolved, parallelism=parallelism, allow_dropped=True)
+@ANYWHERE
+def test_what_became_of_the_program_goes_on_from_a_savepoint(
+    version: str, parallelism: int, backend: Backend
+) -> None:
+    kept = from_savepoint(
+        version, evolved, parallelism=parallelism, backend=backend, allow_dropped=True
+    )
     before = len(kept.rows()["sums"])
     kept.world.run()
     # What is new has seen only what came since.
@@ -267,20 +289,26 @@ STATES = {
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_kind_of_state_is_kept(version: str) -> None:
     assert stored_states(savepoint_of(version).entry.handles) == STATES
-    log = JobLog(open_store(str(FOLDER / version / "checkpoints"), make=False), JOB)
+    for kind in BACKENDS:
+        check_worth_keeping(JobLog(snapshot(version, kind).store(), JOB), kind)
+
+
+def check_worth_keeping(log: JobLog, kind: str) -> None:
     entry = log.read().completed[-1].entry
     stored = stored_states(entry.handles)
-    assert {
-        operator: states <= stored[operator] for operator, states in STATES.items()
-    } == dict.fromkeys(STATES, True)
-    assert PartMode.DELTA in {handle.mode for handle in entry.handles}
+    modes = {handle.mode for handle in entry.handles}
+    assert PartMode.DELTA in modes
+    if kind == "rocksdb":
+        assert PartMode.FILE in modes
+    else:
+        assert all(states <= stored[operator] for operator, states in STATES.items())
 
 
 def test_this_version_would_make_snapshots_as_good() -> None:
     taken, directory = with_savepoint()
     savepoint = read_savepoint(Folder(taken.world.store, directory), directory)
     assert stored_states(savepoint.entry.handles) == STATES
-    lost = with_checkpoints()
-    entry = JobLog(lost.world.store, JOB).read().completed[-1].entry
-    assert PartMode.DELTA in {handle.mode for handle in entry.handles}
-    assert ROWS > len(lost.rows()["sums"]) > 0
+    for kind, backend in BACKENDS.items():
+        lost = with_checkpoints(backend)
+        check_worth_keeping(JobLog(lost.world.store, JOB), kind)
+        assert 0 < len(lost.rows()["sums"]) < ROWS

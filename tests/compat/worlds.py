@@ -15,6 +15,7 @@ from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.protocol.state_config import Backend, StateConfig
 from rheos.runtimes.contract import JobConfig
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
@@ -112,6 +113,7 @@ def begin(
     from_savepoint: str | None = None,
     allow_dropped: bool = False,
     published: Mapping[str, Mapping[str, Rows]] | None = None,
+    backend: Backend = Backend.MEMORY,
 ) -> Kept:
     """Builds the program; time passes when its world is run. `published` is what sinks had published
     before."""
@@ -127,6 +129,7 @@ def begin(
         task=TaskConfig(batch_rows=16),
         from_savepoint=from_savepoint,
         allow_dropped=allow_dropped,
+        state=StateConfig(backend),
     )
     stored = files or {}
     log = {path for path in stored if path.startswith(f"{JOB}/log/")}
