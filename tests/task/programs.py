@@ -107,18 +107,22 @@ JOINED = Program("joined", _joined_streams, _check_joined)
 
 
 def _in_order(rows: DataStream) -> Mapping[str, DataStream]:
-    return {"out": rows.key_by("k").running(n=agg.count(), i=agg.max("i"), s=agg.sum("i"))}
+    """Sums of sums so far: they tell in which order the rows of a key were added up, twice."""
+    once = rows.key_by("k").running(i=agg.max("i"), s=agg.sum("i"))
+    return {"out": once.key_by("k").running(n=agg.count(), i=agg.max("i"), s=agg.sum("s"))}
 
 
 def _check_in_order(rows: list[Arrived], outputs: Mapping[str, list[dict[str, Any]]]) -> None:
     """Of one split, whose rows are numbered in their order."""
     wanted: list[tuple[int, int, int, int]] = []
     sums: Counter[int] = Counter()
+    sums_of_sums: Counter[int] = Counter()
     counts: Counter[int] = Counter()
     for row in sorted(rows, key=lambda row: row.i):
         sums[row.k] += row.i
+        sums_of_sums[row.k] += sums[row.k]
         counts[row.k] += 1
-        wanted.append((row.k, counts[row.k], row.i, sums[row.k]))
+        wanted.append((row.k, counts[row.k], row.i, sums_of_sums[row.k]))
     got = ((out["k"], out["n"], out["i"], out["s"]) for out in outputs["out"])
     same(got, wanted, "rows in their order")
 
