@@ -26,8 +26,10 @@ def test_slots_are_as_a_dict_would_number_them(
     slot_of: dict[tuple[object, ...], int] = {}
     for rows in batches:
         columns = {"a": [a for a, _ in rows], "b": [b for _, b in rows]}
-        slots = index.lookup_or_add([pa.array(columns[name], types[name]) for name in names])
+        arrays = [pa.array(columns[name], types[name]) for name in names]
         keys = list(zip(*(columns[name] for name in names), strict=True))
+        assert index.find(arrays).tolist() == [slot_of.get(key, -1) for key in keys]
+        slots = index.lookup_or_add(arrays)
         for key, slot in zip(keys, slots.tolist(), strict=True):
             assert slot_of.setdefault(key, slot) == slot
         assert sorted(slot_of.values()) == list(range(len(index)))

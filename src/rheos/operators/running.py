@@ -1,7 +1,7 @@
 """Running aggregates per key: every row leaves at once, with its key's new values.
 
 Rows keep their order, and the input's columns pass through untouched; only the aggregates are made.
-The state is numpy arrays by key slot.
+The state is numpy arrays by key slot, of all keys or, with the backend rocksdb, of those seen lately.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
+from rheos.errors import CheckpointError, ConfigurationError
 from rheos.graph.aggregates import Agg
 from rheos.graph.nodes import MAIN, RunningSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.operators.running_state import FrozenRows, RunningState
+from rheos.operators.running_disk import DiskRunningState, tables_of_sets
+from rheos.operators.running_state import MemoryRunningState
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
+from rheos.protocol.snapshots import RestoredState, Snapshot, SnapshotPart
+from rheos.protocol.state_config import Backend
 from rheos.state.key_groups import NullKeyError
-from rheos.state.parts import Chain
+from rheos.state.rocksdb.files import FILES
 
 STATE = "running"
 
@@ -36,16 +39,34 @@ class RunningOperator(Operator):
 
     def __init__(self, ctx: OperatorContext, spec: RunningSpec) -> None:
         super().__init__(ctx)
-        port = ctx.ports[0]
-        self._keys = port.keys
-        self._state = RunningState(port.schema, port.keys, spec.aggregates)
-        self._chain = Chain()
+        self._keys = ctx.ports[0].keys
+        self._state = _state(ctx, spec)
         output = ctx.outputs.get(MAIN)
         self._schema = None if output is None else output.schema
 
     def open(self, restored: Restored) -> None:
-        for table in restored.get(STATE, ()):
+        files = restored.get(FILES)
+        sets = files.files if isinstance(files, RestoredState) else ()
+        tables = restored.get(STATE, ())
+        if isinstance(self._state, DiskRunningState):
+            self._state.open(sets, tables)
+            return
+        if sets:
+            tables = tables_of_sets(sets, STATE, self.ctx.key_groups, self._disk_for_files())
+        for table in tables:
             self._state.thaw(table)
+
+    def _disk_for_files(self) -> str:
+        if self.ctx.scratch is None:
+            raise CheckpointError(
+                "the state was kept by the backend rocksdb, and reading it takes a local disk: "
+                "there is none here",
+                hint="restore from a savepoint: its state can be read by every backend",
+            )
+        return self.ctx.scratch
+
+    def close(self) -> None:
+        self._state.close()
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         if batch.num_rows == 0:
@@ -60,22 +81,38 @@ class RunningOperator(Operator):
             yield Out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        changed = self._state.changed()
-        full = self._chain.next_is_full(len(changed))
-        frozen = self._state.freeze(None if full else changed)
-        self._state.settle()
-        mode = PartMode.FULL if full else PartMode.DELTA
-        self._chain.taken(mode, frozen.rows)
-        return Snapshot([self._part(frozen, mode)])
+        return self._state.snapshot()
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        if all(part.mode is PartMode.FULL for part in snapshot.parts):
-            return snapshot.parts
-        return [self._part(self._state.freeze(), PartMode.FULL)]
+        return self._state.savepoint(snapshot)
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        self._chain.force_full()
+        self._state.force_full()
 
-    def _part(self, frozen: FrozenRows, mode: PartMode) -> SnapshotPart:
-        groups = self.ctx.max_parallelism
-        return SnapshotPart(STATE, StateKind.KEYED, lambda: frozen.table(groups), mode)
+
+def _state(ctx: OperatorContext, spec: RunningSpec) -> MemoryRunningState | DiskRunningState:
+    port = ctx.ports[0]
+    if ctx.state.backend is Backend.MEMORY:
+        return MemoryRunningState(
+            port.schema,
+            port.keys,
+            spec.aggregates,
+            name=STATE,
+            max_parallelism=ctx.max_parallelism,
+        )
+    if ctx.scratch is None:
+        raise ConfigurationError(
+            "the state backend rocksdb needs a local disk, and there is none here",
+            hint="use the state backend in memory, or another runtime",
+        )
+    return DiskRunningState(
+        port.schema,
+        port.keys,
+        spec.aggregates,
+        name=STATE,
+        groups=ctx.key_groups,
+        max_parallelism=ctx.max_parallelism,
+        folder=ctx.scratch,
+        writer=f"{ctx.attempt}-{ctx.subtask}",
+        memory_bytes=ctx.state_bytes,
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,10 @@ from rheos.graph.aggregates import Agg
 from rheos.operators.running_cells import At, Column, make_cell
 from rheos.operators.segments import Ints, Segments
 from rheos.protocol.elements import Batch
+from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_groups import groups_of_columns
 from rheos.state.key_index import KeyIndex, Slots, sort_order
+from rheos.state.parts import Chain
 
 KEY = "key."
 AGG = "agg."
@@ -91,6 +94,10 @@ class RunningState:
             made[name] = cell.run(rows, None if column is None else batch.column(column))
         return made
 
+    def find(self, columns: Sequence[pa.Array]) -> Slots:
+        """The slot of each key, -1 where it is not known."""
+        return self._index.find(columns)
+
     def changed(self) -> Ints:
         """The slots that have changed since `settle`."""
         return np.flatnonzero(self._changed[: len(self._index)])
@@ -98,6 +105,22 @@ class RunningState:
     def settle(self) -> None:
         """From now on nothing has changed."""
         self._changed[:] = False
+
+    def keys(self, at: Ints) -> list[pa.Array]:
+        """The keys of these slots."""
+        indices = pa.array(at)
+        return [column.take(indices).combine_chunks() for column in self._index.freeze()]
+
+    def put(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
+        """Puts the parts of cells, named as in a table, in the place of what these slots had."""
+        for name, cell in self._cells.items():
+            prefix = f"{AGG}{name}."
+            mine = {
+                part.removeprefix(prefix): column
+                for part, column in parts.items()
+                if part.startswith(prefix) and "." not in part.removeprefix(prefix)
+            }
+            cell.thaw(slots, mine)
 
     def freeze(self, at: Ints | None = None) -> FrozenRows:
         """The rows of these slots, or of all."""
@@ -140,3 +163,47 @@ class RunningState:
                     f"in the restored state {name!r} was another aggregate or of another type",
                     hint="give the changed aggregate another name, or the operator another uid",
                 ) from error
+
+
+class MemoryRunningState(RunningState):
+    """Running state that fits in memory. Its snapshots hold what has changed."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        aggregates: Mapping[str, Agg],
+        *,
+        name: str,
+        max_parallelism: int,
+    ) -> None:
+        super().__init__(schema, keys, aggregates)
+        self._name = name
+        self._max_parallelism = max_parallelism
+        self._chain = Chain()
+
+    def force_full(self) -> None:
+        """The next snapshot is to hold all rows."""
+        self._chain.force_full()
+
+    def snapshot(self) -> Snapshot:
+        changed = self.changed()
+        full = self._chain.next_is_full(len(changed))
+        frozen = self.freeze(None if full else changed)
+        self.settle()
+        mode = PartMode.FULL if full else PartMode.DELTA
+        self._chain.taken(mode, frozen.rows)
+        return Snapshot([self._part(frozen, mode)])
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        """All rows, right after the snapshot."""
+        if all(part.mode is PartMode.FULL for part in snapshot.parts):
+            return snapshot.parts
+        return [self._part(self.freeze(), PartMode.FULL)]
+
+    def _part(self, frozen: FrozenRows, mode: PartMode) -> SnapshotPart:
+        write = partial(frozen.table, self._max_parallelism)
+        return SnapshotPart(self._name, StateKind.KEYED, write, mode)
+
+    def close(self) -> None:
+        """Nothing to do: memory goes by itself."""

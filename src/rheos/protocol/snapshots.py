@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from rheos.protocol.ids import OperatorId
 
-
 IN_FLIGHT = "in-flight "
 """Begins the names of states that hold rows between operators. They are the engine's own: operators
 neither give nor see them, and savepoints have none."""
@@ -63,7 +62,7 @@ class SnapshotPart:
     synchronous part froze. It may be called again, by a savepoint at the same barrier, and from
     another thread. A KEYED table has the column `key_group`, sorted by (key_group, key, namespace).
     State too large for one table comes as several, which follow each other in that order (those of
-    windows in any); each becomes a file.
+    columnar state in any); each becomes a file.
     """
 
     state: str

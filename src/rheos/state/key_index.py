@@ -66,6 +66,20 @@ class KeyIndex:
             self._keep(columns, slots, size)
         return slots
 
+    def find(self, columns: Sequence[pa.Array]) -> Slots:
+        """The slot of each row's key, -1 where it is not known. The keys are not null."""
+        columns = [plain(column, position) for position, column in enumerate(columns)]
+        slots = self._columns[0].find(columns[0])
+        for column, index, pairs in zip(columns[1:], self._columns[1:], self._pairs, strict=True):
+            right = index.find(column)
+            known = np.flatnonzero((slots >= 0) & (right >= 0))
+            left = slots[known].astype(np.uint64)
+            left <<= _S32
+            left |= right[known].astype(np.uint64)
+            slots = np.full(len(slots), _EMPTY, dtype=np.int32)
+            slots[known] = pairs.find(left)
+        return slots
+
     def columns(self) -> list[pa.Array]:
         """The key columns by slot, with dictionaries decoded. Immutable."""
         for position, chunks in enumerate(self._chunks):
@@ -105,12 +119,21 @@ class WordIndex:
     def __len__(self) -> int:
         return self._size
 
-    def lookup_or_add(self, words: Words) -> Slots:
+    def find(self, words: Words) -> Slots:
+        return self._find(words)[0]
+
+    def _find(self, words: Words) -> tuple[Slots, npt.NDArray[np.int64]]:
+        """The slots, _EMPTY for words that are not there; and the rows that were not found at once."""
         places = self._first_places(words)
         slots = self._table.take(places)
         missed = np.flatnonzero((self._words.take(slots) != words) | (slots < 0))
         if len(missed):
             slots[missed] = self._probe(words[missed], places[missed], slots[missed])
+        return slots, missed
+
+    def lookup_or_add(self, words: Words) -> Slots:
+        slots, missed = self._find(words)
+        if len(missed):
             fresh = missed[slots[missed] < 0]
             if len(fresh):
                 values, inverse = np.unique(words[fresh], return_inverse=True)
@@ -174,6 +197,13 @@ class _TextIndex:
     def __len__(self) -> int:
         return len(self._slots)
 
+    def find(self, texts: pa.Array) -> Slots:
+        encoded = texts.dictionary_encode()
+        known = self._slots
+        distinct = [known.get(text, _EMPTY) for text in encoded.dictionary.to_pylist()]
+        slots: Slots = np.array(distinct, dtype=np.int32).take(encoded.indices.to_numpy())
+        return slots
+
     def lookup_or_add(self, texts: pa.Array) -> Slots:
         encoded = texts.dictionary_encode()
         known = self._slots
@@ -191,6 +221,12 @@ class _ColumnIndex:
 
     def __len__(self) -> int:
         return len(self._words) + len(self._texts)
+
+    def find(self, column: pa.Array) -> Slots:
+        values = normalised(column)
+        if isinstance(values, np.ndarray):
+            return self._words.find(values)
+        return self._texts.find(values)
 
     def lookup_or_add(self, column: pa.Array) -> Slots:
         values = normalised(column)

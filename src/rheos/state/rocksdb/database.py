@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from rheos.errors import ConfigurationError, StateError
 from rheos.protocol.state_config import MIB
@@ -63,6 +63,14 @@ class Database:
         except Exception as error:
             self._fail(error)
         return value
+
+    def get_all(self, keys: list[bytes]) -> list[bytes | None]:
+        """The values of several keys, the faster when these are sorted."""
+        try:
+            values: Any = self._get(cast("Any", keys))
+        except Exception as error:
+            self._fail(error)
+        return list(values)
 
     def batch(self) -> Batch:
         return self._rocks.WriteBatch(raw_mode=True)

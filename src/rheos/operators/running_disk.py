@@ -1,0 +1,323 @@
+"""The state of running aggregates on the local disk, with the keys seen lately in memory.
+
+Memory holds two generations of keys, each a `RunningState`. A key that the newer one lacks is taken
+over from the older, or else read from the database: all such keys of a batch at once. When the newer
+one is full, its changes are written to the database and it becomes the older: so what is dropped is
+what was not used for a whole generation, and nothing is ordered by use.
+
+In the database a key's entry is the packed parts of its cells, under state, key group and the packed
+key (`state/packing.py`). Their names and types are stored beside: state of another program is read by
+what it says of itself, row by row, and written anew.
+"""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.graph.aggregates import Agg
+from rheos.operators.running_state import KEY, FrozenRows, RunningState
+from rheos.operators.segments import Ints
+from rheos.protocol.elements import Batch
+from rheos.protocol.snapshots import PartMode, RestoredFiles, Snapshot, SnapshotPart, StateKind
+from rheos.protocol.state_config import MIB
+from rheos.state.key_groups import groups_of_columns
+from rheos.state.key_index import Slots, sort_order
+from rheos.state.packing import Packing
+from rheos.state.rocksdb.database import Database
+from rheos.state.rocksdb.files import FileSets, open_sets
+from rheos.state.rocksdb.layout import Catalogue, Form, range_start
+
+_COLUMNS = range_start(0) + b"columns "
+"""Under it and the state's name lies the schema of the packed columns."""
+
+_PREFIX_BYTES = 4
+"""State and key group."""
+
+_PIECE_ROWS = 1 << 16
+_VIEW_BYTES = 4 * MIB
+_FEWEST_KEYS = 64
+
+# About what a key takes in memory: in the index, for each text in its key, for each part of a cell.
+_KEY_BYTES = 110
+_TEXT_BYTES = 160
+_PART_BYTES = 16
+
+
+class Entries:
+    """How the rows of a table are entries of the database."""
+
+    def __init__(self, state: int, keys: pa.Schema, parts: pa.Schema) -> None:
+        self._state = state
+        self._names = keys.names, parts.names
+        self._keys = Packing(keys.types, prefix_bytes=_PREFIX_BYTES)
+        self._parts = Packing(parts.types)
+
+    @property
+    def part_names(self) -> list[str]:
+        return list(self._names[1])
+
+    def places(self, keys: Sequence[pa.Array], groups: npt.NDArray[np.uint16]) -> pa.Array:
+        """Where keys of these key groups lie."""
+        prefix = np.zeros((len(groups), _PREFIX_BYTES), dtype=np.uint8)
+        prefix[:, :2] = np.frombuffer(range_start(self._state)[:2], dtype=np.uint8)
+        prefix[:, 2:] = groups.astype(">u2").view(np.uint8).reshape(-1, 2)
+        return self._keys.pack([_canonical(key) for key in keys], prefix)
+
+    def parts(self, values: Sequence[bytes]) -> dict[str, pa.Array]:
+        return dict(zip(self._names[1], self._parts.unpack(values), strict=True))
+
+    def write(self, database: Database, rows: FrozenRows, max_parallelism: int) -> None:
+        if not rows.rows:
+            return
+        columns = rows.columns()
+        keys = [columns[name] for name in self._names[0]]
+        places = self.places(keys, groups_of_columns(keys, max_parallelism))
+        values = self._parts.pack([columns[name] for name in self._names[1]])
+        # Sorted writes are several times as fast.
+        order = pc.sort_indices(places)
+        batch = database.batch()
+        put = batch.put
+        for place, value in zip(
+            places.take(order).to_pylist(), values.take(order).to_pylist(), strict=True
+        ):
+            put(place, value)
+        database.write(batch)
+
+    def tables(self, database: Database, groups: range) -> Iterator[pa.Table]:
+        """The rows of key groups as a snapshot holds them, in pieces; one at the least."""
+        start, stop = range_start(self._state, groups.start), range_start(self._state, groups.stop)
+        places: list[bytes] = []
+        values: list[bytes] = []
+        for place, value in database.scan(start, stop):
+            if len(places) == _PIECE_ROWS:
+                yield self._table(places, values)
+                places, values = [], []
+            places.append(place)
+            values.append(value)
+        yield self._table(places, values)
+
+    def _table(self, places: list[bytes], values: list[bytes]) -> pa.Table:
+        keys = self._keys.unpack(places)
+        starts = b"".join(place[2:_PREFIX_BYTES] for place in places)
+        groups = np.frombuffer(starts, dtype=">u2").astype(np.uint16)
+        columns = {"key_group": pa.array(groups)}
+        columns |= dict(zip(self._names[0], keys, strict=True)) | self.parts(values)
+        return pa.table(columns).take(sort_order(groups, keys))
+
+
+class DiskRunningState:
+    """Running state larger than memory: the interface is that of `RunningState`, with snapshots of
+    files. Half of the memory is for the keys seen lately, the other for the database's buffers."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        aggregates: Mapping[str, Agg],
+        *,
+        name: str,
+        groups: range,
+        max_parallelism: int,
+        folder: str,
+        writer: str,
+        memory_bytes: int,
+    ) -> None:
+        """`folder` is of this subtask of this operator alone; `writer` is what no other subtask in the
+        life of the job is called."""
+        self._make = partial(RunningState, schema, keys, aggregates)
+        self._name = name
+        self._groups = groups
+        self._max_parallelism = max_parallelism
+        self._folder = folder
+        self._memory_bytes = memory_bytes
+        self._newer = self._make()
+        self._older = self._make()
+        columns = self._newer.freeze().columns()
+        described = [pa.field(column, values.type) for column, values in columns.items()]
+        self._columns = pa.schema(described)
+        self._most_keys = max(memory_bytes // 4 // _bytes_per_key(self._columns), _FEWEST_KEYS)
+        self._files = FileSets(folder, writer)
+        self._database: Database | None = None
+
+    @property
+    def database(self) -> Database:
+        assert self._database is not None, "state is used after it was opened"
+        return self._database
+
+    def __len__(self) -> int:
+        """How many keys are in memory."""
+        return len(self._newer) + len(self._older)
+
+    def open(self, sets: Sequence[RestoredFiles], tables: Iterable[pa.Table]) -> None:
+        """Begins with the key groups that the sets are taken for, or with the rows of tables."""
+        self._database, names = open_sets(sets, self._folder, self._memory_bytes // 2)
+        found = stored_entries(self._database, self._name)
+        if found is not None and found[1] == self._columns:
+            self._files.took_over(names)
+            self._entries = found[0]
+            return
+        if found is not None:
+            tables = found[0].tables(self._database, self._groups)
+        source, self._database = self._database, self._database
+        if found is not None:
+            self._database = Database(str(Path(self._folder, "rewritten")), self._memory_bytes // 2)
+        self._entries = store_entries(self._database, self._name, self._columns)
+        for table in tables:
+            for begin in range(0, table.num_rows, _PIECE_ROWS):
+                piece = self._make()
+                piece.thaw(table.slice(begin, _PIECE_ROWS))
+                self._entries.write(self._database, piece.freeze(), self._max_parallelism)
+        if source is not self._database:
+            source.close()
+            shutil.rmtree(source.folder, ignore_errors=True)
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
+        """The slot of each key, until the next call. Raises NullKeyError."""
+        if len(self._newer) >= self._most_keys:
+            self._flush()
+            self._older, self._newer = self._newer, self._make()
+        known = len(self._newer)
+        slots = self._newer.slots_of(columns)
+        if len(self._newer) > known:
+            self._bring_in(np.arange(known, len(self._newer)))
+        return slots
+
+    def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
+        return self._newer.run(slots, batch)
+
+    def _bring_in(self, slots: Ints) -> None:
+        """Gives new slots what their keys had."""
+        keys = self._newer.keys(slots)
+        if len(self._older):
+            found = self._older.find(keys).astype(np.int64)
+            there = found >= 0
+            if there.any():
+                frozen = self._older.freeze(found[there])
+                parts = {name: part() for name, part in frozen.parts.items()}
+                self._newer.put(slots[there], parts)
+                missing = pa.array(np.flatnonzero(~there))
+                slots, keys = slots[~there], [key.take(missing) for key in keys]
+        if not len(slots):
+            return
+        places = self._entries.places(keys, groups_of_columns(keys, self._max_parallelism))
+        order = pc.sort_indices(places)
+        values = self.database.get_all(places.take(order).to_pylist())
+        among = order.to_numpy()
+        there = np.fromiter((value is not None for value in values), np.bool_, len(values))
+        if there.any():
+            parts = self._entries.parts([value for value in values if value is not None])
+            self._newer.put(slots[among[there]], parts)
+
+    def _flush(self) -> None:
+        """Writes what has changed to the database. It stays in memory, too."""
+        changed = self._newer.changed()
+        if len(changed):
+            self._entries.write(self.database, self._newer.freeze(changed), self._max_parallelism)
+            self._newer.settle()
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    def force_full(self) -> None:
+        """Nothing to do: every snapshot is the whole set of files."""
+
+    def snapshot(self) -> Snapshot:
+        self._flush()
+        return self._files.snapshot(self.database)
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        """All rows, right after the snapshot."""
+        view = _View(self._files.take(self.database)[0], self._name, self._groups)
+        return [SnapshotPart(self._name, StateKind.KEYED, view.tables, PartMode.FULL)]
+
+
+def stored_entries(database: Database, name: str) -> tuple[Entries, pa.Schema] | None:
+    """How a database holds the rows of a state, and their columns; None where it has none."""
+    data = database.get(_COLUMNS + name.encode())
+    if data is None:
+        return None
+    columns = pa.ipc.read_schema(pa.py_buffer(data))
+    return _entries(Catalogue.read(database).states[name].id, columns), columns
+
+
+def store_entries(database: Database, name: str, columns: pa.Schema) -> Entries:
+    """Declares a state of rows with these columns."""
+    catalogue = Catalogue.read(database)
+    state = catalogue.declare(name, Form.VALUE)
+    catalogue.write(database)
+    batch = database.batch()
+    batch.put(_COLUMNS + name.encode(), columns.serialize().to_pybytes())
+    database.write(batch)
+    return _entries(state, columns)
+
+
+def tables_of_sets(
+    sets: Sequence[RestoredFiles], name: str, groups: range, folder: str
+) -> Iterator[pa.Table]:
+    """The rows in sets of files, for state that is kept in memory."""
+    database, _ = open_sets(sets, str(Path(folder, "restored")), _VIEW_BYTES)
+    try:
+        found = stored_entries(database, name)
+        if found is not None:
+            yield from found[0].tables(database, groups)
+    finally:
+        database.close()
+        shutil.rmtree(database.folder, ignore_errors=True)
+
+
+class _View:
+    """The rows at a snapshot, in a folder of hard links that goes with the last one who can read it."""
+
+    def __init__(self, folder: str, name: str, groups: range) -> None:
+        self._folder = folder
+        self._name = name
+        self._groups = groups
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Reads with a database of its own: it runs beside others, on any thread."""
+        database = Database(self._folder, _VIEW_BYTES, read_only=True)
+        try:
+            found = stored_entries(database, self._name)
+            assert found is not None, "what was opened has declared its state"
+            yield from found[0].tables(database, self._groups)
+        finally:
+            database.close()
+
+
+def _entries(state: int, columns: pa.Schema) -> Entries:
+    keys = pa.schema([field for field in columns if field.name.startswith(KEY)])
+    parts = pa.schema([field for field in columns if not field.name.startswith(KEY)])
+    return Entries(state, keys, parts)
+
+
+def _canonical(key: pa.Array) -> pa.Array:
+    """Keys that are equal as the same bits."""
+    if not pa.types.is_floating(key.type):
+        return key
+    numbers = key.to_numpy() + 0.0
+    numbers[np.isnan(numbers)] = np.nan
+    return pa.array(numbers, key.type)
+
+
+def _bytes_per_key(columns: pa.Schema) -> int:
+    size = _KEY_BYTES
+    for field in columns:
+        text = not (pa.types.is_primitive(field.type) or pa.types.is_boolean(field.type))
+        size += _TEXT_BYTES if text else _PART_BYTES
+    return size
