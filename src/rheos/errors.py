@@ -132,6 +132,11 @@ class CheckpointError(RheosError):
     """A checkpoint or the job's log could not be written or read."""
 
 
+class UnrestorableError(CheckpointError):
+    """State is there and cannot be taken up: damaged, missing in part, of a newer version, or made by
+    another program. It is so at every start."""
+
+
 class FencedError(CheckpointError):
     """Another attempt or another driver owns the job now."""
 

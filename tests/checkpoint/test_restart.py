@@ -21,6 +21,7 @@ from rheos.errors import (
     SchemaError,
     StateAccessError,
     TransportError,
+    UnrestorableError,
     UserFunctionError,
 )
 
@@ -74,6 +75,7 @@ ENDLESS, BOUNDED, RATE = ExponentialDelay(), FixedDelay(3), FailureRate(3, 1000)
         (RheosError("x"), [ENDLESS, BOUNDED, RATE]),
         (UserFunctionError("x"), [BOUNDED, RATE]),
         (InputError("x"), [BOUNDED, RATE]),
+        (UnrestorableError("x"), [BOUNDED, RATE]),
         (SchemaError("x"), []),
         (StateAccessError("x"), []),
         (ConfigurationError("x"), []),

@@ -217,7 +217,8 @@ class Environment:
         """
         handle = self.execute_async(name)
         try:
-            return handle.wait()
+            with located(call_site()):
+                return handle.wait()
         except KeyboardInterrupt:
             handle.cancel()
             raise

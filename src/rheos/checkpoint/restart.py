@@ -3,10 +3,11 @@
 Some failures come back on every replay. They are told from the rest:
 
 - a wrong program, a wrong configuration, or another owner of the job: never restarted;
-- the user's function, the data, or a defect of our own: restarted only under `FixedDelay` and
-  `FailureRate`, by which the user said how often to try. The endless strategy, which is the default,
-  ends the job at once: the same records would raise the same error for ever, and a clear error with a
-  non-zero exit is of more use than a job that seems to run. (Flink restarts on these too.)
+- the user's function, the data, state that cannot be restored, or a defect of our own: restarted
+  only under `FixedDelay` and `FailureRate`, by which the user said how often to try. The endless
+  strategy, which is the default, ends the job at once: the same records would raise the same error
+  for ever, and a clear error with a non-zero exit is of more use than a job that seems to run. (Flink
+  restarts on these too.)
 
 Everything else (a lost process, a lost peer, a store or a target that is away) is restarted.
 """
@@ -30,6 +31,7 @@ from rheos.errors import (
     ProgramError,
     RheosError,
     TransportError,
+    UnrestorableError,
     UserFunctionError,
 )
 
@@ -57,7 +59,7 @@ def may_restart(strategy: RestartStrategy, error: RheosError) -> bool:
     match error:
         case ProgramError() | ConfigurationError() | FencedError():
             return False
-        case UserFunctionError() | InputError() | InternalError():
+        case UserFunctionError() | InputError() | InternalError() | UnrestorableError():
             return isinstance(strategy, FixedDelay | FailureRate)
         case _:
             return not isinstance(strategy, NoRestart)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rheos.checkpoint.log import CheckpointCompleted
 from rheos.checkpoint.recovery import Share, owned, shares
-from rheos.errors import CheckpointError
+from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Store
 from rheos.protocol.snapshots import PartMode, RestoredFiles, RestoredState, StateHandle, StateKind
@@ -77,7 +77,7 @@ class _TableState(RestoredState):
             what = error.what if isinstance(error, CheckpointError) else str(error)
             hint = error.hint if isinstance(error, CheckpointError) else None
             message = f"the state {_named(handle)} could not be read: {what}"
-            raise CheckpointError(message, hint=hint) from error
+            raise UnrestorableError(message, hint=hint) from error
 
 
 class _FileState(RestoredState):
@@ -86,7 +86,7 @@ class _FileState(RestoredState):
         self.files = files
 
     def __iter__(self) -> Iterator[pa.Table]:
-        raise CheckpointError(
+        raise UnrestorableError(
             f"the state {self._some.state!r} of operator {self._some.operator!r} was kept as files of "
             "another state backend",
             hint="continue with the state backend that the job had, or change it by a savepoint, which "
@@ -115,13 +115,15 @@ def read_part(store: Store, handle: StateHandle) -> bytes:
     """The bytes of a written part, checked. Raises CheckpointError, naming the file."""
     try:
         data = store.get(handle.path) if handle.path else handle.inline
-    except OSError as error:
-        raise CheckpointError(
-            f"the state {_named(handle)} could not be read: {error}",
+    except FileNotFoundError as error:
+        raise UnrestorableError(
+            f"the state {_named(handle)} is not there",
             hint="a checkpoint needs all its files; none are to be deleted by hand",
         ) from error
+    except OSError as error:
+        raise CheckpointError(f"the state {_named(handle)} could not be read: {error}") from error
     if zlib.crc32(data) != handle.checksum:
-        raise CheckpointError(
+        raise UnrestorableError(
             f"the state {_named(handle)} is damaged: its checksum does not match",
             hint="restore the file from a copy, or start anew in another checkpoint directory",
         )

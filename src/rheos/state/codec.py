@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rheos.errors import CheckpointError, SchemaError, StateAccessError
+from rheos.errors import SchemaError, StateAccessError, UnrestorableError
 from rheos.protocol.types import is_immutable, without_none
 from rheos.state.keys import Key
 
@@ -113,12 +113,12 @@ class ValueCodec:
         )
 
     def decode(self, data: bytes) -> Any:
-        """Raises CheckpointError where the bytes are not of the declared type."""
+        """Raises UnrestorableError where the bytes are not of the declared type."""
         try:
             return self._decode(data)
         except Exception as error:
             # A pickle, and a class that checks its own fields, may raise whatever they like.
-            raise CheckpointError(
+            raise UnrestorableError(
                 f"a stored value of state {self._name!r} cannot be read as {shown(self.declared)}: "
                 f"{type(error).__name__}: {error}",
                 hint="the state was written by another version of the program: declare what it was, "

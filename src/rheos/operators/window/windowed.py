@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from rheos.errors import CheckpointError, InputError
+from rheos.errors import InputError, UnrestorableError
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.spill import SpillFolder
@@ -313,7 +313,7 @@ class WindowOperator(Operator):
                     grid.slide,
                     grid.offset,
                 ):
-                    raise CheckpointError(
+                    raise UnrestorableError(
                         f"the state was made with windows of {row['size_ms']} ms every "
                         f"{row['slide_ms']} ms, offset {row['offset_ms']} ms, and the program now says "
                         f"{grid.size} ms every {grid.slide} ms, offset {grid.offset} ms",
@@ -344,7 +344,7 @@ class WindowOperator(Operator):
         self, restored: Restored, state: str, kinds: Mapping[str, pl.DataType]
     ) -> Iterator[pl.DataFrame]:
         """The tables of a state, without the panes that were purged after they were written, and with
-        the columns of `kinds` in these types. Raises CheckpointError where one lacks such a column."""
+        the columns of `kinds` in these types. Raises UnrestorableError where one lacks a column."""
         for table in restored.get(state, ()):
             frame = pl.DataFrame(table)
             groups = frame[KEY_GROUP].to_numpy().astype(np.int64) - self.ctx.key_groups.start
@@ -379,8 +379,8 @@ class WindowOperator(Operator):
             for first_end, last_end in self._due(through + 1, self._watermark + 1):
                 yield from self._fire_parts(first_end, last_end, keys)
 
-    def _missing_state(self, state: str, column: str) -> CheckpointError:
-        return CheckpointError(
+    def _missing_state(self, state: str, column: str) -> UnrestorableError:
+        return UnrestorableError(
             f"the restored state {state!r} lacks {column!r}, which an aggregate of the program needs",
             site=self.ctx.site,
             operator=self.ctx.name,

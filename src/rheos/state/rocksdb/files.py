@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from rheos.errors import CheckpointError
+from rheos.errors import UnrestorableError
 from rheos.protocol.snapshots import RestoredFiles, Snapshot, SnapshotFile
 from rheos.state.rocksdb.database import Database, failure, is_manifest, make_current
 from rheos.state.rocksdb.layout import Catalogue, range_start
@@ -67,7 +67,7 @@ def _read(folder: str, name: str) -> bytes:
 def fetch(restored: RestoredFiles, folder: str) -> dict[str, str]:
     """Writes the files of a set into a new folder, ready to be opened; the names of its tables.
 
-    Raises CheckpointError where the set is none of ours, StateError where the disk cannot take it.
+    Raises UnrestorableError where the set is none of ours, StateError where the disk cannot take it.
     """
     names: dict[str, str] = {}
     manifest = None
@@ -84,7 +84,7 @@ def fetch(restored: RestoredFiles, folder: str) -> dict[str, str]:
         except OSError as error:
             raise failure(folder, error) from error
     if manifest is None:
-        raise CheckpointError("a set of state files lacks its manifest")
+        raise UnrestorableError("a set of state files lacks its manifest")
     make_current(folder, manifest)
     return names
 

@@ -22,7 +22,7 @@ from enum import Enum
 
 import msgspec
 
-from rheos.errors import CheckpointError
+from rheos.errors import UnrestorableError
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.rocksdb.database import Database
 
@@ -95,7 +95,7 @@ class Catalogue(msgspec.Struct):
             return Catalogue()
         catalogue = msgspec.msgpack.decode(data, type=Catalogue)
         if catalogue.version > _VERSION:
-            raise CheckpointError(
+            raise UnrestorableError(
                 f"state files are of format {catalogue.version}; this version reads up to {_VERSION}",
                 hint="continue the job with the version of rheos that wrote them, or a later one",
             )
