@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.contract import Split
-from rheos.errors import FencedError, RheosError
+from rheos.errors import FencedError, JobFailedError, RheosError, TransportError
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, OperatorId
@@ -64,6 +64,8 @@ class SparkLauncher:
         """Whether a worker of the attempt is given up: it will not hear that it is to leave."""
         self._join_by = 0.0
         self._cancel_at: float | None = None
+        self._cancelled = False
+        """Whether Spark was told to end the attempt: then that it was cancelled says nothing."""
 
     # --- the contract -----------------------------------------------------------------------------
 
@@ -73,7 +75,7 @@ class SparkLauncher:
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
         self._attempt = attempt
-        self._joined = self._silent = False
+        self._joined = self._silent = self._cancelled = False
         self._join_by = time.monotonic() + _JOIN_WITHIN_S
         self._cancel_at = None
         self._server.expect(attempt, parallelism)
@@ -133,10 +135,10 @@ class SparkLauncher:
             self._attempt = None
             # Spark lets go of the other tasks of a failed stage only after seconds.
             self._server.send(control.Cancel(attempt=ended))
-            if error is not None:
+            if error is not None and not (self._cancelled and isinstance(error, JobFailedError)):
                 events.append(AttemptLost(ended, error))
             events.append(AttemptEnded(ended))
-        self._watch()
+        events.extend(self._watch())
         return events
 
     def close(self) -> None:
@@ -147,16 +149,25 @@ class SparkLauncher:
 
     # --- the Spark job ----------------------------------------------------------------------------
 
-    def _watch(self) -> None:
+    def _watch(self) -> list[LauncherEvent]:
         """Cancels, through Spark, an attempt whose workers never came or do not leave."""
         if self._attempt is None:
-            return
+            return []
         now = time.monotonic()
         late = not self._joined and self._cancel_at is None and now > self._join_by
         overdue = self._cancel_at is not None and now >= self._cancel_at
         if late or overdue:
             self._cancel_at = now + _LEAVE_WITHIN_S
+            self._cancelled = True
             self._session.sparkContext.cancelJobsWithTag(self._tag(self._attempt))
+        if not late:
+            return []
+        absent = TransportError(
+            f"the workers of attempt {self._attempt} did not all come within {_JOIN_WITHIN_S:g} s",
+            hint="does other Spark work hold the slots, and can the executors reach "
+            f"{self._server.address}?",
+        )
+        return [AttemptLost(self._attempt, absent)]
 
     def _tag(self, attempt: Attempt) -> str:
         return f"rheos-{self._config.job}-{attempt}"
