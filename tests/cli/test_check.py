@@ -312,6 +312,16 @@ def test_a_savepoint_that_is_not_whole_is_told(
     assert result.stdout == ""
 
 
+def test_state_in_a_later_format_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place.savepoint / MANIFEST).unlink()
+    with monkeypatch.context() as later:
+        later.setattr(state_format, "VERSION", 99)
+        take_savepoint(plan_of(place.folder / "job.py"), place.savepoint)
+    result = place.check()
+    assert result.exit_code == 1
+    assert "has format version 99" in result.stderr
+
+
 def test_a_program_that_never_executes_cannot_be_checked(place: Place) -> None:
     result = place.check(('env.execute("shop")', ""))
     assert result.exit_code == 1

@@ -17,6 +17,7 @@ from rich.text import Text
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
 from rheos.checkpoint.compatibility import Finding, Verdict, compare_entry, refusals
+from rheos.checkpoint.restoring import read_part
 from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
 from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED, report
 from rheos.cli.program_file import run_file
@@ -26,6 +27,7 @@ from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.snapshots import StateKind
 from rheos.runtimes.local_store import open_store, there_is
+from rheos.state import format as state_format
 
 _STYLES = {
     Verdict.SAME: "green",
@@ -135,7 +137,8 @@ def _plan(file: Path, arguments: Sequence[str], settings: Overrides) -> Physical
 
 
 def _savepoint(directory: str) -> Savepoint:
-    """Raises CheckpointError where there is none, or a file of it is missing or damaged."""
+    """Raises CheckpointError where there is none, a file of it is missing or damaged, or it is of a
+    later version."""
     if not there_is(directory):
         raise ConfigurationError(
             f"there is no savepoint {directory!r}",
@@ -144,6 +147,9 @@ def _savepoint(directory: str) -> Savepoint:
     store = open_store(directory, make=False)
     savepoint = read_savepoint(store, directory)
     verify_savepoint(store, savepoint, directory)
+    for handle in savepoint.entry.handles[:1]:
+        # All parts are of one version: whether this one reads it, the first of them tells.
+        state_format.decode(read_part(store, handle), range(0))
     return savepoint
 
 
