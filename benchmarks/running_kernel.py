@@ -50,9 +50,9 @@ def bare_kernel(keys: int) -> Kernel:
     return process
 
 
-def operator() -> Kernel:
+def running_context() -> OperatorContext:
     output = pa.schema([*running_schema(visible(SCHEMA), SPEC.aggregates), SCHEMA.field(TS)])
-    context = OperatorContext(
+    return OperatorContext(
         job=JobId("bench"),
         attempt=Attempt(1),
         operator=OperatorId("running"),
@@ -67,7 +67,10 @@ def operator() -> Kernel:
         io=None,  # type: ignore[arg-type]
         batch_rows=16_384,
     )
-    running = RunningOperator(context, SPEC)
+
+
+def operator() -> Kernel:
+    running = RunningOperator(running_context(), SPEC)
 
     def process(batch: pa.RecordBatch) -> None:
         for _ in running.on_batch(0, batch):

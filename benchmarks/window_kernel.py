@@ -88,13 +88,13 @@ class AtOnce:
         return Immediate(work())
 
 
-def operator(case: Case) -> WindowAggregateOperator:
+def window_context(case: Case) -> OperatorContext:
     time_type = pa.timestamp("ms", "UTC")
     visible = pa.schema(
         [SCHEMA.field("k"), pa.field("window_start", time_type), pa.field("window_end", time_type)]
         + [pa.field(name, spec.result_type(SCHEMA)) for name, spec in case.aggregates.items()]
     )
-    context = OperatorContext(
+    return OperatorContext(
         job=JobId("bench"),
         attempt=Attempt(1),
         operator=OperatorId("window"),
@@ -109,7 +109,10 @@ def operator(case: Case) -> WindowAggregateOperator:
         io=AtOnce(),
         batch_rows=16_384,
     )
-    running = WindowAggregateOperator(context, WindowSpec(case.window, 0, case.aggregates))
+
+
+def operator(case: Case) -> WindowAggregateOperator:
+    running = WindowAggregateOperator(window_context(case), WindowSpec(case.window, 0, case.aggregates))
     running.open({})
     return running
 
