@@ -1,5 +1,5 @@
-"""CP25: verdicts on changed types, held against what really happens: values are written by the old type and
-read by the new one."""
+"""CP25: verdicts on changed types, held against what really happens: values are written by the old type
+and read by the new one."""
 
 from __future__ import annotations
 
