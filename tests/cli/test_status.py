@@ -89,6 +89,16 @@ def test_the_line_tells_all() -> None:
     )
 
 
+@pytest.mark.parametrize("state", list(JobState))
+def test_a_restart_has_its_reason_beside_it(state: JobState) -> None:
+    failed = replace(STATUS, state=state, failure="job.py:3: a slot was lost\n  what to do: wait")
+    told = state is JobState.RESTARTING
+    assert status_line(failed, NOON_MS).endswith("because of: job.py:3: a slot was lost") == told
+    assert ("job.py:3: a slot was lost" in rendered(status_view(failed, NOON_MS))) == told
+    assert "what to do" not in rendered(status_view(failed, NOON_MS))
+    assert state.value in rendered(final_table(failed))
+
+
 def test_the_view_tells_the_same() -> None:
     text = rendered(status_view(STATUS, NOON_MS))
     for part in (

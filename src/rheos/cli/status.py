@@ -69,8 +69,16 @@ def checkpoints_text(status: JobStatus) -> str:
     return ", ".join(parts)
 
 
+def failure_text(status: JobStatus) -> str:
+    """Why a job that restarts does so: the first line of the error; empty for one that does not."""
+    if status.state is not JobState.RESTARTING or not status.failure:
+        return ""
+    return status.failure.splitlines()[0]
+
+
 def status_line(status: JobStatus, now_ms: int) -> str:
     """All in one line, for a log."""
+    failure = failure_text(status)
     return ", ".join(
         [
             f"{status.name}: {status.state.value} for {duration_text(status.running_s * 1000)}",
@@ -80,11 +88,12 @@ def status_line(status: JobStatus, now_ms: int) -> str:
             f"busy {status.busy_ratio:.0%}",
             f"back-pressure {status.backpressure_ratio:.0%}",
             f"restarts {status.restarts:,}",
+            *([f"because of: {failure}"] if failure else []),
         ]
     )
 
 
-def status_view(status: JobStatus, now_ms: int) -> Table:
+def status_view(status: JobStatus, now_ms: int) -> Group:
     """A few lines, for a terminal."""
     view = Table.grid(padding=(0, 3))
     view.add_row(
@@ -100,7 +109,8 @@ def status_view(status: JobStatus, now_ms: int) -> Table:
         f"watermark {watermark_text(status.watermark_ms, now_ms)}",
     )
     view.add_row("checkpoints", *checkpoints_text(status).split(", "))
-    return view
+    failure = failure_text(status)
+    return Group(view, Text(failure, style="red")) if failure else Group(view)
 
 
 def final_table(status: JobStatus) -> Group:
