@@ -37,7 +37,8 @@ from rheos.protocol.elements import (
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.ports import Clock, Transport
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
-from rheos.task.config import Guarantee, TaskConfig
+from rheos.task.barriers import WaitingBarriers
+from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
 from rheos.task.inputs import Arrival, Channel, Event, InputGate
 from rheos.task.outputs import OutputEdge
@@ -95,18 +96,12 @@ class ChainRunner:
             if type(operator).next_processing_time_ms is not Operator.next_processing_time_ms
         ]
         self._readers = readers
-        exactly_once = config.guarantee is Guarantee.EXACTLY_ONCE
-        self._patience_us = config.unaligned_after_us if exactly_once else None
-        """How long a barrier waits before it overtakes; None for ever."""
+        self._barriers = WaitingBarriers(gate, clock, config)
         self._overdraft = False
         """What is under way is driven to its end, and must not wait."""
         self._restored: deque[InFlight] = deque()
         """Rows that were in flight when the checkpoint was taken: they go before all else."""
-        self._triggered: deque[Arrival] = deque()
-        """Checkpoints that the master has triggered, for sources and ended chains to take."""
         self._draining = False
-        self._forwarding: Arrival | None = None
-        """The barrier that waits for the rows before it to be sent."""
         self._last_checkpoint = 0
         self._taken: list[Taken] = []
         self._sent_idle = False
@@ -127,14 +122,11 @@ class ChainRunner:
     def trigger(self, checkpoint: CheckpointId, kind: BarrierKind) -> None:
         """The master triggered a checkpoint: a source and an ended chain take it by themselves."""
         if checkpoint > self._last_checkpoint:
-            barrier = Barrier(checkpoint, self._attempt, kind)
-            self._triggered.append(Arrival(barrier, self._clock.monotonic_us()))
+            self._barriers.trigger(Barrier(checkpoint, self._attempt, kind))
 
     def abort(self, checkpoint: CheckpointId) -> None:
         """The checkpoint is off: whoever aligns for it reads on."""
-        self._triggered = deque(t for t in self._triggered if t.barrier.checkpoint != checkpoint)
-        if self.gate is not None:
-            self.gate.abort(checkpoint)
+        self._barriers.abort(checkpoint)
 
     def drain(self) -> None:
         """A source reads no more: its input has ended."""
@@ -160,7 +152,8 @@ class ChainRunner:
 
     def run(self) -> Ran:
         """Does a bounded amount of work."""
-        if self._patience_us is not None and (due := self._overdue()) is not None:
+        barriers = self._barriers
+        if barriers.patience_us is not None and (due := barriers.overdue()) is not None:
             self._overtake(due)
             return Ran.WORKED
         worked = False
@@ -193,20 +186,15 @@ class ChainRunner:
 
     def next_overtake_us(self) -> int | None:
         """When a barrier that waits may wait no longer, by the monotonic clock."""
-        if self._patience_us is None:
-            return None
-        waiting = self._forwarding or self._waiting()
-        if waiting is None or not self._may_overtake(waiting.barrier):
-            return None
-        return waiting.at_us + self._patience_us
+        return self._barriers.next_overdue_us()
 
     # --- choosing work ----------------------------------------------------------------------------
 
     def _next_work(self) -> Work | None:
         if self._restored:
             return self._in_flight(self._restored.popleft())
-        if self._triggered and (self._source is not None or self.ended):
-            return self._checkpoint(self._triggered[0])
+        if (triggered := self._barriers.next_triggered()) is not None:
+            return self._checkpoint(triggered)
         if self.ended:
             return None
         due = self.next_timer_ms() if self._timed else None
@@ -317,7 +305,7 @@ class ChainRunner:
                 yield from self._route(index, out)
                 self._in_operator = index
         yield from self._forward(End())
-        self.ended = True
+        self.ended = self._barriers.by_itself = True
 
     def _forward_activity(self, idle: bool) -> Work:
         self._sent_idle = idle
@@ -343,13 +331,14 @@ class ChainRunner:
         """Takes the snapshot between two elements, and sends the barrier on behind the rows before it;
         or ahead of them, where it has waited for long enough."""
         taken = self._take(arrival)
-        self._passed(arrival.barrier.checkpoint)
+        barriers = self._barriers
+        barriers.taken(arrival.barrier.checkpoint)
         if not self.ended:
-            self._forwarding = arrival
-            while not self._flushed() and not self._overdraft and not self._is_overdue(arrival):
+            barriers.forwarding = arrival
+            while not self._flushed() and not self._overdraft and not barriers.is_overdue(arrival):
                 yield
-            self._forwarding = None
-            if self._may_overtake(arrival.barrier):
+            barriers.forwarding = None
+            if barriers.may_overtake(arrival.barrier):
                 taken.overtaken = self._send_ahead(arrival.barrier)
             else:
                 for edge in self._edges:
@@ -380,44 +369,14 @@ class ChainRunner:
             savepoint=savepoint,
             totals=self.totals(),
             sync_us=now_us - began_us,
-            since_us=began_us if self._source is not None or self.ended else arrival.at_us,
+            since_us=began_us if self._barriers.by_itself else arrival.at_us,
             aligned_us=began_us,
         )
         self._last_checkpoint = checkpoint
         self._taken.append(taken)
         return taken
 
-    def _passed(self, checkpoint: CheckpointId) -> None:
-        while self._triggered and self._triggered[0].barrier.checkpoint <= checkpoint:
-            self._triggered.popleft()
-        if self.gate is not None:
-            self.gate.finish_alignment(checkpoint)
-
     # --- barriers that overtake (EX12) ------------------------------------------------------------
-
-    def _waiting(self) -> Arrival | None:
-        """The earliest barrier that this chain has not taken and is to take."""
-        if self._source is None and not self.ended:
-            assert self.gate is not None
-            arrived = self.gate.earliest()
-            if arrived is not None or not (self._triggered and self.gate.closed):
-                return arrived
-        return self._triggered[0] if self._triggered else None
-
-    def _overdue(self) -> Arrival | None:
-        """The barrier that is to overtake now."""
-        if self._forwarding is not None:
-            return None
-        waiting = self._waiting()
-        return waiting if waiting is not None and self._is_overdue(waiting) else None
-
-    def _may_overtake(self, barrier: Barrier) -> bool:
-        return self._patience_us is not None and barrier.kind is BarrierKind.CHECKPOINT
-
-    def _is_overdue(self, arrival: Arrival) -> bool:
-        if self._patience_us is None or not self._may_overtake(arrival.barrier):
-            return False
-        return self._clock.monotonic_us() - arrival.at_us >= self._patience_us
 
     def _overtake(self, arrival: Arrival) -> None:
         """Takes the snapshot before the rows that lie before the barrier; they are stored with it."""
@@ -434,7 +393,7 @@ class ChainRunner:
             taken.ports = [
                 InFlight(head.id, number, port.keys, True, []) for number, port in enumerate(head.ports)
             ]
-        self._passed(barrier.checkpoint)
+        self._barriers.taken(barrier.checkpoint)
         taken.overtaken = [*restored, *self._send_ahead(barrier)]
         taken.forwarded = True
 
