@@ -1,41 +1,46 @@
 """Breaks the engine in one way after the other, and tells how many drawn worlds notice.
 
-    python tests/simulation/mutations.py [SEEDS [NAME ...]]
+    python tests/simulation/mutations.py [--seeds 60] [--enough 5] [NAME ...]
 
 A mutation that few worlds catch says that the simulation is blind there. Each is written against what
-the engine promises, in the fewest words that break it.
+the engine promises, in the fewest words that break it. After `--enough` worlds have noticed, the next
+mutation follows.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from rheos.checkpoint import restoring
-from rheos.checkpoint.coordinator import Coordinator
+from rheos.checkpoint import restoring, starting
+from rheos.checkpoint.checkpointing import Checkpointing
 from rheos.checkpoint.log import CheckpointCompleted, JobLog
+from rheos.checkpoint.open_checkpoints import OpenCheckpoints
 from rheos.checkpoint.retention import Expired, Retention
+from rheos.checkpoint.savepoint_requests import SavepointRequests
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.generator import GeneratorSource
 from rheos.errors import CheckpointError, InternalError
+from rheos.operators.process import ProcessOperator
 from rheos.operators.source import SourceOperator
 from rheos.protocol.control import Acknowledge
 from rheos.protocol.snapshots import PartMode, StateKind
-from rheos.runtimes import master
+from rheos.runtimes import outside
 from rheos.runtimes.master import Master
-from rheos.task import inputs
+from rheos.task import checkpoints, inputs
 from rheos.task.commits import Committing
-from rheos.task.engine import SubtaskEngine
+from rheos.task.outputs import OutputEdge
 from rheos.task.watermarks import WatermarkMerger
 from rheos.testing.worlds import draw_world
 
 Function = Callable[..., Any]
-Mutation = tuple[object, str, Callable[[Function], Function]]
+Patch = tuple[object, str, Callable[[Function], Function]]
 """Where it is, its name there, and what makes the broken one of the right one."""
 
 
@@ -105,7 +110,11 @@ def _nothing(right: Function) -> Function:
     return lambda *args, **kwargs: None
 
 
-def _not_staged_when_abandoned(right: Function) -> Function:
+def _never(right: Function) -> Function:
+    return lambda *args, **kwargs: False
+
+
+def _not_staged_when_given_up(right: Function) -> Function:
     def broken(self: Any, checkpoint: Any) -> None:
         for taken in self._gathering[checkpoint]:
             for _, snapshot in taken.snapshots:
@@ -113,6 +122,58 @@ def _not_staged_when_abandoned(right: Function) -> Function:
         right(self, checkpoint)
 
     return broken
+
+
+def _recorded_rows_lost(right: Function) -> Function:
+    def broken(self: Any, checkpoint: Any) -> Any:
+        recording = right(self, checkpoint)
+        recording.batches.clear()
+        return recording
+
+    return broken
+
+
+def _overtaken_rows_lost(right: Function) -> Function:
+    def broken(self: Any, barrier: Any) -> list[Any]:
+        right(self, barrier)
+        return []
+
+    return broken
+
+
+def _recorded_twice(right: Function) -> Function:
+    def broken(self: Any, checkpoint: Any) -> Any:
+        recording = right(self, checkpoint)
+        recording.batches += recording.batches
+        return recording
+
+    return broken
+
+
+def _savepoint_of_changes(right: Function) -> Function:
+    def broken(self: Any, snapshot: Any) -> Any:
+        return [replace(part, mode=PartMode.FULL) for part in snapshot.parts]
+
+    return broken
+
+
+def _manifest_at_once(right: Function) -> Function:
+    def broken(self: Any, open: Any, entry: Any) -> Any:
+        return [*right(self, open, entry), *self.committed(entry.checkpoint)]
+
+    return broken
+
+
+def _from_nothing(right: Function) -> Function:
+    return lambda view, from_savepoint: None
+
+
+def _always_from_savepoint(right: Function) -> Function:
+    return lambda view, from_savepoint: from_savepoint
+
+
+def _goes_on_after_stop(right: Function) -> Function:
+    return property(lambda self: False)  # type: ignore[return-value]
 
 
 def _never_fenced(right: Function) -> Function:
@@ -188,21 +249,16 @@ def _dropped_entries_deleted(right: Function) -> Function:
     return broken
 
 
-def _ids_not_reserved(right: Function) -> Function:
-    def broken(self: Any) -> Any:
-        right(self)
-        return self._next_checkpoint - 1
+def _ids_from_the_entry(right: Function) -> Function:
+    def broken(self: Any, first: Any, parallelism: int) -> None:
+        right(self, 1, parallelism)
+        self._next = 1
 
     return broken
 
 
-def _finished_before_commits(right: Function) -> Function:
-    def broken(self: Any, event: Any) -> Any:
-        self._uncommitted.clear()
-        self._uncommitted.add(event.subtask)
-        return right(self, event)
-
-    return broken
+def _first_commit_is_enough(right: Function) -> Function:
+    return lambda self: max(self._committed.values(), default=0)
 
 
 def _watermark_of_the_fastest(right: Function) -> Function:
@@ -215,51 +271,58 @@ def _watermark_of_the_fastest(right: Function) -> Function:
     return broken
 
 
-def _no_failures(right: Function) -> Function:
-    return lambda self: []
-
-
-MUTATIONS: dict[str, Mutation] = {
-    "alignment off": (inputs.InputGate, "__init__", _alignment_off),
-    "commit before the log": (Committing, "stage", _commit_before_log),
-    "committables not carried": (Committing, "staged", _committables_not_carried),
-    "source position one ahead": (GeneratorSource, "open", _position_ahead),
-    "source position one behind": (GeneratorSource, "open", _position_behind),
-    "source splits dropped": (SnapshotWriter, "begin", _without_state("splits")),
-    "held rows dropped": (SnapshotWriter, "begin", _without_state("held")),
-    "timers lost": (SnapshotWriter, "begin", _without_state("timers")),
-    "deltas skipped": (restoring, "shares", _deltas_skipped),
-    "snapshot_failed ignored": (SubtaskEngine, "_forget", _nothing),
-    "staged rows of an aborted checkpoint lost": (
-        SubtaskEngine,
-        "_abandon",
-        _not_staged_when_abandoned,
-    ),
-    "fencing off": (JobLog, "append", _never_fenced),
-    "zombies are heard": (Master, "_take", _zombies_heard),
-    "all key groups restored": (restoring, "shares", _all_groups),
-    "union state of its own subtask": (restoring, "shares", _union_of_own),
-    "files deleted that are needed": (Retention, "trim", _retention_of_the_newest),
-    "recovery does not commit": (Master, "_recover", _recovery_without_commit),
-    "an error of a committer ends the job": (master, "_publishing", lambda _: _commit_errors_are_final),
-    "entries deleted": (JobLog, "drop", _dropped_entries_deleted),
-    "checkpoint ids not reserved": (Coordinator, "_reserve", _ids_not_reserved),
-    "finished before all have committed": (Coordinator, "_committed", _finished_before_commits),
-    "the fastest channel's watermark": (WatermarkMerger, "_merge", _watermark_of_the_fastest),
-    "idle ended": (SourceOperator, "idle", lambda right: lambda self: True),
+MUTATIONS: dict[str, list[Patch]] = {
+    "alignment off": [(inputs.InputGate, "__init__", _alignment_off)],
+    "commit before the log": [(Committing, "stage", _commit_before_log)],
+    "committables not carried": [(Committing, "staged", _committables_not_carried)],
+    "source position one ahead": [(GeneratorSource, "open", _position_ahead)],
+    "source position one behind": [(GeneratorSource, "open", _position_behind)],
+    "source splits dropped": [(SnapshotWriter, "begin", _without_state("splits"))],
+    "held rows dropped": [(SnapshotWriter, "begin", _without_state("held"))],
+    "timers lost": [(SnapshotWriter, "begin", _without_state("timers"))],
+    "deltas skipped": [(restoring, "shares", _deltas_skipped)],
+    "snapshot_failed ignored": [(checkpoints.Checkpoints, "_forget", _nothing)],
+    "building on what was given up": [(checkpoints, "_builds_on", _never)],
+    "staged rows of an aborted checkpoint lost": [
+        (checkpoints.Checkpoints, "_give_up", _not_staged_when_given_up)
+    ],
+    "rows recorded before a barrier lost": [(inputs.InputGate, "overtake", _recorded_rows_lost)],
+    "rows recorded before a barrier twice": [(inputs.InputGate, "overtake", _recorded_twice)],
+    "rows overtaken on their way out lost": [(OutputEdge, "overtake", _overtaken_rows_lost)],
+    "fencing off": [(JobLog, "append", _never_fenced)],
+    "zombies are heard, and ids used anew": [
+        (Master, "_take", _zombies_heard),
+        (OpenCheckpoints, "begin", _ids_from_the_entry),
+    ],
+    "all key groups restored": [(restoring, "shares", _all_groups)],
+    "union state of its own subtask": [(restoring, "shares", _union_of_own)],
+    "files deleted that are needed": [(Retention, "trim", _retention_of_the_newest)],
+    "recovery does not commit": [(Master, "_recover", _recovery_without_commit)],
+    "an error of a committer ends the job": [
+        (outside, "_publishing", lambda right: _commit_errors_are_final)
+    ],
+    "entries deleted": [(JobLog, "drop", _dropped_entries_deleted)],
+    "finished once one has committed": [
+        (Checkpointing, "_committed_everywhere", _first_commit_is_enough)
+    ],
+    "the fastest channel's watermark": [(WatermarkMerger, "_merge", _watermark_of_the_fastest)],
+    "never idle": [(SourceOperator, "idle", _never)],
+    "savepoint of what has changed": [(ProcessOperator, "savepoint", _savepoint_of_changes)],
+    "manifest before the commits": [(SavepointRequests, "entered", _manifest_at_once)],
+    "started from nothing": [(starting, "needed_savepoint", _from_nothing)],
+    "checkpoints after a stop": [(SavepointRequests, "holds", _goes_on_after_stop)],
 }
 
 
 @contextmanager
 def broken(name: str) -> Iterator[None]:
     """Within it, the engine has the defect."""
-    where, what, mutation = MUTATIONS[name]
-    right = getattr(where, what)
-    setattr(where, what, mutation(right))
-    try:
+    with ExitStack() as stack:
+        for where, what, mutation in MUTATIONS[name]:
+            right = getattr(where, what)
+            setattr(where, what, mutation(right))
+            stack.callback(setattr, where, what, right)
         yield
-    finally:
-        setattr(where, what, right)
 
 
 def catches(seed: int) -> str | None:
@@ -273,12 +336,28 @@ def catches(seed: int) -> str | None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    seeds = int(arguments[0]) if arguments else 60
-    for name in arguments[1:] or MUTATIONS:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", choices=[[], *MUTATIONS])
+    parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--enough", type=int, default=5)
+    chosen = parser.parse_args(arguments)
+    blind = []
+    for name in chosen.names or MUTATIONS:
+        caught: dict[int, str] = {}
+        seed = chosen.first
         with broken(name):
-            caught = {seed: found for seed in range(seeds) if (found := catches(seed))}
-        print(f"{name}: {len(caught)} of {seeds}, such as {list(caught.items())[:2]}", flush=True)
-    return 0
+            while seed < chosen.first + chosen.seeds and len(caught) < chosen.enough:
+                found = catches(seed)
+                if found is not None:
+                    caught[seed] = found
+                seed += 1
+        shown = "".join(f"\n    {seed}: {found}" for seed, found in list(caught.items())[:3])
+        print(f"{name}: {len(caught)} of {seed - chosen.first}{shown}", flush=True)
+        blind += [] if caught else [name]
+    if blind:
+        print(f"nothing has noticed: {', '.join(blind)}")
+    return 1 if blind else 0
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import pytest
 
 from rheos.testing.worlds import draw_world
 
-SEEDS = 300
-CHUNK = 25
+SEEDS = 120
+CHUNK = 20
 
 
 def corpus() -> list[int]:

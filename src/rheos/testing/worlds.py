@@ -273,7 +273,7 @@ def draw_world(seed: int) -> Drawn:
 
     program = _draw_program(drawing("program"))
     rng = drawing("inputs")
-    rows = rng.randrange(80, 300)
+    rows = rng.randrange(100, 300)
     count = rng.choice([1, 1, 2])
     rescaling = drawing("rescaling")
     return Drawn(
@@ -296,7 +296,7 @@ def draw_world(seed: int) -> Drawn:
 def _draw_checkpoints(rng: Random) -> CheckpointConfig:
     return replace(
         CHECKPOINTS,
-        interval_ms=rng.choice([15, 30, 70, 200]),
+        interval_ms=rng.choice([10, 20, 40, 100]),
         # Sometimes too short: then checkpoints are aborted while subtasks take them.
         timeout_ms=rng.choice([60, 100, 1500, 1500]),
         retain=rng.randrange(1, 4),
@@ -311,7 +311,7 @@ def _draw_task(rng: Random, program: Program) -> TaskConfig:
         buffer_timeout_us=rng.choice([0, 10_000, None]),
         credits=rng.randrange(1, 5),
         guarantee=Guarantee.AT_LEAST_ONCE if least else Guarantee.EXACTLY_ONCE,
-        unaligned_after_us=None if least else rng.choice([None, None, 0, 0, 5_000, 30_000]),
+        unaligned_after_us=None if least else rng.choice([None, None, None, 0, 0, 5_000, 30_000]),
     )
 
 
@@ -324,7 +324,7 @@ def _draw_requests(rng: Random) -> Requests:
     return Requests(
         cancel=rate(0.3, 0.5, 3.0),
         savepoint=rate(0.4, 1.0, 6.0),
-        stop=rate(0.3, 0.5, 3.0),
+        stop=rate(0.4, 0.5, 3.0),
         drain=rate(0.1, 0.5, 2.0),
         resume_from_savepoint=rng.choice([0.0, 0.5, 1.0]),
     )
@@ -342,6 +342,7 @@ def _draw_program(rng: Random) -> Program:
             programs.COUNTED,
             programs.TWICE_KEYED,
             programs.TWICE_KEYED,
+            programs.TWICE_KEYED,
             programs.ORDERED,
             programs.ORDERED,
             windows,
@@ -353,11 +354,11 @@ def _draw_program(rng: Random) -> Program:
 
 def _draw_input(rng: Random, number: int, rows: int, program: Program) -> Input:
     jitter_ms = rng.choice([0, 5, 30, 100])
-    keys = rng.choice([1, 3, 20, 80])
+    keys = rng.choice([1, 3, 20, 80, 80])
     return Input(
         splits=rng.randrange(1, 6),
         rows=max(rows, 1),
-        rate_per_s=rng.choice([200.0, 400.0, 800.0]),
+        rate_per_s=rng.choice([150.0, 300.0, 600.0]),
         block_rows=rng.choice([7, 50, 1000]),
         keys=keys,
         hot_keys=rng.randrange(1, min(keys, 4) + 1),
@@ -365,6 +366,6 @@ def _draw_input(rng: Random, number: int, rows: int, program: Program) -> Input:
         bound_ms=rng.choice([0, jitter_ms // 2, jitter_ms]),
         first=number * 10_000,
         seed=rng.randrange(1_000_000),
-        pause_ms=rng.choice([0, 0, 0, 150]),
+        pause_ms=rng.choice([0, 0, 150]),
         idle_after_ms=rng.choice([None, 20, 60]) if program.check_idle is not None else None,
     )

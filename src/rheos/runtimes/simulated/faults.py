@@ -12,6 +12,9 @@ class Faults:
 
     crash_slot: float = 0.0
     """A worker dies where it stands."""
+    crash_after_checkpoint: float = 0.0
+    """Probability that a worker or the driver dies some ms after a checkpoint has completed: before all
+    have heard of it, or later."""
     crash_driver: float = 0.0
     """The driver dies; a new one starts the same job. The old workers live on for a while."""
     zombie: float = 0.0
@@ -24,6 +27,10 @@ class Faults:
     """Probability that a sink's commit fails; see `World.on_commit`."""
     clog: float = 0.0
     """A channel stands still for a while."""
+    freeze: float = 0.0
+    """A worker stands still for a while, and then goes on as if nothing had been."""
+    slow_network: float = 0.0
+    """For a while everything that is sent takes long."""
     clock_jump: float = 0.0
     read_error: float = 0.0
     """Probability that reading a file, or listing a folder, fails."""
@@ -58,13 +65,16 @@ class Faults:
 
 
 _LIMITS = {
-    "crash_slot": (0.5, 0.3, 3.0),
-    "crash_driver": (0.5, 0.2, 3.0),
+    "crash_slot": (0.5, 0.3, 2.0),
+    "crash_after_checkpoint": (0.7, 0.05, 0.4),
+    "crash_driver": (0.4, 0.2, 1.5),
     "zombie": (0.5, 0.2, 0.9),
     "lose_message": (0.5, 0.01, 0.2),
-    "store_error": (0.5, 0.005, 0.05),
+    "store_error": (0.5, 0.01, 0.1),
     "commit_error": (0.4, 0.05, 0.3),
     "clog": (0.5, 0.5, 5.0),
+    "freeze": (0.5, 0.5, 5.0),
+    "slow_network": (0.4, 0.5, 4.0),
     "clock_jump": (0.5, 0.5, 3.0),
     "read_error": (0.3, 0.01, 0.1),
     "store_outage": (0.25, 0.2, 1.5),

@@ -98,6 +98,9 @@ class World:
         """Drivers that were given up, and do not know."""
         self._acting: Driver | Slot | None = None
         self._struck_us = 0
+        self._doomed_us: int | None = None
+        """When somebody dies of a checkpoint that has completed."""
+        self._seen_checkpoints = 0
         self._asked: list[Asked] = []
         """What is not answered yet."""
         self._stopped = False
@@ -384,9 +387,14 @@ class World:
             self.clock.jump(self._rng.randrange(-3_600_000, 3_600_000))
         if self._start_us is not None:
             return
+        if self._strikes_driver_after_checkpoint():
+            self._lose_driver()
+            return
         launcher = self._driver.launcher
         alive = [slot for slot in launcher.slots if slot.alive]
-        if alive and happens(self.faults.crash_slot):
+        doomed = self._doomed_us is not None and now_us >= self._doomed_us
+        if alive and (doomed or happens(self.faults.crash_slot)):
+            self._doomed_us = None
             self.crashes += 1
             self._note(b"crash")
             launcher.crash(self._rng.choice(alive))
@@ -394,12 +402,29 @@ class World:
         if network is not None and network.channels() and happens(self.faults.clog):
             channel = self._rng.choice(network.channels())
             network.clog(channel, now_us + self._rng.randrange(1, 300_000))
+        if alive and happens(self.faults.freeze):
+            self._rng.choice(alive).frozen_until_us = now_us + self._rng.randrange(1, 300_000)
+        if happens(self.faults.slow_network):
+            launcher.slow_until_us = now_us + self._rng.randrange(1, 400_000)
         if happens(self.faults.lose_slot) and self._lost_slots < self._most_slots - 1:
             self._lost_slots += 1
             if alive:
                 launcher.crash(self._rng.choice(alive))
         if happens(self.faults.crash_driver):
             self._lose_driver()
+
+    def _strikes_driver_after_checkpoint(self) -> bool:
+        """Where a checkpoint has completed: whether the driver dies of it. A worker may do so later."""
+        completed = len(self.watch.completed)
+        if completed == self._seen_checkpoints:
+            return False
+        self._seen_checkpoints = completed
+        if self._rng.random() >= self.faults.crash_after_checkpoint:
+            return False
+        if self._rng.random() < 0.2:
+            return True
+        self._doomed_us = self.clock.monotonic_us() + self._rng.randrange(1, 30_000)
+        return False
 
     def _lose_driver(self) -> None:
         """The driver dies; or it is cut off for a while, and nobody waits for it."""
