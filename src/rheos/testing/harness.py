@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from rheos.operators.contract import Operator, OperatorContext, Out
 from rheos.plan.physical import PhysicalPlan, PlannedOperator, ToOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM, Watermark, visible
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.protocol.state_config import Backend, StateConfig
 from rheos.runtimes.batch.inline_io import InlineIo
 from rheos.runtimes.contract import JobConfig, JobHandle, JobStatus
 from rheos.runtimes.simulated.clock import SimClock
@@ -80,6 +82,8 @@ class Replay:
     """After so many checkpoints; 0 never."""
     lose_every: int = 0
     """So many checkpoints later one is not kept, and the operator is told."""
+    on_disk: bool = False
+    """State has a local disk, and next to no memory: the backend is rocksdb."""
 
 
 REPLAYS = (
@@ -103,6 +107,14 @@ REPLAYS = (
         checkpoint_every=1,
         restore_every=5,
         lose_every=2,
+    ),
+    Replay("on disk", together=True, on_disk=True),
+    Replay(
+        "on disk, rescaled at every other pause",
+        parallelisms=(1, 3, 2),
+        checkpoint_every=1,
+        restore_every=2,
+        on_disk=True,
     ),
 )
 
@@ -167,6 +179,7 @@ class _Run:
         self._checkpoint = 0
         self._watermark = MIN_TIMESTAMP_MS
         self.rows.update({name: [] for name in self._names.values()})
+        self._disk = TemporaryDirectory() if self.way.on_disk else None
         self._start(None)
 
     def run(self) -> Rows:
@@ -181,6 +194,8 @@ class _Run:
         self._drive([op.on_watermark(MAX_TIMESTAMP_MS) for op in self._subtasks])
         self._drive([op.on_end() for op in self._subtasks])
         self._close()
+        if self._disk is not None:
+            self._disk.cleanup()
         return self.rows
 
     def _steps(self) -> Iterator[list[Mapping[str, Any]] | Watermark]:
@@ -301,6 +316,9 @@ class _Run:
             clock=self._clock,
             io=InlineIo(),
             batch_rows=self.way.batch_rows,
+            state=StateConfig(Backend.ROCKSDB if self._disk else Backend.MEMORY),
+            state_bytes=0 if self._disk else StateConfig().memory_bytes,
+            scratch=f"{self._disk.name}/{self._attempt}-{subtask}" if self._disk else None,
         )
 
     def _close(self) -> None:
