@@ -427,3 +427,34 @@ def test_reduced_rows_lose_columns_and_widen() -> None:
 def test_reduced_rows_cannot_gain_columns() -> None:
     before, after = Version(reduced), Version(reduced, more={"new": pa.int64()})
     assert differences(before, after) == {"reduced new": UNREADABLE}
+
+
+# --- sources ------------------------------------------------------------------------------------------
+
+
+def source_changes(old: Any, new: Any) -> list[tuple[Verdict, str]]:
+    def shapes(source: Any) -> Any:
+        env = rh.Environment(1, runtime="simulated")
+        env.from_source(source, uid="rows").sink_to(rh.print_sink())
+        return state_shapes(env.plan().operators())
+
+    return [(finding.verdict, finding.text) for finding in compare(shapes(old), shapes(new), {})]
+
+
+def numbers(**settings: Any) -> Any:
+    return rh.generator(lambda block: {"n": block.index()}, **settings)
+
+
+def test_a_source_may_be_configured_otherwise_and_not_replaced() -> None:
+    same = [(SAME, "source positions")]
+    assert source_changes(numbers(count=9), numbers(count=99, rate_per_s=1)) == same
+    jsonl = rh.files.source("in/*.jsonl", schema=pa.schema({"n": pa.int64()}))
+    more = rh.files.source(["in/*.jsonl", "more/*.jsonl"], schema=pa.schema({"n": pa.float64()}))
+    assert source_changes(jsonl, more) == same
+    assert source_changes(numbers(splits=2), numbers(splits=3)) == [
+        (
+            UNREADABLE,
+            "was written by GeneratorSource of 2 splits, and is read by GeneratorSource of 3 splits",
+        )
+    ]
+    assert [verdict for verdict, _ in source_changes(numbers(), jsonl)] == [UNREADABLE]

@@ -104,6 +104,11 @@ class Source(ABC):
         """The schema of the side output of rejected rows, where the source has one."""
         return None
 
+    def positions(self) -> str:
+        """What its splits and positions are, in a few words. A job cannot go on from the positions of a
+        source that says otherwise."""
+        return type(self).__qualname__
+
     def describe(self) -> str:
         """A few words for `explain` and the status."""
         return type(self).__name__

@@ -120,6 +120,10 @@ class GeneratorSource(Source):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounded", self.count is not None)
 
+    def positions(self) -> str:
+        # A row's number is of its split: cut otherwise, other rows have it.
+        return f"{type(self).__qualname__} of {self.split_count} splits"
+
     def splits(self) -> Sequence[Split]:
         return [Split(f"{split:05d}") for split in range(self.split_count)]
 

@@ -87,7 +87,7 @@ def state_shapes(operators: Iterable[Planned]) -> dict[OperatorId, States]:
 def _states(spec: Spec, ports: Sequence[PortType]) -> States:
     match spec:
         case SourceSpec(source=source):
-            value = TypeShape(name="source", label=type(source).__qualname__)
+            value = TypeShape(name="source", label=source.positions())
             return {SPLITS: StateShape(kind=StateKind.UNION, holds=Holds.POSITIONS, value=value)}
         case ProcessSpec():
             return _process(spec, ports[0])
