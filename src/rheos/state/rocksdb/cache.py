@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
+from rheos.state.codec import ValueCodec
 from rheos.state.keys import Key
 from rheos.state.rocksdb.database import Batch, Database
 from rheos.state.rocksdb.layout import Form, Places, range_start
@@ -20,11 +21,13 @@ E = TypeVar("E")
 MISSING: Any = object()
 """Nothing is known in memory. `state.tables.ABSENT` says that there is nothing on disk either."""
 
-ENTRY_BYTES = 250
-"""About what an entry takes beside what is in it: the key, and its places in dicts."""
-_ITEM_BYTES = 90
-_EXPANSION = 5
-"""How much larger a value is as Python objects than encoded, about."""
+ENTRY_BYTES = 200
+"""About what an entry takes beside what is in it: the key, and its places in dicts and sets."""
+_ITEM_BYTES = 60
+"""About what an item takes beside its contents."""
+_FLAT = (int, float, bool, str, bytes)
+_EXPANSION = 6
+"""How much larger a value with others in it is as Python objects than encoded, about."""
 _REMEMBERED = 8192
 
 
@@ -44,8 +47,10 @@ class CachedTable(ABC, Generic[E]):
 
     form: Form
 
-    def __init__(self, name: str, places: Places) -> None:
+    def __init__(self, name: str, codec: ValueCodec, places: Places) -> None:
+        """`codec` is that of the items."""
         self.name = name
+        self._expansion = 1 if codec.cls in _FLAT else _EXPANSION
         self.young: dict[Key, E] = {}
         self.old: dict[Key, E] = {}
         """All of it is written."""
@@ -77,7 +82,7 @@ class CachedTable(ABC, Generic[E]):
     @property
     def item_bytes(self) -> int:
         """About what an item takes in memory."""
-        return _ITEM_BYTES + _EXPANSION * self._bytes // self._items
+        return _ITEM_BYTES + self._expansion * self._bytes // self._items
 
     def weight(self) -> int:
         """About what the young generation takes in memory."""

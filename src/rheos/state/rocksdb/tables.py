@@ -29,7 +29,7 @@ class ValueTable(CachedTable[Any]):
     form = Form.VALUE
 
     def __init__(self, name: str, codec: ValueCodec, places: Places) -> None:
-        super().__init__(name, places)
+        super().__init__(name, codec, places)
         self.codec = codec
 
     @property
@@ -96,7 +96,7 @@ class ListTable(CachedTable[ListEntry]):
     def __init__(
         self, name: str, codec: ValueCodec, element: ValueCodec, places: Places, place: Place
     ) -> None:
-        super().__init__(name, places)
+        super().__init__(name, element, places)
         self.codec = codec
         """Of lists."""
         self.element = element
@@ -197,7 +197,7 @@ class MapTable(CachedTable[MapEntry]):
     form = Form.MAP
 
     def __init__(self, name: str, item: ValueCodec, value: ValueCodec, places: Places) -> None:
-        super().__init__(name, places)
+        super().__init__(name, value, places)
         self.item = item
         """Of the keys inside the map."""
         self.value = value
