@@ -247,12 +247,18 @@ def main() -> int:
     cli.add_argument("--splits", type=int, default=4)
     cli.add_argument("--seed", type=int, default=0)
     cli.add_argument("--out", type=Path, default=Path(f"out/visits-{datetime.now():%Y%m%d-%H%M%S}"))
+    cli.add_argument("--heartbeat-timeout", default="15s", help="how long a worker may fall silent")
     cli.add_argument("--check", type=Path, metavar="OUT", help="only check what a run has published")
     said = cli.parse_args()
     visits = Visits(said.users, said.splits, said.seed)
     if said.check:
         return check(said.check, visits, said.events)
-    env = rh.Environment(runtime="continuous", checkpoint_interval="1s")
+    env = rh.Environment(
+        runtime="continuous",
+        checkpoint_interval="1s",
+        heartbeat_timeout=said.heartbeat_timeout,
+        restart=rh.restart.exponential_delay(max="2s"),
+    )
     found = build(env, visits, said.events, said.rate)
     found.sink_to(rh.files.sink(said.out, format="jsonl"), name="alerts")
     env.execute("state machine")

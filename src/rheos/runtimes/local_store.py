@@ -53,6 +53,13 @@ def there_is(directory: str) -> bool:
     return os.path.isdir(rest if separator else directory)
 
 
+def allow_scheme(scheme: str) -> None:
+    """Takes an fsspec file system of one's own: its `pipe_file(mode="create")` must be atomic, and must
+    raise FileExistsError where the file is there. To be called in every process, as by the module that
+    registers it with fsspec."""
+    _CONDITIONAL.add(scheme)
+
+
 def check_writable(store: Store, directory: str) -> None:
     """Raises ConfigurationError, naming the directory, where it cannot be written put-if-absent."""
     path = f".probe/{uuid4().hex}"

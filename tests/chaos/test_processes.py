@@ -1,0 +1,217 @@
+"""Executors and drivers of a job are struck: its alerts are the planted ones, each once."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pyspark
+import pytest
+
+from rheos.testing.chaos.processes import JobProcesses
+from tests.chaos.conftest import ROOT, Started, wait_for
+from tests.chaos.example import EXAMPLE
+from tests.chaos.example import state_machine as job
+
+VISITS = job.Visits(users=200, splits=2, seed=1)
+ARGUMENTS = ["--users", "200", "--splits", "2", "--seed", "1", "--rate", "5000"]
+
+
+def command(tmp_path: Path, events: int, file: Path = EXAMPLE, **options: str) -> list[str]:
+    given = {"parallelism": "2", "checkpoint-interval": "300ms", **options}
+    said = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", value)]
+    own = [*ARGUMENTS, "--events", str(events), "--out", str(tmp_path / "out")]
+    return [sys.executable, "-m", "rheos", "run", str(file), *said, "--", *own]
+
+
+def faults_of(tmp_path: Path, events: int) -> list[str]:
+    return job.faults(job.alerts_in(tmp_path / "out"), VISITS.planted(events))
+
+
+def published(tmp_path: Path) -> int:
+    return len(list((tmp_path / "out").glob("part-*")))
+
+
+def more_published(tmp_path: Path, driver: subprocess.Popen[bytes], started: Started) -> None:
+    """Returns when the job has published something new: it runs, and checkpoints complete."""
+    before = published(tmp_path)
+
+    def met() -> bool:
+        assert driver.poll() is None, started.output(driver)
+        return published(tmp_path) > before
+
+    wait_for(met)
+
+
+def ends_well(driver: subprocess.Popen[bytes], started: Started) -> None:
+    assert driver.wait(240) == 0, started.output(driver)
+
+
+def with_all_below(process: psutil.Process) -> list[psutil.Process]:
+    return [process, *process.children(recursive=True)]
+
+
+@pytest.mark.spark
+def test_an_executor_that_pauses_wakes_as_a_zombie_and_another_is_killed(
+    tmp_path: Path, started: Started
+) -> None:
+    """All of an executor stands still, so that nothing can end its worker; a third one takes over."""
+    events, rng = 60_000, random.Random(11)
+    own = ["--heartbeat-timeout", "2s"]
+    driver = started.command(
+        [*command(tmp_path, events, master="local-cluster[3,1,1024]", parallelism="2"), *own]
+    )
+    more_published(tmp_path, driver, started)
+    started.processes.look()
+    slots = started.processes.slots()
+    assert len(slots) == 2
+    zombie = rng.choice(slots)
+    paused = with_all_below(zombie.parent().parent())  # type: ignore[union-attr]
+    for process in paused:
+        process.suspend()
+    try:
+        wait_for(lambda: _replaced(started.processes, paused))
+        more_published(tmp_path, driver, started)
+        assert zombie.is_running()
+    finally:
+        for process in paused:
+            process.resume()
+    # The executor is well again; its worker leaves.
+    wait_for(lambda: zombie not in _slots(started.processes))
+    more_published(tmp_path, driver, started)
+    busy = [worker.parent().parent() for worker in _slots(started.processes)]  # type: ignore[union-attr]
+    rng.choice([executor for executor in busy if executor]).kill()
+    more_published(tmp_path, driver, started)
+    ends_well(driver, started)
+    assert faults_of(tmp_path, events) == []
+
+
+def _slots(processes: JobProcesses) -> list[psutil.Process]:
+    processes.look()
+    return processes.slots()
+
+
+def _replaced(processes: JobProcesses, paused: list[psutil.Process]) -> bool:
+    return len([worker for worker in _slots(processes) if worker not in paused]) == 2
+
+
+@pytest.mark.spark
+def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: Started) -> None:
+    events = 40_000
+    spark_class = str(Path(pyspark.__path__[0], "bin", "spark-class"))
+    surroundings = {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(tmp_path / "work"),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    deploy = "org.apache.spark.deploy"
+    at = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    master = started.command([spark_class, f"{deploy}.master.Master", *at], **surroundings)
+    wait_for(lambda: re.search(r"spark://127.0.0.1:\d+", started.output(master)))
+    found = re.search(r"spark://127.0.0.1:\d+", started.output(master))
+    assert found is not None
+    for _ in range(2):
+        resources = ["--cores", "1", "--memory", "1g"]
+        worker = [spark_class, f"{deploy}.worker.Worker", *at, *resources, found[0]]
+        started.command(worker, **surroundings)
+    driver = started.command(
+        command(tmp_path, events, master=found[0], checkpoint_dir=str(tmp_path / "checkpoints")),
+        **surroundings,
+    )
+    more_published(tmp_path, driver, started)
+    started.processes.look()
+    random.Random(2).choice(started.processes.executors()).kill()
+    more_published(tmp_path, driver, started)
+    ends_well(driver, started)
+    assert faults_of(tmp_path, events) == []
+
+
+KILLING = '''
+"""The job, with a sink that dies in the middle of its first commit, in each kind of process."""
+import os, signal, sys
+from dataclasses import astuple
+from pathlib import Path
+sys.path.append({examples!r})
+import state_machine as job
+import rheos as rh
+from rheos.connectors.files.committer import FileCommitter
+from rheos.connectors.files.sink import FileSink
+
+
+os.environ["DRIVER"] = str(os.getpid())
+
+
+class Dying(FileCommitter):
+    def commit(self, committables):
+        in_driver = os.environ["DRIVER"] == str(os.getpid())
+        mark = Path({marks!r}, "2 in recovery" if in_driver else "1 in a worker")
+        if not mark.exists():
+            mark.touch()
+            super().commit(committables[: len(committables) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().commit(committables)
+
+
+class DyingSink(FileSink):
+    def committer(self):
+        return Dying(self.path)
+
+
+def dying(*args, **settings):
+    return DyingSink(*astuple(made(*args, **settings)))
+
+
+made, rh.files.sink = rh.files.sink, dying
+raise SystemExit(job.main())
+'''
+
+
+@pytest.mark.spark
+def test_killed_between_the_log_entry_and_the_commit_and_again_in_recovery(
+    tmp_path: Path, started: Started
+) -> None:
+    """A worker dies in its commit, then the driver in the recovery that makes up for it. The command
+    is started again, and the alerts are the planted ones."""
+    events = 20_000
+    marks, file = tmp_path / "marks", tmp_path / "job.py"
+    marks.mkdir()
+    file.write_text(KILLING.format(examples=str(EXAMPLE.parent), marks=str(marks)))
+    run = command(tmp_path, events, file=file, checkpoint_dir=str(tmp_path / "checkpoints"))
+    first = started.command(run)
+    assert first.wait(240) == -signal.SIGKILL, started.output(first)
+    assert sorted(os.listdir(marks)) == ["1 in a worker", "2 in recovery"]
+    second = started.command(run)
+    ends_well(second, started)
+    assert faults_of(tmp_path, events) == []
+
+
+@pytest.mark.spark
+def test_the_command_strikes_workers_and_drivers_until_the_job_ends(
+    tmp_path: Path, started: Started
+) -> None:
+    events = 50_000
+    _, _, _, _, *options = command(tmp_path, events, checkpoint_dir=str(tmp_path / "checkpoints"))
+    strikes = ["--kill-every", "2s", "--seed", "4", "--faults", "workers,driver"]
+    chaos = started.command(
+        [sys.executable, "-m", "rheos", "chaos", str(EXAMPLE), *strikes, *options[1:]]
+    )
+    assert chaos.wait(280) == 0, started.output(chaos)
+    told = started.output(chaos)
+    assert re.search(r"SIGKILL  driver", told), told
+    assert re.search(r"SIGKILL  worker", told), told
+    assert "the job is sound (exit code 0)" in told
+    assert "left behind" not in told
+    assert faults_of(tmp_path, events) == []
+
+
+def test_driver_kills_need_a_checkpoint_directory() -> None:
+    words = [sys.executable, "-m", "rheos", "chaos", str(EXAMPLE), "--faults", "driver"]
+    done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "goes on only from a checkpoint directory" in done.stderr
