@@ -40,6 +40,7 @@ from rheos.errors import (
     RheosError,
     SchemaError,
     StateAccessError,
+    StateError,
     TransportError,
     UserFunctionError,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "StateAccessError",
     "StateBackend",
     "StateConfig",
+    "StateError",
     "TimeWindow",
     "TransportError",
     "Tumbling",
