@@ -12,10 +12,12 @@ from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.window.aggregates import tables_of
 from rheos.operators.window.assign import Assigned
+from rheos.operators.window.firing import Which
 from rheos.operators.window.frames import INPUT, KEY_GROUP, batches_of, empty_frame, paned
+from rheos.operators.window.layout import Layout
 from rheos.operators.window.panes import PaneStore
 from rheos.operators.window.segments import END, PANE, SLICE
-from rheos.operators.window.windowed import Layout, Which, WindowOperator
+from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM
 
 _TIME = pl.Datetime("ms", "UTC")

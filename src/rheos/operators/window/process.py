@@ -19,10 +19,12 @@ from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.records import not_iterable, shown, user_error, with_hidden, wrong_type
 from rheos.operators.window.assign import Assigned
+from rheos.operators.window.firing import Which
 from rheos.operators.window.frames import KEY, empty_frame, paned
+from rheos.operators.window.layout import Layout
 from rheos.operators.window.panes import PaneStore
 from rheos.operators.window.segments import END, PANE
-from rheos.operators.window.windowed import Layout, Which, WindowOperator
+from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import TS, visible
 from rheos.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
 

@@ -17,8 +17,7 @@ only because of this is late too, and counted as `late_purged` besides `late`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 
@@ -31,9 +30,11 @@ from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.spill import SpillFolder
 from rheos.operators.window.assign import Assigned, Ints, WindowGrid, assign, progressions
-from rheos.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names, keyed_table
+from rheos.operators.window.firing import Lagging, Which, last_looked_at
+from rheos.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names
+from rheos.operators.window.layout import Layout
 from rheos.operators.window.panes import PanePart, PaneStore, Room
-from rheos.operators.window.segments import END, PANE, SLICE, VALID, Merge, cut, places_of_groups
+from rheos.operators.window.segments import END, SLICE, VALID, Merge, cut, places_of_groups
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
@@ -74,7 +75,7 @@ class WindowOperator(Operator):
         self._grid = WindowGrid.of(spec.window)
         self._keys = key_names(ctx.ports[0].keys)
         self._watermark = MIN_TIMESTAMP_MS
-        self._lagging = _Lagging()
+        self._lagging = Lagging()
         self._restored_names: set[str] = set()
         folder = None if ctx.scratch is None else SpillFolder(ctx.scratch)
         self._places = places_of_groups(ctx.key_groups, ctx.max_parallelism)
@@ -147,7 +148,7 @@ class WindowOperator(Operator):
         fired = np.array([lagging.groups.get(group, reached) for group in groups.tolist()])
         for through in np.unique(fired).tolist():
             of_these = pa.array(fired == through)
-            self._watermark, self._lagging = through, _Lagging()
+            self._watermark, self._lagging = through, Lagging()
             yield from self.on_batch(port, batch.filter(of_these))
             self._watermark, self._lagging = reached, lagging
         keys = key_frame(batch, dict(zip(self._keys, self.ctx.ports[0].keys, strict=True)))
@@ -221,7 +222,7 @@ class WindowOperator(Operator):
                 return
             horizon = upto
             if int(count.sum()) > _PAIRS:
-                horizon = _horizon(grid, slices, valids, above, upto)
+                horizon = last_looked_at(grid, slices, valids, above, upto, _PAIRS)
                 first, count = grid.due(slices, valids, above, horizon)
             ends, owner = progressions(first, count, grid.slide)
             rows = sizes[owner]
@@ -332,7 +333,7 @@ class WindowOperator(Operator):
         if len(fired):
             self._watermark = int(fired.max())
         behind = np.flatnonzero(fired < self._watermark)
-        self._lagging = _Lagging({own.start + int(group): int(fired[group]) for group in behind})
+        self._lagging = Lagging({own.start + int(group): int(fired[group]) for group in behind})
         self._purged = purged
 
     def _add(self, store: PaneStore, rows: pl.DataFrame) -> None:
@@ -374,7 +375,7 @@ class WindowOperator(Operator):
         self._lagging.note(table, self._keys)
 
     def _catch_up(self) -> Iterator[Out]:
-        lagging, self._lagging = self._lagging, _Lagging()
+        lagging, self._lagging = self._lagging, Lagging()
         for through, keys in lagging.by_watermark():
             for first_end, last_end in self._due(through + 1, self._watermark + 1):
                 yield from self._fire_parts(first_end, last_end, keys)
@@ -387,89 +388,3 @@ class WindowOperator(Operator):
             hint="restore with the aggregates the state was made with, or give the operator another "
             "uid to start it afresh",
         )
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How rows of a store are written."""
-
-    state: str
-    store: PaneStore
-    merge: Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
-    """Makes one frame of several, as it is to be written."""
-    order: Sequence[str] = ()
-    """By which columns rows of one key and pane are sorted."""
-    measures: bool = True
-    """Whether its rows are those by which the size of the store is known."""
-
-    def write(
-        self, part: PanePart, keys: Sequence[str], max_parallelism: int
-    ) -> pa.Table | Iterator[pa.Table]:
-        by = [*PANE, *self.order]
-        tables = (
-            keyed_table(self.merge(frames), keys, by, max_parallelism) for frames in part.pieces()
-        )
-        return self._measured(part, tables) if part.is_large else next(self._measured(part, tables))
-
-    def _measured(self, part: PanePart, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        rows = 0
-        for table in tables:
-            rows += table.num_rows
-            if self.measures:
-                part.size.rows = rows
-            yield table
-
-
-@dataclass(frozen=True)
-class Which:
-    """Windows that fire together."""
-
-    first_end: int
-    last_end: int
-    only: pl.DataFrame | None
-    """Where it is given, of these keys and window ends alone."""
-    places: range | None
-    """Where it is given, of the keys there alone."""
-
-    def rows_of(self, store: PaneStore) -> list[pl.DataFrame]:
-        """The rows of a store that go into these windows, with END."""
-        frames = store.gather(self.first_end, self.last_end, self.places)
-        if self.only is not None:
-            on = self.only.columns
-            frames = [frame.join(self.only, on=on, how="semi") for frame in frames]
-        return [frame for frame in frames if frame.height]
-
-
-class _Lagging:
-    """The key groups of a restored subtask that have fired less than the others, and their keys."""
-
-    def __init__(self, groups: dict[int, int] | None = None) -> None:
-        self.groups = groups or {}
-        """Through which watermark each of them has fired."""
-        self._keys: dict[int, list[pl.DataFrame]] = {}
-
-    def note(self, table: pl.DataFrame, keys: list[str]) -> None:
-        for through in set(self.groups.values()):
-            groups = [group for group, fired in self.groups.items() if fired == through]
-            found = table.filter(pl.col(KEY_GROUP).is_in(groups)).select(keys).unique()
-            if found.height:
-                self._keys.setdefault(through, []).append(found)
-
-    def by_watermark(self) -> Iterator[tuple[int, pl.DataFrame]]:
-        """The keys that have fired through each watermark, the lowest first."""
-        for through in sorted(self._keys):
-            yield through, pl.concat(self._keys[through]).unique()
-
-
-def _horizon(grid: WindowGrid, slices: Ints, valids: Ints, above: int, upto: int) -> int:
-    """The latest end, or the earliest that is due, up to which there are at most _PAIRS."""
-    first, count = grid.due(slices, valids, above, upto)
-    low = int(first[count > 0].min())
-    high = min(upto, int(grid.last_end(slices).max()))
-    while high - low > grid.slide:
-        middle = (low + high) // 2
-        if int(grid.due(slices, valids, above, middle)[1].sum()) <= _PAIRS:
-            low = middle
-        else:
-            high = middle
-    return low
