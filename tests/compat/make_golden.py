@@ -7,7 +7,8 @@ never written again: a reader that no longer takes it is wrong.
     checkpoints.zip   its checkpoint directory, as it lies there when the driver is lost
     rocksdb.zip       the same, with state kept in RocksDB
 
-Beside the files each holds `published.json`: what the sinks had published by then.
+Beside the files each holds `published.json`: what the sinks had published by then. RocksDB notes the
+name of the host in its files; `unshare --uts` gives it another.
 """
 
 from __future__ import annotations
