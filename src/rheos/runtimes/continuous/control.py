@@ -127,6 +127,7 @@ class ControlClient:
         """Lets what was sent go out, then ends the thread."""
         self._closing.set()
         self._thread.join(3.0)
+        self._outbox.close(linger=0)
 
     # --- the thread -------------------------------------------------------------------------------
 
@@ -144,6 +145,7 @@ class ControlClient:
             if self._closing.is_set():
                 self._forward()
                 self._socket.close()
+                self._outgoing.close(linger=0)
                 return
             now = time.monotonic()
             # What waits to be read comes too late where this process stood still for so long.

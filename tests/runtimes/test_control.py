@@ -1,0 +1,141 @@
+"""The control channel: who joins is told of the others, and who falls silent is given up by both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import zmq
+
+from rheos.protocol import control
+from rheos.protocol.ids import Attempt
+from rheos.runtimes.continuous.control import (
+    AllJoined,
+    ControlClient,
+    ControlServer,
+    Join,
+    Refused,
+    Silent,
+    Welcome,
+    heartbeat_s,
+)
+
+TOKEN = b"t" * 16
+NEVER_MS = 600_000
+SOON_MS = 2_000
+FIRST = Attempt(1)
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[Any]]:
+    context: zmq.Context[Any] = zmq.Context(1)
+    yield context
+    context.destroy(linger=0)
+
+
+def server(timeout_ms: int) -> ControlServer:
+    return ControlServer("127.0.0.1", TOKEN, "1.0", None, timeout_ms)
+
+
+def client(
+    context: zmq.Context[Any], at: ControlServer, timeout_ms: int = NEVER_MS, **fields: Any
+) -> ControlClient:
+    told = {"attempt": FIRST, "subtask": 0, "token": TOKEN, "address": "tcp://a", "version": "1.0"}
+    join = Join(**{**told, **fields})
+    return ControlClient(context, at.address, join, None, lambda: None, timeout_ms)
+
+
+def told(driver: ControlServer, wanted: type) -> Any:
+    """The next message of that kind; those before it are dropped."""
+    return _polled(lambda: [m for m in driver.poll() if isinstance(m, wanted)], driver.wait)[0]
+
+
+def _polled(what: Callable[[], list[Any]], wait: Callable[[int], Any]) -> list[Any]:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = what()
+        if found:
+            return found
+        wait(20)
+    raise AssertionError("it did not come")
+
+
+def test_who_joins_is_welcome_and_heard(context: zmq.Context[Any]) -> None:
+    driver = server(NEVER_MS)
+    driver.expect(FIRST, 1)
+    worker = client(context, driver)
+    assert worker.start() == Welcome(FIRST, ["tcp://a"])
+    assert told(driver, AllJoined) == AllJoined(FIRST)
+    drained = control.Drained(attempt=FIRST, subtask=0)
+    worker.send(drained)
+    assert told(driver, control.Drained) == drained
+    driver.send(control.Finish(attempt=FIRST))
+    assert _polled(worker.receive, lambda ms: time.sleep(ms / 1000)) == [control.Finish(attempt=FIRST)]
+    worker.close()
+    driver.close()
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"attempt": Attempt(2)}, "the attempt is over"),
+        ({"token": b"x" * 16}, "the attempt is over"),
+        ({"version": "0.9"}, "it has Rheos 0.9, and the driver 1.0"),
+    ],
+)
+def test_a_stranger_is_refused(context: zmq.Context[Any], fields: dict[str, Any], reason: str) -> None:
+    driver = server(NEVER_MS)
+    driver.expect(FIRST, 1)
+    worker = client(context, driver, **fields)
+    assert worker.start() == Refused(fields.get("attempt", FIRST), reason)
+    worker.close()
+    driver.close()
+
+
+def test_a_worker_that_beats_is_kept_and_one_that_stops_is_given_up(context: zmq.Context[Any]) -> None:
+    """CP30, at the driver. The one that beats has said so several times when the other is given up."""
+    driver = server(SOON_MS)
+    driver.expect(FIRST, 2)
+    beating = client(context, driver)
+    beating._thread.start()
+    silent = client_of_its_own(driver)
+    assert told(driver, AllJoined) == AllJoined(FIRST)
+    given_up = told(driver, Silent)
+    assert (given_up.attempt, given_up.subtask) == (FIRST, 1)
+    assert "subtask 1 at tcp://b was not heard of for 2 s" in str(given_up.error)
+    drained = control.Drained(attempt=FIRST, subtask=1)
+    silent.send(control.encode(drained))
+    beating.send(control.Drained(attempt=FIRST, subtask=0))
+    assert told(driver, control.Drained).subtask == 0, "CP5: who was given up is not heard"
+    beating.close()
+    driver.close()
+    silent.context.destroy(linger=0)
+
+
+def client_of_its_own(driver: ControlServer) -> zmq.Socket[bytes]:
+    """A worker that joins, and stands still."""
+    import msgspec
+
+    socket: zmq.Socket[bytes] = zmq.Context(1).socket(zmq.DEALER)
+    socket.connect(driver.address)
+    socket.send(msgspec.msgpack.encode(Join(FIRST, 1, TOKEN, "tcp://b", "1.0")))
+    return socket
+
+
+def test_a_worker_without_a_driver_is_told_to_leave(context: zmq.Context[Any]) -> None:
+    """CP30, at the worker."""
+    driver = server(NEVER_MS)
+    driver.expect(FIRST, 1)
+    worker = client(context, driver, SOON_MS)
+    assert isinstance(worker.start(), Welcome)
+    driver.close()
+    left = _polled(worker.receive, lambda ms: time.sleep(ms / 1000))
+    assert left == [control.Cancel(attempt=FIRST)]
+    worker.close()
+
+
+def test_several_heartbeats_fit_into_any_timeout() -> None:
+    assert heartbeat_s(15_000) == 0.5
+    assert heartbeat_s(1_000) == 0.2
