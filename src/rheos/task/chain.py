@@ -97,6 +97,9 @@ class ChainRunner:
         ]
         self._readers = readers
         self._barriers = WaitingBarriers(gate, clock, config)
+        # A barrier that may overtake is looked for after every element, which may take long.
+        looks = self._source is not None or self._barriers.patience_us is not None
+        self._elements_per_run = 1 if looks else _ELEMENTS_PER_RUN
         self._overdraft = False
         """What is under way is driven to its end, and must not wait."""
         self._restored: deque[InFlight] = deque()
@@ -157,7 +160,7 @@ class ChainRunner:
             self._overtake(due)
             return Ran.WORKED
         worked = False
-        for _ in range(_ELEMENTS_PER_RUN if self._source is None else 1):
+        for _ in range(self._elements_per_run):
             if self._work is None:
                 if not self._writable():
                     return Ran.BLOCKED
