@@ -112,18 +112,17 @@ def test_what_one_key_holds_may_be_larger_than_the_memory(tmp_path: Path) -> Non
     job.close()
 
 
-def test_most_timers_are_on_disk(tmp_path: Path) -> None:
+def test_most_timers_are_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rheos.state.rocksdb.timers._IN_MEMORY", 50)
     job = Job(tmp_path, {}, ROCKSDB, memory_bytes=64 * 1024)
     [task] = job.subtasks
     queue: Any = task.timers.event
-    queue._most = 50
     for i in range(2_000):
         job[f"user {i % 700}"].timers.register((i * 7919) % 5_000)
         assert len(queue.heap) <= 400
     job.start(job.checkpoint())
     [task] = job.subtasks
     queue = task.timers.event
-    queue._most = 50
     fired = []
     while (timer := queue.pop(10_000)) is not None:
         fired.append(timer)

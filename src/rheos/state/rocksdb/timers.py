@@ -33,7 +33,6 @@ class DiskTimerQueue(TimerQueue):
         places: Places,
         groups: range,
         flush_all: Callable[[], None],
-        in_memory: int = _IN_MEMORY,
     ) -> None:
         self.mark = mark
         self.heap = []
@@ -41,7 +40,7 @@ class DiskTimerQueue(TimerQueue):
         self._places = places
         self._groups = groups
         self._flush_all = flush_all
-        self._most = in_memory
+        self._most = _IN_MEMORY
         self._live: set[Timer] = set()
         """Those up to the horizon; what the heap holds beside is deleted."""
         self._horizon = _EVERYTHING
