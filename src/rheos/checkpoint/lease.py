@@ -3,7 +3,8 @@
     <job>/driver.json     the driver that runs the job; renewed every few seconds, removed at the end
 
 A courtesy, and no more. It tells who starts a job twice so at once, and before anything is claimed;
-two drivers that both find the place free are still told apart by the log, which alone decides (CP2).
+two drivers that both find the place free are still told apart by the log, which alone decides (CP2,
+CP35).
 """
 
 from __future__ import annotations
