@@ -40,8 +40,8 @@ class Runtime:
         left = self.after.world.store.files if self.after is not None else {}
         saved = {path: data for path, data in left.items() if not path.startswith("job/")}
         world = World(plan, self.config, seed=3, files=saved)
-        # Written, and not only there: the world's invariants hold for what comes after, too.
-        for path in sorted(set(left) - set(saved)):
+        # Written, the log last, and not only there: the world's invariants hold for what comes after.
+        for path in sorted(set(left) - set(saved), key=lambda path: ("/log/" in path, path)):
             world.store.put(path, left[path])
         return SimulatedJob(world)
 
