@@ -339,7 +339,7 @@ class TestRetention:
         time.at(2000, Tick())
         chained = (file(1, 1, 0), file(1, 2, 0))
         [append] = time.at(2000, acknowledge(0, 2, paths=chained), acknowledge(1, 2))
-        assert len(time.log_takes(2000, append)) == 2
+        assert not any(isinstance(a, DeleteFiles) for a in time.log_takes(2000, append))
         for checkpoint in (3, 4):
             time.at(checkpoint * 1000, Tick())
             actions = time.completes(checkpoint * 1000, checkpoint)
@@ -349,7 +349,21 @@ class TestRetention:
         time = Timeline().runs()
         time.at(1000, Tick(), acknowledge(0, 1), decline(1, subtask=1))
         time.at(2000, Tick())
-        assert time.completes(2000, 2)[2:] == [DeleteFiles((file(1, 1, 0),))]
+        kept = frozenset([file(1, 2, 0), file(1, 2, 1)])
+        assert time.completes(2000, 2)[2:] == [
+            DeleteFiles((file(1, 1, 0),)),
+            SweepFiles(Attempt(1), kept, through=CheckpointId(2)),
+        ]
+
+    def test_what_nobody_told_of_is_swept_once_after_a_checkpoint_that_was_given_up(self) -> None:
+        time = Timeline().runs()
+        time.at(1000, Tick(), decline(1, subtask=1))
+        swept = []
+        for checkpoint in (2, 3):
+            time.at(checkpoint * 1000, Tick())
+            actions = time.completes(checkpoint * 1000, checkpoint)
+            swept.append([a.through for a in actions if isinstance(a, SweepFiles)])
+        assert swept == [[2], []]
 
 
 class TestFailure:

@@ -80,5 +80,7 @@ def test_the_sweep_takes_what_former_attempts_left_unreferred() -> None:
     files = [path(1, "old"), path(1, "kept"), path(2, "old"), path(3, "new"), "a job%2F1/state/readme"]
     assert files[0] == "a job%2F1/state/1/7/op%2Fx/3-old-0.arrow"
     assert stale(files, Attempt(3), frozenset([files[1]])) == [files[0], files[2]]
+    through = [stale(files, Attempt(3), frozenset(), CheckpointId(n)) for n in (6, 7)]
+    assert through == [files[:3], files[:4]]
     assert attempt_of(files[3]) == 3
     assert attempt_of("a job/log/0000000001.json") is None

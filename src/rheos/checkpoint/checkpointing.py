@@ -54,6 +54,9 @@ class Checkpointing:
         """Of the attempt."""
         self._from = Continuation(Attempt(0), CheckpointId(1), None, None, ())
         self._outlived: tuple[int, ...] = ()
+        self._given_up = False
+        """Whether any was, since the last one that completed: then there may be files that nobody has
+        told of."""
         self._drained: set[int] = set()
         self._committed: dict[int, CheckpointId] = {}
         """By subtask, in this attempt."""
@@ -88,6 +91,7 @@ class Checkpointing:
         self.parallelism = parallelism
         self._retention = Retention(self._config.retain, continuation.completed)
         self._open.begin(continuation.next_checkpoint, parallelism)
+        self._given_up = False
         self._drained.clear()
         self._committed.clear()
         self.final = None
@@ -211,6 +215,7 @@ class Checkpointing:
         was one too many and fails the attempt."""
         failures = self._open.fail(open, now_ms)
         self.stats.failed += 1
+        self._given_up = True
         actions: list[Action] = [self._aborted(open)]
         if open.savepoint is not None:
             actions += self.savepoints.fail(
@@ -277,6 +282,9 @@ class Checkpointing:
             if entry.final:
                 self.final = entry.checkpoint
         carried = self.savepoints.entered(open, entry) if open.savepoint else []
+        if self._given_up or subsumed or entry.final:
+            expired.append(SweepFiles(self.attempt, self._retention.needed, entry.checkpoint))
+        self._given_up = False
         return [*told, *carried, *expired]
 
     def committed(self, event: Committed) -> list[Action]:

@@ -270,10 +270,12 @@ class DropEntries:
 
 @dataclass(frozen=True, slots=True)
 class SweepFiles:
-    """Delete the state files of attempts before `attempt`, but for `keep`."""
+    """Delete the state files of attempts before `attempt`, and those that it has written itself for
+    checkpoints up to `through`, but for `keep`."""
 
     attempt: Attempt
     keep: frozenset[str]
+    through: CheckpointId | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,13 +46,28 @@ def referred(handles: Iterable[StateHandle]) -> set[str]:
     return {handle.path for handle in handles if handle.path}
 
 
-def stale(paths: Iterable[str], attempt: Attempt, keep: frozenset[str]) -> list[str]:
-    """Of the files in the state folder, those that attempts before `attempt` left and nothing needs."""
+def stale(
+    paths: Iterable[str],
+    attempt: Attempt,
+    keep: frozenset[str],
+    through: CheckpointId | None = None,
+) -> list[str]:
+    """Of the files in the state folder, those that nothing needs of attempts before `attempt`, and of
+    its own checkpoints up to `through`."""
+    own = range(0 if through is None else through + 1)
     return [
         path
         for path in paths
-        if path not in keep and (writer := attempt_of(path)) is not None and writer < attempt
+        if path not in keep
+        and (writer := attempt_of(path)) is not None
+        and (writer < attempt or (writer == attempt and _checkpoint_of(path) in own))
     ]
+
+
+def _checkpoint_of(path: str) -> int | None:
+    """The checkpoint that a state file was written for."""
+    name = path.split("/")[3]
+    return int(name) if name.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)

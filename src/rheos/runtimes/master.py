@@ -256,7 +256,7 @@ class Master:
             case SweepFiles():
                 with contextlib.suppress(OSError):
                     files = self._store.list(state_folder(self._job))
-                    self._delete(stale(files, action.attempt, action.keep))
+                    self._delete(stale(files, action.attempt, action.keep, action.through))
             case DropEntries():
                 for number in action.numbers:
                     with contextlib.suppress(CheckpointError):

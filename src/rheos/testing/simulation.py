@@ -47,6 +47,8 @@ class Taken:
     """A savepoint that was taken while a program was simulated."""
 
     directory: str
+    final: bool
+    """Whether all input had ended, by itself or because it was told to."""
     files: Mapping[str, bytes]
     """By their paths."""
     rows: Mapping[str, pa.Table]
@@ -165,6 +167,7 @@ def simulate(
         savepoints=[
             Taken(
                 taken.directory,
+                taken.final,
                 taken.files,
                 {
                     name: sink.target.table(runtime.schemas[name], only=taken.published)

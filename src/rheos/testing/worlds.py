@@ -206,8 +206,10 @@ class Drawn:
         """Raises AssertionError where the outputs are not the oracle's; nor those of a fork, together
         with what had been published before its savepoint."""
         self._check(done, {})
-        if self.forks and done.savepoints:
-            taken = done.savepoints[self.seed % len(done.savepoints)]
+        # After a drain nothing of the input is left to read, though not all of it was read.
+        savepoints = [taken for taken in done.savepoints if not (taken.final and done.drained)]
+        if self.forks and savepoints:
+            taken = savepoints[self.seed % len(savepoints)]
             fork = self._fork()
             try:
                 fork._check(fork.run(taken), taken.rows)

@@ -71,11 +71,15 @@ class Watch:
         self._attempt = Attempt(0)
         self._checkpoint = CheckpointId(0)
         self._finished = False
+        self._final_us: int | None = None
+        """When the final checkpoint was entered."""
+        self._late: set[str] = set()
+        """What was written after it."""
         self._listed: set[tuple[OperatorId, bytes]] = set()
         self._committed: set[tuple[OperatorId, bytes]] = set()
         self._triggered_us: dict[tuple[Attempt, CheckpointId], int] = {}
-        self._failed_writes: set[tuple[Attempt, CheckpointId, int]] = set()
-        self._heard_us: dict[tuple[Attempt, int], int] = {}
+        self._failed_writes: dict[tuple[Attempt, int], dict[CheckpointId, int | None]] = {}
+        """By subtask: the checkpoints of which a write failed, and when the subtask heard of it."""
 
     def _broken(self, what: str) -> None:
         self.violations.append(f"at {self._clock.monotonic_us()} us: {what}")
@@ -90,7 +94,10 @@ class Watch:
                 self._rewritten(number, path, data)
             else:
                 self._entered(number, path, data)
-        elif path.startswith(self._state) and self._files.get(path, data) != data:
+            return
+        if self._final_us is not None:
+            self._late.add(path)
+        if path.startswith(self._state) and self._files.get(path, data) != data:
             for entry in self._kept():
                 if any(handle.path == path for handle in entry.handles):
                     self._broken(f"CP10: {path} of checkpoint {entry.checkpoint} was written over")
@@ -154,6 +161,8 @@ class Watch:
         if entry.checkpoint <= self._checkpoint:
             self._broken(f"CP4: checkpoint {entry.checkpoint} follows {self._checkpoint}")
         self._checkpoint = entry.checkpoint
+        if entry.final:
+            self._final_us = self._clock.monotonic_us()
         self.completed[number] = entry
         self._counting.append(number)
         self._listed.update((handle.operator, handle.payload) for handle in entry.committables)
@@ -231,7 +240,8 @@ class Watch:
         if path.startswith(self._state) and len(parts) == 4:
             attempt, checkpoint, _, name = parts
             subtask = int(name.partition("-")[0])
-            self._failed_writes.add((Attempt(int(attempt)), CheckpointId(int(checkpoint)), subtask))
+            failed = self._failed_writes.setdefault((Attempt(int(attempt)), subtask), {})
+            failed.setdefault(CheckpointId(int(checkpoint)))
 
     def triggering(self, message: control.TriggerCheckpoint) -> None:
         key = message.attempt, message.checkpoint
@@ -242,24 +252,38 @@ class Watch:
         after: the next snapshot is whole."""
         if "could not be written" not in message.reason:
             return
-        subtask = message.attempt, message.subtask
-        if (message.attempt, message.checkpoint, message.subtask) in self._failed_writes:
-            self._heard_us[subtask] = self._clock.monotonic_us()
-            return
-        heard_us = self._heard_us.get(subtask)
+        of = message.attempt, message.subtask
+        failed = self._failed_writes.get(of, {})
         triggered_us = self._triggered_us.get((message.attempt, message.checkpoint), 0)
-        if heard_us is None or heard_us < triggered_us:
+        if message.checkpoint in failed:
+            failed[message.checkpoint] = self._clock.monotonic_us()
+        elif not any(
+            checkpoint < message.checkpoint and (heard_us is None or heard_us >= triggered_us)
+            for checkpoint, heard_us in failed.items()
+        ):
             self._broken(f"CP11: none of its writes failed, and {message}")
 
     # --- the end ----------------------------------------------------------------------------------
 
     def left_over(self) -> list[str]:
-        """The state files that no kept checkpoint needs."""
+        """The whole state files that no kept checkpoint needs, but for those that zombies have written
+        after the job's final checkpoint."""
         needed = {handle.path for entry in self._kept() for handle in entry.handles}
-        return [path for path in self._files if path.startswith(self._state) and path not in needed]
+        return [
+            path
+            for path in self._files
+            if path.startswith(self._state)
+            and path not in needed
+            and path not in self._late
+            and "/.tmp-" not in path
+        ]
 
-    def ended(self) -> None:
-        """The job is over: what it keeps is whole."""
+    def ended(self, calm_since_us: int) -> None:
+        """The job is over: what it keeps is whole; and where nothing failed any more when its final
+        checkpoint was entered, it has left nothing else."""
+        if self._final_us is not None and self._final_us >= calm_since_us:
+            for path in self.left_over():
+                self._broken(f"CP10: {path} was left, and nothing needs it")
         for entry in self._kept():
             for handle in entry.handles:
                 if not _is_whole(handle, self._files):

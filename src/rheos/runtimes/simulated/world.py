@@ -54,6 +54,8 @@ class TakenSavepoint:
 
     directory: str
     checkpoint: CheckpointId
+    final: bool
+    """Whether all input had ended."""
     files: Mapping[str, bytes]
     """Of its folder, by their paths in the store."""
     published: frozenset[tuple[OperatorId, bytes]]
@@ -157,7 +159,7 @@ class World:
                 result = self._ended()
                 if result is not None:
                     self._hear_answers()
-                    self.watch.ended()
+                    self.watch.ended(self.faults.until_us)
                     self._hold()
                     return result
             self._turn()
@@ -345,6 +347,7 @@ class World:
                 TakenSavepoint(
                     directory,
                     found.entry.checkpoint,
+                    found.entry.final,
                     {
                         path: data
                         for path, data in self.store.files.items()
