@@ -28,6 +28,8 @@ from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.generator import GeneratorSource
 from rheos.errors import CheckpointError, InternalError
 from rheos.operators.process import ProcessOperator
+from rheos.operators.reduce import ReduceOperator
+from rheos.operators.running import RunningOperator
 from rheos.operators.source import SourceOperator
 from rheos.protocol.control import Acknowledge
 from rheos.protocol.snapshots import PartMode, StateKind
@@ -108,6 +110,10 @@ def _deltas_skipped(right: Function) -> Function:
 
 def _nothing(right: Function) -> Function:
     return lambda *args, **kwargs: None
+
+
+def _always(right: Function) -> Function:
+    return lambda *args, **kwargs: True
 
 
 def _never(right: Function) -> Function:
@@ -306,8 +312,11 @@ MUTATIONS: dict[str, list[Patch]] = {
         (Checkpointing, "_committed_everywhere", _first_commit_is_enough)
     ],
     "the fastest channel's watermark": [(WatermarkMerger, "_merge", _watermark_of_the_fastest)],
-    "never idle": [(SourceOperator, "idle", _never)],
-    "savepoint of what has changed": [(ProcessOperator, "savepoint", _savepoint_of_changes)],
+    "idle at once": [(SourceOperator, "idle", _always)],
+    "savepoint of what has changed": [
+        (operator, "savepoint", _savepoint_of_changes)
+        for operator in (ProcessOperator, ReduceOperator, RunningOperator)
+    ],
     "manifest before the commits": [(SavepointRequests, "entered", _manifest_at_once)],
     "started from nothing": [(starting, "needed_savepoint", _from_nothing)],
     "checkpoints after a stop": [(SavepointRequests, "holds", _goes_on_after_stop)],
@@ -337,7 +346,7 @@ def catches(seed: int) -> str | None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", choices=[[], *MUTATIONS])
+    parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--enough", type=int, default=5)

@@ -8,7 +8,7 @@ import pytest
 
 from rheos.testing.worlds import draw_world
 
-SEEDS = 120
+SEEDS = 80
 CHUNK = 20
 
 

@@ -1,0 +1,31 @@
+"""What the drawn worlds can see: some of the defects that `mutations.py` knows, each noticed by one of
+a few worlds. Those that fewer worlds notice are left to the command:
+
+    python tests/simulation/mutations.py
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.mutations import broken, catches
+
+SEEDS = range(4000, 4030)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "committables not carried",
+        "source position one ahead",
+        "zombies are heard, and ids used anew",
+        "all key groups restored",
+        "files deleted that are needed",
+        "recovery does not commit",
+        "rows overtaken on their way out lost",
+        "manifest before the commits",
+    ],
+)
+def test_a_defect_is_noticed(name: str) -> None:
+    with broken(name):
+        assert any(catches(seed) for seed in SEEDS)
