@@ -8,7 +8,7 @@ import pytest
 
 from rheos.testing.worlds import draw_world
 
-SEEDS = 80
+SEEDS = 60
 CHUNK = 20
 
 
