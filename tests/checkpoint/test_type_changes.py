@@ -1,4 +1,4 @@
-"""CP25: verdicts on changed types, held against what really happens: values are written by the old type
+"""CP22: verdicts on changed types, held against what really happens: values are written by the old type
 and read by the new one."""
 
 from __future__ import annotations

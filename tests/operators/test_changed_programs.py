@@ -1,4 +1,4 @@
-"""CP25: state of one program under another: what is told of it, and what operators make of it."""
+"""CP22: state of one program under another: what is told of it, and what operators make of it."""
 
 from __future__ import annotations
 

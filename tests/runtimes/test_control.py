@@ -95,7 +95,7 @@ def test_a_stranger_is_refused(context: zmq.Context[Any], fields: dict[str, Any]
 
 
 def test_a_worker_that_beats_is_kept_and_one_that_stops_is_given_up(context: zmq.Context[Any]) -> None:
-    """CP30, at the driver. The one that beats has said so several times when the other is given up."""
+    """CP23, at the driver. The one that beats has said so several times when the other is given up."""
     driver = server(SOON_MS)
     driver.expect(FIRST, 2)
     beating = client(context, driver)
@@ -125,7 +125,7 @@ def client_of_its_own(driver: ControlServer) -> zmq.Socket[bytes]:
 
 
 def test_a_worker_without_a_driver_is_told_to_leave(context: zmq.Context[Any]) -> None:
-    """CP30, at the worker."""
+    """CP23, at the worker."""
     driver = server(NEVER_MS)
     driver.expect(FIRST, 1)
     worker = client(context, driver, SOON_MS)

@@ -63,7 +63,7 @@ def test_after_a_restore_only_what_changes_is_written(
 
 
 def test_a_file_name_stands_for_one_content(tmp_path: Path) -> None:
-    """CP21: attempts that begin from the same checkpoint number their files alike."""
+    """CP20: attempts that begin from the same checkpoint number their files alike."""
     job = filled(tmp_path, 100)
     before = job.checkpoint()
     contents: dict[str, int] = {}

@@ -1,6 +1,6 @@
 """Whether a program can go on from stored state: what maps, migrates, is dropped, or cannot be read.
 
-Pure (CP25). `compare` sets what was declared when the state was written against what the program
+Pure (CP22). `compare` sets what was declared when the state was written against what the program
 declares now; `refusals` says whether a job may start from it. The command `rheos check` shows the same
 findings before anything is deployed.
 """

@@ -4,7 +4,7 @@
 
 A courtesy, and no more. It tells who starts a job twice so at once, and before anything is claimed;
 two drivers that both find the place free are still told apart by the log, which alone decides (CP2,
-CP35).
+CP24).
 """
 
 from __future__ import annotations

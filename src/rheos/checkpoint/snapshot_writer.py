@@ -147,7 +147,7 @@ class SnapshotWriter:
     def adopt(self, handles: Iterable[StateHandle]) -> None:
         """Takes over the FILEs of the checkpoint that the attempt starts from: they are written.
 
-        Names are unique over the life of a job, so those of all subtasks may be taken (CP21).
+        Names are unique over the life of a job, so those of all subtasks may be taken (CP20).
         """
         for handle in handles:
             if handle.mode is PartMode.FILE:

@@ -7,7 +7,7 @@ of times, and few segments are ever read. What windows gather, what is purged an
 freezes are ranges of segments; none of it copies a row that stays.
 
 Merging is associative and commutative, so a store is the same whether rows are added as they came or
-as some snapshot merged them: a delta is rows to add (CP22).
+as some snapshot merged them: a delta is rows to add (CP21).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A set is the table files, which never change, and the manifest, which says which these are. RocksDB
 numbers its files, and counts on after a restore: so that a name stands for one content over the life of
-a job, it begins with the attempt and the subtask that wrote the file (CP21).
+a job, it begins with the attempt and the subtask that wrote the file (CP20).
 """
 
 from __future__ import annotations
