@@ -39,6 +39,7 @@ def test_the_json_has_the_figures_and_their_conditions() -> None:
         "seconds": 10,
         "warmup_s": 3,
         "batch_rows": 16_384,
+        "state_backend": "memory",
         "buffer_timeout_ms": 10,
         "checkpoint_interval_ms": 2000,
         "checkpoints_completed": 3,

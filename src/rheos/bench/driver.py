@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rheos.api.environment import Environment
@@ -13,6 +13,7 @@ from rheos.bench.programs import Load, Program
 from rheos.bench.recorder import SLICE_NS, Slice, Window, first_complete, measured, read_slices
 from rheos.bench.taps import SINK
 from rheos.errors import JobFailedError
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.contract import JobHandle, JobState, JobStatus
 
 _WHOLE = {"0": 0, "-1": -1}
@@ -36,6 +37,7 @@ class Settings:
     checkpoint_interval: str | None = None
     """None takes no checkpoints."""
     batch_rows: int = 16_384
+    state: StateConfig = field(default_factory=StateConfig)
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def run(program: Program, settings: Settings, progress: Progress) -> Outcome:
             checkpoint_interval=settings.checkpoint_interval,
             buffer_timeout=_WHOLE.get(settings.buffer_timeout, settings.buffer_timeout),
             batch_rows=settings.batch_rows,
+            state=settings.state,
         )
         program.build(env, load)
         progress("starting Spark")

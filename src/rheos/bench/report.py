@@ -27,6 +27,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "seconds": settings.seconds,
         "warmup_s": settings.warmup_s,
         "batch_rows": load.batch_rows,
+        "state_backend": settings.state.backend.value,
         "buffer_timeout_ms": None if settings.buffer_timeout == "-1" else _ms(settings.buffer_timeout),
         "checkpoint_interval_ms": None if interval is None else _ms(interval),
         "checkpoints_completed": outcome.status.checkpoints_completed,
@@ -69,6 +70,7 @@ def _conditions(figures: dict[str, Any]) -> str:
         f"{rate:,.0f} records/s/core asked for" if rate else "at full load",
         f"{figures['seconds']:g} s after {figures['warmup_s']:g} s of warm-up",
         f"batches of {figures['batch_rows']:,} rows",
+        *(["state in RocksDB"] if figures["state_backend"] == "rocksdb" else []),
         "full buffers only" if timeout is None else f"buffer timeout {timeout} ms",
         "no checkpoints" if interval is None else f"a checkpoint every {interval} ms",
     ]

@@ -49,6 +49,11 @@ class Benchmark(StrEnum):
     SOAK = "soak"
 
 
+class StateBackend(StrEnum):
+    MEMORY = "memory"
+    ROCKSDB = "rocksdb"
+
+
 @app.callback()
 def _rheos() -> None:
     pass
@@ -273,6 +278,9 @@ def bench(
         str | None, typer.Option(help="Time between checkpoints; none where not given.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows of a full buffer.")] = 16_384,
+    state_backend: Annotated[
+        StateBackend, typer.Option(help="Where state is kept.")
+    ] = StateBackend.MEMORY,
     minutes: Annotated[
         int, typer.Option(min=1, help="soak: how long it is watched.", show_default="30")
     ] = 30,
@@ -288,6 +296,7 @@ def bench(
         raise typer.Exit(soak(given, json))
     from rheos.bench.driver import Settings
     from rheos.cli.bench import bench
+    from rheos.protocol.state_config import Backend, StateConfig
 
     settings = Settings(
         parallelism=parallelism,
@@ -298,6 +307,7 @@ def bench(
         buffer_timeout=buffer_timeout,
         checkpoint_interval=checkpoint_interval,
         batch_rows=batch_size,
+        state=StateConfig(Backend(state_backend.value)),
     )
     raise typer.Exit(bench(name.value, settings, json))
 
