@@ -24,7 +24,3 @@ class StateConfig:
     operators of the slot in equal parts. The memory backend keeps to it for windows alone."""
     directory: str | None = None
     """The local folder for state on disk; None takes the one Spark gives its workers."""
-
-    @property
-    def spills(self) -> bool:
-        return self.backend is Backend.ROCKSDB
