@@ -50,6 +50,19 @@ def test_options_that_are_not_ours_go_to_the_job(
     assert (result.exit_code, result.stdout) == (0, printed + "\n")
 
 
+@pytest.mark.parametrize("command", ["run", "check", "chaos", "explain"])
+def test_an_option_of_ours_with_a_slip_is_not_taken_for_one_of_the_job(file: str, command: str) -> None:
+    given = ["--from-savepoint", "s"] if command == "check" else []
+    slip = CliRunner().invoke(app, [command, *given, file, "--paralelism=4"])
+    assert slip.exit_code == 2
+    assert "Is --parallelism meant?" in slip.stderr
+
+
+def test_behind_the_dashes_nothing_is_a_slip(file: str) -> None:
+    result = CliRunner().invoke(app, ["run", file, "--", "--form-savepoint", "s"])
+    assert result.stdout.endswith("['--form-savepoint', 's']\n")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

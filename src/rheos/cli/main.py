@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from rheos.cli import control
+from rheos.cli.passing_on import PASSES_ARGUMENTS_ON, PassingOn
 
 app = typer.Typer(
     name="rheos",
@@ -18,9 +19,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-# Options that are not ours belong to the job file, as does all that follows `--`.
-_PASSES_ARGUMENTS_ON = {"ignore_unknown_options": True}
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The Python file that builds the job.")]
 Arguments = Annotated[
@@ -62,7 +60,7 @@ def _rheos() -> None:
 app.add_typer(control.app)
 
 
-@app.command(context_settings=_PASSES_ARGUMENTS_ON)
+@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
 def run(
     file: File,
     arguments: Arguments = None,
@@ -140,7 +138,7 @@ def run(
     raise typer.Exit(run(file, arguments or [], settings))
 
 
-@app.command(context_settings=_PASSES_ARGUMENTS_ON)
+@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
 def explain(
     file: File,
     arguments: Arguments = None,
@@ -162,7 +160,7 @@ def explain(
     raise typer.Exit(explain(file, arguments or [], format_.value, settings))
 
 
-@app.command(context_settings=_PASSES_ARGUMENTS_ON)
+@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
 def check(
     file: File,
     from_savepoint: Annotated[
@@ -189,7 +187,7 @@ def check(
     )
 
 
-@app.command(context_settings=_PASSES_ARGUMENTS_ON)
+@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
 def chaos(
     file: File,
     arguments: Arguments = None,
