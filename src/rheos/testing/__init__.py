@@ -11,9 +11,10 @@ assert sorted(done.out["n"].to_pylist()) == [1, 2, 3]
 
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
+from rheos.runtimes.simulated.requests import Requests
 from rheos.testing.harness import OperatorExample, Replay, check_example, replay
 from rheos.testing.memory import MemorySink, MemoryTable
-from rheos.testing.simulation import Simulated, simulate
+from rheos.testing.simulation import Simulated, Taken, simulate
 
 __all__ = [
     "Faults",
@@ -22,7 +23,9 @@ __all__ = [
     "MemoryTable",
     "OperatorExample",
     "Replay",
+    "Requests",
     "Simulated",
+    "Taken",
     "check_example",
     "replay",
     "simulate",
