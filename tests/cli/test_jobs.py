@@ -165,7 +165,7 @@ def test_what_the_job_answers_with_is_the_commands_error(start: Start) -> None:
 def test_a_timeout_is_a_duration(start: Start, command: list[str]) -> None:
     start()
     code, _, error = rheos(*command, "--timeout", "soon")
-    assert code == 1
+    assert code == 2
     assert "'soon' is not a duration" in error
 
 
@@ -269,7 +269,7 @@ def test_a_directory_says_which_jobs_it_has(kept: str) -> None:
     code, out, error = rheos("checkpoints", "bookings", "--checkpoint-dir", kept)
     assert (code, out) == (2, "")
     assert "there is no job 'bookings'" in error
-    assert "it has daily-visits" in error
+    assert "those it has: daily-visits" in error
 
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -70,10 +70,17 @@ def test_behind_the_dashes_nothing_is_a_slip(file: str) -> None:
         ["run", "job.py", "--parallelism", "0"],
         ["bench", "sort"],
         ["explain", "j.py", "--format", "x"],
+        ["run", "job.py", "--checkpoint-interval", "soon"],
+        ["run", "job.py", "--unaligned-after", "1 sec"],
+        ["run", "job.py", "--state-memory", "lots"],
+        ["chaos", "job.py", "--kill-every", "5"],
+        ["savepoint", "shop", "--timeout", "-1s"],
     ],
 )
 def test_a_wrong_command_line_is_a_misuse(arguments: list[str]) -> None:
-    assert CliRunner().invoke(app, arguments).exit_code == 2
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
 
 
 def test_every_option_of_run_reaches_the_program(tmp_path: Path) -> None:

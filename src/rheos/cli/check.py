@@ -113,7 +113,8 @@ def _problems(plan: PhysicalPlan, savepoint: Savepoint) -> list[str]:
     if keyed and entry.max_parallelism != plan.max_parallelism:
         problems.append(
             f"the savepoint was taken with max_parallelism {entry.max_parallelism}, and the program "
-            f"has {plan.max_parallelism}: it is fixed for the life of a job's state"
+            f"has {plan.max_parallelism}: it is fixed for the life of a job's state. Write "
+            f"rh.Environment(max_parallelism={entry.max_parallelism})"
         )
     if plan.parallelism > entry.max_parallelism:
         problems.append(

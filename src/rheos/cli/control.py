@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from rheos.cli.options import duration
+
 app = typer.Typer()
 
 Job = Annotated[
@@ -26,7 +28,9 @@ Directory = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Timeout = Annotated[str, typer.Option(help="How long to wait for it, such as 30s or 2h.")]
+Timeout = Annotated[
+    str, typer.Option(callback=duration, help="How long to wait for it, such as 30s or 2h.")
+]
 
 
 @app.command()

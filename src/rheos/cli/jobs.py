@@ -224,7 +224,7 @@ def _of_running(wanted: str) -> list[CheckpointInfo]:
     try:
         record = _find(wanted)
     except ConfigurationError as error:
-        error.hint = f"{error.hint}; of a job that does not run say --checkpoint-dir, too"
+        error.hint = f"of a job that does not run say --checkpoint-dir; {error.hint}"
         raise
     return JobClient(record).checkpoints()
 
@@ -244,7 +244,9 @@ def _in_log(wanted: str, directory: str) -> list[CheckpointInfo]:
         raise TransportError(f"{directory!r} could not be read: {error}") from error
     raise ConfigurationError(
         f"there is no job {wanted!r} in {directory!r}",
-        hint=f"it has {', '.join(sorted(map(unquote, places))) or 'none'}",
+        hint=f"name one of those it has: {', '.join(sorted(map(unquote, places)))}"
+        if places
+        else "name the checkpoint directory of a job; this is none",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from rheos.cli import control
-from rheos.cli.passing_on import PASSES_ARGUMENTS_ON, PassingOn
+from rheos.cli.options import PASSES_ARGUMENTS_ON, PassingOn, duration, size
 
 app = typer.Typer(
     name="rheos",
@@ -73,7 +73,7 @@ def run(
         str | None, typer.Option(help="Where checkpoints go: a folder or an fsspec URL.")
     ] = None,
     checkpoint_interval: Annotated[
-        str | None, typer.Option(help="Time between checkpoints, such as 10s.")
+        str | None, typer.Option(callback=duration, help="Time between checkpoints, such as 10s.")
     ] = None,
     from_savepoint: Annotated[
         str | None,
@@ -94,11 +94,17 @@ def run(
         str | None, typer.Option(help="memory, or rocksdb for state that outgrows it.")
     ] = None,
     state_memory: Annotated[
-        str | None, typer.Option(help="About how much memory the state of a slot takes, such as 512MB.")
+        str | None,
+        typer.Option(
+            callback=size, help="About how much memory the state of a slot takes, such as 512MB."
+        ),
     ] = None,
     unaligned_after: Annotated[
         str | None,
-        typer.Option(help="How long a barrier waits before it overtakes rows: 0s at once, or 5s."),
+        typer.Option(
+            callback=duration,
+            help="How long a barrier waits before it overtakes rows: 0s at once, or 5s.",
+        ),
     ] = None,
     max_concurrent_checkpoints: Annotated[
         int | None, typer.Option(min=1, help="How many checkpoints may be under way at a time.")
@@ -110,16 +116,9 @@ def run(
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
     from rheos.api.overrides import Overrides
-    from rheos.cli.failures import report
     from rheos.cli.run import run
-    from rheos.errors import ProgramError
     from rheos.protocol.sizes import size_bytes
 
-    try:
-        state_memory_bytes = None if state_memory is None else size_bytes(state_memory)
-    except ProgramError as error:
-        report(error)
-        raise typer.Exit(2) from None
     settings = Overrides(
         parallelism=parallelism,
         master=master,
@@ -130,7 +129,7 @@ def run(
         allow_dropped=allow_dropped or None,
         min_parallelism=min_parallelism,
         state_backend=state_backend,
-        state_memory_bytes=state_memory_bytes,
+        state_memory_bytes=None if state_memory is None else size_bytes(state_memory),
         unaligned_after=unaligned_after,
         max_concurrent_checkpoints=max_concurrent_checkpoints,
         at_least_once=at_least_once or None,
@@ -191,11 +190,14 @@ def check(
 def chaos(
     file: File,
     arguments: Arguments = None,
-    kill_every: Annotated[str, typer.Option(help="How long it may run between strikes.")] = "5s",
+    kill_every: Annotated[
+        str, typer.Option(callback=duration, help="How long it may run between strikes.")
+    ] = "5s",
     for_: Annotated[
         str | None,
         typer.Option(
             "--for",
+            callback=duration,
             help="How long to strike; the job is cancelled then.",
             show_default="until it ends by itself",
         ),
@@ -209,7 +211,11 @@ def chaos(
         ),
     ] = "workers",
     freeze: Annotated[
-        str, typer.Option(help="The longest freeze; half last as long, the others a tenth or less.")
+        str,
+        typer.Option(
+            callback=duration,
+            help="The longest freeze; half last as long, the others a tenth or less.",
+        ),
     ] = "20s",
     seed: Annotated[int, typer.Option(help="Draws kinds, victims and lengths.")] = 0,
     parallelism: Parallelism = None,
@@ -220,7 +226,7 @@ def chaos(
         str | None, typer.Option(help="Where checkpoints go: a folder or an fsspec URL.")
     ] = None,
     checkpoint_interval: Annotated[
-        str | None, typer.Option(help="Time between checkpoints, such as 10s.")
+        str | None, typer.Option(callback=duration, help="Time between checkpoints, such as 10s.")
     ] = None,
 ) -> None:
     """Run a job file, and kill its processes while it works. Only its own are struck."""
@@ -273,7 +279,8 @@ def bench(
         ),
     ] = "10ms",
     checkpoint_interval: Annotated[
-        str | None, typer.Option(help="Time between checkpoints; none where not given.")
+        str | None,
+        typer.Option(callback=duration, help="Time between checkpoints; none where not given."),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows of a full buffer.")] = 16_384,
     state_backend: Annotated[

@@ -1,13 +1,17 @@
-"""Commands that pass arguments on to a program: an option that is not ours is the program's, unless it
-is nearly one of ours."""
+"""Options: those that are the program's and those that are nearly one of ours; durations and sizes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
+
+from rheos.errors import ProgramError
+from rheos.protocol.durations import duration_ms
+from rheos.protocol.sizes import size_bytes
 
 PASSES_ARGUMENTS_ON = {"ignore_unknown_options": True}
 """Options that are not ours belong to the job file, as does all that follows `--`."""
@@ -35,3 +39,22 @@ class PassingOn(TyperCommand):
                     ctx,
                 )
         return super().parse_args(ctx, args)
+
+
+def duration(value: str | None) -> str | None:
+    """The option's callback: refuses what is no duration before anything is done."""
+    return _checked(value, duration_ms)
+
+
+def size(value: str | None) -> str | None:
+    """Likewise, what is no size."""
+    return _checked(value, size_bytes)
+
+
+def _checked(value: str | None, read: Callable[[str], object]) -> str | None:
+    if value is not None:
+        try:
+            read(value)
+        except ProgramError as error:
+            raise typer.BadParameter(f"{error.what}; {error.hint}") from None
+    return value
