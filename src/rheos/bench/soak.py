@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -32,6 +32,7 @@ from rheos.graph import aggregates as agg
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.state import ValueState
 from rheos.graph.windows import Tumbling, Watermark
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.contract import JobHandle, JobState
 
 ROWS_PER_MS = 1000
@@ -44,7 +45,7 @@ _SCHEMA = pa.schema(
     [pa.field("k", pa.int64(), False), pa.field("v", pa.float64(), False), ("at", pa.timestamp("ms"))]
 )
 _BURST = pa.schema([("k", pa.int64()), ("events", pa.int64())])
-_ENDED = (JobState.FAILED, JobState.CANCELLED, JobState.FINISHED)
+_ENDED = (JobState.FAILED, JobState.CANCELLED, JobState.STOPPED, JobState.FINISHED)
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class SoakSettings:
     parallelism: int
     keys: int = 100_000
     checkpoint_interval: str = "5s"
+    state: StateConfig = field(default_factory=StateConfig)
 
 
 class Minute(msgspec.Struct, frozen=True):
@@ -161,6 +163,7 @@ def run(settings: SoakSettings, tell: Callable[[str], None], each: Callable[[Min
             runtime="continuous",
             checkpoint_dir=folder / "checkpoints",
             checkpoint_interval=settings.checkpoint_interval,
+            state=settings.state,
         )
         _build(env, settings, folder)
         tell("starting Spark")

@@ -293,15 +293,17 @@ def bench(
 ) -> None:
     """Measure throughput and latency on the continuous runtime; or soak a job with all kinds of
     state, and see that rate, memory and checkpoints hold."""
+    from rheos.protocol.state_config import Backend, StateConfig
+
+    state = StateConfig(Backend(state_backend.value))
     if name is Benchmark.SOAK:
         from rheos.bench.soak import SoakSettings
         from rheos.cli.soak import soak
 
-        given = SoakSettings(minutes, parallelism, keys or 100_000, checkpoint_interval or "5s")
+        given = SoakSettings(minutes, parallelism, keys or 100_000, checkpoint_interval or "5s", state)
         raise typer.Exit(soak(given, json))
     from rheos.bench.driver import Settings
     from rheos.cli.bench import bench
-    from rheos.protocol.state_config import Backend, StateConfig
 
     settings = Settings(
         parallelism=parallelism,
@@ -312,7 +314,7 @@ def bench(
         buffer_timeout=buffer_timeout,
         checkpoint_interval=checkpoint_interval,
         batch_rows=batch_size,
-        state=StateConfig(Backend(state_backend.value)),
+        state=state,
     )
     raise typer.Exit(bench(name.value, settings, json))
 

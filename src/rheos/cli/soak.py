@@ -75,6 +75,7 @@ def _as_json(soaked: Soaked) -> dict[str, object]:
             "parallelism": soaked.settings.parallelism,
             "keys": soaked.settings.keys,
             "checkpoint_interval": soaked.settings.checkpoint_interval,
+            "state_backend": soaked.settings.state.backend.value,
         },
         "minutes": [msgspec.to_builtins(minute) for minute in soaked.minutes],
         "published": msgspec.to_builtins(soaked.published),
