@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import pyarrow as pa
@@ -79,6 +80,31 @@ def test_every_checkpoint_refers_to_the_whole_chain() -> None:
     assert subtask.texts(subtask.begin(3, delta("d2"))) == ["full", "d1", "d2"]
     assert subtask.texts(subtask.begin(4, part("full 2"))) == ["full 2"]
     assert subtask.texts(subtask.begin(5, delta("d3"))) == ["full 2", "d3"]
+
+
+def test_what_has_not_changed_is_not_written_again() -> None:
+    subtask = Subtask()
+    same = replace(delta("never written"), unchanged=True)
+    large = "l" * (INLINE_BYTES + 1)
+    first = subtask.begin(1, part(large))
+    assert subtask.texts(first) == [large]
+    again = subtask.begin(2, same)
+    assert subtask.texts(again) == [large]
+    assert (again.handles(), again.written_bytes()) == (first.handles(), 0)
+    assert subtask.texts(subtask.begin(3, delta("d1"))) == [large, "d1"]
+    assert subtask.texts(subtask.begin(4, same)) == [large, "d1"]
+    assert len(subtask.store.files) == 1
+
+
+def test_a_state_that_has_not_changed_needs_its_chain_to_be_written() -> None:
+    subtask = Subtask()
+    same = replace(delta("never written"), unchanged=True)
+    subtask.begin(1, part(lambda: 1 // 0))
+    spoiled = subtask.begin(2, same)
+    subtask.io.run_due()
+    assert [failure.state for failure in spoiled.failures()] == ["counts"]
+    with pytest.raises(AssertionError, match="CP11"):
+        Subtask().begin(1, same)
 
 
 def test_chains_are_by_operator_and_state() -> None:

@@ -70,8 +70,24 @@ def test_each_key_group_waits_behind_the_watermark_of_its_own_subtask() -> None:
 def test_a_chain_does_not_grow_for_ever() -> None:
     held = held_rows()
     held.add(rows(list(range(100))))
-    modes = [held.parts(-1)[0].mode for _ in range(200)]
+    modes = []
+    for _ in range(200):
+        held.add(rows([100]))
+        modes.append(held.parts(-1)[0].mode)
     assert 1 < modes.count(PartMode.FULL) < 5
+
+
+def test_while_nothing_comes_the_chain_stays_unless_most_of_it_is_delivered() -> None:
+    held = held_rows()
+    held.add(rows(list(range(100))))
+    assert held.parts(-1)[0].mode is PartMode.FULL
+    for watermark in (-1, 20, 40, 49):
+        held.take(watermark)
+        assert held.parts(watermark)[0].unchanged
+    held.take(50)
+    part = held.parts(50)[0]
+    assert (part.mode, part.write().num_rows) == (PartMode.FULL, 49)
+    assert held.parts(50)[0].unchanged
 
 
 NESTED = pa.struct([("x", pa.float64()), ("tags", pa.list_(pa.string()))])

@@ -163,7 +163,7 @@ class Slots:
                 if part.mode is PartMode.FULL:
                     chains[part.state] = []
                 chains[part.state].append(encode(part.write(), part.kind, part.mode))
-                self.deltas += part.mode is PartMode.DELTA
+                self.deltas += part.mode is PartMode.DELTA and not part.unchanged
         return taken
 
     def restart(self, parallelism: int, *, by_savepoint: bool = False) -> None:

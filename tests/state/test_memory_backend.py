@@ -248,9 +248,13 @@ def test_full_parts_come_again() -> None:
     task.backend.force_full()
     task.snapshot()
     assert task.modes["n"][4:] == [delta, full]
+    for i in range(10, 200):
+        task[f"user {i}"].n.value = i
+    task.snapshot()
     for _ in range(MAX_DELTAS + 1):
+        task["user 1"].n.value += 1
         task.snapshot()
-    assert task.modes["n"][6:] == [delta] * MAX_DELTAS + [full]
+    assert task.modes["n"][6:] == [full] + [delta] * MAX_DELTAS + [full]
     assert task.restored()["user 9"].n.value == 9
 
 

@@ -2,9 +2,10 @@
 
 A state is kept in one of two ways, and every checkpoint refers to the whole of it:
 
-- as a *chain* of parts: a FULL part and the deltas since (CP11). A part whose write failed spoils all
-  checkpoints until the next FULL part begins a new chain: the task tells the operator so (`failures`),
-  and the operator's next snapshot is a full one;
+- as a *chain* of parts: a FULL part and the deltas since (CP11). Where nothing has changed, nothing is
+  written: the chain stays. A part whose write failed spoils all checkpoints until the next FULL part
+  begins a new chain: the task tells the operator so (`failures`), and the operator's next snapshot is a
+  full one;
 - as a *set* of FILEs, known by name and never changed. A name is written once; where that failed, the
   next checkpoint that has it writes it.
 """
@@ -168,6 +169,9 @@ class SnapshotWriter:
                 assert key not in chains, f"a snapshot of {operator} names {part.state!r} twice"
                 before = self._chains.get(key, [])
                 assert before or part.mode is PartMode.FULL, "CP11: a chain begins with a FULL part"
+                if part.unchanged:
+                    chains[key] = before
+                    continue
                 link = self._submit(operator, part, self._places(checkpoint, operator, part.state))
                 new.append(link)
                 chains[key] = [link] if part.mode is PartMode.FULL else [*before, link]

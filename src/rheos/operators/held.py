@@ -104,7 +104,7 @@ class HeldRows:
 
     def parts(self, watermark_ms: int) -> list[SnapshotPart]:
         """What a snapshot is to hold, where all rows up to `watermark_ms` were taken."""
-        if self._arrived is None or self._chain.next_is_full(len(self._arrived)):
+        if self._arrived is None or self._chain.next_is_full(len(self._arrived), len(self._held)):
             mode, runs = PartMode.FULL, self._held
         else:
             mode, runs = PartMode.DELTA, self._arrived
@@ -152,7 +152,8 @@ class HeldRows:
             table = pa.Table.from_batches([rows.take(order)])
             return table.add_column(0, _GROUP, pa.array(groups).take(order))
 
-        return SnapshotPart(HELD, StateKind.KEYED, write, mode)
+        unchanged = mode is PartMode.DELTA and not batches
+        return SnapshotPart(HELD, StateKind.KEYED, write, mode, unchanged)
 
 
 def _run(rows: Batch) -> _Run:

@@ -203,7 +203,8 @@ class MemoryRunningState(RunningState):
 
     def _part(self, frozen: FrozenRows, mode: PartMode) -> SnapshotPart:
         write = partial(frozen.table, self._max_parallelism)
-        return SnapshotPart(self._name, StateKind.KEYED, write, mode)
+        unchanged = mode is PartMode.DELTA and not frozen.rows
+        return SnapshotPart(self._name, StateKind.KEYED, write, mode, unchanged)
 
     def close(self) -> None:
         """Nothing to do: memory goes by itself."""

@@ -69,6 +69,8 @@ class SnapshotPart:
     kind: StateKind
     write: Callable[[], pa.Table | Iterable[pa.Table]]
     mode: PartMode = PartMode.FULL
+    unchanged: bool = False
+    """Of a DELTA: it has no rows, and need not be written. The parts before it say all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,8 +100,8 @@ class MemoryBackend(KeyedStateBackend):
     def snapshot(self) -> Snapshot:
         parts = []
         for name, table in self._tables.items():
-            mode, entries = table.next_part()
-            parts.append(row_part(name, mode, self._keys, self._max_parallelism, entries))
+            mode, frozen = table.next_part()
+            parts.append(row_part(name, mode, self._keys, self._max_parallelism, *frozen))
         if self._timers is not None:
             parts.append(self._timers.snapshot())
         return Snapshot(parts)
@@ -109,8 +109,8 @@ class MemoryBackend(KeyedStateBackend):
     def savepoint(self) -> list[SnapshotPart]:
         parts = []
         for name, table in self._tables.items():
-            _, entries = table.copy()
-            parts.append(row_part(name, PartMode.FULL, self._keys, self._max_parallelism, entries))
+            mode, frozen = PartMode.FULL, table.copy()
+            parts.append(row_part(name, mode, self._keys, self._max_parallelism, *frozen))
         if self._timers is not None:
             parts.append(self._timers.savepoint())
         return parts

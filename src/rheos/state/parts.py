@@ -41,7 +41,8 @@ class Chain:
     """Says whether the next part of a state is full or a delta.
 
     The first part is full, and so is one after a snapshot that was not kept. Else a part is full when
-    the deltas since the last full one, with this one, would be as long as it was.
+    the deltas since the last full one, with this one, would be as long as it was. A delta without rows
+    is not written, and so does not count.
     """
 
     def __init__(self) -> None:
@@ -50,12 +51,14 @@ class Chain:
         self._deltas = 0
         self._full_next = True
 
-    def next_is_full(self, changes: int) -> bool:
-        return (
-            self._full_next
-            or self._deltas >= MAX_DELTAS
-            or self._delta_rows + changes >= self._full_rows
-        )
+    def next_is_full(self, changes: int, rows: int | None = None) -> bool:
+        """`rows` is how long a full part would be, where deltas do not tell what is gone."""
+        if self._full_next:
+            return True
+        if not changes:
+            # What most of is gone is not to be kept for as long as nothing comes.
+            return rows is not None and 2 * rows < self._full_rows + self._delta_rows
+        return self._deltas >= MAX_DELTAS or self._delta_rows + changes >= self._full_rows
 
     def taken(self, mode: PartMode, rows: int) -> None:
         if mode is PartMode.FULL:
@@ -63,7 +66,7 @@ class Chain:
             self._full_next = False
         else:
             self._delta_rows += rows
-            self._deltas += 1
+            self._deltas += bool(rows)
 
     def force_full(self) -> None:
         self._full_next = True
@@ -74,14 +77,16 @@ def row_part(
     mode: PartMode,
     codec: KeyCodec,
     max_parallelism: int,
+    rows: int,
     entries: Callable[[], Entries],
 ) -> SnapshotPart:
-    """A part of what `entries` will give; it is called on the I/O executor."""
+    """A part of the `rows` that `entries` will give; it is called on the I/O executor."""
 
     def write() -> pa.Table:
         return row_table(codec, max_parallelism, entries())
 
-    return SnapshotPart(state, StateKind.KEYED, write, mode)
+    unchanged = mode is PartMode.DELTA and not rows
+    return SnapshotPart(state, StateKind.KEYED, write, mode, unchanged)
 
 
 def row_table(codec: KeyCodec, max_parallelism: int, entries: Entries) -> pa.Table:

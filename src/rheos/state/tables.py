@@ -31,13 +31,13 @@ class StateTable(ABC):
     def __init__(self) -> None:
         self.chain = Chain()
 
-    def next_part(self) -> tuple[PartMode, Callable[[], Entries]]:
+    def next_part(self) -> tuple[PartMode, Frozen]:
         """The synchronous part of a snapshot."""
         full = self.chain.next_is_full(self.changes())
-        rows, entries = self.freeze_all() if full else self.freeze_changes()
+        frozen = self.freeze_all() if full else self.freeze_changes()
         mode = PartMode.FULL if full else PartMode.DELTA
-        self.chain.taken(mode, rows)
-        return mode, entries
+        self.chain.taken(mode, frozen[0])
+        return mode, frozen
 
     @abstractmethod
     def changes(self) -> int:

@@ -9,7 +9,7 @@ import heapq
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,9 @@ EVENT, PROCESSING = b"e", b"p"
 """The marks of the two kinds of timers: they begin the namespace of their rows."""
 
 Timer = tuple[int, Key]
+
+_Frozen: TypeAlias = tuple[bytes, list[Timer], list[Timer]]
+"""Of one kind of timers: its mark, those to write, those to delete."""
 
 
 class TimerQueue(ABC):
@@ -187,9 +190,8 @@ class MemoryTimers(TimerService):
         queues = (self.event, self.processing)
         full = self._chain.next_is_full(sum(queue.changes() for queue in queues))
         frozen = [(queue.mark, *queue.freeze(full)) for queue in queues]
-        rows = sum(len(there) + len(gone) for _, there, gone in frozen)
         mode = PartMode.FULL if full else PartMode.DELTA
-        self._chain.taken(mode, rows)
+        self._chain.taken(mode, _rows(frozen))
         return self._part(mode, frozen)
 
     def savepoint(self) -> SnapshotPart:
@@ -197,9 +199,7 @@ class MemoryTimers(TimerService):
         queues = (self.event, self.processing)
         return self._part(PartMode.FULL, [(queue.mark, queue.standing(), []) for queue in queues])
 
-    def _part(
-        self, mode: PartMode, frozen: Sequence[tuple[bytes, list[Timer], list[Timer]]]
-    ) -> SnapshotPart:
+    def _part(self, mode: PartMode, frozen: Sequence[_Frozen]) -> SnapshotPart:
         def entries() -> Entries:
             keys: list[Key] = []
             namespaces: list[bytes] = []
@@ -211,7 +211,7 @@ class MemoryTimers(TimerService):
                     values += [value] * len(timers)
             return Entries(keys, namespaces, values)
 
-        return row_part(TIMERS, mode, self._codec, self._max_parallelism, entries)
+        return row_part(TIMERS, mode, self._codec, self._max_parallelism, _rows(frozen), entries)
 
     def force_full(self) -> None:
         self._chain.force_full()
@@ -221,6 +221,10 @@ class MemoryTimers(TimerService):
         for key, namespace, _ in merged(restored.get(TIMERS, ())):
             mark, timestamp_ms = NAMESPACE.unpack(namespace)
             queues[mark].add(timestamp_ms, self._codec.decode(key))
+
+
+def _rows(frozen: Sequence[_Frozen]) -> int:
+    return sum(len(there) + len(gone) for _, there, gone in frozen)
 
 
 def _whole(timestamp_ms: Any) -> int:

@@ -87,7 +87,7 @@ def deltas_wherever_they_can_be() -> Iterator[None]:
     """However short the state is."""
     with (
         patch.object(panes, "WORTH_A_DELTA", -1),
-        patch.object(Chain, "next_is_full", lambda chain, _: chain._full_next),
+        patch.object(Chain, "next_is_full", lambda chain, *_: chain._full_next),
     ):
         yield
 

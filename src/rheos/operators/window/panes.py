@@ -95,6 +95,11 @@ class PanePart:
     room: Room
 
     @property
+    def unchanged(self) -> bool:
+        """Whether it is a delta without rows."""
+        return self.size.mode is PartMode.DELTA and not any(segment.height for segment in self.segments)
+
+    @property
     def is_large(self) -> bool:
         """Whether its rows may come in several pieces."""
         return self.room.most_rows(self.segments) < sum(segment.height for segment in self.segments)
@@ -262,7 +267,7 @@ class PaneStore:
             self._chain.force_full()
             return None
         delta = self._part(PartMode.DELTA, self._fresh or [self._settled[0].nothing()])
-        full = self._chain.next_is_full(delta.size.rows)
+        full = self._chain.next_is_full(delta.size.rows, part.size.rows)
         if not full and part.size.rows > WORTH_A_DELTA * delta.size.rows:
             part = delta
         self._settled = self._segments

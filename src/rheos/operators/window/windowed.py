@@ -265,7 +265,8 @@ class WindowOperator(Operator):
             part = taken[layout.store]
             if part is not None:
                 write = partial(layout.write, part, self._keys, self.ctx.max_parallelism)
-                parts.append(SnapshotPart(layout.state, StateKind.KEYED, write, part.size.mode))
+                mode = part.size.mode
+                parts.append(SnapshotPart(layout.state, StateKind.KEYED, write, mode, part.unchanged))
         return parts
 
     def close(self) -> None:
