@@ -388,6 +388,22 @@ class TestRecovery:
         driver.step(after_ms=100)
         assert driver.store.list("job/state") == files
 
+    def test_what_killed_writers_of_former_attempts_left_goes_with_a_claim(self) -> None:
+        """Of its own attempt it may be what is being written."""
+        driver = Driver().runs()
+        folder = driver.file(1, 1, 0).rpartition("/")[0]
+        driver.store.files[f"{folder}/.tmp-a"] = b"half"
+        driver.step(after_ms=1000)
+        driver.step(
+            control.Decline(attempt=Attempt(1), subtask=0, checkpoint=CheckpointId(1), reason="")
+        )
+        driver.step(AttemptEnded(Attempt(1)))
+        own = driver.file(2, 1, 0).rpartition("/")[0]
+        driver.store.files[f"{own}/.tmp-b"] = b"half"
+        assert driver.store.unfinished("job") == [f"{folder}/.tmp-a", f"{own}/.tmp-b"]
+        driver.step(after_ms=100)
+        assert driver.store.unfinished("job") == [f"{own}/.tmp-b"]
+
     def test_the_log_keeps_a_stone_for_a_dropped_checkpoint(self) -> None:
         driver = Driver().runs()
         for checkpoint in (1, 2):

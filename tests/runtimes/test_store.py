@@ -100,6 +100,12 @@ class TestContract:
         assert store.list("visitors per country") == [path]
         assert store.get(path) == b"-"
 
+    def test_what_is_written_is_finished(self, store: Store) -> None:
+        store.put("a/b", b"-")
+        store.put_if_absent("a/c", b"-")
+        store.put_if_absent("a/c", b"-")
+        assert store.unfinished("") == []
+
     def test_it_can_be_written(self, store: Store) -> None:
         check_writable(store, "DIR")
         assert store.list(".probe") == []
@@ -135,6 +141,40 @@ class TestLocal:
         store.put("a/b", b"-")
         (tmp_path / "a" / ".tmp-xyz").write_bytes(b"half")
         assert store.list("a") == ["a/b"]
+
+    def test_what_a_killed_writer_left_can_be_found_and_deleted(self, tmp_path: Path) -> None:
+        store = LocalStore(tmp_path)
+        store.put("a/b", b"-")
+        left = tmp_path / "a" / "c" / ".tmp-xyz"
+        left.parent.mkdir()
+        left.write_bytes(b"half")
+        assert store.unfinished("a") == ["a/c/.tmp-xyz"]
+        assert store.unfinished("none") == []
+        assert store.unfinished("a", idle_s=60) == []
+        os.utime(left, (0, left.stat().st_mtime - 61))
+        assert store.unfinished("a", idle_s=60) == ["a/c/.tmp-xyz"]
+        store.delete("a/c/.tmp-xyz")
+        assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b"]
+
+    @pytest.mark.parametrize("write", ["put", "put_if_absent"])
+    def test_a_writer_whose_unfinished_file_is_deleted_fails(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: str
+    ) -> None:
+        store = LocalStore(tmp_path)
+        sync = os.fsync
+
+        def meanwhile(descriptor: int) -> None:
+            sync(descriptor)
+            for path in store.unfinished(""):
+                store.delete(path)
+
+        monkeypatch.setattr(os, "fsync", meanwhile)
+        with pytest.raises(OSError, match="No such file"):
+            getattr(store, write)("a/b", b"whole")
+        monkeypatch.undo()
+        assert store.list("") == []
+        getattr(store, write)("a/b", b"whole")
+        assert store.get("a/b") == b"whole"
 
     def test_a_folder_that_cannot_be_made_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")

@@ -183,10 +183,10 @@ class JobLog:
 
     def __init__(self, store: Store, job: JobId) -> None:
         self._store = store
-        self._folder = f"{safe_name(job)}/log"
+        self.folder = f"{safe_name(job)}/log"
 
     def path(self, number: int) -> str:
-        return f"{self._folder}/{number:010d}.json"
+        return f"{self.folder}/{number:010d}.json"
 
     def read(self) -> LogView:
         """Costs one listing, and reads only the newest entry and the checkpoints that are kept."""
@@ -249,15 +249,15 @@ class JobLog:
 
     def _last_number(self) -> int:
         try:
-            paths = self._store.list(self._folder)
+            paths = self._store.list(self.folder)
         except OSError as error:
-            raise CheckpointError(f"the log {self._folder} could not be read: {error}") from error
+            raise CheckpointError(f"the log {self.folder} could not be read: {error}") from error
         matches = (_ENTRY_NAME.fullmatch(path.rpartition("/")[2]) for path in paths)
         numbers = sorted(int(match[1]) for match in matches if match)
         for expected, number in enumerate(numbers, start=1):
             if number != expected:
                 raise CheckpointError(
-                    f"the log {self._folder} has a gap: entry {expected} is missing, {number} is there",
+                    f"the log {self.folder} has a gap: entry {expected} is missing, {number} is there",
                     hint="restore the file from a copy; entries of the log are never to be deleted",
                 )
         return len(numbers)

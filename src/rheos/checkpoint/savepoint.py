@@ -180,7 +180,8 @@ def _problem(store: Store, handle: StateHandle) -> str | None:
 
 
 def discard_savepoint(store: Store) -> None:
-    """Deletes what a savepoint has left in its folder, the manifest first. Raises OSError."""
+    """Deletes what a savepoint has left in its folder, the manifest first, and what is still being
+    written. Raises OSError."""
     store.delete(MANIFEST)
-    for path in store.list(STATE):
+    for path in [*store.list(STATE), *store.unfinished(STATE)]:
         store.delete(path)

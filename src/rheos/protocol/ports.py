@@ -46,6 +46,12 @@ class Store(Protocol):
         """The whole file. Raises FileNotFoundError."""
         ...
 
+    def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
+        """Below the folder `prefix`, the files that no reader sees yet, not written to for `idle_s`:
+        their writers are at work, or were killed. A writer that is at work fails when its file is
+        deleted."""
+        ...
+
     def list(self, prefix: str) -> list[str]:
         """The paths of all files below the folder `prefix`, sorted. Empty where there is none."""
         ...

@@ -9,6 +9,7 @@ import contextlib
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -115,13 +116,12 @@ class LocalStore:
     def get(self, path: str) -> bytes:
         return (self._root / path).read_bytes()
 
+    def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
+        found = sorted(path for path in self._walk(prefix) if _is_temporary(path))
+        return [path for path in found if not idle_s or self._is_idle(path, idle_s)]
+
     def list(self, prefix: str) -> list[str]:
-        found = []
-        for folder, folders, files in os.walk(self._root / prefix, onerror=_unless_missing):
-            folders.sort()
-            relative = Path(folder).relative_to(self._root)
-            found += [(relative / name).as_posix() for name in files if not name.startswith(_TEMPORARY)]
-        return sorted(found)
+        return sorted(path for path in self._walk(prefix) if not _is_temporary(path))
 
     def delete(self, path: str) -> None:
         """Also removes the folders that this leaves empty, up to the root."""
@@ -134,6 +134,17 @@ class LocalStore:
                 folder.rmdir()
             except OSError:
                 return  # Not empty, or not there.
+
+    def _walk(self, prefix: str) -> Iterator[str]:
+        for folder, _, files in os.walk(self._root / prefix, onerror=_unless_missing):
+            relative = Path(folder).relative_to(self._root)
+            yield from ((relative / name).as_posix() for name in files)
+
+    def _is_idle(self, path: str, idle_s: int) -> bool:
+        try:
+            return time.time() - (self._root / path).stat().st_mtime >= idle_s
+        except FileNotFoundError:
+            return False
 
     @contextlib.contextmanager
     def _written(self, target: Path, data: bytes) -> Iterator[Path]:
@@ -165,6 +176,10 @@ class LocalStore:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _is_temporary(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(_TEMPORARY)
 
 
 def _unless_missing(error: OSError) -> None:
@@ -212,6 +227,9 @@ class FsspecStore:
     def get(self, path: str) -> bytes:
         with _os_errors():
             return bytes(self._fs.cat_file(self._full(path)))
+
+    def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
+        return []  # The services show whole objects alone, and drop what is left of others.
 
     def list(self, prefix: str) -> list[str]:
         with _os_errors():

@@ -74,6 +74,9 @@ from rheos.runtimes.outside import enumerate_splits as enumerate_splits
 from rheos.runtimes.outside import publish
 from rheos.runtimes.savepoints import OpenStore, SavepointDesk, open_folder
 
+_SURELY_LEFT_S = 3600
+"""After this time nobody writes an entry of the log any more."""
+
 _OUTCOMES = {
     Outcome.FINISHED: JobState.FINISHED,
     Outcome.CANCELLED: JobState.CANCELLED,
@@ -254,9 +257,7 @@ class Master:
             case DeleteFiles():
                 self._delete(action.paths)
             case SweepFiles():
-                with contextlib.suppress(OSError):
-                    files = self._store.list(state_folder(self._job))
-                    self._delete(stale(files, action.attempt, action.keep, action.through))
+                self._sweep(action)
             case DropEntries():
                 for number in action.numbers:
                     with contextlib.suppress(CheckpointError):
@@ -296,6 +297,15 @@ class Master:
         except RheosError as error:
             return [AttemptLost(action.attempt, error), AttemptEnded(action.attempt)]
         return []
+
+    def _sweep(self, action: SweepFiles) -> None:
+        with contextlib.suppress(OSError):
+            files = self._store.list(state_folder(self._job))
+            self._delete(stale(files, action.attempt, action.keep, action.through))
+            # Of the attempt's own, some are being written now.
+            halves = self._store.unfinished(state_folder(self._job))
+            self._delete(stale(halves, action.attempt, frozenset()))
+            self._delete(self._store.unfinished(self._log.folder, _SURELY_LEFT_S))
 
     def _delete(self, paths: Sequence[str]) -> None:
         for path in paths:

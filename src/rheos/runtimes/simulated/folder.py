@@ -21,6 +21,10 @@ class Folder:
     def get(self, path: str) -> bytes:
         return self._store.get(self._prefix + path)
 
+    def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
+        found = self._store.unfinished(self._prefix + prefix, idle_s)
+        return [path.removeprefix(self._prefix) for path in found]
+
     def list(self, prefix: str) -> list[str]:
         found = self._store.list(self._prefix + prefix)
         return [path.removeprefix(self._prefix) for path in found]

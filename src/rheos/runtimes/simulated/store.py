@@ -41,13 +41,18 @@ class MemoryStore:
             raise FileNotFoundError(path)
         return self.files[path]
 
+    def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
+        """Their age is not known: those that must be idle for a time are not among them."""
+        folder = f"{prefix.rstrip('/')}/" if prefix else ""
+        if idle_s:
+            return []
+        return sorted(path for path in self.files if path.startswith(folder) and _is_temporary(path))
+
     def list(self, prefix: str) -> list[str]:
         self._access("before", "list", prefix)
         folder = f"{prefix.rstrip('/')}/" if prefix else ""
         return sorted(
-            path
-            for path in self.files
-            if path.startswith(folder) and not path.rpartition("/")[2].startswith(_TEMPORARY)
+            path for path in self.files if path.startswith(folder) and not _is_temporary(path)
         )
 
     def delete(self, path: str) -> None:
@@ -75,3 +80,7 @@ class MemoryStore:
     def _access(self, moment: Moment, operation: Operation, path: str) -> None:
         if self.on_access is not None:
             self.on_access(moment, operation, path)
+
+
+def _is_temporary(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(_TEMPORARY)
