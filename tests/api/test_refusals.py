@@ -77,6 +77,10 @@ class Empty(rh.KeyedProcessFunction):
     pass
 
 
+class Reminders(Validate):
+    timers = rh.ValueState(int)
+
+
 class Late(Validate):
     side_outputs = {"late": Alert}
 
@@ -285,6 +289,12 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         rh.ProgramError,
         "does not define process_element",
         "",
+    ),
+    "a state of the operator's own name": (
+        lambda: events().key_by("user").process(Reminders()),
+        rh.ProgramError,
+        "cannot have a state named 'timers'",
+        "name the attribute otherwise",
     ),
     "process without a type": (
         lambda: events().key_by("user").process(Untyped()),

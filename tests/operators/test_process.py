@@ -414,14 +414,6 @@ def test_a_wrong_value_of_state_is_named() -> None:
         feed(make(Careless()), ("a", 1), ("b", 13))
 
 
-def test_the_operators_own_names_are_taken() -> None:
-    class Named(KeyedProcessFunction):
-        timers = ValueState(int)
-
-    with pytest.raises(ProgramError, match="cannot be named 'timers'"):
-        make(Named())
-
-
 class Both(Count):
     seen = ListState(int)
 

@@ -28,6 +28,7 @@ from rheos.errors import ProgramError, SchemaError
 from rheos.graph.aggregates import Agg
 from rheos.graph.functions import KeyedProcessFunction
 from rheos.graph.nodes import MAIN, Input, ProcessSpec, ReduceSpec, RunningSpec, Spec, StreamType
+from rheos.graph.state import declarations
 from rheos.graph.validate import (
     aggregate_fields,
     check_aggregates,
@@ -37,6 +38,7 @@ from rheos.graph.validate import (
     check_window,
 )
 from rheos.graph.windows import Sliding, Tumbling, Window
+from rheos.operators.keyed import OWN_STATES
 from rheos.operators.running import running_schema
 
 _WITHOUT_KEYS = {
@@ -206,6 +208,13 @@ def _check_instance(fn: Any) -> None:
         )
     if type(fn).process_element is KeyedProcessFunction.process_element:
         raise ProgramError(f"{type(fn).__name__} does not define process_element(self, record, ctx)")
+    for name in declarations(fn):
+        if name in OWN_STATES:
+            raise ProgramError(
+                f"{type(fn).__name__} cannot have a state named {name!r}: the operator keeps its own "
+                "under that name",
+                hint="name the attribute otherwise",
+            )
 
 
 def _process_output(fn: KeyedProcessFunction, returns: Any) -> Declared:

@@ -39,6 +39,9 @@ from rheos.state.timers import TIMERS, TimerQueue, TimerService
 
 Stamps = npt.NDArray[np.int64]
 
+OWN_STATES = (TIMERS, HELD, HELD_BEHIND)
+"""What the operator itself keeps beside what its function declares."""
+
 _TIMERS_AT_ONCE = 1024
 """For the keys of about so many timers state is prepared together."""
 
@@ -112,13 +115,7 @@ class KeyedCore:
         # Subtasks that share a process must not share the user's object.
         self.function = copy.deepcopy(spec.fn)
         for name, declaration in declarations(self.function).items():
-            if name in (TIMERS, HELD, HELD_BEHIND):
-                raise ProgramError(
-                    f"a state cannot be named {name!r}: the operator has one of that name",
-                    site=ctx.site,
-                    operator=ctx.name,
-                    hint="name it otherwise",
-                )
+            assert name not in OWN_STATES, "the program was looked through as it was written"
             object.__setattr__(self.function, name, self.backend.handle(declaration))
 
         self._main = _Pending(MAIN, ctx.outputs.get(MAIN))
