@@ -144,7 +144,7 @@ def test_a_changed_program_that_cannot_take_them_is_told_so(changed: PlannedOper
     states = written([InFlight(_OP, 0, (), True, [batch(["a"], 1)])])
     ((_, data),) = states.values()
     restored = {f"{IN_FLIGHT_INPUT}0": [state_format.decode(data, None)]}
-    with pytest.raises(CheckpointError, match=why) as raised:
+    with pytest.raises(UnrestorableError, match=why) as raised:
         list(restored_batches(changed, restored, IN_FLIGHT_INPUT, 100))
     assert "savepoint" in str(raised.value)
     assert "program.py:7" in str(raised.value)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rheos.errors import CheckpointError
+from rheos.errors import UnrestorableError
 from rheos.operators.contract import PortType
 from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import Batch
@@ -118,7 +118,7 @@ def restored_batches(
 ) -> Iterator[tuple[int, Batch]]:
     """The rows that were in flight to the operator, by port: those whose state begins with `prefix`.
 
-    Raises CheckpointError where the program has changed so that the operator cannot take them.
+    Raises UnrestorableError where the program has changed so that the operator cannot take them.
     """
     for name, tables in restored.items():
         if not name.startswith(prefix):
@@ -147,8 +147,8 @@ def _fitted(operator: PlannedOperator, port: PortType, rows: Batch) -> Batch:
         raise _misfit(operator, f"that do not fit its input any more: {error}") from error
 
 
-def _misfit(operator: PlannedOperator, why: str) -> CheckpointError:
-    return CheckpointError(
+def _misfit(operator: PlannedOperator, why: str) -> UnrestorableError:
+    return UnrestorableError(
         f"the checkpoint holds rows on their way to this operator {why}",
         site=operator.site,
         operator=operator.name,
