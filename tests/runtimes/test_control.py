@@ -94,6 +94,25 @@ def test_a_stranger_is_refused(context: zmq.Context[Any], fields: dict[str, Any]
     driver.close()
 
 
+@pytest.mark.parametrize(
+    "frames", [[b"no message"], [b"\x81\xa4type\xa4Join"], [b"more", b"frames"], [b""]], ids=str
+)
+def test_words_that_nobody_of_ours_says_do_no_harm(
+    context: zmq.Context[Any], frames: list[bytes]
+) -> None:
+    driver = server(NEVER_MS)
+    driver.expect(FIRST, 1)
+    with context.socket(zmq.DEALER) as stranger:
+        stranger.connect(driver.address)
+        stranger.send_multipart(frames)
+        assert not stranger.poll(200), "it gets no answer"
+        worker = client(context, driver)
+        worker._thread.start()
+        assert told(driver, AllJoined) == AllJoined(FIRST)
+        worker.close()
+    driver.close()
+
+
 def test_a_worker_that_beats_is_kept_and_one_that_stops_is_given_up(context: zmq.Context[Any]) -> None:
     """CP23, at the driver. The one that beats has said so several times when the other is given up."""
     driver = server(SOON_MS)

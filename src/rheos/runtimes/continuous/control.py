@@ -302,8 +302,7 @@ class ControlServer:
                 self._heard = dict.fromkeys(self._heard, now)
             before = now
             while self._socket.poll(0):
-                identity, data = self._socket.recv_multipart()
-                self._take(identity, from_worker.decode(data), now)
+                self._read(self._socket.recv_multipart(), now)
             self._give_up_silent(now)
             if now - self._beat >= self._every_s:
                 self._beat = now
@@ -321,6 +320,16 @@ class ControlServer:
     def _tell(self, message: FromServer) -> None:
         self._inbox.put(message)
         self._arrived.set()
+
+    def _read(self, frames: list[bytes], now: float) -> None:
+        """What is no message, or none of this version's, is of no worker of ours."""
+        if len(frames) != 2:
+            return
+        try:
+            message = from_worker.decode(frames[1])
+        except msgspec.MsgspecError:
+            return
+        self._take(frames[0], message, now)
 
     def _take(self, identity: bytes, message: FromWorker, now: float) -> None:
         if isinstance(message, Join):
