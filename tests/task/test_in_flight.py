@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import CheckpointError, Site
+from rheos.errors import Site, UnrestorableError
 from rheos.graph.nodes import UnionSpec
 from rheos.operators.contract import PortType
 from rheos.plan.physical import PlannedOperator
