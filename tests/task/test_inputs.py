@@ -19,7 +19,7 @@ from rheos.protocol.elements import (
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
 from rheos.task.inputs import Event, InputGate, Recording
 
-A, B = ChannelId(0, 0, 0), ChannelId(0, 1, 0)
+A, B, C = (ChannelId(0, sender, 0) for sender in range(3))
 
 
 def barrier(checkpoint: int, kind: BarrierKind = BarrierKind.CHECKPOINT) -> Barrier:
@@ -88,6 +88,30 @@ def test_a_newer_barrier_abandons_the_older_alignment() -> None:
     story.offer(B, barrier(2))
     # B never brings barrier 1: its checkpoint was given up, and A reads on.
     assert story.drain() == [1, Event.ALIGNED]
+
+
+def test_a_barrier_that_waits_is_dropped_once_a_sender_has_given_its_checkpoint_up() -> None:
+    gate = InputGate([(A, 0), (B, 0), (C, 0)], lambda: 0)
+    for channel, *elements in (
+        (B, barrier(1), End()),
+        (A, row(1), barrier(2), End()),
+        (C, row(2), row(3), barrier(1), row(4)),
+    ):
+        for element in elements:
+            gate.offer(channel, element)
+    seen = []
+    while (taken := gate.take()) is not None:
+        channel, element = taken
+        if isinstance(element, pa.RecordBatch):
+            seen.append(element.column(0)[0].as_py())
+        else:
+            assert gate.interpret(channel, element) == []
+    # Nothing is held for 1 any more: B has ended, C is read on behind its barrier.
+    assert seen == [1, 2, 3, 4]
+    gate.overtake(CheckpointId(2))
+    assert gate.take() == (gate.channels[0], End())
+    assert gate.interpret(gate.channels[0], End()) == []
+    assert gate.aligned() is None
 
 
 def test_an_aborted_checkpoint_unblocks_and_its_late_barriers_are_dropped() -> None:

@@ -201,7 +201,7 @@ class InputGate:
         if not self._is_live(checkpoint):
             return []
         for older in [n for n, a in self._alignments.items() if n < checkpoint and lane not in a.lanes]:
-            self._drop(older)
+            self.abort(older)
         alignment = self._alignments.setdefault(checkpoint, _Alignment(barrier))
         alignment.lanes.add(lane)
         if self._blocking or barrier.kind is BarrierKind.SAVEPOINT:
