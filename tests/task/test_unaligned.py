@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.protocol.snapshots import IN_FLIGHT
+from rheos.errors import RheosError
+from rheos.operators.running import RunningOperator
+from rheos.protocol.ids import CheckpointId
+from rheos.protocol.snapshots import IN_FLIGHT, Snapshot
 from rheos.task.config import TaskConfig
-from rheos.testing.programs import Program
+from rheos.testing.programs import ORDERED, Program
 from tests.task.cluster import Job, planned
 from tests.task.programs import (
     JOINED,
@@ -21,7 +24,7 @@ from tests.task.programs import (
 )
 
 _AT_ONCE = TaskConfig(batch_rows=8, credits=1, buffer_timeout_us=0, unaligned_after_us=0)
-_PROGRAMS = [TWICE_KEYED, JOINED, WINDOWS, LATE_WINDOWS]
+_PROGRAMS = [TWICE_KEYED, JOINED, WINDOWS, LATE_WINDOWS, ORDERED]
 
 
 def _under_back_pressure(job: Job) -> None:
@@ -68,6 +71,36 @@ def test_a_barrier_that_meets_no_obstacle_in_time_overtakes_nothing() -> None:
     assert cost.in_flight_bytes == 0
 
 
+@pytest.mark.parametrize("patience_us", [None, 0])
+def test_an_error_within_a_snapshot_names_its_operator(
+    patience_us: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: RunningOperator, checkpoint: CheckpointId) -> Snapshot:
+        raise ValueError("cannot be told")
+
+    monkeypatch.setattr(RunningOperator, "snapshot", fails)
+    task = replace(_AT_ONCE, unaligned_after_us=patience_us)
+    job = Job(planned(build(TWICE_KEYED, made())), task)
+    with pytest.raises(RheosError, match="cannot be told") as raised:
+        job.take()
+    assert raised.value.operator == "running"
+    assert raised.value.site is not None
+
+
+def test_who_waits_for_credit_to_send_a_barrier_does_nothing_meanwhile() -> None:
+    """Its buffers are not full, so it could go on: but nothing may go before the barrier."""
+    task = TaskConfig(batch_rows=640, credits=1, buffer_timeout_us=0)
+    job = Job(planned(build(TWICE_KEYED, made(rate_per_s=2000))), task)
+    job.cluster.run(60)
+    job.cluster.network.held = True
+    job.cluster.run(100)
+    checkpoint = job.trigger()
+    job.cluster.run(100)
+    assert not any(job.cluster.turn() for _ in range(300))
+    job.cluster.network.held = False
+    job.cluster.run_until(lambda: job.cluster.is_acknowledged(checkpoint))
+
+
 def test_a_savepoint_never_overtakes() -> None:
     job = Job(planned(build(TWICE_KEYED, made())), _AT_ONCE)
     _under_back_pressure(job)
@@ -94,9 +127,9 @@ def test_rows_in_flight_are_neither_lost_nor_doubled(program: Program, paralleli
         program.check(of.arrived(), job.finish())
 
 
-@pytest.mark.parametrize("program", [WINDOWS, LATE_WINDOWS], ids=lambda p: p.name)
-def test_windows_of_a_slow_subtask_wait_for_its_rows_in_flight(program: Program) -> None:
-    """Its groups have fired less than those they are put together with, and their rows are not late."""
+@pytest.mark.parametrize("program", [WINDOWS, LATE_WINDOWS, ORDERED], ids=lambda p: p.name)
+def test_what_waits_in_a_slow_subtask_waits_for_its_rows_in_flight(program: Program) -> None:
+    """Its groups have come less far than those they are put with, and their rows are not late."""
     of = made(rows=300)
     for seed in range(8):
         task = replace(_AT_ONCE, credits=2)

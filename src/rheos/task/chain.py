@@ -1,4 +1,4 @@
-"""One subtask of a chain: its operators joined in place, run a step at a time.
+"""One subtask of a chain, run a step at a time: what it takes next, and its barriers.
 
 What the chain is doing is a generator (`_work`). It is resumed only while every output has room, so
 nothing is emitted that cannot be kept, and it is driven to its end before the next element is taken.
@@ -9,18 +9,15 @@ what the outputs should keep, and the snapshot is taken before the rows that wai
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
-from typing import TypeAlias
 
 import pyarrow as pa
 
 from rheos.connectors.contract import Pending
-from rheos.errors import InternalError, RheosError
-from rheos.operators.contract import Operator, Out
-from rheos.operators.source import EndOfInput, SourceOperator
-from rheos.plan.physical import Chain, ToOperator
+from rheos.operators.contract import Out
+from rheos.operators.source import EndOfInput
 from rheos.protocol.control import Totals
 from rheos.protocol.elements import (
     MAX_TIMESTAMP_MS,
@@ -34,17 +31,15 @@ from rheos.protocol.elements import (
     Mark,
     Watermark,
 )
-from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.protocol.ids import Attempt, CheckpointId
 from rheos.protocol.ports import Clock, Transport
-from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.task.barriers import WaitingBarriers
 from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
 from rheos.task.inputs import Arrival, Channel, Event, InputGate
-from rheos.task.outputs import OutputEdge
+from rheos.task.outputs import Outputs
 from rheos.task.taken import Taken
-
-Work: TypeAlias = Generator[None, None, None]
+from rheos.task.tree import OperatorTree, Work
 
 _ELEMENTS_PER_RUN = 4
 """How many elements a chain takes before the others have their turn."""
@@ -63,22 +58,20 @@ class ChainRunner:
 
     def __init__(
         self,
-        chain: Chain,
-        operators: Sequence[Operator],
+        tree: OperatorTree,
         gate: InputGate | None,
-        outputs: dict[int, OutputEdge],
+        outputs: Outputs,
         transport: Transport,
         clock: Clock,
         attempt: Attempt,
         config: TaskConfig,
-        readers: Mapping[int, OperatorId],
     ) -> None:
-        """`readers` has the operator behind each of the outputs."""
-        self.chain = chain
-        self.operators = operators
+        """`gate` is None for a source."""
+        self.chain = tree.chain
         self.gate = gate
+        self._tree = tree
+        self._source = tree.source
         self._outputs = outputs
-        self._edges = list(outputs.values())
         self._transport = transport
         self._clock = clock
         self._attempt = attempt
@@ -87,21 +80,10 @@ class ChainRunner:
         self._poll_at_us = 0
         """Before then the source is not asked again."""
         self._work: Work | None = None
-        self._in_operator = 0
-        self._routes = [operator.routes for operator in chain.operators]
-        self._source = operators[0] if isinstance(operators[0], SourceOperator) else None
-        self._timed = [
-            i
-            for i, operator in enumerate(operators)
-            if type(operator).next_processing_time_ms is not Operator.next_processing_time_ms
-        ]
-        self._readers = readers
         self._barriers = WaitingBarriers(gate, clock, config)
         # A barrier that may overtake is looked for after every element, which may take long.
         looks = self._source is not None or self._barriers.patience_us is not None
         self._elements_per_run = 1 if looks else _ELEMENTS_PER_RUN
-        self._overdraft = False
-        """What is under way is driven to its end, and must not wait."""
         self._restored: deque[InFlight] = deque()
         """Rows that were in flight when the checkpoint was taken: they go before all else."""
         self._draining = False
@@ -112,8 +94,6 @@ class ChainRunner:
         self.ended = False
         self.wake_after_us: int | None = None
         """For a source: when its reader wants to be asked again."""
-        self._records_in = [0] * len(operators)
-        self._records_out = [0] * len(operators)
 
     # --- what the engine asks ---------------------------------------------------------------------
 
@@ -141,20 +121,16 @@ class ChainRunner:
         return taken
 
     def totals(self) -> Totals:
-        """What the chain's operators have counted since the attempt began."""
-        ids = [operator.id for operator in self.chain.operators]
-        return Totals(
-            dict(zip(ids, self._records_in, strict=True)),
-            dict(zip(ids, self._records_out, strict=True)),
-            {
-                f"{id}/{name}": count
-                for id, operator in zip(ids, self.operators, strict=True)
-                for name, count in operator.ctx.counters.items()
-            },
-        )
+        return self._tree.totals()
 
     def run(self) -> Ran:
-        """Does a bounded amount of work."""
+        """Does a bounded amount of work. Raises the RheosError that ends the attempt."""
+        try:
+            return self._run()
+        except Exception as error:
+            raise self._tree.located(error) from error
+
+    def _run(self) -> Ran:
         barriers = self._barriers
         if barriers.patience_us is not None and (due := barriers.overdue()) is not None:
             self._overtake(due)
@@ -162,30 +138,36 @@ class ChainRunner:
         worked = False
         for _ in range(self._elements_per_run):
             if self._work is None:
-                if not self._writable():
-                    return Ran.BLOCKED
+                if not self._outputs.writable:
+                    return Ran.WORKED if worked else Ran.BLOCKED
                 self._work = self._next_work()
                 if self._work is None:
                     break
-            self._resume()
+                worked = True
+            if self._resume():
+                return Ran.WORKED if worked else Ran.BLOCKED
             worked = True
-            if self._work is not None:
-                return Ran.WORKED if self._writable() else Ran.BLOCKED
         return Ran.WORKED if worked else Ran.STARVED
+
+    def _resume(self) -> bool:
+        """Goes on with the work at hand. Whether it is suspended: only for want of credit."""
+        assert self._work is not None
+        try:
+            next(self._work)
+        except StopIteration:
+            self._work = None
+            return False
+        return True
 
     def pump(self) -> bool:
         """Sends what buffers hold, as timeouts and credits allow."""
-        sent = False
-        for edge in self._edges:
-            sent |= edge.pump()
-        return sent
+        return self._outputs.pump()
 
     def next_flush_us(self) -> int | None:
-        return min((t for e in self._edges if (t := e.next_flush_us()) is not None), default=None)
+        return self._outputs.next_flush_us()
 
     def next_timer_ms(self) -> int | None:
-        times = (self.operators[i].next_processing_time_ms() for i in self._timed)
-        return None if self.ended else min((t for t in times if t is not None), default=None)
+        return None if self.ended else self._tree.next_timer_ms()
 
     def next_overtake_us(self) -> int | None:
         """When a barrier that waits may wait no longer, by the monotonic clock."""
@@ -195,14 +177,14 @@ class ChainRunner:
 
     def _next_work(self) -> Work | None:
         if self._restored:
-            return self._in_flight(self._restored.popleft())
+            return self._tree.in_flight(self._restored.popleft())
         if (triggered := self._barriers.next_triggered()) is not None:
             return self._checkpoint(triggered)
         if self.ended:
             return None
-        due = self.next_timer_ms() if self._timed else None
+        due = self._tree.next_timer_ms()
         if due is not None and due <= (now_ms := self._clock.now_ms()):
-            return self._processing_time(now_ms)
+            return self._tree.processing_time(now_ms)
         return self._read_source() if self._source is not None else self._read_gate()
 
     def _read_gate(self) -> Work | None:
@@ -224,7 +206,6 @@ class ChainRunner:
         if now_us < self._poll_at_us:
             self.wake_after_us = self._poll_at_us - now_us
             return None
-        self._in_operator = 0
         polled = self._source.poll(self._batch_rows)
         if isinstance(polled, EndOfInput):
             return self._end()
@@ -235,28 +216,16 @@ class ChainRunner:
             return self._source_marks() if rose or idle != self._sent_idle else None
         if sum(out.batch.num_rows for out in polled) < self._batch_rows:
             self._poll_at_us = now_us + self._poll_interval_us
-        return self._emit_polled(polled)
+        return self._polled(polled)
 
     # --- kinds of work ----------------------------------------------------------------------------
 
     def _batch(self, channel: Channel, batch: Batch) -> Work:
-        yield from self._push(0, channel.port, batch)
+        yield from self._tree.batch(channel.port, batch)
         self._transport.release(channel.id)
 
-    def _in_flight(self, rows: InFlight) -> Work:
-        index = next(
-            i for i, operator in enumerate(self.chain.operators) if operator.id == rows.operator
-        )
-        for batch in rows.batches:
-            self._in_operator = index
-            self._records_in[index] += batch.num_rows
-            for out in self.operators[index].on_in_flight(rows.port, batch):
-                yield from self._route(index, out)
-                self._in_operator = index
-
-    def _emit_polled(self, outs: Sequence[Out]) -> Work:
-        for out in outs:
-            yield from self._route(0, out)
+    def _polled(self, outs: Sequence[Out]) -> Work:
+        yield from self._tree.polled(outs)
         yield from self._source_marks()
 
     def _source_marks(self) -> Work:
@@ -284,29 +253,13 @@ class ChainRunner:
 
     def _watermark(self, timestamp_ms: int) -> Work:
         self.watermark_ms = timestamp_ms
-        for index, operator in enumerate(self.operators):
-            self._in_operator = index
-            for out in operator.on_watermark(timestamp_ms):
-                yield from self._route(index, out)
-                self._in_operator = index
-        for edge in self._edges:
-            edge.mark(Watermark(timestamp_ms))
-
-    def _processing_time(self, now_ms: int) -> Work:
-        for index in self._timed:
-            self._in_operator = index
-            for out in self.operators[index].on_processing_time(now_ms):
-                yield from self._route(index, out)
-                self._in_operator = index
+        yield from self._tree.watermark(timestamp_ms)
+        self._outputs.mark(Watermark(timestamp_ms))
 
     def _end(self) -> Work:
         if self.watermark_ms < MAX_TIMESTAMP_MS:
             yield from self._watermark(MAX_TIMESTAMP_MS)
-        for index, operator in enumerate(self.operators):
-            self._in_operator = index
-            for out in operator.on_end():
-                yield from self._route(index, out)
-                self._in_operator = index
+        yield from self._tree.end()
         yield from self._forward(End())
         self.ended = self._barriers.by_itself = True
 
@@ -316,17 +269,9 @@ class ChainRunner:
 
     def _forward(self, mark: Mark) -> Work:
         """Sends a mark that must not wait: the rows before it are flushed as credit comes."""
-        while not self._flushed() and not self._overdraft:
+        while not self._outputs.flush():
             yield
-        for edge in self._edges:
-            edge.mark(mark)
-
-    def _flushed(self) -> bool:
-        """Sends what is buffered, as credit allows; whether nothing is left."""
-        for edge in self._edges:
-            if not edge.empty:
-                edge.pump(force=True)
-        return all(edge.empty for edge in self._edges)
+        self._outputs.mark(mark)
 
     # --- checkpoints ------------------------------------------------------------------------------
 
@@ -338,14 +283,13 @@ class ChainRunner:
         barriers.taken(arrival.barrier.checkpoint)
         if not self.ended:
             barriers.forwarding = arrival
-            while not self._flushed() and not self._overdraft and not barriers.is_overdue(arrival):
+            while not self._outputs.flush() and not barriers.is_overdue(arrival):
                 yield
             barriers.forwarding = None
             if barriers.may_overtake(arrival.barrier):
-                taken.overtaken = self._send_ahead(arrival.barrier)
+                taken.overtaken = self._outputs.overtake(arrival.barrier)
             else:
-                for edge in self._edges:
-                    edge.mark(arrival.barrier)
+                self._outputs.mark(arrival.barrier)
         taken.forwarded = True
 
     def _take(self, arrival: Arrival) -> Taken:
@@ -353,25 +297,16 @@ class ChainRunner:
         barrier = arrival.barrier
         checkpoint = barrier.checkpoint
         assert checkpoint > self._last_checkpoint, "EX6: a checkpoint is taken once"
-        snapshots: list[tuple[OperatorId, Snapshot]] = []
-        savepoint: list[tuple[OperatorId, Sequence[SnapshotPart]]] = []
         began_us = self._clock.monotonic_us()
-        for index, operator in enumerate(self.operators):
-            self._in_operator = index
-            id = self.chain.operators[index].id
-            snapshot = operator.snapshot(checkpoint)
-            snapshots.append((id, snapshot))
-            if barrier.kind is BarrierKind.SAVEPOINT:
-                savepoint.append((id, operator.savepoint(snapshot)))
-        now_us = self._clock.monotonic_us()
+        shares = self._tree.snapshot(checkpoint, savepoint=barrier.kind is BarrierKind.SAVEPOINT)
         taken = Taken(
             chain=self.chain.id,
             checkpoint=checkpoint,
             kind=barrier.kind,
-            snapshots=snapshots,
-            savepoint=savepoint,
-            totals=self.totals(),
-            sync_us=now_us - began_us,
+            snapshots=shares.snapshots,
+            savepoint=shares.savepoint,
+            totals=self._tree.totals(),
+            sync_us=self._clock.monotonic_us() - began_us,
             since_us=began_us if self._barriers.by_itself else arrival.at_us,
             aligned_us=began_us,
         )
@@ -397,77 +332,18 @@ class ChainRunner:
                 InFlight(head.id, number, port.keys, True, []) for number, port in enumerate(head.ports)
             ]
         self._barriers.taken(barrier.checkpoint)
-        taken.overtaken = [*restored, *self._send_ahead(barrier)]
+        taken.overtaken = [*restored, *self._outputs.overtake(barrier)]
         taken.forwarded = True
 
     def _finish_work(self) -> None:
         """Drives what is under way to its end: its rows go beyond the outputs' bounds."""
-        self._overdraft = True
-        for edge in self._edges:
-            edge.overdraft = True
+        self._outputs.overdraw(True)
         while self._work is not None:
             self._resume()
-        self._overdraft = False
-        for edge in self._edges:
-            edge.overdraft = False
-
-    def _send_ahead(self, barrier: Barrier) -> list[InFlight]:
-        overtaken = []
-        for id, edge in self._outputs.items():
-            rows = edge.overtake(barrier)
-            if rows:
-                port, keys = edge.edge.target_port, edge.edge.keys
-                overtaken.append(InFlight(self._readers[id], port, keys, False, rows))
-        return overtaken
-
-    # --- rows through the tree --------------------------------------------------------------------
-
-    def _push(self, index: int, port: int, batch: Batch) -> Work:
-        self._in_operator = index
-        self._records_in[index] += batch.num_rows
-        for out in self.operators[index].on_batch(port, batch):
-            yield from self._route(index, out)
-            self._in_operator = index
-
-    def _route(self, index: int, out: Out) -> Work:
-        self._records_out[index] += out.batch.num_rows
-        for route in self._routes[index].get(out.tag, ()):
-            if isinstance(route, ToOperator):
-                yield from self._push(route.index, 0, out.batch)
-            else:
-                edge = self._outputs[route.edge]
-                while not edge.writable:
-                    yield
-                edge.write(out.batch)
-
-    def _writable(self) -> bool:
-        return all(edge.writable for edge in self._edges)
-
-    def _resume(self) -> None:
-        assert self._work is not None
-        try:
-            next(self._work)
-        except StopIteration:
-            self._work = None
-        except RheosError as error:
-            raise self._locate(error) from error
-        except Exception as error:
-            raise self._locate(InternalError.of(error)) from error
-
-    def _locate(self, error: RheosError) -> RheosError:
-        operator = self.chain.operators[self._in_operator]
-        return error.located(site=operator.site, operator=operator.name)
+        self._outputs.overdraw(False)
 
     def close(self) -> None:
-        """Closes every operator, whatever the others do."""
         if self._work is not None:
             self._work.close()
             self._work = None
-        failure: Exception | None = None
-        for operator in self.operators:
-            try:
-                operator.close()
-            except Exception as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
+        self._tree.close()

@@ -31,7 +31,8 @@ from rheos.task.commits import Committing
 from rheos.task.config import Guarantee, TaskConfig
 from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.task.inputs import InputGate
-from rheos.task.outputs import OutputEdge
+from rheos.task.outputs import OutputEdge, Outputs
+from rheos.task.tree import OperatorTree
 
 _RECEIVE_AT_ONCE = 64
 
@@ -134,7 +135,7 @@ class SubtaskEngine:
             for edge in (edges[id] for id in chain.inputs)
             for sender in (range(parallelism) if edge.exchange is Exchange.HASH else [self._subtask])
         ]
-        outputs = {
+        sending = {
             edge.id: OutputEdge(
                 edge,
                 self._subtask,
@@ -149,16 +150,16 @@ class SubtaskEngine:
         }
         blocking = self._config.guarantee is Guarantee.EXACTLY_ONCE
         heads = {other.id: other.operators[0].id for other in self._plan.chains}
+        gate = InputGate(channels, self._clock.monotonic_us, blocking=blocking) if channels else None
+        outputs = Outputs(sending, {id: heads[edges[id].target] for id in sending})
         return ChainRunner(
-            chain,
-            operators,
-            InputGate(channels, self._clock.monotonic_us, blocking=blocking) if channels else None,
+            OperatorTree(chain, operators, outputs),
+            gate,
             outputs,
             self._transport,
             self._clock,
             self._attempt,
             self._config,
-            {id: heads[edges[id].target] for id in outputs},
         )
 
     def _build_operator(self, planned: PlannedOperator) -> Operator:

@@ -10,15 +10,17 @@ written beyond the bound, marks wait in their place among the rows, and the barr
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from rheos.plan.physical import Edge, Exchange
 from rheos.protocol.elements import Barrier, Batch, Element, End, Mark, Watermark
-from rheos.protocol.ids import ChannelId
+from rheos.protocol.ids import ChannelId, OperatorId
 from rheos.protocol.ports import Clock, Transport
 from rheos.task.config import TaskConfig
+from rheos.task.in_flight import InFlight
 from rheos.task.partition import Partitioner
 
 
@@ -213,4 +215,58 @@ class OutputEdge:
             overtaken += [e for e in lane.sealed if isinstance(e, pa.RecordBatch)]
             overtaken += lane.pieces
             self._transport.send_mark(lane.channel, barrier)
+        return overtaken
+
+
+class Outputs:
+    """All outputs of one subtask of a chain; `readers` has the operator behind each of them."""
+
+    def __init__(self, edges: Mapping[int, OutputEdge], readers: Mapping[int, OperatorId]) -> None:
+        self.edges = edges
+        self._all = list(edges.values())
+        self._readers = readers
+        self.overdraft = False
+        """Nothing waits for credit."""
+
+    @property
+    def writable(self) -> bool:
+        """EX8: whether work may be begun that writes to any of them."""
+        return all(edge.writable for edge in self._all)
+
+    def overdraw(self, overdraft: bool) -> None:
+        """From here on rows and marks are taken beyond all bounds; or no longer."""
+        self.overdraft = overdraft
+        for edge in self._all:
+            edge.overdraft = overdraft
+
+    def pump(self) -> bool:
+        """Sends what buffers hold, as timeouts and credits allow; whether anything was sent."""
+        sent = False
+        for edge in self._all:
+            sent |= edge.pump()
+        return sent
+
+    def next_flush_us(self) -> int | None:
+        return min((t for e in self._all if (t := e.next_flush_us()) is not None), default=None)
+
+    def flush(self) -> bool:
+        """Sends what is buffered, as credit allows. Whether a mark that must not wait may be given: no
+        rows are left that it would overtake, or it is to wait among them."""
+        for edge in self._all:
+            if not edge.empty:
+                edge.pump(force=True)
+        return self.overdraft or all(edge.empty for edge in self._all)
+
+    def mark(self, mark: Mark) -> None:
+        for edge in self._all:
+            edge.mark(mark)
+
+    def overtake(self, barrier: Barrier) -> list[InFlight]:
+        """Sends the barrier before all that waits here, and returns the rows it has overtaken."""
+        overtaken = []
+        for id, edge in self.edges.items():
+            rows = edge.overtake(barrier)
+            if rows:
+                port, keys = edge.edge.target_port, edge.edge.keys
+                overtaken.append(InFlight(self._readers[id], port, keys, False, rows))
         return overtaken
