@@ -82,8 +82,20 @@ class HeldRows:
         self._max_parallelism = max_parallelism
         self._held = _Runs()
         self._chain = Chain()
+        self._delivered = np.full(max_parallelism, MIN_TIMESTAMP_MS, np.int64)
+        """By key group, up to where rows were delivered before the restart."""
         self._arrived: _Runs | None = None
         """Those of them that came since the last snapshot; None where the next is a full one."""
+
+    def passed(self, rows: Batch, watermark_ms: int) -> npt.NDArray[np.bool_]:
+        """Which rows come too late to be delivered in their order, where all up to `watermark_ms` were
+        taken: by that, or by what was taken before the restart from their key group."""
+        upto: int | npt.NDArray[np.int64] = watermark_ms
+        if watermark_ms < int(self._delivered.max()):
+            groups = key_groups(rows, self._keys, self._max_parallelism)
+            upto = np.maximum(self._delivered[groups], watermark_ms)
+        passed: npt.NDArray[np.bool_] = rows.column(TS).to_numpy() <= upto
+        return passed
 
     def add(self, rows: Batch) -> None:
         if not rows.num_rows:
@@ -110,12 +122,9 @@ class HeldRows:
             mode, runs = PartMode.DELTA, self._arrived
         self._chain.taken(mode, len(runs))
         self._arrived = _Runs()
-        groups, count = self._groups, len(self._groups)
+        groups = np.array(self._groups, np.uint16)
         behind = pa.table(
-            {
-                _GROUP: pa.array(groups, pa.uint16()),
-                _WATERMARK: pa.array([watermark_ms] * count, pa.int64()),
-            }
+            {_GROUP: groups, _WATERMARK: np.maximum(self._delivered[groups], watermark_ms)}
         )
         return [
             self._part(mode, runs.batches()),
@@ -132,11 +141,10 @@ class HeldRows:
 
     def restore(self, rows: Iterable[pa.Table], behind: Iterable[pa.Table]) -> None:
         """From the tables of HELD and of HELD_BEHIND."""
-        delivered = np.full(self._max_parallelism, MIN_TIMESTAMP_MS, np.int64)
         for table in behind:
-            delivered[table.column(_GROUP).to_numpy()] = table.column(_WATERMARK).to_numpy()
+            self._delivered[table.column(_GROUP).to_numpy()] = table.column(_WATERMARK).to_numpy()
         for table in rows:
-            waits = table.column(TS).to_numpy() > delivered[table.column(_GROUP).to_numpy()]
+            waits = table.column(TS).to_numpy() > self._delivered[table.column(_GROUP).to_numpy()]
             for batch in fitted(table.filter(pa.array(waits)), self._schema, "held rows").to_batches():
                 self.add(batch)
 

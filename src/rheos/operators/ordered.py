@@ -46,7 +46,7 @@ class OrderedProcessOperator(ProcessOperator):
         stamps = batch.column(TS).to_numpy()
         marks = hidden_column(batch, WM)
         late = stamps <= (MIN_TIMESTAMP_MS if marks is None else marks)
-        passed = late | (stamps <= self._core.watermark_ms)
+        passed = late | self._held.passed(batch, self._core.watermark_ms)
         if passed.any():
             for name, rows in (("late", late), ("late_purged", passed & ~late)):
                 if rows.any():
