@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import CheckpointError, InputError
+from rheos.errors import InputError, UnrestorableError
 from rheos.graph import aggregates as agg
 from rheos.graph.aggregates import Agg
 from rheos.graph.nodes import RunningSpec
@@ -324,7 +324,7 @@ def test_changed_programs_meet_their_old_state() -> None:
     assert run(more, cut([row], []))[0]["a"] == 2.5
     assert run(more, cut([row], []))[0]["a.b"] == 2
 
-    with pytest.raises(CheckpointError, match="'a' was another aggregate"):
+    with pytest.raises(UnrestorableError, match="'a' was another aggregate"):
         operator(aggregates={"a": agg.mean("v")}).open({STATE: [table]})
-    with pytest.raises(CheckpointError, match="not keyed by 's'"):
+    with pytest.raises(UnrestorableError, match="not keyed by 's'"):
         operator(keys=("s",)).open({STATE: [table]})

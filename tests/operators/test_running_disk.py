@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos.errors import CheckpointError, ConfigurationError
+from rheos.errors import CheckpointError, ConfigurationError, UnrestorableError
 from rheos.graph import aggregates as agg
 from rheos.graph.nodes import RunningSpec
 from rheos.operators import running_disk
@@ -222,7 +222,7 @@ def test_changed_programs_meet_their_old_state(tmp_path: Path) -> None:
     again.close()
 
     other = on_disk(tmp_path, attempt=4, aggregates={"a": agg.mean("v")})
-    with pytest.raises(CheckpointError, match="'a' was another aggregate"):
+    with pytest.raises(UnrestorableError, match="'a' was another aggregate"):
         other.open({FILES: Restored([files], other)})
     other.close()
 
@@ -234,7 +234,7 @@ def test_files_are_read_into_memory(tmp_path: Path) -> None:
     files = files_of(disk)
     disk.close()
     memory = operator()
-    with pytest.raises(CheckpointError, match="takes a local disk"):
+    with pytest.raises(UnrestorableError, match="takes a local disk"):
         memory.open({FILES: Restored([files], memory)})
     memory.ctx.scratch = str(tmp_path / "memory")
     memory.open({FILES: Restored([files], memory)})

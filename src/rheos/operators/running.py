@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from rheos.errors import CheckpointError, ConfigurationError
+from rheos.errors import ConfigurationError, UnrestorableError
 from rheos.graph.aggregates import Agg
 from rheos.graph.nodes import MAIN, RunningSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
@@ -58,7 +58,7 @@ class RunningOperator(Operator):
 
     def _disk_for_files(self) -> str:
         if self.ctx.scratch is None:
-            raise CheckpointError(
+            raise UnrestorableError(
                 "the state was kept by the backend rocksdb, and reading it takes a local disk: "
                 "there is none here",
                 hint="restore from a savepoint: its state can be read by every backend",

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from rheos.errors import CheckpointError
+from rheos.errors import UnrestorableError
 from rheos.graph.aggregates import Agg
 from rheos.operators.running_cells import At, Column, make_cell
 from rheos.operators.segments import Ints, Segments
@@ -135,13 +135,13 @@ class RunningState:
         return FrozenRows(rows, self._keys, self._index.freeze(), which, parts)
 
     def thaw(self, table: pa.Table) -> None:
-        """Takes rows up, in the place of what their keys had. Raises CheckpointError."""
+        """Takes rows up, in the place of what their keys had. Raises UnrestorableError."""
         if table.num_rows == 0:
             return
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
         missing = [key for key in self._keys if KEY + key not in columns]
         if missing:
-            raise CheckpointError(
+            raise UnrestorableError(
                 f"the restored state is not keyed by {missing[0]!r}",
                 hint="give the operator another uid where its keys change: it then starts afresh",
             )
@@ -159,7 +159,7 @@ class RunningState:
             try:
                 cell.thaw(slots, parts)
             except (KeyError, TypeError, ValueError) as error:
-                raise CheckpointError(
+                raise UnrestorableError(
                     f"in the restored state {name!r} was another aggregate or of another type",
                     hint="give the changed aggregate another name, or the operator another uid",
                 ) from error
