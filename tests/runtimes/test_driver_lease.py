@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,7 +12,8 @@ import pytest
 from rheos.checkpoint.lease import RENEW_MS, WATCH_MS, Driver, DriverNote
 from rheos.errors import ConfigurationError
 from rheos.protocol.ids import JobId
-from rheos.runtimes.driver_lease import DriverLease, driver_of
+from rheos.runtimes import driver_lease
+from rheos.runtimes.driver_lease import DriverLease, LeaseKeeper, driver_of
 from rheos.runtimes.processes import ProcessId, this_process
 from rheos.runtimes.simulated.store import MemoryStore
 
@@ -139,6 +141,29 @@ def test_of_two_that_replace_a_dead_one_the_later_write_holds() -> None:
     with pytest.raises(ConfigurationError, match="is being run by"):
         acquire(lease(store, "b"), time)
     assert (later.held, owner_in(store)) == (True, "a")
+
+
+def test_a_renewal_that_takes_long_does_not_bring_the_note_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver_lease, "RENEW_MS", 20)
+    store = MemoryStore()
+    taken = lease(store, "a", this_process())
+    acquire(taken, Time())
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(moment: str, operation: str, path: str) -> None:
+        if (moment, operation) == ("before", "put"):
+            begun.set()
+            assert may_end.wait(20)
+
+    store.on_access = slow
+    keeper = LeaseKeeper(taken)
+    assert begun.wait(20)
+    keeper.close()
+    may_end.set()
+    keeper._thread.join(20)
+    assert store.files == {}
 
 
 @pytest.mark.parametrize("operation", ["get", "put_if_absent", "put"])

@@ -153,11 +153,13 @@ class LeaseKeeper:
         self._thread.start()
 
     def close(self) -> None:
+        """Waits no longer than for a slow store to take a note. May be called again."""
         self._over.set()
         self._thread.join(RENEW_MS / 1000)
-        self._lease.release()
 
     def _keep(self) -> None:
         while not self._over.wait(RENEW_MS / 1000):
             if not self._lease.renew():
                 return
+        # By the thread that renews it: a renewal that takes long would bring the note back.
+        self._lease.release()
