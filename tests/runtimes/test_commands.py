@@ -100,6 +100,8 @@ def test_no_more_commands_wait_than_a_few(job: StandIn) -> None:
         threading.Event().wait(0.01)
     with pytest.raises(ConfigurationError, match="8 commands under way"):
         JobClient(record(), 20).savepoint("/s")
+    assert JobClient(record(), 20).checkpoints() == [INFO]
+    JobClient(record(), 20).cancel()
     job.allowed.set()
     for thread in waiting:
         thread.join(20)

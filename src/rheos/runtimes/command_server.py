@@ -32,7 +32,7 @@ from rheos.runtimes.contract import JobHandle
 
 _LOOK_EVERY_MS = 250
 _MAX_AT_WORK = 8
-"""Savepoints and the like that may be under way, or wait their turn, at a time."""
+"""Savepoints that may be under way, or wait their turn, at a time."""
 
 
 class CommandServer:
@@ -131,9 +131,9 @@ class CommandServer:
             return
         if request.job != self._job:
             return
-        if isinstance(request, GetStatus):
+        if isinstance(request, GetStatus | GetCheckpoints):
             self._send(frames[0], self._carried_out(request))
-        elif self._at_work >= _MAX_AT_WORK:
+        elif self._at_work >= _MAX_AT_WORK and not isinstance(request, CancelJob):
             self._send(
                 frames[0],
                 Refused.of(
