@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from rheos.bench.histogram import RELATIVE_ERROR
 from rheos.bench.recorder import (
     SLICE_NS,
+    NewSlices,
     Recorder,
     Slice,
     first_complete,
@@ -53,6 +55,19 @@ def test_a_recorder_tells_of_the_slices_that_are_over(tmp_path: Path) -> None:
     # The sixth is over but not written yet, the seventh is under way.
     assert [(each.number - first, each.rows) for each in slices] == [(i, i + 1) for i in range(5)]
     assert all(sum(each.counts) == each.rows and each.rss_mib > 1 for each in slices)
+
+
+def test_a_second_look_tells_only_what_is_new(tmp_path: Path) -> None:
+    new, path = NewSlices(str(tmp_path), "sink"), tmp_path / "sink-1.jsonl"
+    lines = [msgspec.json.encode(part(number, 1)) + b"\n" for number in range(4)]
+    assert new.take() == []
+    # Half a line is left for the next look.
+    path.write_bytes(b"".join(lines[:2]) + lines[2][:9])
+    assert [[each.number for each in slices] for slices in new.take()] == [[0, 1]]
+    path.write_bytes(b"".join(lines))
+    (tmp_path / "sink-2.jsonl").write_bytes(lines[0])
+    assert [[each.number for each in slices] for slices in new.take()] == [[2, 3], [0]]
+    assert new.take() == [[], []]
 
 
 def test_latencies_count_from_the_time_that_is_given(tmp_path: Path) -> None:

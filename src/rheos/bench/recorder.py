@@ -99,6 +99,27 @@ def read_slices(folder: str, name: str) -> list[list[Slice]]:
     return [list(_slices(path.read_bytes())) for path in sorted(Path(folder).glob(f"{name}-*.jsonl"))]
 
 
+class NewSlices:
+    """Reads what recorders have written since the last look, so that a long run is not read again and
+    again. Slices of a look are as many lists as there are recorders by then."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder = Path(folder)
+        self._name = name
+        self._read: dict[Path, int] = {}
+        """How many bytes of each file, up to the end of a line."""
+
+    def take(self) -> list[list[Slice]]:
+        found = []
+        for path in sorted(self._folder.glob(f"{self._name}-*.jsonl")):
+            with path.open("rb") as file:
+                file.seek(self._read.get(path, 0))
+                data = file.read()
+            self._read[path] = self._read.get(path, 0) + data.rfind(b"\n") + 1
+            found.append(list(_slices(data)))
+        return found
+
+
 def _slices(data: bytes) -> Iterator[Slice]:
     decoder = msgspec.json.Decoder(Slice)
     whole, _, _ = data.rpartition(b"\n")

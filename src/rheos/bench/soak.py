@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from rheos.api.environment import Environment
 from rheos.bench.driver import start_of_rows
-from rheos.bench.recorder import SLICE_NS, memory_mib, read_slices
+from rheos.bench.recorder import SLICE_NS, NewSlices, Slice, memory_mib
 from rheos.bench.taps import SINK, MeasuringSink
 from rheos.connectors import files
 from rheos.connectors.generator import Block, generator
@@ -64,7 +64,7 @@ class Minute(msgspec.Struct, frozen=True):
     """From 1."""
     records_per_s: float
     worker_mib: float
-    """The memory of the largest worker, at the end."""
+    """The most memory that a worker had."""
     driver_mib: float
     checkpoint_bytes: int
     """What the newest checkpoint consists of."""
@@ -186,6 +186,8 @@ def _watch(
 ) -> list[Minute]:
     slices_per_minute = 60 * 1_000_000_000 // SLICE_NS
     minutes: list[Minute] = []
+    recorded = NewSlices(str(folder / "measures"), SINK)
+    waiting: list[Slice] = []
     for number in range(1, settings.minutes + 1):
         begin = first + (number - 1) * slices_per_minute
         end = begin + slices_per_minute
@@ -195,21 +197,22 @@ def _watch(
             if handle.status().state in _ENDED:
                 handle.wait()
                 raise JobFailedError("the job ended before the soak did")
-        minutes.append(_minute(handle, folder, number, begin, end))
+        waiting += [part for slices in recorded.take() for part in slices]
+        of_minute = [part for part in waiting if begin <= part.number < end]
+        waiting = [part for part in waiting if part.number >= end]
+        minutes.append(_minute(handle, folder, number, of_minute))
         each(minutes[-1])
     return minutes
 
 
-def _minute(handle: JobHandle, folder: Path, number: int, begin: int, end: int) -> Minute:
-    recorded = read_slices(str(folder / "measures"), SINK)
-    seen = [[part for part in slices if begin <= part.number < end] for slices in recorded]
+def _minute(handle: JobHandle, folder: Path, number: int, seen: Sequence[Slice]) -> Minute:
+    """`seen` is what all recorders saw in the minute."""
     status, checkpoints = handle.status(), handle.checkpoints()
     newest = checkpoints[-1] if checkpoints else None
     return Minute(
         number=number,
-        records_per_s=sum(part.rows for slices in seen for part in slices)
-        / ((end - begin) * SLICE_NS / 1e9),
-        worker_mib=max((slices[-1].rss_mib for slices in seen if slices), default=0.0),
+        records_per_s=sum(part.rows for part in seen) / 60,
+        worker_mib=max((part.rss_mib for part in seen), default=0.0),
         driver_mib=round(memory_mib(), 1),
         checkpoint_bytes=newest.state_bytes if newest else 0,
         written_bytes=newest.cost.written_bytes if newest else 0,
