@@ -9,6 +9,8 @@ MIB = 1024 * 1024
 
 
 class Backend(Enum):
+    """Where a running job's state lies. Savepoints are the same from each, and are read by each."""
+
     MEMORY = "memory"
     """Python objects and arrays: the fastest, as long as the state fits."""
 
@@ -18,6 +20,9 @@ class Backend(Enum):
 
 @dataclass(frozen=True)
 class StateConfig:
+    """`rh.Environment(state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30))`; the word
+    "rocksdb" stands for one with all defaults."""
+
     backend: Backend = Backend.MEMORY
     memory_bytes: int = 256 * MIB
     """About how much memory the state of one slot may take before it goes to disk. Shared by the
