@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from rheos.errors import JobFailedError, RheosError
+from rheos.errors import JobFailedError, ProgramError, RheosError
 
 ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -32,9 +32,17 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
 
 
 def pack(value: Any) -> bytes:
-    """Pickles for a worker: what the user's script (`__main__`) defines goes by value."""
+    """Pickles for a worker: what the user's script (`__main__`) defines goes by value. Raises
+    ProgramError where something of the program cannot be pickled."""
     out = io.BytesIO()
-    _Pickler(out).dump(value)
+    try:
+        _Pickler(out).dump(value)
+    except Exception as error:
+        raise ProgramError(
+            f"the program cannot be sent to the workers: {error}",
+            hint="functions take with them what they refer to, and locks, files and connections cannot "
+            "be sent: make these in open()",
+        ) from error
     return out.getvalue()
 
 

@@ -74,11 +74,6 @@ class SparkLauncher:
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
-        self._attempt = attempt
-        self._joined = self._silent = self._cancelled = False
-        self._join_by = time.monotonic() + _JOIN_WITHIN_S
-        self._cancel_at = None
-        self._server.expect(attempt, parallelism)
         plan = replace(self._plan, parallelism=parallelism)
         slot = SlotJob(
             plan=plan,
@@ -97,6 +92,11 @@ class SparkLauncher:
             ports=None,
         )
         payload = pack(slot)
+        self._attempt = attempt
+        self._joined = self._silent = self._cancelled = False
+        self._join_by = time.monotonic() + _JOIN_WITHIN_S
+        self._cancel_at = None
+        self._server.expect(attempt, parallelism)
         threading.Thread(
             target=self._run_stage,
             args=(attempt, payload, parallelism),
