@@ -408,8 +408,17 @@ class TestDrain:
         time.at(10, asked(after=After.DRAIN))
         time.drains(20)
         actions = time.at(30, decline(1))
-        ended_badly(actions[1], 1, "full")
+        ended_badly(actions[1], 1, "full", "the job finishes without it")
         assert actions[-1] == trigger(2)
+
+    def test_the_final_one_is_complete_without_it(self) -> None:
+        time = Savepoints().runs()
+        time.at(10, asked(after=After.DRAIN))
+        time.drains(20)
+        bad = acknowledge(1, 1, savepoint_error="the disk is full")
+        [append] = time.at(30, acknowledge(0, 1, savepoint=True), bad)
+        actions = time.log_takes(40, append)
+        ended_badly(actions[2], 1, "subtask 1: the disk is full", "and the job finishes")
 
     def test_a_driver_that_recovers_only_the_commit_writes_the_manifest_first(self) -> None:
         time = Savepoints().runs()

@@ -221,7 +221,8 @@ class Checkpointing:
             actions += self.savepoints.fail(
                 CheckpointError(
                     f"the savepoint failed: {reason}",
-                    hint="the job goes on; look to the savepoint's directory and to the state's size",
+                    hint=f"the job {'finishes without it' if open.final else 'goes on'}; look to the "
+                    "savepoint's directory and to the state's size",
                 )
             )
         if failures <= self._config.tolerable_failures:

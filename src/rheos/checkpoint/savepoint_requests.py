@@ -114,10 +114,11 @@ class SavepointRequests:
             if share.savepoint_error
         ]
         if errors:
+            then = "finishes" if entry.final else "goes on"
             return self.fail(
                 CheckpointError(
                     f"the savepoint could not be written: {'; '.join(errors)}",
-                    hint="the job's own checkpoint is complete, and the job goes on; look to the "
+                    hint=f"the job's own checkpoint is complete, and the job {then}; look to the "
                     "savepoint's directory",
                 )
             )
