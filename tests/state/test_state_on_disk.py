@@ -130,6 +130,30 @@ def test_most_timers_are_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     job.close()
 
 
+def test_timers_that_were_all_deleted_in_memory_are_followed_by_those_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of sessions, each of whose rows moves its timer on."""
+    monkeypatch.setattr("rheos.state.rocksdb.timers._IN_MEMORY", 50)
+    job = Job(tmp_path, {}, ROCKSDB, memory_bytes=4 * 1024)
+    [task] = job.subtasks
+    backend: Any = task.backend
+    queue: Any = task.timers.event
+    for i in range(300):
+        job[f"user {i}"].timers.register(1_000 + i)
+    assert len(queue.heap) < 300, "some are on disk alone"
+    timers = job["user 0"].timers
+    for i in range(200):
+        timers.register(500 + i)
+        timers.delete(500 + i)
+    for i in range(200):
+        backend.scope.key = f"user {i}"
+        timers.delete(1_000 + i)
+    backend.prepare([])
+    assert queue.next_ms() == 1_200
+    job.close()
+
+
 def test_a_state_that_is_declared_no_more_is_gone(tmp_path: Path) -> None:
     both = declared(n=ValueState(int), old=ValueState(int))
     job = Job(tmp_path, both, ROCKSDB)
@@ -154,6 +178,9 @@ def test_files_are_gone_when_nobody_reads_them(tmp_path: Path) -> None:
     job.checkpoint()
     job.savepoint()
     assert sorted(path.name for path in (tmp_path / "1-0").iterdir()) == ["db"]
+    job.move(2, MEMORY)
+    assert len(job["user 3"].text.value) == 200
+    assert [path.name for subtask in range(2) for path in (tmp_path / f"2-{subtask}").iterdir()] == []
     job.close()
 
 

@@ -78,11 +78,8 @@ class MemoryBackend(KeyedStateBackend):
         files = restored.get(FILES)
         if files is not None and self._scratch is not None:
             assert isinstance(files, RestoredState)
-            tables, database = tables_of_files(files, self._scratch)
-            try:
+            with tables_of_files(files, self._scratch) as tables:
                 self._restore(tables)
-            finally:
-                database.close()
             return
         if files is not None:
             # To iterate over it says why that cannot be.

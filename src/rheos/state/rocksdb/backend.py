@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -234,18 +235,21 @@ class _View:
             database.close()
 
 
-def tables_of_files(
-    files: RestoredState, folder: str
-) -> tuple[Mapping[str, Iterable[pa.Table]], Database]:
-    """The canonical rows of a snapshot of files, for another backend. The database is theirs: it is to
-    be closed when they are read."""
+@contextmanager
+def tables_of_files(files: RestoredState, folder: str) -> Iterator[Mapping[str, Iterable[pa.Table]]]:
+    """The canonical rows of a snapshot of files, for another backend. The files are below the folder
+    until they are read."""
     place = str(Path(folder, "restored"))
-    database, _ = open_sets(files.files, place, _VIEW_BYTES)
-    groups = range(
-        min((of.groups.start for of in files.files), default=0),
-        max((of.groups.stop for of in files.files), default=0),
-    )
-    return {
-        name: rows.tables(database, state.id, state.form, groups)
-        for name, state in Catalogue.read(database).states.items()
-    }, database
+    try:
+        database, _ = open_sets(files.files, place, _VIEW_BYTES)
+        groups = range(
+            min((of.groups.start for of in files.files), default=0),
+            max((of.groups.stop for of in files.files), default=0),
+        )
+        with closing(database):
+            yield {
+                name: rows.tables(database, state.id, state.form, groups)
+                for name, state in Catalogue.read(database).states.items()
+            }
+    finally:
+        shutil.rmtree(place, ignore_errors=True)

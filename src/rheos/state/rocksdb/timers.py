@@ -176,3 +176,4 @@ class DiskTimerQueue(TimerQueue):
         if len(live) > self._most:
             self._horizon = self.heap[-1][:2]
             self._live = {(timestamp_ms, key) for timestamp_ms, _, key in self.heap}
+        self._advance()
