@@ -60,14 +60,14 @@ def test_a_recorder_tells_of_the_slices_that_are_over(tmp_path: Path) -> None:
 def test_a_second_look_tells_only_what_is_new(tmp_path: Path) -> None:
     new, path = NewSlices(str(tmp_path), "sink"), tmp_path / "sink-1.jsonl"
     lines = [msgspec.json.encode(part(number, 1)) + b"\n" for number in range(4)]
-    assert new.take() == []
+    assert new.take() == {}
     # Half a line is left for the next look.
     path.write_bytes(b"".join(lines[:2]) + lines[2][:9])
-    assert [[each.number for each in slices] for slices in new.take()] == [[0, 1]]
+    assert [[each.number for each in slices] for slices in new.take().values()] == [[0, 1]]
     path.write_bytes(b"".join(lines))
     (tmp_path / "sink-2.jsonl").write_bytes(lines[0])
-    assert [[each.number for each in slices] for slices in new.take()] == [[2, 3], [0]]
-    assert new.take() == [[], []]
+    assert [[each.number for each in slices] for slices in new.take().values()] == [[2, 3], [0]]
+    assert list(new.take().values()) == [[], []]
 
 
 def test_latencies_count_from_the_time_that_is_given(tmp_path: Path) -> None:

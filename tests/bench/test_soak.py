@@ -12,7 +12,7 @@ from rheos.bench.soak import ROWS_PER_MS, WINDOW_MS, Minute, Published, count_pu
 from rheos.cli.soak import line
 
 RIGHT = Published(3, 3, 0, 0)
-MINUTE = Minute(1, 5e6, 200.0, 90.0, 10 << 20, 1 << 20, 40, 3.0, 30 << 20, 12, 0, 0)
+MINUTE = Minute(1, 5e6, 0.5, 200.0, 90.0, 10 << 20, 1 << 20, 40, 3.0, 30 << 20, 12, 0, 0)
 
 
 def minutes(**last: float) -> list[Minute]:
@@ -34,7 +34,7 @@ def test_the_first_minute_is_warm_up() -> None:
 @pytest.mark.parametrize(
     ("last", "said"),
     [
-        ({"records_per_s": 4e6}, "the rate fell from 5,000,000 to 4,000,000 records/s"),
+        ({"records_per_s": 4e6}, "the rate fell from 10,000,000 to 8,000,000 records per CPU second"),
         ({"worker_mib": 260.0}, "the memory of a worker grew from 200 to 260 MiB"),
         ({"driver_mib": 150.0}, "the memory of the driver grew from 90 to 150 MiB"),
         ({"checkpoint_bytes": 90 << 20}, "a checkpoint grew from 10 to 90 MiB"),
@@ -45,6 +45,10 @@ def test_the_first_minute_is_warm_up() -> None:
 )
 def test_what_did_not_hold_is_said(last: dict[str, float], said: str) -> None:
     assert problems(minutes(**last), RIGHT) == [said]
+
+
+def test_what_else_the_machine_does_is_not_held_against_the_job() -> None:
+    assert problems(minutes(records_per_s=1e6, cpu_share=0.1), RIGHT) == []
 
 
 def test_wrong_windows_are_said() -> None:

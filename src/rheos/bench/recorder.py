@@ -11,7 +11,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -101,7 +101,7 @@ def read_slices(folder: str, name: str) -> list[list[Slice]]:
 
 class NewSlices:
     """Reads what recorders have written since the last look, so that a long run is not read again and
-    again. Slices of a look are as many lists as there are recorders by then."""
+    again."""
 
     def __init__(self, folder: str, name: str) -> None:
         self._folder = Path(folder)
@@ -109,14 +109,15 @@ class NewSlices:
         self._read: dict[Path, int] = {}
         """How many bytes of each file, up to the end of a line."""
 
-    def take(self) -> list[list[Slice]]:
-        found = []
+    def take(self) -> dict[str, list[Slice]]:
+        """By recorder."""
+        found = {}
         for path in sorted(self._folder.glob(f"{self._name}-*.jsonl")):
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
                 data = file.read()
             self._read[path] = self._read.get(path, 0) + data.rfind(b"\n") + 1
-            found.append(list(_slices(data)))
+            found[path.name] = list(_slices(data))
         return found
 
 
@@ -167,11 +168,12 @@ def measured(
         latencies_ms=(p50, p90, p99),
         rss_start_mib=max((slices[0].rss_mib for slices in seen if slices), default=0.0),
         rss_end_mib=max((slices[-1].rss_mib for slices in seen if slices), default=0.0),
-        cpu_share=_cpu_share(seen),
+        cpu_share=cpu_share(seen),
     )
 
 
-def _cpu_share(seen: list[list[Slice]]) -> float:
+def cpu_share(seen: Iterable[Sequence[Slice]]) -> float:
+    """The share of a core that the processes of some recorders had, on average."""
     spans = [(slices[0], slices[-1]) for slices in seen if len(slices) > 1]
     shares = [
         (last.cpu_s - first.cpu_s) / ((last.number - first.number) * SLICE_NS / 1e9)

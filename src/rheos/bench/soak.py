@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from rheos.api.environment import Environment
 from rheos.bench.driver import start_of_rows
-from rheos.bench.recorder import SLICE_NS, NewSlices, Slice, memory_mib
+from rheos.bench.recorder import SLICE_NS, NewSlices, Slice, cpu_share, memory_mib
 from rheos.bench.taps import SINK, MeasuringSink
 from rheos.connectors import files
 from rheos.connectors.generator import Block, generator
@@ -63,6 +63,8 @@ class Minute(msgspec.Struct, frozen=True):
     number: int
     """From 1."""
     records_per_s: float
+    cpu_share: float
+    """The share of a core that a worker had, on average."""
     worker_mib: float
     """The most memory that a worker had."""
     driver_mib: float
@@ -187,7 +189,7 @@ def _watch(
     slices_per_minute = 60 * 1_000_000_000 // SLICE_NS
     minutes: list[Minute] = []
     recorded = NewSlices(str(folder / "measures"), SINK)
-    waiting: list[Slice] = []
+    waiting: dict[str, list[Slice]] = {}
     for number in range(1, settings.minutes + 1):
         begin = first + (number - 1) * slices_per_minute
         end = begin + slices_per_minute
@@ -197,22 +199,25 @@ def _watch(
             if handle.status().state in _ENDED:
                 handle.wait()
                 raise JobFailedError("the job ended before the soak did")
-        waiting += [part for slices in recorded.take() for part in slices]
-        of_minute = [part for part in waiting if begin <= part.number < end]
-        waiting = [part for part in waiting if part.number >= end]
-        minutes.append(_minute(handle, folder, number, of_minute))
+        for recorder, slices in recorded.take().items():
+            waiting.setdefault(recorder, []).extend(slices)
+        seen = [[part for part in slices if begin <= part.number < end] for slices in waiting.values()]
+        for slices in waiting.values():
+            slices[:] = [part for part in slices if part.number >= end]
+        minutes.append(_minute(handle, folder, number, seen))
         each(minutes[-1])
     return minutes
 
 
-def _minute(handle: JobHandle, folder: Path, number: int, seen: Sequence[Slice]) -> Minute:
-    """`seen` is what all recorders saw in the minute."""
+def _minute(handle: JobHandle, folder: Path, number: int, seen: Sequence[Sequence[Slice]]) -> Minute:
+    """`seen` is what each recorder saw in the minute."""
     status, checkpoints = handle.status(), handle.checkpoints()
     newest = checkpoints[-1] if checkpoints else None
     return Minute(
         number=number,
-        records_per_s=sum(part.rows for part in seen) / 60,
-        worker_mib=max((part.rss_mib for part in seen), default=0.0),
+        records_per_s=sum(part.rows for slices in seen for part in slices) / 60,
+        cpu_share=cpu_share(seen),
+        worker_mib=max((part.rss_mib for slices in seen for part in slices), default=0.0),
         driver_mib=round(memory_mib(), 1),
         checkpoint_bytes=newest.state_bytes if newest else 0,
         written_bytes=newest.cost.written_bytes if newest else 0,
@@ -260,7 +265,10 @@ _GROWTH_MIB = 24.0
 
 
 def problems(minutes: Sequence[Minute], published: Published) -> list[str]:
-    """What did not hold: the last third of the minutes against the first, after one of warm-up."""
+    """What did not hold: the last third of the minutes against the first, after one of warm-up.
+
+    The rate is that per second of the workers' processor time: what else the machine does is not held
+    against the job."""
     found = []
     if published.doubled or published.wrong:
         found.append(
@@ -280,9 +288,9 @@ def problems(minutes: Sequence[Minute], published: Published) -> list[str]:
     def medians(of: Callable[[Minute], float]) -> tuple[float, float]:
         return median(map(of, before)), median(map(of, after))
 
-    was, is_now = medians(lambda minute: minute.records_per_s)
+    was, is_now = medians(lambda minute: minute.records_per_s / max(minute.cpu_share, 0.01))
     if is_now < was * _SLOWER:
-        found.append(f"the rate fell from {was:,.0f} to {is_now:,.0f} records/s")
+        found.append(f"the rate fell from {was:,.0f} to {is_now:,.0f} records per CPU second")
     for what, of in (
         ("the memory of a worker", lambda minute: minute.worker_mib),
         ("the memory of the driver", lambda minute: minute.driver_mib),

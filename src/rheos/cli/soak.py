@@ -12,8 +12,8 @@ from rheos.bench.soak import Minute, Soaked, SoakSettings, run
 from rheos.cli.failures import FAILED, INTERRUPTED, report
 
 _COLUMNS = (
-    "minute", "records/s", "worker MiB", "driver MiB", "checkpoint MiB", "written MiB", "took ms",
-    "sync ms", "directory MiB", "checkpoints", "failed", "restarts",
+    "minute", "records/s", "CPU", "worker MiB", "driver MiB", "checkpoint MiB", "written MiB",
+    "took ms", "sync ms", "directory MiB", "checkpoints", "failed", "restarts",
 )  # fmt: skip
 
 
@@ -54,6 +54,7 @@ def line(minute: Minute) -> str:
     cells = (
         f"{minute.number}",
         f"{minute.records_per_s:,.0f}",
+        f"{minute.cpu_share:.0%}",
         f"{minute.worker_mib:,.0f}",
         f"{minute.driver_mib:,.0f}",
         f"{minute.checkpoint_bytes / mib:,.1f}",
