@@ -72,5 +72,5 @@ def test_published_windows_are_counted(tmp_path: Path) -> None:
 
 def test_a_line_has_a_cell_for_each_column() -> None:
     assert line(MINUTE).split() == (
-        ["1", "5,000,000", "200", "90", "10.0", "1.0", "40", "3.0", "30.0", "12", "0", "0"]
+        ["1", "5,000,000", "50%", "200", "90", "10.0", "1.0", "40", "3.0", "30.0", "12", "0", "0"]
     )
