@@ -12,9 +12,10 @@ from rheos.operators.contract import Operator
 from rheos.protocol import control
 from rheos.protocol.elements import BarrierKind
 from rheos.protocol.ids import Attempt, ChainId, CheckpointId, JobId, OperatorId
-from rheos.protocol.ports import Store
+from rheos.protocol.ports import IoExecutor, Store
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
 from rheos.task.checkpoints import Checkpoints
@@ -43,9 +44,10 @@ class _Subtask:
     store: MemoryStore = field(default_factory=MemoryStore)
     reports: list[control.ToMaster] = field(default_factory=list)
     released: list[int] = field(default_factory=list)
+    io: IoExecutor = field(default_factory=AtOnce)
 
     def __post_init__(self) -> None:
-        io = AtOnce()
+        io = self.io
         self.operators = {OperatorId("a"): _Told(), OperatorId("b"): _Told()}
         self.checkpoints = Checkpoints(
             Attempt(1),
@@ -290,8 +292,21 @@ def test_an_aborted_savepoint_is_waited_for_no_longer() -> None:
     for chain in "ab":
         subtask.takes(chain, 2, savepoint=True)
     subtask.aborts(2)
-    assert subtask.released == [1, 1, 2, 2]
     for chain in "ab":
         subtask.takes(chain, 3, _DELTA)
     assert subtask.acknowledged[-1] == 3
+    assert subtask.released == [1, 1, 2, 2, 3, 3]
     assert not any(path.startswith("my/") for path in subtask.store.files)
+
+
+def test_what_a_snapshot_holds_is_not_let_go_while_it_is_written() -> None:
+    later = SimIo(lambda: 0, lambda: 0)
+    subtask = _Subtask(io=later)
+    for chain in "ab":
+        subtask.takes(chain, 1, savepoint=True)
+    subtask.aborts(1)
+    later.run_due()
+    assert subtask.released == []
+    subtask.checkpoints.poll()
+    later.run_due()
+    assert subtask.released == [1, 1]

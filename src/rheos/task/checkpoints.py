@@ -37,6 +37,8 @@ class _Writing:
     cost: control.Cost
     began_us: int
     savepoint: PendingSavepoint | None = None
+    holds: bool = False
+    """It is a savepoint: what the snapshots hold is let go when all is written."""
     waits_for_message: bool = False
     """It is a savepoint, and the message that says where to has not come yet."""
 
@@ -102,7 +104,6 @@ class Checkpoints:
         writing = self._writing.get(checkpoint)
         if writing is not None and writing.waits_for_message:
             writing.waits_for_message = False
-            self._release(_snapshots(writing.gathered))
 
     def gather(self, taken: Taken) -> None:
         """A chain has taken its snapshot; where that is not complete yet, `poll` looks again."""
@@ -198,6 +199,7 @@ class Checkpoints:
             gathered,
             _together(taken.cost(rows) for taken, rows in overtaken),
             self._clock.monotonic_us(),
+            holds=savepoint,
         )
         self._writing[checkpoint] = writing
         if savepoint and checkpoint in self._directories:
@@ -215,7 +217,7 @@ class Checkpoints:
 
     def _acknowledge(self, checkpoint: CheckpointId, writing: _Writing) -> None:
         pending, gathered = writing.pending, writing.gathered
-        if writing.savepoint is not None:
+        if writing.holds:
             self._release(_snapshots(gathered))
         failures = pending.failures()
         if failures:
