@@ -193,6 +193,20 @@ def test_no_savepoint_there() -> None:
         Program().start(from_savepoint="nowhere").wait()
 
 
+def test_a_savepoint_that_was_copied_by_halves_costs_the_job_nothing() -> None:
+    """It is found before the job's own checkpoints are given up for it."""
+    program = Program()
+    stopped = under_way(program.start())
+    folder = stopped.stop("elsewhere")
+    lost = stopped.world.store.list(f"{folder}/state")[0]
+    stopped.world.store.delete(lost)
+    refused = program.start(after=stopped, from_savepoint=folder)
+    with pytest.raises(CheckpointError, match=f"'{folder}' is incomplete: 1 of its files is missing"):
+        refused.wait()
+    assert program.start(after=refused).wait().status.state is JobState.FINISHED
+    assert whole(program.numbers())
+
+
 def test_a_job_that_ends_before_the_savepoint_is_taken() -> None:
     job = Program().start()
     job.wait()

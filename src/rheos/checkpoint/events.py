@@ -96,6 +96,8 @@ class LogUnreadable:
 class SavepointRead:
     directory: str
     savepoint: Savepoint
+    missing: tuple[str, ...] = ()
+    """Files of its state that are not there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from rheos.checkpoint.savepoint import (
     Savepoint,
     discard_savepoint,
     folder_name,
+    missing_files,
     read_savepoint,
     write_savepoint,
 )
@@ -111,7 +112,9 @@ class SavepointDesk:
 
     def read(self, directory: str) -> Event:
         try:
-            return SavepointRead(directory, read_savepoint(self._open_store(directory), directory))
+            store = self._open_store(directory)
+            savepoint = read_savepoint(store, directory)
+            return SavepointRead(directory, savepoint, missing_files(store, savepoint, directory))
         except RheosError as error:
             return SavepointUnreadable(directory, error)
 
