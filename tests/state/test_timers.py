@@ -76,6 +76,20 @@ def test_deleted_timers_do_not_fire() -> None:
     assert timers.due(5) == [(1, "a")]
 
 
+def test_timers_that_are_moved_on_and_on_take_no_more_memory() -> None:
+    """As those of sessions: what was deleted lies far ahead, and would be met late."""
+    timers = Timers()
+    for time in range(1_000, 20_000):
+        for user in ("a", "b"):
+            timers.at(user).delete(time - 1)
+            timers.at(user).register(time)
+            timers.at(user).register(time)
+        timers.at("c").delete(50_000)
+        timers.at("c").register(50_000)
+    assert len(timers.event.heap) < 5_000
+    assert timers.due(60_000) == [(19_999, "a"), (19_999, "b"), (50_000, "c")]
+
+
 def test_a_part_holds_what_changed() -> None:
     timers = Timers()
     for i in range(10):

@@ -29,6 +29,9 @@ NAMESPACE = struct.Struct(">cq")
 EVENT, PROCESSING = b"e", b"p"
 """The marks of the two kinds of timers: they begin the namespace of their rows."""
 
+_DELETED_IN_HEAP = 1024
+"""Deleted timers stay in the heap: at the most as many as stand, and so many more."""
+
 Timer = tuple[int, Key]
 
 _Frozen: TypeAlias = tuple[bytes, list[Timer], list[Timer]]
@@ -93,6 +96,9 @@ class MemoryTimerQueue(TimerQueue):
         else:
             self._added.add(timer)
         heapq.heappush(self.heap, (timestamp_ms, self._encode(key), key))
+        if len(self.heap) > 2 * len(self._live) + _DELETED_IN_HEAP:
+            # In place: who fires timers holds on to it.
+            self.heap[:] = sorted({entry for entry in self.heap if (entry[0], entry[2]) in self._live})
 
     def delete(self, timestamp_ms: int, key: Key) -> None:
         timer = (timestamp_ms, key)
