@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import pyarrow as pa
@@ -158,9 +158,10 @@ class Driver:
         self.target = target or Target()
         self.clock = SimClock()
         self.slots = Slots()
+        self.config = JobConfig(JobId("job"), config, checkpoint_dir="DIR")
         self.master = Master(
             plan_of(self.target, source),
-            JobConfig(JobId("job"), config, checkpoint_dir="DIR"),
+            self.config,
             store=self.store,
             clock=self.clock,
             launcher=self.slots,
@@ -258,11 +259,20 @@ def failed(error: object, subtask: int = 0, attempt: int = 1) -> control.Failed:
     return control.Failed(attempt=Attempt(attempt), subtask=subtask, error=pickle.dumps(error))
 
 
+def test_sinks_tell_a_fork_of_the_same_name_from_the_job() -> None:
+    """Else the one would clear away what the other has staged."""
+    job = JobConfig(JobId("job"), checkpoint_dir="s3://here")
+    assert job.writer == replace(job, checkpoint_dir="s3://here/").writer
+    assert job.writer != replace(job, checkpoint_dir="s3://there").writer
+    assert job.writer != replace(job, job=JobId("other")).writer
+    assert replace(job, checkpoint_dir=None).writer == "job"
+
+
 def test_a_job_from_its_start_to_its_end() -> None:
     driver = Driver()
     assert driver.master.status().state is JobState.STARTING
     assert driver.step() == [("launch", 1, None)]
-    assert driver.target.aborted == [("job", 1, [])]
+    assert driver.target.aborted == [(driver.config.writer, 1, [])]
     assert driver.master.status().state is JobState.STARTING
     assert driver.step(AttemptRunning(Attempt(1))) == []
     assert driver.master.status().state is JobState.RUNNING
@@ -320,7 +330,7 @@ class TestRecovery:
         assert driver.target.published == []
         assert driver.step(after_ms=100) == [("launch", 2, 1)]
         assert driver.target.published == [b"1/0", b"1/1"]
-        assert driver.target.aborted[-1] == ("job", 2, [b"1/0", b"1/1"])
+        assert driver.target.aborted[-1] == (driver.config.writer, 2, [b"1/0", b"1/1"])
         driver.step(AttemptRunning(Attempt(2)))
         assert driver.master.status().restarts == 1
         assert driver.master.status().failure == "lost"

@@ -119,6 +119,7 @@ class SinkContext:
     """What a sink writer is handed."""
 
     job: JobId
+    """Other jobs have others, also a fork of the same name."""
     attempt: Attempt
     operator: str
     """The id of the operator: it tells the sinks of a job apart."""

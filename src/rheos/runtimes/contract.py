@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -54,6 +55,15 @@ class JobConfig:
     """State of the savepoint that the program has no place for is left behind."""
     min_parallelism: int | None = None
     """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
+
+    @property
+    def writer(self) -> JobId:
+        """What sinks know the job by: its name and its directory. A fork of the same name must not
+        take for its own what the other has staged, and clear it away."""
+        if self.checkpoint_dir is None:
+            return self.job
+        place = zlib.crc32(self.checkpoint_dir.rstrip("/").encode())
+        return JobId(f"{self.job}-{place:08x}")
 
 
 @dataclass(frozen=True)

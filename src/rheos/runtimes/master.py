@@ -108,6 +108,7 @@ class Master:
         check_writable(store, directory)
         self._plan = plan
         self._job = config.job
+        self._writer = config.writer
         self._store = store
         self._clock = clock
         self._launcher = launcher
@@ -282,7 +283,7 @@ class Master:
 
     def _recover(self, action: Recover) -> Event:
         try:
-            publish(self._plan, self._job, action.attempt, action.checkpoint)
+            publish(self._plan, self._writer, action.attempt, action.checkpoint)
         except RheosError as error:
             return RecoveryFailed(action.attempt, error)
         if action.checkpoint is not None:

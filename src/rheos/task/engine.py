@@ -56,6 +56,7 @@ class Assignment:
     """Which subtask of which attempt an engine is, and what it begins with."""
 
     job: JobId
+    """As its sinks know it."""
     attempt: Attempt
     subtask: int
     splits: Mapping[OperatorId, Sequence[Split]]

@@ -16,7 +16,7 @@ from rheos.errors import RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS
-from rheos.protocol.ids import Attempt, OperatorId
+from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.dataframes import Translation
@@ -72,6 +72,8 @@ class BatchJob(WithoutCheckpoints):
     ) -> None:
         self._plan = plan
         self._config = config
+        # It clears away all that it has staged: a job of the same name that runs on is to keep its own.
+        self._writer = JobId(f"{config.writer}-batch")
         self._session = session
         self._listener = listener
         self._tag = f"rheos-{config.job}"
@@ -99,7 +101,7 @@ class BatchJob(WithoutCheckpoints):
             Translation(
                 session=self._session,
                 plan=self._plan,
-                job=self._config.job,
+                job=self._writer,
                 first_attempt=self._first_attempt,
                 batch_rows=self._config.task.batch_rows,
                 on_notes=self._note,
@@ -151,7 +153,7 @@ class BatchJob(WithoutCheckpoints):
             committer = sink.sink.committer()
             if committer is not None:
                 try:
-                    committer.abort_stale(self._config.job, Attempt(2**62), [])
+                    committer.abort_stale(self._writer, Attempt(2**62), [])
                 except Exception as error:
                     if self._failure is None and self._state is not JobState.FINISHED:
                         self._failure = worker_error(error)

@@ -78,6 +78,7 @@ class SparkLauncher:
         slot = SlotJob(
             plan=plan,
             job=self._config.job,
+            writer=self._config.writer,
             attempt=attempt,
             config=self._config.task,
             state=self._config.state,

@@ -43,6 +43,8 @@ class SlotJob:
 
     plan: PhysicalPlan
     job: JobId
+    writer: JobId
+    """What sinks know the job by."""
     attempt: Attempt
     config: TaskConfig
     state: StateConfig
@@ -162,7 +164,7 @@ def _run_slot(
         )
         engine = SubtaskEngine(
             slot.plan,
-            Assignment(slot.job, slot.attempt, subtask, slot.splits, restored, slot.state, scratch),
+            Assignment(slot.writer, slot.attempt, subtask, slot.splits, restored, slot.state, scratch),
             slot.config,
             transport=transport,
             clock=clock,

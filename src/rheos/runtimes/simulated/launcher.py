@@ -103,6 +103,7 @@ class SimLauncher:
             Slot(
                 plan,
                 self._config.job,
+                self._config.writer,
                 attempt,
                 subtask,
                 self._config.task,

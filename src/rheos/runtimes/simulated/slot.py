@@ -38,6 +38,7 @@ class Slot:
         self,
         plan: PhysicalPlan,
         job: JobId,
+        writer: JobId,
         attempt: Attempt,
         subtask: int,
         config: TaskConfig,
@@ -86,7 +87,7 @@ class Slot:
                 )
             return SubtaskEngine(
                 plan,
-                Assignment(job, attempt, subtask, splits, restored, state, scratch),
+                Assignment(writer, attempt, subtask, splits, restored, state, scratch),
                 config,
                 transport=SimTransport(network, subtask),
                 clock=own_clock,
