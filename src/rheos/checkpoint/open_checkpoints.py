@@ -138,9 +138,6 @@ class OpenCheckpoints:
         """The subtasks that have not acknowledged it."""
         return sorted(set(range(self._parallelism)) - set(open.acknowledged))
 
-    def is_open(self, checkpoint: CheckpointId) -> bool:
-        return checkpoint in self._open
-
     def fail(self, open: OpenCheckpoint, now_ms: int) -> int:
         """It is aborted. How many have failed in a row."""
         del self._open[open.id]
@@ -166,9 +163,6 @@ class OpenCheckpoints:
         for open in abandoned:
             del self._open[open.id]
         return abandoned
-
-    def clear(self) -> None:
-        self._open.clear()
 
     def check(self) -> None:
         """What always holds."""
