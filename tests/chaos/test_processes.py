@@ -14,6 +14,9 @@ import psutil
 import pyspark
 import pytest
 
+from rheos.checkpoint.log import JobLog
+from rheos.protocol.ids import JobId
+from rheos.runtimes.local_store import LocalStore
 from rheos.testing.chaos.processes import JobProcesses
 from tests.chaos.conftest import ROOT, Started, wait_for
 from tests.chaos.example import EXAMPLE
@@ -101,28 +104,37 @@ def _replaced(processes: JobProcesses, paused: list[psutil.Process]) -> bool:
     return len([worker for worker in _slots(processes) if worker not in paused]) == 2
 
 
+class Standalone:
+    """A master with two workers, each of one slot."""
+
+    def __init__(self, tmp_path: Path, started: Started) -> None:
+        self._started = started
+        self._spark_class = str(Path(pyspark.__path__[0], "bin", "spark-class"))
+        self.surroundings = {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_WORKER_DIR": str(tmp_path / "work"),
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        master = self._runs("master.Master")
+        wait_for(lambda: re.search(r"spark://127.0.0.1:\d+", started.output(master)))
+        found = re.search(r"spark://127.0.0.1:\d+", started.output(master))
+        assert found is not None
+        self.url = found[0]
+        resources = ["--cores", "1", "--memory", "1g"]
+        self.workers = [self._runs("worker.Worker", *resources, self.url) for _ in range(2)]
+
+    def _runs(self, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
+        at = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        words = [self._spark_class, f"org.apache.spark.deploy.{kind}", *at, *arguments]
+        return self._started.command(words, **self.surroundings)
+
+
 @pytest.mark.spark
 def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: Started) -> None:
-    events = 40_000
-    spark_class = str(Path(pyspark.__path__[0], "bin", "spark-class"))
-    surroundings = {
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(tmp_path / "work"),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    deploy = "org.apache.spark.deploy"
-    at = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-    master = started.command([spark_class, f"{deploy}.master.Master", *at], **surroundings)
-    wait_for(lambda: re.search(r"spark://127.0.0.1:\d+", started.output(master)))
-    found = re.search(r"spark://127.0.0.1:\d+", started.output(master))
-    assert found is not None
-    for _ in range(2):
-        resources = ["--cores", "1", "--memory", "1g"]
-        worker = [spark_class, f"{deploy}.worker.Worker", *at, *resources, found[0]]
-        started.command(worker, **surroundings)
+    events, cluster = 40_000, Standalone(tmp_path, started)
     driver = started.command(
-        command(tmp_path, events, master=found[0], checkpoint_dir=str(tmp_path / "checkpoints")),
-        **surroundings,
+        command(tmp_path, events, master=cluster.url, checkpoint_dir=str(tmp_path / "checkpoints")),
+        **cluster.surroundings,
     )
     more_published(tmp_path, driver, started)
     started.processes.look()
@@ -130,6 +142,26 @@ def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: S
     more_published(tmp_path, driver, started)
     ends_well(driver, started)
     assert faults_of(tmp_path, events) == []
+
+
+@pytest.mark.spark
+def test_a_job_that_has_lost_a_machine_for_good_goes_on_with_fewer_slots(
+    tmp_path: Path, started: Started
+) -> None:
+    events, cluster = 60_000, Standalone(tmp_path, started)
+    checkpoints = str(tmp_path / "checkpoints")
+    driver = started.command(
+        command(tmp_path, events, master=cluster.url, checkpoint_dir=checkpoints, min_parallelism="1"),
+        **cluster.surroundings,
+    )
+    more_published(tmp_path, driver, started)
+    for process in reversed(with_all_below(psutil.Process(cluster.workers[0].pid))):
+        process.kill()
+    more_published(tmp_path, driver, started)
+    ends_well(driver, started)
+    assert faults_of(tmp_path, events) == []
+    log = JobLog(LocalStore(checkpoints), JobId("state-machine")).read()
+    assert [kept.entry.parallelism for kept in log.completed][-1] == 1
 
 
 KILLING = '''
