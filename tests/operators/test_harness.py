@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.operators.running import RunningOperator
 from rheos.protocol.elements import Watermark
+from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.testing import OperatorExample, check_example
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.int64())])
@@ -199,6 +201,20 @@ def test_the_harness_finds_state_that_is_not_restored() -> None:
 
     example = OperatorExample(lambda rows: rows.key_by("k").process(Forgetful()), SCHEMA, SCRIPT)
     with pytest.raises(AssertionError, match="restored at every pause"):
+        check_example(example)
+
+
+def test_the_harness_finds_a_savepoint_that_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(self: RunningOperator, snapshot: Snapshot) -> list[SnapshotPart]:
+        return [replace(part, mode=PartMode.FULL) for part in snapshot.parts]
+
+    monkeypatch.setattr(RunningOperator, "savepoint", told)
+    keys = [row(key, 1, 10) for key in "abcdefgh"]
+    script = [*keys, Watermark(10), row("a", 1, 20), Watermark(20), *keys]
+    example = OperatorExample(
+        lambda rows: rows.key_by("k").running(n=rh.agg.count()), SCHEMA, script, on="at"
+    )
+    with pytest.raises(AssertionError, match="from savepoints"):
         check_example(example)
 
 

@@ -20,6 +20,7 @@ from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.checkpoint.log import CheckpointCompleted
 from rheos.checkpoint.restoring import restored_state
+from rheos.checkpoint.savepoint_writer import SavepointWriter
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.collection import collection
 from rheos.connectors.schemas import epoch_ms
@@ -31,6 +32,7 @@ from rheos.operators.contract import Operator, OperatorContext, Out
 from rheos.plan.physical import PhysicalPlan, PlannedOperator, ToOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM, Watermark, visible
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.protocol.snapshots import Snapshot, StateHandle
 from rheos.protocol.state_config import Backend, StateConfig
 from rheos.runtimes.batch.inline_io import InlineIo
 from rheos.runtimes.contract import JobConfig, JobHandle, JobStatus
@@ -82,6 +84,8 @@ class Replay:
     """After so many checkpoints; 0 never."""
     lose_every: int = 0
     """So many checkpoints later one is not kept, and the operator is told."""
+    from_savepoints: bool = False
+    """What is restored is a savepoint, taken with the checkpoint."""
     on_disk: bool = False
     """State has a local disk, and next to no memory: the backend is rocksdb."""
 
@@ -108,12 +112,27 @@ REPLAYS = (
         restore_every=5,
         lose_every=2,
     ),
+    Replay(
+        "from savepoints",
+        parallelisms=(2, 3),
+        checkpoint_every=1,
+        restore_every=3,
+        from_savepoints=True,
+    ),
     Replay("on disk", together=True, on_disk=True),
     Replay(
         "on disk, rescaled at every other pause",
         parallelisms=(1, 3, 2),
         checkpoint_every=1,
         restore_every=2,
+        on_disk=True,
+    ),
+    Replay(
+        "from savepoints, on disk",
+        parallelisms=(2, 3),
+        checkpoint_every=1,
+        restore_every=3,
+        from_savepoints=True,
         on_disk=True,
     ),
 )
@@ -255,10 +274,12 @@ class _Run:
             for op in self._subtasks:
                 op.snapshot_failed(checkpoint)
             return
+        restores = self.way.restore_every and self._checkpoint % self.way.restore_every == 0
+        savepoint = self._savepoint(snapshots) if restores and self.way.from_savepoints else None
         handles = []
         for writer, snapshot in zip(self._writers, snapshots, strict=True):
             handles += writer.begin(checkpoint, [(self._planned.id, snapshot)]).handles()
-        if self.way.restore_every and self._checkpoint % self.way.restore_every == 0:
+        if restores:
             self._close()
             self._start(
                 CheckpointCompleted(
@@ -270,10 +291,20 @@ class _Run:
                     parallelism=len(self._subtasks),
                     max_parallelism=_MAX_PARALLELISM,
                     operators={self._planned.id: self._planned.name},
-                    handles=handles,
+                    handles=handles if savepoint is None else savepoint,
                     committables=[],
                 )
             )
+
+    def _savepoint(self, snapshots: Sequence[Snapshot]) -> list[StateHandle]:
+        """What the operator gives for a savepoint with these snapshots, written."""
+        handles = []
+        for subtask, (op, snapshot) in enumerate(zip(self._subtasks, snapshots, strict=True)):
+            writer = SavepointWriter(lambda: self._store, subtask, InlineIo(), state_format.encode)
+            written = writer.begin([(self._planned.id, op.savepoint(snapshot))])
+            assert not written.error(), written.error()
+            handles += written.handles()
+        return handles
 
     def _start(self, restore: CheckpointCompleted | None) -> None:
         self._attempt += 1
