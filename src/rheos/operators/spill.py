@@ -102,6 +102,13 @@ class _File:
         weakref.finalize(self, _remove, path)
 
     def read(self, begin: int, stop: int, places: range | None) -> list[pl.DataFrame]:
+        """Raises StateError where the disk has it no more."""
+        try:
+            return self._read(begin, stop, places)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise StateError(f"state could not be read from the local disk: {error}") from error
+
+    def _read(self, begin: int, stop: int, places: range | None) -> list[pl.DataFrame]:
         low = int(np.searchsorted(self._starts, begin, side="right")) - 1
         high = int(np.searchsorted(self._starts, stop, side="left"))
         wanted = np.arange(low, high)

@@ -118,6 +118,17 @@ def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
         bench.rows(rows(50, keys=9, until=10))
 
 
+@pytest.mark.parametrize("content", [None, b"what others left"])
+def test_files_that_were_taken_away_are_named(tmp_path: Path, content: bytes | None) -> None:
+    bench = Bench.of_aggregates(Tumbling("1s"), {"rows": agg.count()}, SCHEMA)
+    with_budget(bench, str(tmp_path), 0)
+    bench.rows(rows(10, keys=2, until=100))
+    for path in tmp_path.iterdir():
+        path.unlink() if content is None else path.write_bytes(content)
+    with pytest.raises(StateError, match=r"could not be read from the local disk: .*"):
+        bench.end()
+
+
 def test_columns_of_all_types_come_back(tmp_path: Path) -> None:
     schema = pa.schema([("k", pa.string()), ("v", pa.float64())])
     bench = Bench.of_aggregates(Tumbling("10ms"), {"v": agg.sum("v")}, schema)
