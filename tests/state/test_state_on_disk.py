@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,16 @@ def test_a_disk_that_fails_is_named(tmp_path: Path) -> None:
     full = failure("/disk/state", OSError(28, "No space left on device"))
     assert "the disk is full: state in /disk/state" in full.what
     assert full.hint is not None
+
+
+def test_a_disk_that_fails_hides_no_other_error_when_state_is_closed(tmp_path: Path) -> None:
+    job = filled(tmp_path, 10)
+    job.checkpoint()
+    job["user 1"].text.value = "changed"
+    shutil.rmtree(tmp_path)
+    with pytest.raises(StateError, match="could not be written"):
+        job.checkpoint()
+    job.close()
 
 
 def test_a_snapshot_that_cannot_be_linked_is_an_error(tmp_path: Path) -> None:

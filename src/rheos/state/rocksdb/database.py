@@ -6,6 +6,7 @@ database belongs to one subtask and goes with it.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,7 +126,9 @@ class Database:
         return sorted(name for name in names if name.endswith(TABLE_FILE) or is_manifest(name))
 
     def close(self) -> None:
-        self._db.close()
+        """Fails where the disk does, and nobody is told: nothing of the database is used any more."""
+        with contextlib.suppress(Exception):
+            self._db.close()
 
     def _fail(self, error: Exception) -> NoReturn:
         raise failure(self.folder, error) from error
