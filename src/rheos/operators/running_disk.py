@@ -167,7 +167,7 @@ class DiskRunningState:
             return
         if found is not None:
             tables = found[0].tables(self._database, self._groups)
-        source, self._database = self._database, self._database
+        source = self._database
         if found is not None:
             self._database = Database(str(Path(self._folder, "rewritten")), self._memory_bytes // 2)
         self._entries = store_entries(self._database, self._name, self._columns)
