@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 
@@ -11,6 +10,8 @@ from pyspark.sql import SparkSession
 from rheos.errors import ConfigurationError
 
 _EXECUTORS_WITHIN_S = 60.0
+_IN_DRIVER = re.compile(r"local(\[.*\])?")
+"""Masters whose slots are those of the driver's own process: no others will come."""
 
 
 def is_local(session: SparkSession) -> bool:
@@ -38,7 +39,7 @@ def check_slots(session: SparkSession, parallelism: int) -> None:
         )
     deadline = time.monotonic() + _EXECUTORS_WITHIN_S
     while (have := slots(session)) < parallelism:
-        if session.sparkContext.master.startswith("local[") or time.monotonic() > deadline:
+        if _IN_DRIVER.fullmatch(session.sparkContext.master) or time.monotonic() > deadline:
             raise ConfigurationError(
                 f"the job needs {parallelism} slots, and the master "
                 f"{session.sparkContext.master!r} gives {have}",
@@ -49,25 +50,8 @@ def check_slots(session: SparkSession, parallelism: int) -> None:
 
 
 def slots(session: SparkSession) -> int:
-    """How many tasks can run at once, with the executors there are now."""
-    context = session.sparkContext
-    local = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?", context.master)
-    if local:
-        count = local.group(1)
-        return (os.cpu_count() or 1) if count == "*" else int(count or 1)
-    java = context._jsc.sc()
-    executors = int(java.getExecutorMemoryStatus().size()) - 1
-    cores = _cores_per_executor(context.master, context.getConf().get("spark.executor.cores"))
-    if cores is None:
-        return int(context.defaultParallelism) if executors > 0 else 0
-    return executors * cores
-
-
-def _cores_per_executor(master: str, configured: str | None) -> int | None:
-    """None where an executor takes all the cores of its machine (a standalone master)."""
-    cluster = re.fullmatch(r"local-cluster\[\s*\d+\s*,\s*(\d+)\s*,\s*\d+\s*\]", master)
-    if cluster:
-        return int(cluster.group(1))
-    if configured:
-        return int(configured)
-    return None if master.startswith("spark://") else 1
+    """How many tasks can run at once, with the executors there are now: what Spark itself goes by
+    before it lets a barrier stage begin."""
+    context = session.sparkContext._jsc.sc()
+    profile = context.resourceProfileManager().defaultResourceProfile()
+    return int(context.maxNumConcurrentTasks(profile))
