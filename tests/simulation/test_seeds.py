@@ -8,8 +8,8 @@ import pytest
 
 from rheos.testing.worlds import draw_world
 
-SEEDS = 60
-CHUNK = 20
+SEEDS = 48
+CHUNK = 16
 
 
 def corpus() -> list[int]:

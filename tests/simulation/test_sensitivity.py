@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutations import broken, catches
+from tests.simulation.mutations import CLIMATES, broken, catches
 
-SEEDS = range(4000, 4030)
+SEEDS = range(30)
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,10 @@ SEEDS = range(4000, 4030)
         "recovery does not commit",
         "rows overtaken on their way out lost",
         "manifest before the commits",
+        "savepoint of what has changed",
+        "snapshot_failed ignored",
     ],
 )
 def test_a_defect_is_noticed(name: str) -> None:
     with broken(name):
-        assert any(catches(seed) for seed in SEEDS)
+        assert any(catches(seed, CLIMATES.get(name)) for seed in SEEDS)

@@ -25,7 +25,7 @@ from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
 from rheos.state import format as state_format
 from rheos.task.config import TaskConfig
-from rheos.testing.memory import MemorySink
+from rheos.testing.memory import MemorySink, MemoryTable
 
 Build = Callable[[Environment], DataStream | Mapping[str, DataStream]]
 
@@ -75,6 +75,8 @@ class Simulated:
     drained: bool
     """Whether its input was told to end: then it may have ended before all of it was read."""
     savepoints: Sequence[Taken]
+    tables: Mapping[str, MemoryTable]
+    """Where the rows of each output are."""
 
     @property
     def out(self) -> pa.Table:
@@ -96,6 +98,7 @@ def simulate(
     from_savepoint: Taken | None = None,
     min_parallelism: int | None = None,
     state: StateConfig | None = None,
+    tables: Mapping[str, MemoryTable] | None = None,
 ) -> Simulated:
     """Runs the program to its end and returns what it committed.
 
@@ -122,10 +125,12 @@ def simulate(
         parallelisms: those that the job's drivers give it, one after the other; `parallelism` always
             where there are none.
         requests: what users ask of the job meanwhile; nothing where it is not said.
-        from_savepoint: the job starts from it, with sinks that are empty.
+        from_savepoint: the job starts from it.
         min_parallelism: with how few slots the job goes on where some are lost.
         state: where it keeps its state. What files rocksdb writes is not decided by the seed alone;
             what rows are committed is.
+        tables: where the rows of each output go, which may hold those of another job; empty ones where
+            it is not said.
 
     Raises what ended the job, JobFailedError where it does not end though the faults have, and
     InvariantError.
@@ -146,7 +151,7 @@ def simulate(
     streams = build(env)
     sinks = {}
     for name, stream in (streams if isinstance(streams, Mapping) else {OUT: streams}).items():
-        sinks[name] = MemorySink()
+        sinks[name] = MemorySink() if tables is None else MemorySink(tables[name])
         stream.sink_to(sinks[name], name=name)
     result = env.execute("simulated")
     (world,) = runtime.worlds
@@ -176,6 +181,7 @@ def simulate(
             )
             for taken in world.savepoints
         ],
+        tables={name: sink.target for name, sink in sinks.items()},
     )
 
 

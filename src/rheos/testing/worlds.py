@@ -2,170 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from random import Random
-from typing import Any
 
-import msgspec
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.checkpoint.config import CheckpointConfig
-from rheos.connectors.contract import Pending, Polled, ReaderContext, Source, Split, SplitReader
-from rheos.connectors.generator import Block, GeneratorSource, generator
-from rheos.graph.windows import Watermark
-from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.ids import OperatorId
-from rheos.protocol.ports import Clock
 from rheos.protocol.state_config import StateConfig
+from rheos.runtimes.contract import JobState
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
 from rheos.task.config import Guarantee, TaskConfig
 from rheos.testing import programs
-from rheos.testing.programs import Arrived, Program
+from rheos.testing.drawn_input import Input
+from rheos.testing.memory import MemoryTable
+from rheos.testing.programs import Program
 from rheos.testing.simulation import CHECKPOINTS, Simulated, Taken, simulate
 
-_START_MS = 1_700_000_000_000
 
+class Climate(Enum):
+    """What a world is like, and so what can be seen in it."""
 
-def _row(position: bytes | None) -> int:
-    return 0 if position is None else msgspec.msgpack.decode(position, type=int)
-
-
-@dataclass(frozen=True)
-class PausingSource(Source):
-    """A generator some of whose splits give nothing for a while, and then all that was due."""
-
-    source: GeneratorSource
-    pause_ms: int
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.source.schema
-
-    @property
-    def bounded(self) -> bool:  # type: ignore[override]
-        return True
-
-    def splits(self) -> Sequence[Split]:
-        return self.source.splits()
-
-    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        reader = self.source.open(split, position, ctx)
-        if int(split.id) % 2 == 0:
-            return reader
-        return _PausingReader(reader, self.pause_ms * 1000, ctx.clock)
-
-
-class _PausingReader(SplitReader):
-    """Falls quiet after its first rows, once in an attempt."""
-
-    def __init__(self, reader: SplitReader, pause_us: int, clock: Clock) -> None:
-        self._reader = reader
-        self._pause_us = pause_us
-        self._clock = clock
-        self._given = False
-        self._until_us: int | None = None
-
-    def poll(self, max_rows: int) -> Polled:
-        if self._given:
-            now_us = self._clock.monotonic_us()
-            if self._until_us is None:
-                self._until_us = now_us + self._pause_us
-            if now_us < self._until_us:
-                return Pending(self._until_us - now_us)
-        polled = self._reader.poll(max_rows)
-        self._given |= isinstance(polled, pa.RecordBatch)
-        return polled
-
-    def position(self) -> bytes:
-        return self._reader.position()
-
-    def close(self) -> None:
-        self._reader.close()
-
-
-@dataclass(frozen=True)
-class Input:
-    """One source. `jitter_ms` is how far its rows are out of order, `bound_ms` how far the watermark
-    lets them be: rows are late where the first is more."""
-
-    splits: int
-    rows: int
-    rate_per_s: float
-    block_rows: int
-    keys: int
-    hot_keys: int
-    jitter_ms: int
-    bound_ms: int
-    first: int
-    """The number of its first row."""
-    seed: int
-
-    pause_ms: int
-    """How long some of its splits fall quiet, some rows after their beginning; 0 never."""
-    idle_after_ms: int | None
-
-    def watermark(self) -> Watermark:
-        return Watermark.bounded_out_of_orderness(
-            f"{self.bound_ms}ms",
-            on="at",
-            idle_after=None if self.idle_after_ms is None else f"{self.idle_after_ms}ms",
-        )
-
-    def source(self) -> Source:
-        made = self._generator()
-        return PausingSource(made, self.pause_ms) if self.pause_ms else made
-
-    def _generator(self) -> GeneratorSource:
-        return generator(
-            self.make,
-            count=self.rows,
-            rate_per_s=self.rate_per_s,
-            splits=self.splits,
-            block_rows=self.block_rows,
-            seed=self.seed,
-        )
-
-    def make(self, block: Block) -> dict[str, Any]:
-        order = block.index() * self.splits + block.split
-        rng = block.rng()
-        behind = rng.integers(0, self.jitter_ms + 1, block.rows)
-        return {
-            "k": self._keys(rng, order),
-            "i": self.first + order,
-            "v": rng.integers(1, 10, block.rows).astype(np.float64),
-            "at": (_START_MS + order * 2 - behind).astype("datetime64[ms]"),
-        }
-
-    def _keys(self, rng: np.random.Generator, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """At first each key once, then few of them: so the first checkpoint is long, those after it are
-        short, and what is restored is a chain of them."""
-        hot = rng.integers(0, self.hot_keys, len(order))
-        any_key = rng.integers(0, self.keys, len(order))
-        later = np.where(rng.random(len(order)) < 0.7, hot, any_key)
-        return np.where(order < self.keys, order, later)
-
-    def arrived(self, positions: Mapping[str, bytes | None] | None = None) -> list[Arrived]:
-        """The rows, each with the watermark of its split before it; only those before the positions,
-        where these are given."""
-        source, rows = self._generator(), []
-        for split in range(self.splits):
-            start, watermark = 0, MIN_TIMESTAMP_MS
-            end = self.rows if positions is None else _row(positions[source.splits()[split].id])
-            while (block := source.block(split, start)).rows:
-                made = self.make(block)
-                columns = [made[name].tolist()[: max(end - start, 0)] for name in ("k", "i", "v")]
-                times = made["at"].astype(np.int64).tolist()[: max(end - start, 0)]
-                for k, i, v, at in zip(*columns, times, strict=True):
-                    rows.append(Arrived(k, i, v, at, watermark))
-                    watermark = max(watermark, at - self.bound_ms - 1)
-                start += block.rows
-        return rows
+    SWARM = "any faults at any rates"
+    STALLS = "nothing moves for a while, again and again: checkpoints are given up half-way"
+    MOVES = "few faults: the job is stopped with a savepoint, and goes on from that elsewhere"
+    RIVALS = "drivers are cut off, and come back beside their successors"
 
 
 @dataclass(frozen=True)
@@ -186,8 +52,12 @@ class Drawn:
     """Whether a second job is started from a savepoint of the first."""
     state: StateConfig = field(default_factory=StateConfig)
 
-    def run(self, from_savepoint: Taken | None = None) -> Simulated:
-        """Runs it, with its faults."""
+    def run(
+        self,
+        from_savepoint: Taken | None = None,
+        tables: Mapping[str, MemoryTable] | None = None,
+    ) -> Simulated:
+        """Runs it, with its faults; where `tables` are given, its sinks write into these."""
         return simulate(
             self._build,
             seed=self.seed,
@@ -200,22 +70,32 @@ class Drawn:
             requests=self.requests,
             from_savepoint=from_savepoint,
             state=self.state,
+            tables=tables,
         )
 
     def check(self, done: Simulated) -> None:
         """Raises AssertionError where the outputs are not the oracle's; nor those of a fork, together
-        with what had been published before its savepoint."""
+        with what had been published before its savepoint. A job that was stopped for good is moved: it
+        goes on from its savepoint in another directory, with the same sinks."""
+        if done.status.state is JobState.STOPPED:
+            self._check_job_from(done.savepoints[-1], {}, done.tables)
+            return
         self._check(done, {})
         # After a drain nothing of the input is left to read, though not all of it was read.
         savepoints = [taken for taken in done.savepoints if not (taken.final and done.drained)]
         if self.forks and savepoints:
             taken = savepoints[self.seed % len(savepoints)]
-            fork = self._fork()
-            try:
-                fork._check(fork.run(taken), taken.rows)
-            except Exception as error:
-                error.add_note(f"from the savepoint {taken.directory}:\n{fork}")
-                raise
+            self._check_job_from(taken, taken.rows, None)
+
+    def _check_job_from(
+        self, taken: Taken, before: Mapping[str, pa.Table], tables: Mapping[str, MemoryTable] | None
+    ) -> None:
+        job = self._job_from_savepoint()
+        try:
+            job._check(job.run(taken, tables), before)
+        except Exception as error:
+            error.add_note(f"from the savepoint {taken.directory}:\n{job}")
+            raise
 
     def _check(self, done: Simulated, before: Mapping[str, pa.Table]) -> None:
         rows = [
@@ -237,7 +117,7 @@ class Drawn:
         else:
             self.program.check(rows, outputs)
 
-    def _fork(self) -> Drawn:
+    def _job_from_savepoint(self) -> Drawn:
         """The world of the job that is started from a savepoint: other settings, other faults."""
         other = draw_world(self.seed + 1_000_000)
         return replace(
@@ -264,8 +144,9 @@ class Drawn:
         return "\n".join([*lines, f"  faults: {self.faults or 'none'}"])
 
 
-def draw_world(seed: int) -> Drawn:
-    """What the seed stands for. Small, so that a seed takes a fraction of a second.
+def draw_world(seed: int, climate: Climate | None = None) -> Drawn:
+    """What the seed stands for, in the climate that it has or that is given. Small, so that a seed
+    takes a fraction of a second.
 
     Each part is drawn by itself, so that a change of one leaves the others of a seed as they were.
     """
@@ -278,7 +159,7 @@ def draw_world(seed: int) -> Drawn:
     rows = rng.randrange(100, 300)
     count = rng.choice([1, 1, 2])
     rescaling = drawing("rescaling")
-    return Drawn(
+    swarm = Drawn(
         seed=seed,
         program=program,
         inputs=tuple(
@@ -293,6 +174,101 @@ def draw_world(seed: int) -> Drawn:
         requests=_draw_requests(drawing("requests")),
         forks=drawing("forks").random() < 0.5,
     )
+    drawn = climate or drawing("climate").choice(
+        [Climate.SWARM, Climate.SWARM, Climate.SWARM, Climate.STALLS, Climate.MOVES, Climate.RIVALS]
+    )
+    return _CLIMATES[drawn](swarm, drawing(drawn.name))
+
+
+def _steady(world: Drawn, rng: Random) -> Drawn:
+    """The world with keyed state, of which little changes from one checkpoint to the next."""
+    program = rng.choice([*_KEYED, programs.TWICE_KEYED])
+    return replace(
+        world,
+        program=program,
+        inputs=tuple(
+            replace(
+                of,
+                rows=rng.randrange(200, 400) // len(world.inputs),
+                rate_per_s=400.0,
+                keys=rng.choice([20, 40]),
+                hot_keys=rng.randrange(1, 3),
+                idle_after_ms=None if program.check_idle is None else of.idle_after_ms,
+            )
+            for of in world.inputs
+        ),
+        checkpoint=replace(
+            world.checkpoint, interval_ms=rng.choice([10, 20]), max_concurrent=rng.randrange(1, 4)
+        ),
+        task=replace(world.task, guarantee=Guarantee.EXACTLY_ONCE),
+    )
+
+
+def _stalls(world: Drawn, rng: Random) -> Drawn:
+    world = _steady(world, rng)
+    return replace(
+        world,
+        parallelisms=(rng.randrange(2, 4),),
+        checkpoint=replace(world.checkpoint, timeout_ms=rng.choice([40, 60, 100])),
+        task=replace(world.task, unaligned_after_us=rng.choice([None, 0, 0, 5_000])),
+        faults=Faults(
+            clog=rng.uniform(4.0, 12.0),
+            slow_network=rng.uniform(0.0, 3.0),
+            crash_slot=rng.uniform(0.5, 2.0),
+            lose_message=rng.choice([0.0, 0.1]),
+            store_error=rng.choice([0.0, 0.1]),
+            until_us=rng.randrange(500_000, 1_200_000),
+        ),
+        requests=Requests(),
+    )
+
+
+def _moves(world: Drawn, rng: Random) -> Drawn:
+    world = _steady(world, rng)
+    return replace(
+        world,
+        checkpoint=replace(world.checkpoint, timeout_ms=1500),
+        faults=Faults(
+            crash_slot=rng.choice([0.0, 0.5]),
+            store_slow=rng.choice([0.0, 3.0, 6.0]),
+            slow_network=rng.choice([0.0, 2.0]),
+            until_us=2_000_000,
+        ),
+        requests=Requests(
+            savepoint=rng.choice([0.0, 2.0]),
+            stop=rng.uniform(1.0, 3.0),
+            resume_from_savepoint=1.0,
+            leave=rng.choice([0.3, 1.0]),
+        ),
+        forks=True,
+    )
+
+
+def _rivals(world: Drawn, rng: Random) -> Drawn:
+    return replace(
+        world,
+        checkpoint=replace(world.checkpoint, interval_ms=rng.choice([10, 20])),
+        faults=Faults(
+            crash_driver=rng.uniform(1.0, 4.0),
+            sleeping_driver=0.9,
+            crash_slot=rng.choice([0.0, 1.0]),
+            zombie=0.5,
+            store_slow=rng.choice([0.0, 2.0]),
+            clock_skew_ms=rng.choice([0.0, 60_000.0]),
+            until_us=rng.randrange(1_000_000, 2_000_000),
+        ),
+        requests=replace(world.requests, stop=0.0, drain=0.0),
+    )
+
+
+_CLIMATES: dict[Climate, Callable[[Drawn, Random], Drawn]] = {
+    Climate.SWARM: lambda world, _: world,
+    Climate.STALLS: _stalls,
+    Climate.MOVES: _moves,
+    Climate.RIVALS: _rivals,
+}
+
+_KEYED = (programs.RUNNING, programs.REDUCED, programs.COUNTED, programs.TWICE_KEYED, programs.ORDERED)
 
 
 def _draw_checkpoints(rng: Random) -> CheckpointConfig:

@@ -39,6 +39,7 @@ class SimNetwork:
         self.now_us = now_us
         self._delay_us = delay_us
         self._lanes: dict[ChannelId, deque[tuple[int, bytes, Payload]]] = {}
+        self._channels: list[ChannelId] = []
         self._to: dict[int, list[ChannelId]] = {}
         """By receiver, sorted."""
         self._credit_lanes: dict[ChannelId, deque[int]] = {}
@@ -50,13 +51,15 @@ class SimNetwork:
         self._clogged[channel] = until_us
 
     def channels(self) -> list[ChannelId]:
-        return sorted(self._lanes)
+        """Those that have carried anything, sorted."""
+        return self._channels
 
     def put(self, channel: ChannelId, header: bytes, payload: Payload) -> None:
         lane = self._lanes.get(channel)
         if lane is None:
             lane = self._lanes[channel] = deque()
             insort(self._to.setdefault(channel.receiver, []), channel)
+            insort(self._channels, channel)
         delay_us = 0 if channel.sender == channel.receiver else self._delay_us()
         # A lane is FIFO: what is sent later never arrives earlier.
         at_us = max(self.now_us() + delay_us, self._last_us.get(channel, 0))

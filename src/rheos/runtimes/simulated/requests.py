@@ -18,4 +18,6 @@ class Requests:
     """The job is stopped with a savepoint after its input was told to end."""
     resume_from_savepoint: float = 0.0
     """Probability that a stopped job is started from its savepoint, and not from its log."""
+    leave: float = 0.0
+    """Probability that a stopped job is not started again."""
     until_us: int = 1_500_000

@@ -200,10 +200,12 @@ class World:
         if result.status.state in (JobState.CANCELLED, JobState.STOPPED) and self._stopped:
             self._hear_answers()
             self._stopped = False
-            from_savepoint = self._rng.random() < self.requests.resume_from_savepoint
-            if result.status.state is JobState.STOPPED and from_savepoint:
-                newest = max(self.savepoints, key=lambda taken: taken.checkpoint)
-                self._config = replace(self._config, from_savepoint=newest.directory)
+            if result.status.state is JobState.STOPPED:
+                if self._rng.random() < self.requests.leave:
+                    return result
+                if self._rng.random() < self.requests.resume_from_savepoint:
+                    newest = max(self.savepoints, key=lambda taken: taken.checkpoint)
+                    self._config = replace(self._config, from_savepoint=newest.directory)
             self._give_up_driver()
             return None
         return result
