@@ -133,6 +133,24 @@ def test_a_credit_comes_back_when_a_batch_is_processed(pair: Pair, channel: Chan
     assert pair.sender.credits(channel) == 1
 
 
+def test_credit_for_a_peer_that_has_gone_fails_the_attempt() -> None:
+    with real() as pair:
+        pair.sender.send(ACROSS, batch(1))
+        pair.take(1)
+        assert isinstance(pair.sender, ZmqTransport)
+        pair.sender.close()
+        with pytest.raises(TransportError, match="subtask 0 has gone"):
+            give_back(pair.receiver, seconds=10)
+
+
+def give_back(end: Transport, seconds: float) -> None:
+    """Credit, again and again, until that fails or the time is over."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        end.release(ACROSS)
+        end.receive(1)
+
+
 def test_marks_need_no_credit(pair: Pair) -> None:
     for i in range(CREDITS):
         pair.sender.send(ACROSS, batch(i))

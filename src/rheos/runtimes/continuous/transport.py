@@ -184,7 +184,12 @@ class ZmqTransport:
         for (sender, edge), count in self._owed.items():
             identity = b"%d/%d" % (self._attempt, sender)
             credit = wire.encode_credit(self._token, self._attempt, edge, count)
-            self._router.send_multipart([identity, credit], zmq.NOBLOCK)
+            try:
+                self._router.send_multipart([identity, credit], zmq.NOBLOCK)
+            except zmq.ZMQError as error:
+                if error.errno != zmq.EHOSTUNREACH:
+                    raise
+                raise TransportError(f"subtask {sender} has gone: it takes no credit back") from error
         self._owed.clear()
 
     def _take_credits(self) -> None:
