@@ -204,7 +204,7 @@ class TestLineage:
     def test_a_savepoint_that_was_moved_is_known_by_its_id(self) -> None:
         newest = completed(8, 4, owner="other", origin=FROM)
         time = Starts(log=[claim(4, origin=FROM), newest], from_savepoint="MOVED")
-        assert time.reads() == [ReadSavepoint("MOVED")]
+        assert time.reads() == [ReadSavepoint("MOVED", thorough=True)]
         claimed = claim_of(time.at(0, SavepointRead("MOVED", savepoint())))
         assert (claimed.origin, claimed.from_checkpoint) == (FROM, 8)
 
@@ -219,7 +219,7 @@ class TestLineage:
         """Of a job that runs no more, or has finished; what it had before counts no more."""
         log: list[LogEntry] = [claim(1), completed(6, owner="other"), completed(7, owner="other")]
         time = Starts(log=log + [finished()] * ended, from_savepoint="S")
-        assert time.reads() == [ReadSavepoint("S")]
+        assert time.reads() == [ReadSavepoint("S", thorough=True)]
         actions = time.at(0, SavepointRead("S", savepoint()))
         claimed = claim_of(actions)
         assert (claimed.attempt, claimed.origin, claimed.completed) == (4, FROM, [])

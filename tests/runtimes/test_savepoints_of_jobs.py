@@ -193,16 +193,22 @@ def test_no_savepoint_there() -> None:
         Program().start(from_savepoint="nowhere").wait()
 
 
-def test_a_savepoint_that_was_copied_by_halves_costs_the_job_nothing() -> None:
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_a_savepoint_that_is_not_whole_costs_the_job_nothing(damage: str) -> None:
     """It is found before the job's own checkpoints are given up for it."""
     program = Program()
     stopped = under_way(program.start())
     folder = stopped.stop("elsewhere")
-    lost = stopped.world.store.list(f"{folder}/state")[0]
-    stopped.world.store.delete(lost)
+    store = stopped.world.store
+    hit = store.list(f"{folder}/state")[0]
+    if damage == "missing":
+        store.delete(hit)
+    else:
+        store.put(hit, store.get(hit)[:-1] + b"?")
     refused = program.start(after=stopped, from_savepoint=folder)
-    with pytest.raises(CheckpointError, match=f"'{folder}' is incomplete: 1 of its files is missing"):
+    with pytest.raises(CheckpointError, match=f"'{folder}' is incomplete: 1 of") as raised:
         refused.wait()
+    assert damage in str(raised.value)
     assert program.start(after=refused).wait().status.state is JobState.FINISHED
     assert whole(program.numbers())
 

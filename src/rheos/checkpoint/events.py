@@ -96,8 +96,6 @@ class LogUnreadable:
 class SavepointRead:
     directory: str
     savepoint: Savepoint
-    missing: tuple[str, ...] = ()
-    """Files of its state that are not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +214,9 @@ class ReadSavepoint:
     """Read the manifest in the folder. Answered by SavepointRead or SavepointUnreadable."""
 
     directory: str
+    thorough: bool = False
+    """Check all of its files, too: the job has checkpoints of its own, which go when it begins from
+    the savepoint."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,8 +127,8 @@ class JobLife:
         except RheosError as error:
             return self._end(Outcome.FAILED, error)
         match next:
-            case FirstRead(directory):
-                return [ReadSavepoint(directory)]
+            case FirstRead(directory, thorough):
+                return [ReadSavepoint(directory, thorough)]
             case Done():
                 return self._end(Outcome.FINISHED)
             case Wait(until_ms, shortage):

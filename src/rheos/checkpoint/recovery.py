@@ -104,16 +104,6 @@ def _from_savepoint(
     allow_dropped: bool,
 ) -> Continuation:
     entry = read.savepoint.entry
-    if read.missing:
-        # Before the claim: with that, the job's own checkpoints go.
-        files = (
-            "1 of its files is" if len(read.missing) == 1 else f"{len(read.missing)} of its files are"
-        )
-        raise CheckpointError(
-            f"the savepoint {read.directory!r} is incomplete: {files} missing",
-            hint="restore the files from a copy, or start from another savepoint",
-            detail="\n".join(read.missing[:20]),
-        )
     origin = Origin(read.savepoint.id, read.directory)
     fitting = fitted(entry, shape, f"the savepoint {read.directory!r}", allow_dropped)
     # CP4: where the job's log has moved, or begins anew, the sinks may still know the numbers that the

@@ -149,15 +149,6 @@ def _decode(data: bytes, directory: str) -> Savepoint:
         raise CheckpointError(f"{damaged}: its manifest cannot be read: {error}", hint=hint) from error
 
 
-def missing_files(store: Store, savepoint: Savepoint, directory: str) -> tuple[str, ...]:
-    """Costs one listing. Raises CheckpointError where the store fails."""
-    needed = {handle.path for handle in savepoint.entry.handles if handle.path}
-    try:
-        return tuple(sorted(needed.difference(store.list(STATE))))
-    except OSError as error:
-        raise CheckpointError(f"the savepoint {directory!r} could not be read: {error}") from error
-
-
 def verify_savepoint(store: Store, savepoint: Savepoint, directory: str) -> None:
     """Reads every file of the savepoint, one at a time. Raises CheckpointError, naming those that are
     missing or damaged."""

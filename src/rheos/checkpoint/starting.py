@@ -22,6 +22,8 @@ class FirstRead:
     """The manifest in this folder is to be read before anything is decided."""
 
     directory: str
+    thorough: bool
+    """And all the savepoint's files are to be checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Starting:
             return Done()
         needed = needed_savepoint(event.view, self._from_savepoint)
         if needed is not None and (self._savepoint is None or self._savepoint.directory != needed):
-            return FirstRead(needed)
+            return FirstRead(needed, thorough=bool(event.view.completed))
         return self._choose(now_ms)
 
     def savepoint_read(self, event: SavepointRead, now_ms: int) -> Next:

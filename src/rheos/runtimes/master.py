@@ -236,7 +236,7 @@ class Master:
             case ReadLog():
                 return [self._read_log()]
             case ReadSavepoint():
-                return [self._savepoints.read(action.directory)]
+                return [self._savepoints.read(action.directory, action.thorough)]
             case WriteSavepoint():
                 return [self._savepoints.write(action)]
             case DiscardSavepoint():

@@ -26,8 +26,8 @@ from rheos.checkpoint.savepoint import (
     Savepoint,
     discard_savepoint,
     folder_name,
-    missing_files,
     read_savepoint,
+    verify_savepoint,
     write_savepoint,
 )
 from rheos.errors import CheckpointError, RheosError
@@ -110,11 +110,13 @@ class SavepointDesk:
         else:
             asked.answer.set_exception(action.error)
 
-    def read(self, directory: str) -> Event:
+    def read(self, directory: str, thorough: bool) -> Event:
         try:
             store = self._open_store(directory)
             savepoint = read_savepoint(store, directory)
-            return SavepointRead(directory, savepoint, missing_files(store, savepoint, directory))
+            if thorough:
+                verify_savepoint(store, savepoint, directory)
+            return SavepointRead(directory, savepoint)
         except RheosError as error:
             return SavepointUnreadable(directory, error)
 
