@@ -6,11 +6,23 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import unquote
 
+from rheos.checkpoint.log import JobFinished, JobLog
 from rheos.cli.failures import FAILED, INTERRUPTED, report
 from rheos.errors import ConfigurationError
 from rheos.protocol.durations import duration_ms
+from rheos.protocol.ids import JobId
+from rheos.runtimes.local_store import open_store
 from rheos.testing.chaos import Fault, Plan, run
+
+
+def finished(directory: str) -> bool:
+    """Whether the log of every job in the checkpoint directory says that it has finished."""
+    store = open_store(directory, make=False)
+    jobs = {path.partition("/")[0] for path in store.list("") if "/log/" in path}
+    logs = [JobLog(store, JobId(unquote(job))).read() for job in sorted(jobs)]
+    return bool(logs) and all(isinstance(log.newest, JobFinished) for log in logs)
 
 
 def chaos(
@@ -49,6 +61,7 @@ def chaos(
             for_s=None if for_ is None else duration_ms(for_) / 1000,
             seed=seed,
             freeze_s=duration_ms(freeze) / 1000,
+            finished=lambda: finished(str(given["--checkpoint-dir"])),
         )
         # What was frozen must go on, and nothing may stay, also where this command is told to end.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))

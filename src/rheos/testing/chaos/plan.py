@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -55,6 +55,9 @@ class Plan:
     """How long the job may take to run, at first and after each strike."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Beside this process's own environment."""
+    finished: Callable[[], bool] = lambda: False
+    """Asked when a driver that was started again ends with an error: whether the job was done already,
+    and is refused for that alone."""
 
     def __post_init__(self) -> None:
         for name in ("kill_every_s", "freeze_s", "start_within_s"):

@@ -1,0 +1,26 @@
+"""What `rheos chaos` takes for the end of a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rheos.checkpoint.log import AttemptStarted, JobFinished, JobLog
+from rheos.cli.chaos import finished
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.local_store import LocalStore
+
+ENTRY = {"attempt": Attempt(1), "owner": "me", "reserved_to": CheckpointId(1)}
+STARTED = AttemptStarted(**ENTRY, from_checkpoint=None, parallelism=1, completed=[])
+FINISHED = JobFinished(**ENTRY, checkpoint=CheckpointId(1))
+
+
+def test_a_directory_whose_jobs_have_all_finished(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    assert not finished(str(tmp_path)), "no job has begun"
+    first, second = JobLog(store, JobId("flüsse")), JobLog(store, JobId("rivers"))
+    first.append(1, STARTED)
+    assert not finished(str(tmp_path))
+    first.append(2, FINISHED)
+    assert finished(str(tmp_path))
+    second.append(1, STARTED)
+    assert not finished(str(tmp_path)), "one of two still runs"
