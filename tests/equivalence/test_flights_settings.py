@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,6 +15,7 @@ import pytest
 from test_flights import EXAMPLE, assert_same_rows, run_example
 
 import rheos as rh
+from rheos.testing.chaos.processes import JobProcesses
 
 
 def assert_found(out: Path) -> None:
@@ -45,7 +44,6 @@ def test_no_setting_changes_a_row(
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the workers in /proc")
 def test_workers_killed_several_times_change_no_row(tmp_path: Path) -> None:
     """As a stranger runs it: the command, in a process of its own, with a month in about 10 s."""
     out, said = tmp_path / "out", tmp_path / "said"
@@ -60,40 +58,19 @@ def test_workers_killed_several_times_change_no_row(tmp_path: Path) -> None:
             stderr=subprocess.STDOUT,
         )
     kills = 0
-    seen: set[int] = set()
+    processes = JobProcesses()
+    processes.add(job.pid)
     while job.poll() is None:
-        workers = [pid for pid in workers_of(job.pid) if pid not in seen]
+        processes.look()
+        workers = processes.slots()
         committed = out.exists() and any(out.glob("windows/*.parquet"))
         if len(workers) >= 2 and committed and kills < 3:
-            # New ones have joined since the last kill; let them get somewhere.
+            # All slots are filled again since the last kill; let them get somewhere.
             time.sleep(1.0)
-            seen.update(workers)
-            os.kill(workers[kills % 2], signal.SIGKILL)
+            workers[kills % 2].kill()
             kills += 1
         time.sleep(0.05)
     assert job.returncode == 0, said.read_text()
     assert kills == 3
     assert "restarts 3" in said.read_text()
     assert_found(out)
-
-
-def workers_of(root: int) -> list[int]:
-    """The Python workers below a process: those that a PySpark daemon has forked."""
-    parents: dict[int, int] = {}
-    daemons: set[int] = set()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"pyspark.daemon" in (entry / "cmdline").read_bytes():
-                daemons.add(int(entry.name))
-        except OSError:
-            continue  # It has ended while we looked.
-    return sorted(pid for pid in daemons if parents[pid] in daemons and is_below(pid, root, parents))
-
-
-def is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
-    while pid in parents and pid != root:
-        pid = parents[pid]
-    return pid == root
