@@ -19,7 +19,6 @@ from rheos.graph.nodes import SinkSpec
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.runtimes.contract import JobConfig, JobHandle, JobStatus
 from rheos.runtimes.master import enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import Folder
@@ -34,32 +33,12 @@ from rheos.testing.memory import MemorySink
 JOB = JobId("job")
 
 
-class _Captured(Exception):  # noqa: N818 - it is no error, but the plan on its way.
-    def __init__(self, plan: PhysicalPlan) -> None:
-        super().__init__("a plan")
-        self.plan = plan
-
-
-class _Planner:
-    def submit(
-        self,
-        plan: PhysicalPlan,
-        config: JobConfig,
-        listener: Callable[[JobStatus], None] | None = None,
-    ) -> JobHandle:
-        raise _Captured(plan)
-
-
 def planned(build: Callable[[Environment], Mapping[str, DataStream]]) -> PhysicalPlan:
     """The plan of a program; every stream that it returns gets a MemorySink of its name."""
-    env = Environment(1, max_parallelism=16, runtime=_Planner())
+    env = Environment(1, max_parallelism=16)
     for name, stream in build(env).items():
         stream.sink_to(MemorySink(), name=name)
-    try:
-        env.execute("job")
-    except _Captured as captured:
-        return captured.plan
-    raise AssertionError("a plan")
+    return env.plan("job")
 
 
 class HeldNetwork(SimNetwork):

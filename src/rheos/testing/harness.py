@@ -29,13 +29,12 @@ from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.graph.windows import Watermark as WatermarkStrategy
 from rheos.operators.build import build
 from rheos.operators.contract import Operator, OperatorContext, Out
-from rheos.plan.physical import PhysicalPlan, PlannedOperator, ToOperator
+from rheos.plan.physical import PlannedOperator, ToOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM, Watermark, visible
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.snapshots import Snapshot, StateHandle
 from rheos.protocol.state_config import Backend, StateConfig
 from rheos.runtimes.batch.inline_io import InlineIo
-from rheos.runtimes.contract import JobConfig, JobHandle, JobStatus
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
@@ -359,19 +358,15 @@ class _Run:
 
 def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]:
     """The operator of the example, and by which name the rows of each tag are known."""
-    env = Environment(1, max_parallelism=_MAX_PARALLELISM, runtime=_Planner())
+    env = Environment(1, max_parallelism=_MAX_PARALLELISM)
     strategy = None if example.on is None else WatermarkStrategy.monotonic(on=example.on)
     rows = env.from_source(collection(example.schema.empty_table()), watermark=strategy)
     made = example.transform(rows)
     for name, stream in (made if isinstance(made, Mapping) else {"out": made}).items():
         stream.sink_to(MemorySink(), name=name)
-    try:
-        env.execute("example")
-    except _Captured as captured:
-        plan = captured.plan
     found = [
         (chain, operator)
-        for chain in plan.chains
+        for chain in env.plan("example").chains
         for operator in chain.operators
         if not isinstance(operator.spec, SourceSpec | SinkSpec)
     ]
@@ -388,21 +383,3 @@ def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]
         if isinstance(route, ToOperator)
     }
     return operator, names
-
-
-class _Captured(Exception):  # noqa: N818 - it is no error, but the plan on its way.
-    def __init__(self, plan: PhysicalPlan) -> None:
-        super().__init__("a plan")
-        self.plan = plan
-
-
-class _Planner:
-    """A runtime that runs nothing, and hands the plan back."""
-
-    def submit(
-        self,
-        plan: PhysicalPlan,
-        config: JobConfig,
-        listener: Callable[[JobStatus], None] | None = None,
-    ) -> JobHandle:
-        raise _Captured(plan)
