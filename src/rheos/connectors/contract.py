@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 import pyarrow as pa
@@ -30,6 +30,8 @@ class Split(msgspec.Struct, frozen=True):
 
     id: str
     payload: bytes = b""
+    phase: int = 0
+    """A split is opened only when all splits of lower phases are read to their ends, in all subtasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,16 @@ class Source(ABC):
     """The rows it gives; known when the program is built."""
 
     bounded: bool
+
+    def staged(self, folder: str) -> Source:
+        """What is really read. A source whose rows must be written down before they can be read again
+        does so here, below `folder`, and gives a source of what it wrote.
+
+        Called once on the driver, before `splits`, and not by the batch runtime. `folder` is a path or
+        a URL that every worker reaches, is the source's own, and lives as long as the job: a job that
+        is started again finds there what it wrote before, and takes that.
+        """
+        return self
 
     @abstractmethod
     def splits(self) -> Sequence[Split]:
@@ -153,6 +165,10 @@ class SinkWriter(ABC):
 
 class Committer(ABC):
     """Publishes what writers have staged. Runs on the I/O executor, and on the driver in recovery."""
+
+    on_driver: ClassVar[bool] = False
+    """Publishing needs all that a checkpoint has staged, or a SparkSession: the driver alone commits,
+    checkpoint by checkpoint, each before the subtasks hear that it is complete."""
 
     @abstractmethod
     def commit(self, committables: Sequence[bytes]) -> None:

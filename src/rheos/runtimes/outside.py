@@ -6,13 +6,30 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log import CheckpointCompleted, safe_name
 from rheos.connectors.contract import Split
 from rheos.errors import CheckpointError, RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
-from rheos.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.protocol.ids import Attempt, JobId, OperatorId
+
+
+def staged_sources(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
+    """The plan with its sources made ready to be read again, each below a folder of its own. Raises
+    RheosError, with the user's line."""
+    return replace(plan, chains=tuple(_staged_chain(chain, folder) for chain in plan.chains))
+
+
+def _staged_chain(chain: Chain, folder: str) -> Chain:
+    head = chain.operators[0]
+    if not isinstance(head.spec, SourceSpec):
+        return chain
+    with _located(head):
+        source = head.spec.source.staged(f"{folder.rstrip('/')}/{safe_name(head.id)}")
+    spec = replace(head.spec, source=source)
+    return replace(chain, operators=(replace(head, spec=spec), *chain.operators[1:]))
 
 
 def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:

@@ -34,9 +34,10 @@ from rheos.runtimes.batch.partition_host import (
     Placement,
     RowsInput,
     RowsOutput,
-    SplitInput,
     UnpackTask,
 )
+from rheos.runtimes.batch.source_input import SourceInput
+from rheos.runtimes.batch.sources import source_frame
 from rheos.runtimes.spark_session import single_threaded_workers
 from rheos.runtimes.spark_shipping import arrow_task, pack
 
@@ -115,11 +116,10 @@ class Translation:
     def _chain(self, chain: Chain, outputs: dict[int, _Output]) -> DataFrame:
         head = chain.operators[0]
         edges = [edge for edge in self.plan.edges if edge.target == chain.id]
-        feed: SplitInput | PackedInput | RowsInput
+        feed: SourceInput | PackedInput | RowsInput
         if isinstance(head.spec, SourceSpec):
-            feed = SplitInput(tuple(head.spec.source.splits()))
-            partitions = max(1, len(feed.splits))
-            frame = self.session.range(0, len(feed.splits), 1, partitions)
+            source = source_frame(self.session, self.plan, chain)
+            frame, feed = source.frame, source.feed
         elif all(edge.exchange is Exchange.HASH for edge in edges):
             feed = RowsInput(head.ports[0].schema, by_event_time=_follows_time(head))
             frame = self._shuffled([self._rows_of(edge, outputs) for edge in edges], feed)

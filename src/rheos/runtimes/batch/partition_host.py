@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.contract import Pending, Split
+from rheos.connectors.contract import Pending
 from rheos.errors import RheosError, UserFunctionError
 from rheos.graph.nodes import SourceSpec
 from rheos.operators.build import build
@@ -30,6 +30,7 @@ from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.inline_io import InlineIo
 from rheos.runtimes.batch.layout import NOTE_PORT, RowLayout, pack, packed_row, packed_rows, unpack
+from rheos.runtimes.batch.source_input import SourceInput, SplitInput, source_operator
 from rheos.runtimes.io import SystemClock
 from rheos.state.key_groups import NullKeyError, key_groups, subtask_of
 
@@ -38,13 +39,6 @@ Rows: TypeAlias = Iterator[pa.RecordBatch]
 
 _CHECKPOINT = CheckpointId(1)
 """A batch job has one epoch, which its end closes."""
-
-
-@dataclass(frozen=True)
-class SplitInput:
-    """A source's chain: the partition's one row is the number of its split."""
-
-    splits: tuple[Split, ...]
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,7 @@ class ChainTask:
     chain: Chain
     placement: Placement
     batch_rows: int
-    input: SplitInput | PackedInput | RowsInput
+    input: SourceInput | PackedInput | RowsInput
     output: PackedOutput | RowsOutput
 
 
@@ -194,15 +188,13 @@ class _PartitionHost:
     # --- input ------------------------------------------------------------------------------------
 
     def _open(self, inbox: Rows) -> Rows:
-        splits: list[Split] = []
-        if isinstance(self._task.input, SplitInput):
-            numbers = [number for rows in inbox for number in rows.column(0).to_pylist()]
-            splits = [self._task.input.splits[number] for number in numbers]
+        feed = self._task.input
         for index, planned in enumerate(self._chain.operators):
             self._in_operator = index
             ctx = self._context(planned)
             if isinstance(planned.spec, SourceSpec):
-                operator: Operator = SourceOperator(ctx, planned.spec, splits)
+                assert isinstance(feed, SplitInput)
+                operator: Operator = source_operator(ctx, planned.spec, feed, inbox)
             else:
                 operator = build(ctx, planned.spec)
             self._contexts.append(ctx)
