@@ -31,7 +31,7 @@ class Split(msgspec.Struct, frozen=True):
     id: str
     payload: bytes = b""
     phase: int = 0
-    """A split is opened only when all splits of lower phases are read to their ends, in all subtasks."""
+    """It is opened only when all splits of lower phases are read to their ends, in all subtasks."""
 
 
 @dataclass(frozen=True, slots=True)
