@@ -29,6 +29,7 @@ from rheos.api.windowed import WindowedStream
 from rheos.connectors import files
 from rheos.connectors.collection import collection
 from rheos.connectors.generator import Block, generator
+from rheos.connectors.hybrid import hybrid
 from rheos.connectors.replay import Replay
 from rheos.errors import (
     CheckpointError,
@@ -106,6 +107,7 @@ __all__ = [
     "duration",
     "files",
     "generator",
+    "hybrid",
     "lit",
     "print_sink",
     "restart",

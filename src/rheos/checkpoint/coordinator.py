@@ -45,7 +45,7 @@ from rheos.checkpoint.events import (
 from rheos.checkpoint.job_life import JobLife, Phase
 from rheos.checkpoint.log import CheckpointCompleted
 from rheos.errors import RheosError
-from rheos.protocol.control import Acknowledge, Committed, Decline, Drained
+from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, PhaseRead
 
 
 class Coordinator(JobLife):
@@ -87,7 +87,7 @@ class Coordinator(JobLife):
 
     def _decide(self, event: Event, now_ms: int) -> list[Action]:
         match event:
-            case Acknowledge() | Decline() | Committed() | Drained():
+            case Acknowledge() | Decline() | Committed() | Drained() | PhaseRead():
                 # CP5: a zombie is not listened to. Its files go with the sweep of the next attempt.
                 own = event.attempt == self.attempt and 0 <= event.subtask < self.parallelism
                 return self._told(event, now_ms) if own else []
@@ -134,7 +134,9 @@ class Coordinator(JobLife):
 
     # --- while it runs ----------------------------------------------------------------------------
 
-    def _told(self, event: Acknowledge | Decline | Committed | Drained, now_ms: int) -> list[Action]:
+    def _told(
+        self, event: Acknowledge | Decline | Committed | Drained | PhaseRead, now_ms: int
+    ) -> list[Action]:
         running = self.phase is Phase.RUNNING
         match event:
             case Acknowledge():
@@ -143,6 +145,8 @@ class Coordinator(JobLife):
                 self._checkpoints.drained(event.subtask)
             case Decline() if running:
                 return self._aborted(*self._checkpoints.decline(event, now_ms), now_ms)
+            case PhaseRead() if running or self.phase is Phase.STARTING:
+                return self._phases.told(event)
             case Committed() if running:
                 return [*self._checkpoints.committed(event), *self._go_on()]
             case _:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from rheos.checkpoint.log import CheckpointCompleted, LogEntry, LogView
 from rheos.checkpoint.savepoint import Restore, Savepoint
 from rheos.errors import RheosError
-from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, ToTask
+from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, PhaseRead, ToTask
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.shapes import StateShape
 
@@ -189,6 +189,7 @@ Event: TypeAlias = (
     | Acknowledge
     | Decline
     | Committed
+    | PhaseRead
     | Drained
 )
 

@@ -30,6 +30,7 @@ from rheos.checkpoint.events import (
     StopAttempt,
 )
 from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished, LogEntry
+from rheos.checkpoint.phases import Phases
 from rheos.checkpoint.placement import Short, Wait
 from rheos.checkpoint.restart import Failures
 from rheos.checkpoint.starting import Done, FirstRead, Ready, Starting
@@ -90,6 +91,7 @@ class JobLife:
         """Of the log; None before it was first continued."""
         self._appending: LogEntry | None = None
         self._is_recovered = False
+        self._phases = Phases(self.attempt, self.parallelism)
 
         self._has_claimed = False
         """Whether any attempt was this driver's."""
@@ -168,6 +170,7 @@ class JobLife:
         assert not self._attempt_lives, "CP6: at most one attempt runs"
         self.phase = Phase.STARTING
         self._attempt_lives = True
+        self._phases = Phases(self.attempt, self.parallelism)
         return [StartAttempt(self.attempt, self._checkpoints.restore, self.parallelism)]
 
     # --- the log ----------------------------------------------------------------------------------

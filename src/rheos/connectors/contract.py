@@ -70,7 +70,8 @@ class SplitReader(ABC):
 
     @abstractmethod
     def poll(self, max_rows: int) -> Polled:
-        """At most `max_rows` rows of the source's schema (at least one), or why there are none.
+        """At most `max_rows` rows of the source's schema, or why there are none. A batch without rows
+        says that some were read, and that none of them counts.
 
         After `EndOfSplit` it is not called again. Raises InputError with file, row and hint.
         """
@@ -111,6 +112,12 @@ class Source(ABC):
     @abstractmethod
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         """A reader of the split, at its beginning or at a position that a reader gave."""
+
+    def earliest_ms(self, split: Split, on: str) -> int | None:
+        """A moment before which no row of the split is, by the time column `on` (ms since the epoch),
+        where the source knows one by its description alone. Before the split's first row, the watermark
+        may come up to it."""
+        return None
 
     def rejected_schema(self) -> pa.Schema | None:
         """The schema of the side output of rejected rows, where the source has one."""

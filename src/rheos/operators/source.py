@@ -11,6 +11,10 @@ parallelism, and after a restore a split goes on where it was.
               then the split's watermark is 16
 
 The engine drives it by `poll`; it has no input ports.
+
+Splits have phases. A split of a phase waits until those of lower phases are read, in all subtasks:
+each says what phase it has come to (`reached_phase`), and is told what is open (`open_phase`). State
+tells each subtask of the splits of all, so that it knows by itself what was read before a restore.
 """
 
 from __future__ import annotations
@@ -48,6 +52,7 @@ _STATE = pa.schema(
         pa.field("position", pa.binary()),
         pa.field("max_ts", pa.int64(), nullable=False),
         pa.field("finished", pa.bool_(), nullable=False),
+        pa.field("phase", pa.int64(), nullable=False),
     ]
 )
 
@@ -71,6 +76,9 @@ class SourceOperator(Operator):
         self._waiting: list[_SplitState] = []
         self._open: list[_SplitState] = []
         self._finished: list[_SplitState] = []
+        self._open_phase = 0
+        """Splits of higher phases wait."""
+        self._last_phase = 0
         self._turn = 0
         self._outs: list[Out] = []
         self._watermark = MIN_TIMESTAMP_MS
@@ -87,17 +95,31 @@ class SourceOperator(Operator):
         rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
         known = {row["split"]: row for row in rows}
         listed = {split.id for split in self._all}
-        gone = [Split(name, known[name]["payload"]) for name in sorted(known.keys() - listed)]
-        mine = [*self._all, *gone][self.ctx.subtask :: self.ctx.parallelism]
-        for split in mine:
+        gone = [
+            # Before there were phases, none was written.
+            Split(name, known[name]["payload"], known[name].get("phase", 0))
+            for name in sorted(known.keys() - listed)
+        ]
+        everything = [*self._all, *gone]
+        unread = [s.phase for s in everything if s.id not in known or not known[s.id]["finished"]]
+        self._last_phase = max((split.phase for split in everything), default=0)
+        self._open_phase = min(unread, default=self._last_phase)
+        for split in everything[self.ctx.subtask :: self.ctx.parallelism]:
             row = known.get(split.id)
-            state = _SplitState(split)
+            state = _SplitState(split, self._before(split))
             if row is not None:
                 state.position, state.max_ts = row["position"], row["max_ts"]
             if row is not None and row["finished"]:
                 self._finished.append(state)
             else:
                 self._waiting.append(state)
+        self._waiting.sort(key=lambda state: state.split.phase)
+
+    def _before(self, split: Split) -> int:
+        """The highest watermark that no row of the split is behind."""
+        strategy = self._spec.watermark
+        earliest = None if strategy is None else self._spec.source.earliest_ms(split, strategy.on)
+        return MIN_TIMESTAMP_MS if earliest is None else max(earliest - 1, MIN_TIMESTAMP_MS)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         raise AssertionError("a source has no input")
@@ -117,11 +139,10 @@ class SourceOperator(Operator):
 
     def watermark(self) -> int:
         """The least watermark of the unfinished splits that are not idle; never less than before."""
-        active = [state for state in self._open if not state.idle]
-        if self._waiting:
-            merged = MIN_TIMESTAMP_MS
-        elif active:
-            merged = min(state.watermark(self._bound_ms) for state in active)
+        marks = [state.watermark(self._bound_ms) for state in self._open if not state.idle]
+        marks += [state.before for state in self._waiting]
+        if marks:
+            merged = min(marks)
         elif self._open:
             merged = self._watermark
         else:
@@ -133,10 +154,27 @@ class SourceOperator(Operator):
         """Whether there are splits to read, and all of them have been quiet for `idle_after`."""
         return bool(self._open) and not self._waiting and all(state.idle for state in self._open)
 
+    # --- phases ---------------------------------------------------------------------------------------
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether there are phases to come that open only when other subtasks have read, too."""
+        return self.ctx.parallelism > 1 and self._open_phase < self._last_phase
+
+    def reached_phase(self) -> int:
+        """The lowest phase of which this subtask has anything to read; the last where it has none."""
+        unread = [*self._open, *self._waiting]
+        return min((state.split.phase for state in unread), default=self._last_phase)
+
+    def open_phase(self, phase: int) -> None:
+        """All subtasks have read the phases below."""
+        self._open_phase = max(self._open_phase, phase)
+
     # --- reading --------------------------------------------------------------------------------------
 
     def _poll(self, max_rows: int) -> Read:
         left = max_rows
+        has_read = False
         wakes: list[int] = []
         self._open_more()
         order = self._open[self._turn :] + self._open[: self._turn]
@@ -151,21 +189,27 @@ class SourceOperator(Operator):
                 wakes += self._quiet(state, polled)
             else:
                 state.quiet_since_us, state.idle = None, False
-                self._outs += self._stamped(state, polled)
-                left -= polled.num_rows
+                has_read = True
+                if polled.num_rows:
+                    self._outs += self._stamped(state, polled)
+                    left -= polled.num_rows
         self._turn = (self._turn + 1) % len(self._open) if self._open else 0
         if self._outs:
             outs, self._outs = self._outs, []
             return outs
         if not self._open and not self._waiting:
             return EndOfInput()
-        if left < max_rows or len(order) != len(self._open):
+        if has_read or len(order) != len(self._open):
             # Rows that nobody reads were read, or a split has ended and the next may have some.
             return Pending(0)
         return Pending(min(wakes) if wakes else None)
 
     def _open_more(self) -> None:
+        if self.ctx.parallelism == 1:
+            self.open_phase(self.reached_phase())
         while self._waiting and len(self._open) < MAX_OPEN_SPLITS:
+            if self._waiting[0].split.phase > self._open_phase:
+                return
             state = self._waiting.pop(0)
             state.reader = self._spec.source.open(state.split, state.position, self._reader_context)
             self._open.append(state)
@@ -263,10 +307,12 @@ class SourceOperator(Operator):
 class _SplitState:
     """A split of this subtask, on its way from waiting over open to finished."""
 
-    __slots__ = ("idle", "max_ts", "position", "quiet_since_us", "reader", "split")
+    __slots__ = ("before", "idle", "max_ts", "position", "quiet_since_us", "reader", "split")
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split, before: int) -> None:
         self.split = split
+        self.before = before
+        """Its watermark before its first row, and while it waits."""
         self.position: bytes | None = None
         """Where to begin, until it is open; where it ended, once it is finished."""
         self.max_ts = MIN_TIMESTAMP_MS
@@ -275,7 +321,7 @@ class _SplitState:
         self.idle = False
 
     def watermark(self, bound_ms: int) -> int:
-        return max(self.max_ts - bound_ms - 1, MIN_TIMESTAMP_MS)
+        return max(self.max_ts - bound_ms - 1, self.before)
 
     def row(self, *, finished: bool) -> dict[str, object]:
         return {
@@ -284,4 +330,5 @@ class _SplitState:
             "position": self.position if self.reader is None else self.reader.position(),
             "max_ts": self.max_ts,
             "finished": finished,
+            "phase": self.split.phase,
         }

@@ -42,6 +42,13 @@ class Drain(Message, frozen=True):
     checkpoint."""
 
 
+class OpenPhase(Message, frozen=True):
+    """All splits of the source's phases below `phase` are read, in all subtasks."""
+
+    operator: OperatorId
+    phase: int
+
+
 class Finish(Message, frozen=True):
     """The final checkpoint is committed everywhere: leave."""
 
@@ -141,6 +148,14 @@ class Committed(Message, frozen=True):
     checkpoint: CheckpointId
 
 
+class PhaseRead(Message, frozen=True):
+    """The subtask has read all of its splits of the source's phases below `phase`."""
+
+    subtask: int
+    operator: OperatorId
+    phase: int
+
+
 class Drained(Message, frozen=True):
     """All input of the subtask has ended and is processed; it waits for the final checkpoint."""
 
@@ -171,8 +186,10 @@ class Progress(Message, frozen=True):
     """Further counts, such as `late` or `skipped`, by "operator id/name"."""
 
 
-ToTask = TriggerCheckpoint | CheckpointComplete | CheckpointAborted | Drain | Finish | Cancel
-ToMaster = Acknowledge | Decline | Committed | Drained | Failed | Progress
+ToTask = (
+    TriggerCheckpoint | CheckpointComplete | CheckpointAborted | Drain | OpenPhase | Finish | Cancel
+)
+ToMaster = Acknowledge | Decline | Committed | PhaseRead | Drained | Failed | Progress
 
 to_task_decoder: msgspec.msgpack.Decoder[ToTask] = msgspec.msgpack.Decoder(ToTask)
 to_master_decoder: msgspec.msgpack.Decoder[ToMaster] = msgspec.msgpack.Decoder(ToMaster)

@@ -32,6 +32,7 @@ from rheos.task.config import Guarantee, TaskConfig
 from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.task.inputs import InputGate
 from rheos.task.outputs import OutputEdge, Outputs
+from rheos.task.phases import SourcePhases
 from rheos.task.tree import OperatorTree
 
 _RECEIVE_AT_ONCE = 64
@@ -188,13 +189,14 @@ class SubtaskEngine:
         return operator
 
     def open(self) -> None:
-        """Opens every operator with its restored state. Called once, before the first step."""
+        """Opens every operator with its restored state. Called once, before all that follows."""
         for planned in self._plan.operators():
             restored = self._assignment.restored.get(planned.id, {})
             try:
                 self._operators[planned.id].open(without_in_flight(restored))
             except RheosError as error:
                 raise error.located(site=planned.site, operator=planned.name) from error
+        self._phases = SourcePhases(self._attempt, self._subtask, self._operators)
         for chain in self._chains:
             chain.restore(self._in_flight(chain.chain, IN_FLIGHT_INPUT))
             chain.restore(self._in_flight(chain.chain, IN_FLIGHT_OUTPUT))
@@ -227,6 +229,8 @@ class SubtaskEngine:
             case control.Drain():
                 for chain in self._chains:
                     chain.drain()
+            case control.OpenPhase():
+                self._phases.opened(message)
             case control.Finish() | control.Cancel():
                 self.lifecycle = Lifecycle.DONE
 
@@ -247,6 +251,8 @@ class SubtaskEngine:
             worked |= chain.pump()
             for taken in chain.take_snapshots():
                 self._checkpoints.gather(taken)
+        for news in self._phases.poll():
+            self._report(news)
         if self._checkpoints.busy:
             worked |= self._checkpoints.poll()
         if self.lifecycle is Lifecycle.RUNNING and all(chain.ended for chain in self._chains):

@@ -1,0 +1,33 @@
+"""How far an attempt's sources are: which phase of their splits may be opened.
+
+CP25: a split is opened only when all splits of lower phases are read, in all subtasks.
+"""
+
+from __future__ import annotations
+
+from rheos.checkpoint.events import Action, SendToAll
+from rheos.protocol.control import OpenPhase, PhaseRead
+from rheos.protocol.ids import Attempt, OperatorId
+
+
+class Phases:
+    """Of one attempt. What subtasks tell only rises, so it does not matter how often it is told."""
+
+    def __init__(self, attempt: Attempt, parallelism: int) -> None:
+        self._attempt = attempt
+        self._parallelism = parallelism
+        self._read: dict[OperatorId, dict[int, int]] = {}
+        """By source and subtask: the phase that it has come to."""
+        self._open: dict[OperatorId, int] = {}
+
+    def told(self, event: PhaseRead) -> list[Action]:
+        """A subtask of the attempt has read on."""
+        read = self._read.setdefault(event.operator, {})
+        read[event.subtask] = max(read.get(event.subtask, 0), event.phase)
+        if len(read) < self._parallelism:
+            return []
+        phase = min(read.values())
+        if phase <= self._open.get(event.operator, 0):
+            return []
+        self._open[event.operator] = phase
+        return [SendToAll(OpenPhase(attempt=self._attempt, operator=event.operator, phase=phase))]

@@ -1,0 +1,334 @@
+"""History first, then the live stream: several sources read one after the other, as one.
+
+The splits of part *i* are of phase *i*, so the engine opens those of the next part when all splits of
+this one are read. Where the parts overlap, a switch for each seam says which part a row counts in, by
+its own time: what is handed over is decided by the data, not by when it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.connectors.contract import Polled, ReaderContext, Source, Split, SplitReader
+from rheos.connectors.schemas import shorten
+from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.protocol.elements import Batch
+
+Switch: TypeAlias = datetime | int
+"""A moment: a datetime (one without a zone is UTC), or ms since the epoch."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_DAY_US = 86_400_000_000
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+def hybrid(
+    first: Source,
+    *then: Source,
+    on: str | None = None,
+    switch: Switch | Sequence[Switch] | None = None,
+) -> HybridSource:
+    """One source of several: `first` is read to its end, then the next, and so on.
+
+    ```python
+    trips = rh.hybrid(
+        rh.files.source("history/*.parquet", schema=Trip),
+        live_trips,
+        on="departed_at",
+        switch=datetime(2026, 7, 1, tzinfo=UTC))
+    ```
+
+    The next source is opened when all subtasks have read those before it. All have the same columns,
+    and all but the last are bounded.
+
+    With a switch the hand-over is exact though the sources overlap: rows of the former count where `on`
+    is before it, rows of the latter where it is not. The others are dropped, and counted
+    (`after_switch`, `before_switch`). Where `on` is the event time, windows of the past fire while the
+    past is read; without a switch they wait until the last source is open.
+
+    Args:
+        first: what is read first, such as the files of the past.
+        then: what follows; the last may be unbounded.
+        on: the time column that the switch is about: a timestamp, a date, or an int64 of ms.
+        switch: the moment of the hand-over; with more than two sources one for each seam, rising.
+    """
+    parts = (first, *then)
+    _check_parts(parts)
+    schema = _common_schema(parts)
+    switches = _switches_us(parts, schema, on, switch)
+    rejects = [rows for part in parts if (rows := part.rejected_schema()) is not None]
+    if any(not rows.equals(rejects[0]) for rows in rejects):
+        raise SchemaError(
+            "the sources of a hybrid reject rows in different shapes",
+            hint='let only sources of one kind skip rows (on_error="skip")',
+        )
+    records = {record for part in parts if (record := getattr(part, "record", None)) is not None}
+    record = records.pop() if len(records) == 1 else None
+    return HybridSource(parts, schema, record, on, switches)
+
+
+@dataclass(frozen=True)
+class HybridSource(Source):
+    """Made by `hybrid`. A split is one of a part's, and its position too."""
+
+    parts: tuple[Source, ...]
+    schema: pa.Schema
+    record: type | None = None
+    on: str | None = None
+    switches_us: tuple[int, ...] = ()
+    """One for each seam, or none."""
+    bounded: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounded", self.parts[-1].bounded)
+
+    def staged(self, folder: str) -> Source:
+        parts = [part.staged(f"{folder}/{number}") for number, part in enumerate(self.parts)]
+        return replace(self, parts=tuple(parts))
+
+    def splits(self) -> Sequence[Split]:
+        return [
+            Split(
+                f"{number}/{split.id}",
+                msgspec.msgpack.encode(_OfPart(number, split.id, split.payload)),
+                phase=number,
+            )
+            for number, part in enumerate(self.parts)
+            for split in part.splits()
+        ]
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        of = msgspec.msgpack.decode(split.payload, type=_OfPart)
+        reader = self.parts[of.number].open(of.split(), position, ctx)
+        if not self.switches_us:
+            return _PartReader(reader, self.schema, None, ctx)
+        assert self.on is not None
+        begin_us, end_us = self._span_us(of.number)
+        return _PartReader(reader, self.schema, _Span(self.on, begin_us, end_us), ctx)
+
+    def _span_us(self, number: int) -> tuple[int | None, int | None]:
+        """From when on, and up to when, rows of the part count."""
+        seams = [None, *self.switches_us, None]
+        return seams[number], seams[number + 1]
+
+    def earliest_ms(self, split: Split, on: str) -> int | None:
+        of = msgspec.msgpack.decode(split.payload, type=_OfPart)
+        known = self.parts[of.number].earliest_ms(of.split(), on)
+        if not self.switches_us or on != self.on or of.number == 0:
+            return known
+        begin_ms = self.switches_us[of.number - 1] // 1000
+        return begin_ms if known is None else max(known, begin_ms)
+
+    def rejected_schema(self) -> pa.Schema | None:
+        return next((rows for part in self.parts if (rows := part.rejected_schema())), None)
+
+    def positions(self) -> str:
+        return f"{type(self).__qualname__} of {', then '.join(part.positions() for part in self.parts)}"
+
+    def describe(self) -> str:
+        return ", then ".join(part.describe() for part in self.parts)
+
+
+class _OfPart(msgspec.Struct, frozen=True, array_like=True):
+    """The payload of a split: of which part it is, and the part's own split."""
+
+    number: int
+    id: str
+    payload: bytes
+
+    def split(self) -> Split:
+        return Split(self.id, self.payload)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """When rows of a part count: at or after `begin_us`, and before `end_us`."""
+
+    on: str
+    begin_us: int | None
+    end_us: int | None
+
+
+class _PartReader(SplitReader):
+    """A part's reader, less the rows that count in another part."""
+
+    def __init__(
+        self, reader: SplitReader, schema: pa.Schema, span: _Span | None, ctx: ReaderContext
+    ) -> None:
+        self._reader = reader
+        self._schema = schema
+        self._span = span
+        self._count = ctx.count
+
+    def poll(self, max_rows: int) -> Polled:
+        polled = self._reader.poll(max_rows)
+        if not isinstance(polled, pa.RecordBatch):
+            return polled
+        columns = [polled.column(name) for name in self._schema.names]
+        rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return rows if self._span is None else self._counting(rows, self._span)
+
+    def _counting(self, rows: Batch, span: _Span) -> Batch:
+        times = rows.column(span.on)
+        if times.null_count:
+            row = int(np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))[0])
+            raise InputError(
+                f"a row is on no side of the switch: column {span.on!r} is null",
+                record=shorten(repr(rows.slice(row, 1).to_pylist()[0])),
+                hint="fill the column in, or read the sources one after the other, without a switch",
+            )
+        values = _numbers(times)
+        counts = np.ones(len(values), np.bool_)
+        if span.begin_us is not None:
+            counts = values >= _least(span.begin_us, times.type)
+            self._dropped("before_switch", int(np.count_nonzero(~counts)))
+        if span.end_us is not None:
+            before = values < _least(span.end_us, times.type)
+            self._dropped("after_switch", int(np.count_nonzero(~before)))
+            counts &= before
+        return rows if counts.all() else rows.filter(pa.array(counts))
+
+    def _dropped(self, name: str, rows: int) -> None:
+        if rows:
+            self._count(name, rows)
+
+    def position(self) -> bytes:
+        return self._reader.position()
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+# --- times in the column's own unit, so that nothing is rounded and nothing overflows ---------------
+
+
+def _numbers(times: pa.Array) -> npt.NDArray[np.int64]:
+    if not pa.types.is_int64(times.type):
+        times = times.view(pa.int32() if pa.types.is_date32(times.type) else pa.int64())
+    values: npt.NDArray[np.int64] = times.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return values
+
+
+def _least(moment_us: int, kind: pa.DataType) -> int:
+    """The least number that a column of the type has at or after the moment."""
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        least = moment_us * 1000
+    else:
+        unit_us = _DAY_US if pa.types.is_date32(kind) else 1000
+        if pa.types.is_timestamp(kind):
+            unit_us = _UNIT_US[kind.unit]
+        least = -(-moment_us // unit_us)
+    return min(max(least, _LEAST), _MOST)
+
+
+# --- what is checked when it is written -------------------------------------------------------------
+
+
+def _check_parts(parts: tuple[Source, ...]) -> None:
+    if len(parts) < 2:
+        raise ProgramError("hybrid() takes two sources at least", hint="write rh.hybrid(history, live)")
+    for number, part in enumerate(parts, 1):
+        if not isinstance(part, Source):
+            raise ProgramError(
+                f"source {number} of a hybrid is not a source, but {part!r}",
+                hint='write rh.hybrid(rh.files.source("history/*.parquet", schema=Trip), live)',
+            )
+        if isinstance(part, HybridSource):
+            raise ProgramError(
+                f"source {number} of a hybrid is a hybrid itself",
+                hint="give all sources to one: rh.hybrid(first, second, third)",
+            )
+    for number, part in enumerate(parts[:-1], 1):
+        if not part.bounded:
+            raise ProgramError(
+                f"source {number} of a hybrid never ends ({part.describe()}): those after it would "
+                "never be read",
+                hint="let an unbounded source be the last",
+            )
+
+
+def _common_schema(parts: tuple[Source, ...]) -> pa.Schema:
+    """The columns of the first; those may be null that are so in any."""
+    first = parts[0].schema
+    for number, part in enumerate(parts[1:], 2):
+        unlike = sorted(set(first.names) ^ set(part.schema.names))
+        if unlike:
+            has, lacks = (1, number) if unlike[0] in first.names else (number, 1)
+            raise SchemaError(
+                f"source {has} of the hybrid has a column {unlike[0]!r}, source {lacks} has none",
+                hint="read all sources by one schema=",
+            )
+        for column in first:
+            kind = part.schema.field(column.name).type
+            if kind != column.type:
+                raise SchemaError(
+                    f"column {column.name!r} is {column.type} in source 1 of the hybrid, "
+                    f"and {kind} in source {number}",
+                    hint="read all sources by one schema=",
+                )
+    return pa.schema(
+        column.with_nullable(any(part.schema.field(column.name).nullable for part in parts))
+        for column in first
+    )
+
+
+def _switches_us(
+    parts: tuple[Source, ...],
+    schema: pa.Schema,
+    on: str | None,
+    switch: Switch | Sequence[Switch] | None,
+) -> tuple[int, ...]:
+    if (on is None) != (switch is None):
+        raise ProgramError(
+            "a hybrid with a switch needs the column it is about, and the other way round",
+            hint='write rh.hybrid(history, live, on="at", switch=datetime(2026, 7, 1, tzinfo=UTC))',
+        )
+    if on is None or switch is None:
+        return ()
+    if on not in schema.names:
+        raise SchemaError(
+            f"unknown column {on!r} for the switch of a hybrid",
+            hint=f"the columns here are {', '.join(schema.names)}",
+        )
+    kind = schema.field(on).type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_int64(kind)):
+        raise SchemaError(
+            f"the switch of a hybrid is a time, and its column {on!r} is {kind}",
+            hint="name a timestamp, a date, or an int64 of milliseconds since the epoch",
+        )
+    given = [switch] if isinstance(switch, datetime | int | str) else list(switch)
+    if len(given) != len(parts) - 1:
+        raise ProgramError(
+            f"a hybrid of {len(parts)} sources has {len(parts) - 1} seams, and {len(given)} switches",
+            hint="give a switch for each seam, in their order",
+        )
+    moments = tuple(_moment_us(one) for one in given)
+    for earlier, later in pairwise(moments):
+        if earlier >= later:
+            raise ProgramError(
+                f"the switches of a hybrid do not rise: {', '.join(map(str, given))}",
+                hint="give them in the order of the sources",
+            )
+    return moments
+
+
+def _moment_us(given: Switch) -> int:
+    if isinstance(given, datetime):
+        aware = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+        return (aware - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given * 1000
+    raise ProgramError(
+        f"{given!r} is not a moment to switch at",
+        hint="give a datetime, or an int of milliseconds since the epoch",
+    )
