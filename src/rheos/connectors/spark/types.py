@@ -1,0 +1,365 @@
+"""How Spark's types map to Arrow's and back, without loss. One place for both.
+
+| Spark | Arrow |
+|---|---|
+| boolean, byte, short, int, long | bool, int8, int16, int32, int64 |
+| float, double, decimal(p, s) | float32, float64, decimal128(p, s) |
+| string (char, varchar), binary | string, binary |
+| date, timestamp, timestamp_ntz | date32, timestamp[us, UTC], timestamp[us] |
+| time, day-time interval | time64[us], duration[us] |
+| array, map, struct, void | list, map, struct, null |
+
+Arrow has more types than Spark. Those with a Spark type that holds all their values map to it
+(uint32 to long, a dictionary to its values); the others are refused, with what to do.
+
+Columns are matched by their place, never by name. Between the JVM and Python a column may have yet
+another Arrow type (a timestamp carries the session's zone, a time is in ns): `to_arrow` and
+`to_spark` cast batches on their way in and out of `mapInArrow`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as sql
+
+from rheos.errors import InputError, SchemaError
+
+_METADATA = b"SPARK::metadata::json"
+"""Where a field of an Arrow schema keeps the metadata of Spark's; PySpark's own name for it."""
+
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+_PLAIN: dict[type, pa.DataType] = {
+    sql.BooleanType: pa.bool_(),
+    sql.ByteType: pa.int8(),
+    sql.ShortType: pa.int16(),
+    sql.IntegerType: pa.int32(),
+    sql.LongType: pa.int64(),
+    sql.FloatType: pa.float32(),
+    sql.DoubleType: pa.float64(),
+    sql.CharType: pa.string(),
+    sql.VarcharType: pa.string(),
+    sql.BinaryType: pa.binary(),
+    sql.DateType: pa.date32(),
+    sql.TimestampType: _TIMESTAMP,
+    sql.TimestampNTZType: pa.timestamp("us"),
+    sql.TimeType: pa.time64("us"),
+    sql.DayTimeIntervalType: pa.duration("us"),
+    sql.NullType: pa.null(),
+}
+
+_REFUSED: dict[type, str] = {
+    sql.YearMonthIntervalType: 'cast it to a text: .cast("string")',
+    sql.CalendarIntervalType: 'cast it to a text: .cast("string"), or use a day-time interval',
+    sql.VariantType: 'take values out of it with variant_get(...), or cast it: .cast("string")',
+    sql.GeometryType: "make bytes of it: st_asbinary(...)",
+    sql.GeographyType: "make bytes of it: st_asbinary(...)",
+}
+
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
+
+
+# --- schemas, from Spark to Arrow -----------------------------------------------------------------
+
+
+def arrow_schema(schema: sql.StructType) -> pa.Schema:
+    """The Arrow schema of a DataFrame; nullability and metadata are kept.
+
+    Raises SchemaError, which names the column, where a type has no mapping or two columns one name.
+    """
+    _check_names(schema.names, "", fold=False)
+    return pa.schema([_arrow_field(field, field.name) for field in schema.fields])
+
+
+def _arrow_field(field: sql.StructField, path: str) -> pa.Field:
+    metadata = {_METADATA: json.dumps(field.metadata).encode()} if field.metadata else None
+    return _field(field.name, _arrow_type(field.dataType, path), field.nullable, metadata)
+
+
+def _field(name: str, kind: pa.DataType, nullable: bool, metadata: Any = None) -> pa.Field:
+    """Elements of an empty literal are void in Spark, and never null; Arrow's null type is nullable."""
+    return pa.field(name, kind, nullable or pa.types.is_null(kind), metadata)
+
+
+def _arrow_type(kind: sql.DataType, path: str) -> pa.DataType:
+    plain = _PLAIN.get(type(kind))
+    if plain is not None:
+        return plain
+    if isinstance(kind, sql.DecimalType):
+        if not 0 <= kind.scale <= kind.precision:
+            raise _unmapped(path, kind.simpleString(), "cast it to a decimal of a scale from 0 to 38")
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, sql.StringType):
+        if kind.collation != "UTF8_BINARY":
+            hint = "texts compare byte by byte here: take it off with collate(..., 'UTF8_BINARY')"
+            raise _unmapped(path, kind.simpleString(), hint)
+        return pa.string()
+    if isinstance(kind, sql.ArrayType):
+        element = _arrow_type(kind.elementType, f"{path}.element")
+        return pa.list_(_field("element", element, kind.containsNull))
+    if isinstance(kind, sql.MapType):
+        key = _arrow_type(kind.keyType, f"{path}.key")
+        if pa.types.is_null(key):
+            raise _unmapped(f"{path}.key", "void", "cast the map to one whose keys have a type")
+        value = _arrow_type(kind.valueType, f"{path}.value")
+        return pa.map_(pa.field("key", key, False), _field("value", value, kind.valueContainsNull))
+    if isinstance(kind, sql.StructType):
+        _check_names(kind.names, path, fold=False)
+        return pa.struct([_arrow_field(field, f"{path}.{field.name}") for field in kind.fields])
+    if isinstance(kind, sql.UserDefinedType):
+        hint = "select the parts of it that you need as plain columns before"
+        raise _unmapped(path, f"the user-defined type {type(kind).__name__}", hint)
+    raise _unmapped(path, kind.simpleString(), _REFUSED.get(type(kind), 'cast it: .cast("string")'))
+
+
+# --- schemas, from Arrow to Spark -----------------------------------------------------------------
+
+
+def spark_schema(schema: pa.Schema, *, case_sensitive: bool = False) -> sql.StructType:
+    """The schema of a DataFrame that holds the rows; nullability and Spark's metadata are kept.
+
+    Spark finds columns without regard to case unless `spark.sql.caseSensitive` is set, so names that
+    differ by it alone are refused. Raises SchemaError, which names the column.
+    """
+    _check_names(schema.names, "", fold=not case_sensitive)
+    fold = not case_sensitive
+    return sql.StructType([_spark_field(field, field.name, fold) for field in schema])
+
+
+def _spark_field(field: pa.Field, path: str, fold: bool) -> sql.StructField:
+    metadata = (field.metadata or {}).get(_METADATA)
+    return sql.StructField(
+        field.name,
+        _spark_type(spark_arrow_type(field.type, path), path, fold),
+        field.nullable,
+        None if metadata is None else json.loads(metadata),
+    )
+
+
+_PLAIN_SPARK = {
+    arrow: spark for spark, arrow in _PLAIN.items() if spark not in (sql.CharType, sql.VarcharType)
+}
+_PLAIN_SPARK[pa.string()] = sql.StringType
+
+
+def _spark_type(kind: pa.DataType, path: str, fold: bool) -> sql.DataType:
+    """Of a type that `spark_arrow_type` gave."""
+    plain = _PLAIN_SPARK.get(kind)
+    if plain is not None:
+        return plain()
+    if pa.types.is_decimal128(kind):
+        return sql.DecimalType(kind.precision, kind.scale)
+    if pa.types.is_map(kind):
+        key = _spark_type(kind.key_type, f"{path}.key", fold)
+        value = _spark_type(kind.item_type, f"{path}.value", fold)
+        return sql.MapType(key, value, kind.item_field.nullable)
+    if pa.types.is_list(kind):
+        element = _spark_type(kind.value_type, f"{path}.element", fold)
+        return sql.ArrayType(element, kind.value_field.nullable)
+    assert pa.types.is_struct(kind), kind
+    _check_names([field.name for field in kind], path, fold=fold)
+    return sql.StructType([_spark_field(field, f"{path}.{field.name}", fold) for field in kind])
+
+
+def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns by the Arrow types that have just one Spark type each: those in the table above.
+
+    Raises SchemaError, which names the column.
+    """
+    return pa.schema(
+        [field.with_type(spark_arrow_type(field.type, field.name)) for field in schema],
+    )
+
+
+def spark_arrow_type(kind: pa.DataType, path: str) -> pa.DataType:
+    """The type of the table above that holds all values of `kind`. Raises SchemaError."""
+    if isinstance(kind, pa.BaseExtensionType):
+        raise _unmapped(path, str(kind), f"cast it to what it is stored as, {kind.storage_type}")
+    if kind in _PLAIN_SPARK:
+        return kind
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return spark_arrow_type(kind.value_type, path)
+    if pa.types.is_nested(kind):
+        return _nested_arrow_type(kind, path)
+    if pa.types.is_unsigned_integer(kind):
+        wider = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
+        return wider[kind.bit_width]
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if (
+        pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    ):
+        return pa.binary()
+    if pa.types.is_date(kind):
+        return pa.date32()
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        if kind.unit == "ns":
+            raise _unmapped(path, str(kind), 'Spark counts microseconds: cast it to unit "us"')
+        if pa.types.is_timestamp(kind):
+            return pa.timestamp("us") if kind.tz is None else _TIMESTAMP
+        return pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
+    if pa.types.is_decimal(kind):
+        if kind.precision > 38 or not 0 <= kind.scale <= kind.precision:
+            hint = "cast it to a decimal of at most 38 digits, with a scale from 0 to that"
+            raise _unmapped(path, str(kind), hint)
+        return pa.decimal128(kind.precision, kind.scale)
+    raise _unmapped(path, str(kind), "cast it to a type that Spark has, such as a string or a struct")
+
+
+def _nested_arrow_type(kind: pa.DataType, path: str) -> pa.DataType:
+    if pa.types.is_map(kind):
+        key = spark_arrow_type(kind.key_type, f"{path}.key")
+        value = spark_arrow_type(kind.item_type, f"{path}.value")
+        item = pa.field("value", value, kind.item_field.nullable)
+        return pa.map_(pa.field("key", key, False), item)
+    if pa.types.is_struct(kind):
+        return pa.struct(
+            [field.with_type(spark_arrow_type(field.type, f"{path}.{field.name}")) for field in kind]
+        )
+    if pa.types.is_union(kind):
+        raise _unmapped(path, str(kind), "cast it to a struct with a field for each of its types")
+    element = spark_arrow_type(kind.value_type, f"{path}.element")
+    return pa.list_(pa.field("element", element, kind.value_field.nullable))
+
+
+# --- names, and what has no mapping ---------------------------------------------------------------
+
+
+def _check_names(names: Iterable[str], path: str, *, fold: bool) -> None:
+    seen: dict[str, str] = {}
+    place = f" in {path!r}" if path else ""
+    for name in names:
+        folded = name.lower() if fold else name
+        other = seen.get(folded)
+        seen[folded] = name
+        if other is None:
+            continue
+        if other == name:
+            raise SchemaError(
+                f"two columns are called {name!r}{place}",
+                hint="give each a name of its own, as with select(...) and alias(...)",
+            )
+        raise SchemaError(
+            f"the columns {other!r} and {name!r}{place} differ by case alone, which Spark does not "
+            "tell apart",
+            hint="rename one of them with select(...)",
+        )
+
+
+def _unmapped(path: str, kind: str, hint: str) -> SchemaError:
+    return SchemaError(f"column {path!r} cannot cross between Spark and Rheos: it is {kind}", hint=hint)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def to_arrow(rows: _Rows, schema: pa.Schema) -> _Rows:
+    """Rows that Spark gave, by a schema of the types of the table above, such as `arrow_schema`'s."""
+    return _casted(rows, schema)
+
+
+def to_spark(rows: _Rows, schema: pa.Schema | None = None) -> _Rows:
+    """Rows as Spark takes them for the DataFrame schema `spark_schema(schema)`; `schema` is that of the
+    rows where it is not given. Raises InputError where a value is out of the range that Spark has."""
+    return _casted(rows, wire_schema(rows.schema if schema is None else schema))
+
+
+def wire_schema(schema: pa.Schema) -> pa.Schema:
+    """What `to_spark` gives."""
+    canonical = spark_arrow_schema(schema)
+    return pa.schema([field.with_type(_wire_type(field.type)) for field in canonical])
+
+
+def _wire_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_time(kind):
+        return pa.time64("ns")
+    if pa.types.is_map(kind):
+        item = kind.item_field.with_type(_wire_type(kind.item_type))
+        return pa.map_(kind.key_field.with_type(_wire_type(kind.key_type)), item)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_wire_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_wire_type(field.type)) for field in kind])
+    return kind
+
+
+def _casted(rows: _Rows, schema: pa.Schema) -> _Rows:
+    assert rows.num_columns == len(schema), (rows.schema, schema)
+    if rows.schema.equals(schema):
+        return rows
+    columns = [_cast_column(column, field) for column, field in zip(rows.columns, schema, strict=True)]
+    if isinstance(rows, pa.Table):
+        return pa.Table.from_arrays(columns, schema=schema)
+    if not columns:
+        return rows.replace_schema_metadata(None)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast_column(column: Any, field: pa.Field) -> Any:
+    try:
+        if isinstance(column, pa.ChunkedArray):
+            return pa.chunked_array([cast_array(a, field.type) for a in column.chunks], field.type)
+        return cast_array(column, field.type)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"a value of column {field.name!r} has no place in {field.type}: {error}",
+            hint="filter such rows out, or cast the column to a wider type before",
+        ) from error
+
+
+def cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The array as of a type with the same Spark type, children and all. Raises ArrowInvalid.
+
+    Arrow's own cast knows neither nested dictionaries nor records whose fields may not be null.
+    """
+    if array.type == kind:
+        return array
+    if isinstance(array, pa.DictionaryArray) and not pa.types.is_dictionary(kind):
+        return cast_array(array.dictionary_decode(), kind)
+    if pa.types.is_run_end_encoded(array.type) and not pa.types.is_run_end_encoded(kind):
+        return cast_array(pc.run_end_decode(array), kind)
+    if pa.types.is_struct(kind):
+        children = [cast_array(array.field(i), field.type) for i, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
+    if pa.types.is_map(kind):
+        offsets, begin, end = _offsets(array)
+        keys = cast_array(array.keys[begin:end], kind.key_type)
+        items = cast_array(array.items[begin:end], kind.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=array.is_null())
+    if pa.types.is_list(kind):
+        return _cast_list(array, kind)
+    return array.cast(kind)
+
+
+def _cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        offsets, begin, end = _offsets(array)
+        values = array.values[begin:end]
+    else:
+        present = array.is_valid().to_numpy(zero_copy_only=False)
+        lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        ends = np.cumsum(np.where(present, lengths, 0))
+        offsets = pa.array(np.concatenate(([0], ends)).astype(np.int32))
+        values = array.flatten()
+    values = cast_array(values, kind.value_type)
+    return pa.ListArray.from_arrays(offsets, values, type=kind, mask=array.is_null())
+
+
+def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
+    """The offsets of a list or map array, from 0, and the range of its children that they cover."""
+    offsets = array.offsets.to_numpy(zero_copy_only=False)
+    begin, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
+    if end - begin > np.iinfo(np.int32).max:
+        raise pa.ArrowInvalid("the lists of one batch have more than 2^31 elements")
+    from_zero = (offsets - begin).astype(np.int32) if len(offsets) else np.zeros(1, np.int32)
+    return pa.array(from_zero), begin, end
