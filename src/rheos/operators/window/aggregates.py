@@ -113,10 +113,7 @@ class Totals(Table):
             )
             self._merges.append(pl.col(f"sum.{column}").sum())
         for kind, column in sorted(self._extremes):
-            value = pl.col(INPUT + column)
-            if column in self._floats:
-                value = value + 0.0  # -0.0 and 0.0 are equal, so which one came first would show.
-            self._makes.append(getattr(value, kind)().alias(f"{kind}.{column}"))
+            self._makes.append(getattr(pl.col(INPUT + column), kind)().alias(f"{kind}.{column}"))
             self._merges.append(getattr(pl.col(f"{kind}.{column}"), kind)())
 
     @property
@@ -166,6 +163,8 @@ class Totals(Table):
             match agg.kind:
                 case AggKind.COUNT | AggKind.MIN | AggKind.MAX:
                     result = pl.col(f"{agg.kind.value}.{column}")
+                    if agg.kind is not AggKind.COUNT and column in self._floats:
+                        result = _one_zero(result)
                 case kind:
                     exact = column in self._floats or (kind is AggKind.MEAN and column in sums)
                     total = pl.lit(sums[column]) if exact else pl.col(f"sum.{column}")
@@ -215,7 +214,7 @@ class Values(Table):
         self.name = f"values.{column}"
         self._column = column
         self._results = [
-            pl.col(_VALUE).quantile(q, interpolation="linear").alias(name)
+            _one_zero(pl.col(_VALUE).quantile(q, interpolation="linear")).alias(name)
             for name, q in quantiles.items()
         ]
 
@@ -224,7 +223,7 @@ class Values(Table):
         return [_VALUE]
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        value = (pl.col(INPUT + self._column).cast(pl.Float64) + 0.0).alias(_VALUE)
+        value = pl.col(INPUT + self._column).cast(pl.Float64).alias(_VALUE)
         return rows.select(*self.keys, *by, value).drop_nulls(_VALUE)
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
@@ -237,11 +236,10 @@ class Values(Table):
 class Distinct(Table):
     """The different values of a column, to count them."""
 
-    def __init__(self, keys: Sequence[str], column: str, results: Sequence[str], floats: bool) -> None:
+    def __init__(self, keys: Sequence[str], column: str, results: Sequence[str]) -> None:
         super().__init__(keys)
         self.name = f"distinct.{column}"
-        value = pl.col(INPUT + column)
-        self._value = (value + 0.0 if floats else value).alias(_VALUE)
+        self._value = pl.col(INPUT + column).alias(_VALUE)
         self._results = [pl.len().cast(pl.Int64).alias(name) for name in results]
 
     @property
@@ -270,11 +268,13 @@ def tables_of(
         if agg.column is not None and agg.kind is AggKind.COUNT_DISTINCT:
             distincts.setdefault(agg.column, []).append(name)
     others: list[Table] = [Values(keys, column, names) for column, names in quantiles.items()]
-    others += [
-        Distinct(keys, column, names, pa.types.is_floating(schema.field(column).type))
-        for column, names in distincts.items()
-    ]
+    others += [Distinct(keys, column, names) for column, names in distincts.items()]
     return Totals(keys, aggregates, schema), others
+
+
+def _one_zero(value: pl.Expr) -> pl.Expr:
+    """-0.0 and 0.0 are equal, so which one came first would show. (Polars leaves out `+ 0.0`.)"""
+    return pl.when(value == 0).then(0.0).otherwise(value)
 
 
 def _values(frames: Sequence[pl.DataFrame], index: Sequence[str]) -> pl.DataFrame:

@@ -46,9 +46,10 @@ def key_frame(batch: Batch, keys: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _by_value(frame: pl.DataFrame) -> pl.DataFrame:
-    # Keys are equal by value, so one of the equal ones has to stand for all.
+    # Keys are equal by value, so one of the equal ones has to stand for all. Adding nothing to -0.0
+    # gives 0.0, but not in an expression: Polars leaves such a sum out.
     floats = [
-        pl.col(name) + 0.0
+        pl.Series(name, frame[name].to_numpy() + 0.0)
         for name in frame.columns
         if name.startswith(KEY) and frame[name].dtype.is_float()
     ]
