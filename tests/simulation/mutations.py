@@ -24,6 +24,7 @@ from rheos.checkpoint.checkpointing import Checkpointing
 from rheos.checkpoint.events import SweepFiles
 from rheos.checkpoint.log import CheckpointCompleted, JobLog
 from rheos.checkpoint.open_checkpoints import OpenCheckpoints
+from rheos.checkpoint.phases import Phases
 from rheos.checkpoint.retention import Expired, Retention
 from rheos.checkpoint.savepoint_requests import SavepointRequests
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
@@ -286,6 +287,21 @@ def _watermark_of_the_fastest(right: Function) -> Function:
     return broken
 
 
+def _all_phases_open(right: Function) -> Function:
+    def broken(self: Any, restored: Any) -> None:
+        right(self, restored)
+        self.open_phase(self._last_phase)
+
+    return broken
+
+
+def _one_has_read(right: Function) -> Function:
+    def broken(self: Any, attempt: Any, parallelism: int) -> None:
+        right(self, attempt, 1)
+
+    return broken
+
+
 MUTATIONS: dict[str, list[Patch]] = {
     "alignment off": [(inputs.InputGate, "__init__", _alignment_off)],
     "commit before the log": [(Committing, "stage", _commit_before_log)],
@@ -330,6 +346,8 @@ MUTATIONS: dict[str, list[Patch]] = {
     "manifest before the commits": [(SavepointRequests, "entered", _manifest_at_once)],
     "started from nothing": [(starting, "needed_savepoint", _from_nothing)],
     "checkpoints after a stop": [(SavepointRequests, "holds", _goes_on_after_stop)],
+    "all phases open at once": [(SourceOperator, "open", _all_phases_open)],
+    "a phase open when one subtask has read": [(Phases, "__init__", _one_has_read)],
 }
 
 CLIMATES: dict[str, Climate] = {
@@ -344,6 +362,8 @@ CLIMATES: dict[str, Climate] = {
     "savepoint of what has changed": Climate.MOVES,
     "started from nothing": Climate.MOVES,
     "checkpoints after a stop": Climate.MOVES,
+    "all phases open at once": Climate.PHASES,
+    "a phase open when one subtask has read": Climate.PHASES,
 }
 """Where a mutation is to show. Those that are not named show in any climate."""
 

@@ -26,6 +26,8 @@ SEEDS = range(30)
         "manifest before the commits",
         "savepoint of what has changed",
         "snapshot_failed ignored",
+        "all phases open at once",
+        "a phase open when one subtask has read",
     ],
 )
 def test_a_defect_is_noticed(name: str) -> None:

@@ -80,6 +80,32 @@ class _PausingReader(SplitReader):
 
 
 @dataclass(frozen=True)
+class PhasedSource(Source):
+    """A source whose later splits are opened when the earlier ones are read."""
+
+    source: Source
+    phases: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.source.schema
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        return True
+
+    def splits(self) -> Sequence[Split]:
+        splits = self.source.splits()
+        return [
+            msgspec.structs.replace(split, phase=number * self.phases // len(splits))
+            for number, split in enumerate(splits)
+        ]
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        return self.source.open(split, position, ctx)
+
+
+@dataclass(frozen=True)
 class Input:
     """One source. `jitter_ms` is how far its rows are out of order, `bound_ms` how far the watermark
     lets them be: rows are late where the first is more."""
@@ -99,6 +125,8 @@ class Input:
     pause_ms: int
     """How long some of its splits fall quiet, some rows after their beginning; 0 never."""
     idle_after_ms: int | None
+    phases: int = 1
+    """In how many steps its splits are read."""
 
     def watermark(self) -> Watermark:
         return Watermark.bounded_out_of_orderness(
@@ -108,8 +136,10 @@ class Input:
         )
 
     def source(self) -> Source:
-        made = self._generator()
-        return PausingSource(made, self.pause_ms) if self.pause_ms else made
+        made: Source = self._generator()
+        if self.pause_ms:
+            made = PausingSource(self._generator(), self.pause_ms)
+        return PhasedSource(made, self.phases) if self.phases > 1 else made
 
     def _generator(self) -> GeneratorSource:
         return generator(

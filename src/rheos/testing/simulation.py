@@ -12,7 +12,6 @@ from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay
 from rheos.graph.nodes import SinkSpec
-from rheos.operators.source import SPLITS
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import JobId, OperatorId
@@ -20,10 +19,10 @@ from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.contract import JobConfig, JobStatus
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
+from rheos.runtimes.simulated.phases import split_rows
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
-from rheos.state import format as state_format
 from rheos.task.config import TaskConfig
 from rheos.testing.memory import MemorySink, MemoryTable
 
@@ -187,14 +186,10 @@ def simulate(
 
 def _positions(world: World) -> dict[OperatorId, dict[str, bytes | None]]:
     final = world.watch.final
-    positions: dict[OperatorId, dict[str, bytes | None]] = {}
-    for handle in final.handles if final is not None else ():
-        if handle.state == SPLITS:
-            data = world.store.files[handle.path] if handle.path else handle.inline
-            rows = state_format.decode(data, None).to_pylist()
-            of_source = positions.setdefault(handle.operator, {})
-            of_source.update({row["split"]: row["position"] for row in rows})
-    return positions
+    told = split_rows(() if final is None else final.handles, world.store.files)
+    return {
+        operator: {row["split"]: row["position"] for row in rows} for operator, rows in told.items()
+    }
 
 
 @dataclass

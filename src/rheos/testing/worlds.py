@@ -32,6 +32,8 @@ class Climate(Enum):
     STALLS = "nothing moves for a while, again and again: checkpoints are given up half-way"
     MOVES = "few faults: the job is stopped with a savepoint, and goes on from that elsewhere"
     RIVALS = "drivers are cut off, and come back beside their successors"
+    PHASES = "sources are read in steps, each when all subtasks have done with the one before"
+    """Not drawn where none is given."""
 
 
 @dataclass(frozen=True)
@@ -261,11 +263,23 @@ def _rivals(world: Drawn, rng: Random) -> Drawn:
     )
 
 
+def _phases(world: Drawn, rng: Random) -> Drawn:
+    return replace(
+        world,
+        inputs=tuple(
+            replace(of, splits=rng.randrange(2, 7), phases=rng.randrange(2, 4), rate_per_s=600.0)
+            for of in world.inputs
+        ),
+        checkpoint=replace(world.checkpoint, interval_ms=rng.choice([10, 20])),
+    )
+
+
 _CLIMATES: dict[Climate, Callable[[Drawn, Random], Drawn]] = {
     Climate.SWARM: lambda world, _: world,
     Climate.STALLS: _stalls,
     Climate.MOVES: _moves,
     Climate.RIVALS: _rivals,
+    Climate.PHASES: _phases,
 }
 
 _KEYED = (programs.RUNNING, programs.REDUCED, programs.COUNTED, programs.TWICE_KEYED, programs.ORDERED)

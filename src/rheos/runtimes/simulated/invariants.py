@@ -7,6 +7,7 @@ writes, the sinks' commits and some messages pass by, and what breaks an invaria
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping, Sequence
 
 from rheos.checkpoint.log import (
     AttemptStarted,
@@ -17,12 +18,14 @@ from rheos.checkpoint.log import (
     safe_name,
 )
 from rheos.checkpoint.savepoint import MANIFEST, Restore, Savepoint, read_savepoint
+from rheos.connectors.contract import Split
 from rheos.errors import CheckpointError
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import StateHandle
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.phases import PhaseWatch, cut_through_a_phase, split_rows
 from rheos.runtimes.simulated.store import MemoryStore
 
 SAVEPOINTS = "savepoints"
@@ -77,6 +80,8 @@ class Watch:
         """What was written after it."""
         self._listed: set[tuple[OperatorId, bytes]] = set()
         self._committed: set[tuple[OperatorId, bytes]] = set()
+        self._phased: set[OperatorId] = set()
+        """The sources whose splits have phases."""
         self._triggered_us: dict[tuple[Attempt, CheckpointId], int] = {}
         self._failed_writes: dict[tuple[Attempt, int], dict[CheckpointId, int | None]] = {}
         """By subtask: the checkpoints of which a write failed, and when the subtask heard of it."""
@@ -169,6 +174,14 @@ class Watch:
         for handle in entry.handles:
             if not _is_whole(handle, self._files):
                 self._broken(f"CP3: checkpoint {entry.checkpoint} refers to {handle.path or handle}")
+                return
+        if self._phased:
+            self._cut(entry)
+
+    def _cut(self, entry: CheckpointCompleted) -> None:
+        for operator, rows in split_rows(entry.handles, self._files).items():
+            if operator in self._phased and (what := cut_through_a_phase(rows)) is not None:
+                self._broken(f"CP26: in checkpoint {entry.checkpoint} of {operator!r}, {what}")
 
     @property
     def final(self) -> CheckpointCompleted | None:
@@ -232,6 +245,15 @@ class Watch:
             if handle.operator in watched and not known:
                 what = f"{handle.payload!r} of checkpoint {entry.checkpoint}"
                 self._broken(f"CP7: {what} is not committed, and {why}")
+
+    # --- sources ----------------------------------------------------------------------------------
+
+    def reading(
+        self, splits: Mapping[OperatorId, Sequence[Split]], restore: Restore | None
+    ) -> PhaseWatch:
+        """What an attempt that is started reads passes by."""
+        self._phased = {id for id, some in splits.items() if len({s.phase for s in some}) > 1}
+        return PhaseWatch(splits, restore, self._files, self._broken)
 
     # --- writes that fail -------------------------------------------------------------------------
 

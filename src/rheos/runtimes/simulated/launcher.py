@@ -89,7 +89,8 @@ class SimLauncher:
         assert self._attempt is None, "one attempt at a time"
         self._attempt, self._stopping = attempt, False
         self._watch.launching(restore)
-        plan = replace(self._plan, parallelism=parallelism)
+        phases = self._watch.reading(self._splits, restore)
+        plan = phases.watched(replace(self._plan, parallelism=parallelism))
         self.network = SimNetwork(
             attempt,
             self._plan.edge_schemas(),

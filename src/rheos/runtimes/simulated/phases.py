@@ -1,0 +1,133 @@
+"""Sources whose splits have phases, watched: what they open, and what checkpoints say of them.
+
+The numbers are those of docs/protocols/checkpoints.md. What was read is told from the readers, and from
+the checkpoint that an attempt starts from, not from what the engine notes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rheos.checkpoint.savepoint import Restore
+from rheos.connectors.contract import (
+    EndOfSplit,
+    Polled,
+    ReaderContext,
+    Source,
+    Split,
+    SplitReader,
+)
+from rheos.graph.nodes import SourceSpec
+from rheos.operators.source import SPLITS
+from rheos.plan.physical import Chain, PhysicalPlan
+from rheos.protocol.ids import OperatorId
+from rheos.protocol.snapshots import StateHandle
+from rheos.state import format as state_format
+
+
+class PhaseWatch:
+    """Of one attempt. `broken` is told what breaks an invariant."""
+
+    def __init__(
+        self,
+        splits: Mapping[OperatorId, Sequence[Split]],
+        restore: Restore | None,
+        files: Mapping[str, bytes],
+        broken: Callable[[str], None],
+    ) -> None:
+        self._splits = {id: some for id, some in splits.items() if len({s.phase for s in some}) > 1}
+        self._read: dict[OperatorId, set[str]] = {id: set() for id in self._splits}
+        self._broken = broken
+        if restore is not None and self._splits:
+            origin = restore.origin
+            folder = "" if origin is None else f"{origin.directory}/"
+            for id, rows in split_rows(restore.entry.handles, files, folder).items():
+                if id in self._read:
+                    self._read[id] |= {row["split"] for row in rows if row["finished"]}
+
+    def watched(self, plan: PhysicalPlan) -> PhysicalPlan:
+        """The plan, with these sources under watch."""
+        return replace(plan, chains=tuple(self._chain(chain) for chain in plan.chains))
+
+    def _chain(self, chain: Chain) -> Chain:
+        head = chain.operators[0]
+        if head.id not in self._splits or not isinstance(head.spec, SourceSpec):
+            return chain
+        spec = replace(head.spec, source=_Watched(head.spec.source, head.id, self))
+        return replace(chain, operators=(replace(head, spec=spec), *chain.operators[1:]))
+
+    def opened(self, operator: OperatorId, split: Split) -> None:
+        for other in self._splits[operator]:
+            if other.phase < split.phase and other.id not in self._read[operator]:
+                self._broken(
+                    f"CP25: {operator!r} opens {split.id} of phase {split.phase}, and {other.id} of "
+                    f"phase {other.phase} is not read"
+                )
+
+    def ended(self, operator: OperatorId, split: Split) -> None:
+        self._read[operator].add(split.id)
+
+
+def split_rows(
+    handles: Iterable[StateHandle], files: Mapping[str, bytes], folder: str = ""
+) -> dict[OperatorId, list[dict[str, Any]]]:
+    """What a checkpoint says of the splits of each source."""
+    found: dict[OperatorId, list[dict[str, Any]]] = {}
+    for handle in handles:
+        if handle.state == SPLITS:
+            data = files[folder + handle.path] if handle.path else handle.inline
+            rows = state_format.decode(data, None).to_pylist()
+            found.setdefault(handle.operator, []).extend(rows)
+    return found
+
+
+def cut_through_a_phase(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """CP26: the split that a checkpoint has begun, and the one before it that it has not finished."""
+    for begun in rows:
+        for other in rows:
+            before = other["phase"] < begun["phase"] and not other["finished"]
+            if before and (begun["position"] is not None or begun["finished"]):
+                return f"{begun['split']} is begun, and {other['split']} is not read"
+    return None
+
+
+@dataclass(frozen=True)
+class _Watched(Source):
+    source: Source
+    operator: OperatorId
+    watch: PhaseWatch = field(compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", self.source.schema)
+        object.__setattr__(self, "bounded", self.source.bounded)
+
+    def splits(self) -> Sequence[Split]:
+        return self.source.splits()
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        self.watch.opened(self.operator, split)
+        reader = self.source.open(split, position, ctx)
+        return _WatchedReader(reader, lambda: self.watch.ended(self.operator, split))
+
+    def earliest_ms(self, split: Split, on: str) -> int | None:
+        return self.source.earliest_ms(split, on)
+
+
+class _WatchedReader(SplitReader):
+    def __init__(self, reader: SplitReader, ended: Callable[[], None]) -> None:
+        self._reader = reader
+        self._ended = ended
+
+    def poll(self, max_rows: int) -> Polled:
+        polled = self._reader.poll(max_rows)
+        if isinstance(polled, EndOfSplit):
+            self._ended()
+        return polled
+
+    def position(self) -> bytes:
+        return self._reader.position()
+
+    def close(self) -> None:
+        self._reader.close()
