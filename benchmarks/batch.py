@@ -105,7 +105,7 @@ def content(folder: Path) -> dict[str, int]:
         else pl.col(name)
         for name, type in sorted(rows.collect_schema().items())
     ]
-    hashed = pl.struct(plain).hash(1, 2, 3, 4) % (1 << 31)
+    hashed = pl.struct(plain).hash(1) % (1 << 31)
     found = rows.select(rows=pl.len(), checksum=hashed.sum()).collect(engine="streaming")
     return {name: int(found[name][0]) for name in found.columns}
 

@@ -24,6 +24,7 @@ from rheos.api.environment import Environment
 from rheos.api.keyed import KeyedStream
 from rheos.api.settings import Checkpoints
 from rheos.api.sinks import collect_sink, print_sink
+from rheos.api.sources import dataframe
 from rheos.api.streams import DataStream
 from rheos.api.windowed import WindowedStream
 from rheos.connectors import files
@@ -59,8 +60,9 @@ from rheos.protocol.durations import duration_ms as duration
 from rheos.protocol.state_config import Backend as StateBackend
 from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.contract import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
+from rheos.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "Block",
@@ -104,6 +106,7 @@ __all__ = [
     "col",
     "collect_sink",
     "collection",
+    "dataframe",
     "duration",
     "files",
     "generator",

@@ -26,8 +26,17 @@ def _user_frames() -> Iterator[FrameType]:
 def call_site() -> Site:
     """The innermost line on the stack that is outside of this package."""
     for frame in _user_frames():
-        return Site(frame.f_code.co_filename, frame.f_lineno)
+        return in_notebook(Site(frame.f_code.co_filename, frame.f_lineno))
     return Site("<unknown>", 0)
+
+
+def in_notebook(site: Site) -> Site:
+    """The cell ("In[3]") and its line, where the file is one that IPython has made up for a cell."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None:
+        return site
+    cell = shell.compile.format_code_name(site.file)
+    return site if cell is None else Site(cell[1], site.line)
 
 
 def names_in_sight() -> dict[str, Any]:
@@ -45,4 +54,8 @@ def located(site: Site, operator: str | None = None) -> Iterator[None]:
     try:
         yield
     except RheosError as error:
-        raise error.located(site=site, operator=operator) from None
+        error.located(site=site, operator=operator)
+        if error.site is not None:
+            # A worker names the file, and knows of no cells.
+            error.site = in_notebook(error.site)
+        raise error from None

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from importlib.metadata import version
 
 from rheos.checkpoint.events import (
     After,
@@ -34,6 +33,7 @@ from rheos.errors import CheckpointError, RheosError
 from rheos.protocol.ids import JobId
 from rheos.protocol.ports import Store
 from rheos.runtimes.local_store import open_store
+from rheos.version import VERSION
 
 OpenStore = Callable[[str], Store]
 """Opens a folder by its path or URL. Raises ConfigurationError where there can be none."""
@@ -127,7 +127,7 @@ class SavepointDesk:
             id=f"{self._job}-{entry.checkpoint}-{self._owner}",
             job=self._job,
             name=self._name,
-            version=version("rheos"),
+            version=VERSION,
             taken_ms=entry.completed_ms,
             entry=entry,
         )

@@ -13,11 +13,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from rheos.errors import JobFailedError, ProgramError, RheosError
+from rheos.errors import ConfigurationError, JobFailedError, ProgramError, RheosError
 
 ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
+_ABSENT = re.compile(r"rheos-absent:(\S+) (.*?):rheos-absent")
 _MSGSPEC_NOTES = "__msgspec_cache__"
 
 
@@ -46,12 +47,13 @@ def pack(value: Any) -> bytes:
     return out.getvalue()
 
 
-def arrow_task(entry: str, payload: bytes) -> ArrowTask:
+def arrow_task(entry: str, payload: bytes, *, readable: bool = False) -> ArrowTask:
     """A function for `mapInArrow` that runs `entry` ("package.module:function") on the worker.
 
     `entry` is called with `payload` and the incoming batches. The worker first learns the driver's
     `sys.path`, so that modules beside the job file are found when the payload is unpickled. An error
-    of `entry` reaches the driver in a form that `worker_error` reads.
+    of `entry` reaches the driver in a form that `worker_error` reads; where it is to be `readable`, its
+    own text stands before that.
     """
     paths = [path for path in sys.path if path]
 
@@ -61,13 +63,21 @@ def arrow_task(entry: str, payload: bytes) -> ArrowTask:
         import sys
 
         sys.path.extend(path for path in paths if path not in sys.path)
-        shipping = importlib.import_module("rheos.runtimes.spark_shipping")
-        module, name = entry.split(":")
-        run = getattr(importlib.import_module(module), name)
+        try:
+            shipping = importlib.import_module("rheos.runtimes.spark_shipping")
+            module, name = entry.split(":")
+            run = getattr(importlib.import_module(module), name)
+        except ImportError as error:
+            # Nothing of Rheos may be here to tell it with.
+            raise RuntimeError(f"rheos-absent:{error.name} {sys.executable}:rheos-absent") from None
         try:
             yield from run(payload, batches)
+        except ModuleNotFoundError as error:
+            absent = shipping.module_absent(str(error.name), sys.executable)
+            raise RuntimeError(shipping.sealed(absent)) from None
         except shipping.RheosError as error:
-            raise RuntimeError(shipping.sealed(error)) from None
+            told = f"{error}\n{shipping.sealed(error)}" if readable else shipping.sealed(error)
+            raise RuntimeError(told) from None
 
     return task
 
@@ -82,6 +92,15 @@ def sealed(error: RheosError) -> str:
     return f"rheos-error:{base64.b64encode(data).decode()}:rheos-error"
 
 
+def module_absent(module: str, python: str) -> ConfigurationError:
+    """A worker's Python lacks what the job is made of."""
+    return ConfigurationError(
+        f"a worker's Python ({python}) has no module {module!r}",
+        hint="ship Rheos and your own modules with --py-files, and other packages with --archives, or "
+        "install them where the executors run",
+    )
+
+
 def worker_error(error: BaseException) -> RheosError:
     """What really failed, from what Spark raised. Anything else than a RheosError of a task becomes a
     JobFailedError with the Python part of Spark's message."""
@@ -93,6 +112,9 @@ def worker_error(error: BaseException) -> RheosError:
         original = pickle.loads(base64.b64decode(found.group(1)))
         assert isinstance(original, RheosError)
         return original
+    absent = _ABSENT.search(text)
+    if absent:
+        return module_absent(absent.group(1), absent.group(2))
     lines = [line for line in text.splitlines() if not line.lstrip().startswith(("at ", "..."))]
     return JobFailedError(
         "a Spark task failed" if len(lines) > 1 else (text or type(error).__name__),

@@ -7,7 +7,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -24,6 +23,7 @@ from rheos.runtimes.io import SystemClock
 from rheos.runtimes.local_store import check_writable, open_store
 from rheos.runtimes.master import Master, enumerate_splits
 from rheos.runtimes.spark_session import get_session
+from rheos.version import VERSION
 
 _LISTEN_EVERY_S = 1.0
 _STEP_MS = 20
@@ -73,7 +73,7 @@ class ContinuousJob:
         self._savepoints = f"{directory.rstrip('/')}/{default_directory(config.job)}"
         self._listener = listener
         self._launcher = SparkLauncher(
-            plan, config, splits, session, directory, driver_host(session), version("rheos")
+            plan, config, splits, session, directory, driver_host(session), VERSION
         )
         try:
             self._master = Master(

@@ -8,7 +8,6 @@ import pickle
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import pyarrow as pa
 import zmq
@@ -32,6 +31,7 @@ from rheos.runtimes.scratch import scratch_folder
 from rheos.state import format as state_format
 from rheos.task.config import TaskConfig
 from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine
+from rheos.version import VERSION
 
 _IO_THREADS = 2
 _GC_THRESHOLD = 500_000
@@ -102,7 +102,7 @@ def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         security=slot.security,
     )
     waker = _Waker(transport.waker())
-    join = Join(slot.attempt, subtask, slot.token, transport.address, version("rheos"))
+    join = Join(slot.attempt, subtask, slot.token, transport.address, VERSION)
     client = ControlClient(
         transport.context, slot.driver, join, slot.security, waker, slot.heartbeat_timeout_ms
     )
