@@ -47,6 +47,7 @@ from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.runtimes.contract import JobConfig, JobState, LauncherEvent
 from rheos.runtimes.master import Master, enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 
 SCHEMA = pa.schema({"n": pa.int64()})
@@ -158,6 +159,8 @@ class Driver:
         self.target = target or Target()
         self.clock = SimClock()
         self.slots = Slots()
+        self.io = SimIo(self.clock.monotonic_us, lambda: 50_000)
+        """It takes 50 ms to publish anything."""
         self.config = JobConfig(JobId("job"), config, checkpoint_dir="DIR")
         self.master = Master(
             plan_of(self.target, source),
@@ -165,6 +168,7 @@ class Driver:
             store=self.store,
             clock=self.clock,
             launcher=self.slots,
+            io=self.io,
             owner=owner,
         )
 

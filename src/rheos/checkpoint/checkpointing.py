@@ -21,6 +21,7 @@ from rheos.checkpoint.events import (
 )
 from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
+from rheos.checkpoint.publishing import Publishing
 from rheos.checkpoint.recovery import Continuation
 from rheos.checkpoint.retention import Expired, Retention
 from rheos.checkpoint.savepoint import Restore
@@ -29,7 +30,6 @@ from rheos.errors import CheckpointError, RheosError
 from rheos.protocol.control import (
     Acknowledge,
     CheckpointAborted,
-    CheckpointComplete,
     Committed,
     Cost,
     Decline,
@@ -48,6 +48,7 @@ class Checkpointing:
         self._open = OpenCheckpoints(config)
         self._retention = Retention(config.retain)
         self.savepoints = SavepointRequests()
+        self.publishing = Publishing(shape.on_driver)
         self.stats = CheckpointStats()
         self.attempt = Attempt(0)
         self.parallelism = shape.parallelism
@@ -90,6 +91,7 @@ class Checkpointing:
         self.attempt = continuation.attempt
         self.parallelism = parallelism
         self._retention = Retention(self._config.retain, continuation.completed)
+        assert not self.publishing.under_way, "CP29: what is under way has answered"
         self._open.begin(continuation.next_checkpoint, parallelism)
         self._given_up = False
         self._drained.clear()
@@ -158,7 +160,7 @@ class Checkpointing:
 
     def deadline_ms(self) -> int | None:
         """When time alone changes anything."""
-        deadlines = [self._open.timeout_ms(), self._opening_ms()]
+        deadlines = [self._open.timeout_ms(), self._opening_ms(), self.publishing.retry_ms()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def proceed(self, now_ms: int) -> list[Action]:
@@ -259,6 +261,7 @@ class Checkpointing:
             committables=[committable for share in shares for committable in share.committables],
             totals=reduce(Totals.plus, (share.totals for share in shares), before),
             states={operator: dict(states) for operator, states in self._shape.states.items()},
+            targets=dict(self._shape.targets),
             cost=reduce(Cost.plus, (share.cost for share in shares)),
             duration_ms=open.complete_ms - open.opened_ms,
             completed_ms=wall_ms,
@@ -276,9 +279,7 @@ class Checkpointing:
         self.stats.last_duration_ms = now_ms - open.opened_ms
         told: list[Action] = []
         if running:
-            told.append(
-                SendToAll(CheckpointComplete(attempt=self.attempt, checkpoint=entry.checkpoint))
-            )
+            told += self.publishing.entered(entry)
             told += [self._aborted(older) for older in subsumed]
             if entry.final:
                 self.final = entry.checkpoint
@@ -310,6 +311,7 @@ class Checkpointing:
     def abandon(self, entering: CheckpointId | None, error: RheosError) -> list[Action]:
         """The attempt has failed: what is open cannot complete, but for one that is being entered."""
         self.stats.failed += len(self._open.abandon(entering))
+        self.publishing.abandon()
         return self.savepoints.attempt_failed(entering, error)
 
     def check(self) -> None:

@@ -30,6 +30,8 @@ from rheos.checkpoint.events import (
     LogRead,
     LogUnreadable,
     Outcome,
+    Published,
+    PublishFailed,
     Recovered,
     RecoveryFailed,
     SavepointEnded,
@@ -109,6 +111,13 @@ class Coordinator(JobLife):
             case RecoveryFailed():
                 assert self.phase is Phase.RECOVERING
                 return self._fails_to_start(event.error, now_ms)
+            case Published():
+                return [
+                    *self._checkpoints.publishing.published(event.checkpoint),
+                    *self._settle(now_ms),
+                ]
+            case PublishFailed():
+                return self._publish_failed(event, now_ms)
             case AttemptRunning():
                 if event.attempt == self.attempt and self.phase is Phase.STARTING:
                     self.phase = Phase.RUNNING
@@ -158,8 +167,14 @@ class Coordinator(JobLife):
             self.restarts += self.shortage is None
             return self._read_log()
         if self.phase is Phase.RUNNING:
-            return self._aborted(*self._checkpoints.overdue(now_ms), now_ms)
+            again = self._checkpoints.publishing.tick(now_ms)
+            return [*again, *self._aborted(*self._checkpoints.overdue(now_ms), now_ms)]
         return []
+
+    def _publish_failed(self, event: PublishFailed, now_ms: int) -> list[Action]:
+        """As a commit that fails in a task does, so one that goes on failing fails the attempt."""
+        error = self._checkpoints.publishing.failed(event.checkpoint, event.error, now_ms)
+        return self._settle(now_ms) if error is None else self._failed(error, now_ms)
 
     def _aborted(self, told: list[Action], error: RheosError | None, now_ms: int) -> list[Action]:
         return told if error is None else [*told, *self._failed(error, now_ms)]

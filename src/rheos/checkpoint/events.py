@@ -13,9 +13,17 @@ from typing import TypeAlias
 from rheos.checkpoint.log import CheckpointCompleted, LogEntry, LogView
 from rheos.checkpoint.savepoint import Restore, Savepoint
 from rheos.errors import RheosError
-from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, PhaseRead, ToTask
+from rheos.protocol.control import (
+    Acknowledge,
+    CommittableHandle,
+    Committed,
+    Decline,
+    Drained,
+    PhaseRead,
+    ToTask,
+)
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
-from rheos.protocol.shapes import StateShape
+from rheos.protocol.shapes import StateShape, TypeShape
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,10 @@ class JobShape:
     max_parallelism: int
     states: Mapping[OperatorId, Mapping[str, StateShape]] = field(default_factory=dict)
     """What each state holds."""
+    on_driver: frozenset[OperatorId] = frozenset()
+    """The sinks whose output the driver publishes."""
+    targets: Mapping[OperatorId, TypeShape] = field(default_factory=dict)
+    """What the columns are that sinks write into, where these are not their own."""
 
 
 # --- events -------------------------------------------------------------------------------------
@@ -138,6 +150,19 @@ class RecoveryFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """What PublishOnDriver asked for is done."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class PublishFailed:
+    checkpoint: CheckpointId
+    error: RheosError
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptRunning:
     """All subtasks of the attempt are connected."""
 
@@ -182,6 +207,8 @@ Event: TypeAlias = (
     | LogFailed
     | Recovered
     | RecoveryFailed
+    | Published
+    | PublishFailed
     | AttemptRunning
     | SubtaskFailed
     | AttemptLost
@@ -235,6 +262,16 @@ class Recover:
 
     attempt: Attempt
     checkpoint: CheckpointCompleted | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishOnDriver:
+    """Commit these, beside everything else: it may take long. Answered by Published or PublishFailed,
+    whatever becomes of the attempt meanwhile."""
+
+    attempt: Attempt
+    checkpoint: CheckpointId
+    committables: tuple[CommittableHandle, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +366,7 @@ Action: TypeAlias = (
     | ReadSavepoint
     | AppendLog
     | Recover
+    | PublishOnDriver
     | StartAttempt
     | StopAttempt
     | SendToAll

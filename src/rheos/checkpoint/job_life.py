@@ -268,8 +268,8 @@ class JobLife:
         return self._settle(now_ms)
 
     def _settle(self, now_ms: int) -> list[Action]:
-        """Goes on once the attempt has ended and no write to the log is under way."""
-        if self._attempt_lives or self._appending is not None:
+        """Goes on once the attempt has ended, and no write to the log nor to a sink is under way."""
+        if self._attempt_lives or self._appending is not None or self._checkpoints.publishing.under_way:
             return []
         match self.phase:
             case Phase.STOPPING:
@@ -304,6 +304,7 @@ class JobLife:
         match self.phase:
             case Phase.STARTING | Phase.RUNNING:
                 self.phase, self._outcome = Phase.LEAVING, outcome
+                self._checkpoints.publishing.abandon()
                 return [SendToAll(Cancel(attempt=self.attempt)), StopAttempt(self.attempt)]
             case Phase.STOPPING:
                 self.phase, self._outcome = Phase.LEAVING, outcome

@@ -20,7 +20,7 @@ from rheos.errors import CheckpointError
 from rheos.protocol.control import CommittableHandle, Cost, Totals
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.ports import Store
-from rheos.protocol.shapes import StateShape
+from rheos.protocol.shapes import StateShape, TypeShape
 from rheos.protocol.snapshots import StateHandle
 
 FORMAT = 1
@@ -70,6 +70,8 @@ class CheckpointCompleted(Entry, frozen=True):
     """The job's, at the barrier, from its beginning."""
     states: dict[OperatorId, dict[str, StateShape]] = {}
     """What each state holds, as the program declared it."""
+    targets: dict[OperatorId, TypeShape] = {}
+    """The columns that sinks write into, where these are not their own, as they were."""
     cost: Cost = Cost()
     duration_ms: int = 0
     """From the trigger to the last acknowledgement."""
@@ -82,7 +84,14 @@ class CheckpointCompleted(Entry, frozen=True):
 
     def tombstone(self) -> CheckpointCompleted:
         return msgspec.structs.replace(
-            self, handles=[], committables=[], operators={}, totals=Totals(), states={}, dropped=True
+            self,
+            handles=[],
+            committables=[],
+            operators={},
+            totals=Totals(),
+            states={},
+            targets={},
+            dropped=True,
         )
 
 
@@ -209,6 +218,14 @@ class JobLog:
                     pass
             number -= 1
         return LogView(last + 1, newest, tuple(reversed(completed)))
+
+    def identity(self) -> str:
+        """Who began the log. No other log has it, also not one that comes into this one's place. Only
+        within a log do the numbers of checkpoints rise.
+
+        Raises CheckpointError where its first entry cannot be read.
+        """
+        return self._get(1).owner
 
     def append(self, number: int, entry: LogEntry) -> bool:
         """False where another driver has made the number (CP2).

@@ -16,6 +16,7 @@ from rheos.checkpoint.compatibility import Verdict, compare_entry, refusals
 from rheos.checkpoint.events import JobShape, SavepointRead
 from rheos.checkpoint.log import CheckpointCompleted, JobFinished, LogView, Numbered, Origin
 from rheos.checkpoint.savepoint import Restore
+from rheos.checkpoint.targets import target_refusal
 from rheos.errors import CheckpointError, ConfigurationError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import IN_FLIGHT_OUTPUT, PartMode, StateHandle, StateKind
@@ -163,6 +164,9 @@ def check_fits(
                 "leave this state behind, start with allow_dropped (--allow-dropped), or under another "
                 "name or checkpoint directory",
             )
+    changed = target_refusal(entry.targets, shape.targets, shape.operators, what)
+    if changed is not None:
+        raise changed
     keyed = any(handle.kind is StateKind.KEYED for handle in entry.handles)
     if keyed and entry.max_parallelism != shape.max_parallelism:
         raise CheckpointError(

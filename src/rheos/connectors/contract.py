@@ -10,7 +10,7 @@ per split and lateness is decided by them, so the cut is part of the result.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.ports import Clock, IoExecutor
+from rheos.protocol.shapes import TypeShape
 
 
 class Split(msgspec.Struct, frozen=True):
@@ -113,6 +114,11 @@ class Source(ABC):
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         """A reader of the split, at its beginning or at a position that a reader gave."""
 
+    def resumed(self, splits: Sequence[Split], known: Collection[str]) -> Sequence[Split]:
+        """Which of its `splits` to read where a job goes on from the positions of the splits `known`.
+        What is known and not listed any more is read on, too. The same in every subtask."""
+        return splits
+
     def earliest_ms(self, split: Split, on: str) -> int | None:
         """A moment before which no row of the split is, by the time column `on` (ms since the epoch),
         where the source knows one by its description alone. Before the split's first row, the watermark
@@ -175,7 +181,13 @@ class Committer(ABC):
 
     on_driver: ClassVar[bool] = False
     """Publishing needs all that a checkpoint has staged, or a SparkSession: the driver alone commits,
-    checkpoint by checkpoint, each before the subtasks hear that it is complete."""
+    checkpoint by checkpoint, each before the subtasks hear that it is complete. In the runtimes that
+    have a SparkSession it is active in the thread that commits."""
+
+    def of_log(self, log: str) -> Committer:
+        """The committer for one log, called before it commits on the driver. Only within a log do the
+        numbers of checkpoints rise; a job whose log is lost begins another, and counts from one."""
+        return self
 
     @abstractmethod
     def commit(self, committables: Sequence[bytes]) -> None:
@@ -191,6 +203,22 @@ class Committer(ABC):
 
 class Sink(ABC):
     """A frozen description of where rows go."""
+
+    def prepared(self, schema: pa.Schema) -> Sink:
+        """What is really written. A sink whose target has a life of its own looks at it here, and makes
+        it where there is none; `schema` are the visible columns that it will be given.
+
+        Called once on the driver, when the job is submitted. In the runtimes that have a SparkSession
+        it is active in the thread. Raises SchemaError where the rows do not fit the target,
+        ConfigurationError where it cannot be written.
+        """
+        return self
+
+    def target_shape(self) -> TypeShape | None:
+        """The columns of the target, once prepared, where others may change them: `label` says which
+        it is, `name` what kind of thing. A job does not go on from a checkpoint that knew them
+        otherwise."""
+        return None
 
     @abstractmethod
     def open(self, ctx: SinkContext) -> SinkWriter: ...

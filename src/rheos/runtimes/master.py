@@ -35,6 +35,9 @@ from rheos.checkpoint.events import (
     LogRead,
     LogUnreadable,
     Outcome,
+    Published,
+    PublishFailed,
+    PublishOnDriver,
     ReadLog,
     ReadSavepoint,
     Recover,
@@ -53,11 +56,11 @@ from rheos.checkpoint.events import (
 from rheos.checkpoint.job_life import Phase
 from rheos.checkpoint.log import CheckpointCompleted, JobLog
 from rheos.checkpoint.retention import stale, state_folder
-from rheos.errors import CheckpointError, RheosError
+from rheos.errors import CheckpointError, InternalError, RheosError
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.control import Acknowledge, Failed, Progress, Totals
-from rheos.protocol.ports import Clock, Store
+from rheos.protocol.ports import Clock, Completion, IoExecutor, Store
 from rheos.runtimes.collected import Collected
 from rheos.runtimes.contract import (
     CheckpointInfo,
@@ -71,7 +74,7 @@ from rheos.runtimes.contract import (
 from rheos.runtimes.figures import Figures
 from rheos.runtimes.local_store import check_writable
 from rheos.runtimes.outside import enumerate_splits as enumerate_splits
-from rheos.runtimes.outside import publish
+from rheos.runtimes.outside import publish, publish_listed, published_here, targets
 from rheos.runtimes.savepoints import OpenStore, SavepointDesk, open_folder
 
 _SURELY_LEFT_S = 3600
@@ -88,8 +91,8 @@ _OUTCOMES = {
 class Master:
     """Takes one job to its end. Other threads may use what stands under "for any thread", and no more.
 
-    `open_store` opens the folders of savepoints. Raises ConfigurationError, naming the directory, where
-    the store cannot be written.
+    `open_store` opens the folders of savepoints; `io` runs what only the driver can publish. Raises
+    ConfigurationError, naming the directory, where the store cannot be written.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Master:
         store: Store,
         clock: Clock,
         launcher: Launcher,
+        io: IoExecutor,
         owner: str | None = None,
         open_store: OpenStore = open_folder,
     ) -> None:
@@ -112,12 +116,18 @@ class Master:
         self._store = store
         self._clock = clock
         self._launcher = launcher
+        self._io = io
+        self._publication: tuple[PublishOnDriver, Completion[None]] | None = None
         self._log = JobLog(store, config.job)
+        self._log_identity: str | None = None
+        self._on_driver = published_here(plan)
         shape = JobShape(
             {operator.id: operator.name for operator in plan.operators()},
             plan.parallelism,
             plan.max_parallelism,
             state_shapes(plan.operators()),
+            self._on_driver,
+            targets(plan),
         )
         self._coordinator = Coordinator(
             config.job,
@@ -194,6 +204,7 @@ class Master:
             self._feed(Start())
         for event in self._launcher.poll():
             self._take(event)
+        self._hear_of_publication()
         self._feed(Tick())
         if self._changed:
             self._changed = False
@@ -202,6 +213,19 @@ class Master:
             self._done = self._end is not None
         if self._done:
             self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
+
+    def _hear_of_publication(self) -> None:
+        if self._publication is None or not self._publication[1].done():
+            return
+        action, completion = self._publication
+        self._publication = None
+        try:
+            completion.result()
+        except Exception as error:
+            known = error if isinstance(error, RheosError) else InternalError.of(error)
+            self._feed(PublishFailed(action.checkpoint, known))
+        else:
+            self._feed(Published(action.checkpoint))
 
     def _take(self, event: LauncherEvent) -> None:
         if event.attempt != self._coordinator.attempt:
@@ -247,6 +271,8 @@ class Master:
                 return [self._append(action)]
             case Recover():
                 return [self._recover(action)]
+            case PublishOnDriver():
+                self._publish(action)
             case StartAttempt():
                 return self._start(action)
             case StopAttempt():
@@ -283,12 +309,24 @@ class Master:
 
     def _recover(self, action: Recover) -> Event:
         try:
-            publish(self._plan, self._writer, action.attempt, action.checkpoint)
+            publish(self._plan, self._writer, self._identity(), action.attempt, action.checkpoint)
         except RheosError as error:
             return RecoveryFailed(action.attempt, error)
         if action.checkpoint is not None:
             self._collected.add(action.checkpoint)
         return Recovered(action.attempt)
+
+    def _identity(self) -> str:
+        """Of the log, which has been claimed; only where a sink needs it is it read."""
+        if self._log_identity is None and self._on_driver:
+            self._log_identity = self._log.identity()
+        return self._log_identity or ""
+
+    def _publish(self, action: PublishOnDriver) -> None:
+        """Beside the steps: it may take seconds."""
+        assert self._publication is None, "CP29: one is published at a time"
+        plan, log, listed = self._plan, self._identity(), action.committables
+        self._publication = action, self._io.submit(lambda: publish_listed(plan, log, listed))
 
     def _start(self, action: StartAttempt) -> list[Event]:
         restore = action.restore

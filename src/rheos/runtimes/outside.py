@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rheos.checkpoint.log import CheckpointCompleted, safe_name
-from rheos.connectors.contract import Split
+from rheos.connectors.contract import Committer, Split
 from rheos.errors import CheckpointError, RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
+from rheos.protocol.control import CommittableHandle
+from rheos.protocol.elements import visible
 from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.protocol.shapes import TypeShape
 
 
 def staged_sources(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
@@ -42,30 +45,79 @@ def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
     return splits
 
 
+def prepared_sinks(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan with its sinks made ready to be written. Raises RheosError, with the user's line."""
+    chains = tuple(
+        replace(chain, operators=tuple(map(_prepared, chain.operators))) for chain in plan.chains
+    )
+    return replace(plan, chains=chains)
+
+
+def _prepared(planned: PlannedOperator) -> PlannedOperator:
+    if not isinstance(planned.spec, SinkSpec):
+        return planned
+    with _located(planned):
+        sink = planned.spec.sink.prepared(visible(planned.ports[0].schema))
+    return replace(planned, spec=replace(planned.spec, sink=sink))
+
+
+def published_here(plan: PhysicalPlan) -> frozenset[OperatorId]:
+    """The sinks whose output the driver publishes."""
+    return frozenset(planned.id for planned, committer in _committers(plan) if committer.on_driver)
+
+
+def targets(plan: PhysicalPlan) -> dict[OperatorId, TypeShape]:
+    """What the columns are that sinks write into, where these are not their own."""
+    return {
+        planned.id: target
+        for planned in plan.operators()
+        if isinstance(planned.spec, SinkSpec)
+        and (target := planned.spec.sink.target_shape()) is not None
+    }
+
+
+def publish_listed(plan: PhysicalPlan, log: str, listed: Iterable[CommittableHandle]) -> None:
+    """Commits what sinks have staged. `log` is the identity of the job's log.
+
+    Raises RheosError, with the sink's place.
+    """
+    payloads = _by_operator(listed)
+    for planned, committer in _committers(plan):
+        if planned.id in payloads:
+            with _located(planned), _publishing():
+                committer.of_log(log).commit(payloads[planned.id])
+
+
 def publish(
-    plan: PhysicalPlan, job: JobId, attempt: Attempt, checkpoint: CheckpointCompleted | None
+    plan: PhysicalPlan, job: JobId, log: str, attempt: Attempt, checkpoint: CheckpointCompleted | None
 ) -> None:
     """Commits what the checkpoint lists and aborts what attempts before `attempt` staged beside it.
 
     Raises RheosError, with the sink's place.
     """
-    committables: dict[OperatorId, list[bytes]] = {}
-    for handle in checkpoint.committables if checkpoint else ():
-        committables.setdefault(handle.operator, []).append(handle.payload)
-    sinks = [
-        (planned, committer, committables.get(planned.id, []))
+    listed = checkpoint.committables if checkpoint else []
+    publish_listed(plan, log, listed)
+    # Sinks may share a place: so all of them commit before any clears what is stale.
+    payloads = _by_operator(listed)
+    for planned, committer in _committers(plan):
+        with _located(planned), _publishing():
+            committer.abort_stale(job, attempt, payloads.get(planned.id, []))
+
+
+def _committers(plan: PhysicalPlan) -> list[tuple[PlannedOperator, Committer]]:
+    return [
+        (planned, committer)
         for planned in plan.operators()
         if isinstance(planned.spec, SinkSpec)
         and (committer := planned.spec.sink.committer()) is not None
     ]
-    # Sinks may share a place: so all of them commit before any clears what is stale.
-    for planned, committer, payloads in sinks:
-        if payloads:
-            with _located(planned), _publishing():
-                committer.commit(payloads)
-    for planned, committer, payloads in sinks:
-        with _located(planned), _publishing():
-            committer.abort_stale(job, attempt, payloads)
+
+
+def _by_operator(listed: Iterable[CommittableHandle]) -> dict[OperatorId, list[bytes]]:
+    payloads: dict[OperatorId, list[bytes]] = {}
+    for handle in listed:
+        payloads.setdefault(handle.operator, []).append(handle.payload)
+    return payloads
 
 
 @contextlib.contextmanager

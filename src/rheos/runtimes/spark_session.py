@@ -10,17 +10,21 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from rheos.errors import ConfigurationError
+from rheos.protocol.ports import Completion
 from rheos.runtimes.contract import JobConfig
+from rheos.runtimes.io import ThreadedIo
+
+T = TypeVar("T")
 
 _INSTALL_JAVA = (
     "install Java 17 or newer (on Debian and Ubuntu: apt-get install openjdk-17-jre-headless; "
@@ -198,6 +202,33 @@ def _require_java() -> None:
         raise ConfigurationError(
             f"Spark needs Java 17 or newer, and {java} is Java {version.group(1)}", hint=_INSTALL_JAVA
         )
+
+
+def activate(session: SparkSession) -> None:
+    """Makes it the session that `SparkSession.active()` finds in this thread."""
+    classic = getattr(session._jvm, "org.apache.spark.sql.classic.SparkSession")
+    classic.setActiveSession(session._jsparkSession)
+
+
+class SessionIo:
+    """An IoExecutor of one thread, in which the session is active, and its jobs are described so."""
+
+    def __init__(self, session: SparkSession, description: str) -> None:
+        self._session = session
+        self._description = description
+        self._threads = ThreadedIo(1, wake=lambda: None)
+
+    def submit(self, work: Callable[[], T]) -> Completion[T]:
+        def within_session() -> T:
+            activate(self._session)
+            self._session.sparkContext.setJobDescription(self._description)
+            return work()
+
+        return self._threads.submit(within_session)
+
+    def close(self) -> None:
+        """Waits for what has begun."""
+        self._threads.close()
 
 
 @contextmanager

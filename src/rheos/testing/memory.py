@@ -90,12 +90,14 @@ class MemorySink(Sink):
     """Writes into `target`. For runtimes within one process: it cannot be sent to another."""
 
     target: MemoryTable = field(default_factory=MemoryTable)
+    on_driver: bool = False
+    """Whether the driver commits, as for tables of Spark."""
 
     def open(self, ctx: SinkContext) -> SinkWriter:
         return _MemoryWriter(self.target, ctx)
 
     def committer(self) -> Committer:
-        return _MemoryCommitter(self.target)
+        return (_DriversCommitter if self.on_driver else _MemoryCommitter)(self.target)
 
     def describe(self) -> str:
         return "memory"
@@ -141,3 +143,7 @@ class _MemoryCommitter(Committer):
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         self.target.abort_stale(job, before, [_decoder.decode(committable) for committable in keep])
+
+
+class _DriversCommitter(_MemoryCommitter):
+    on_driver = True

@@ -98,6 +98,7 @@ def simulate(
     min_parallelism: int | None = None,
     state: StateConfig | None = None,
     tables: Mapping[str, MemoryTable] | None = None,
+    on_driver: bool = False,
 ) -> Simulated:
     """Runs the program to its end and returns what it committed.
 
@@ -130,6 +131,7 @@ def simulate(
             what rows are committed is.
         tables: where the rows of each output go, which may hold those of another job; empty ones where
             it is not said.
+        on_driver: the outputs are published by the driver, as tables of Spark are.
 
     Raises what ended the job, JobFailedError where it does not end though the faults have, and
     InvariantError.
@@ -150,7 +152,8 @@ def simulate(
     streams = build(env)
     sinks = {}
     for name, stream in (streams if isinstance(streams, Mapping) else {OUT: streams}).items():
-        sinks[name] = MemorySink() if tables is None else MemorySink(tables[name])
+        table = MemoryTable() if tables is None else tables[name]
+        sinks[name] = MemorySink(table, on_driver)
         stream.sink_to(sinks[name], name=name)
     result = env.execute("simulated")
     (world,) = runtime.worlds

@@ -53,6 +53,8 @@ class Drawn:
     forks: bool
     """Whether a second job is started from a savepoint of the first."""
     state: StateConfig = field(default_factory=StateConfig)
+    on_driver: bool = False
+    """Whether the driver publishes the outputs."""
 
     def run(
         self,
@@ -73,6 +75,7 @@ class Drawn:
             from_savepoint=from_savepoint,
             state=self.state,
             tables=tables,
+            on_driver=self.on_driver,
         )
 
     def check(self, done: Simulated) -> None:
@@ -141,6 +144,7 @@ class Drawn:
 
     def __str__(self) -> str:
         lines = [f"seed {self.seed}: {self.program.name}, parallelism {self.parallelisms}"]
+        lines += ["  published by the driver"] if self.on_driver else []
         lines += [f"  {of}" for of in self.inputs]
         lines += [f"  {self.task}", f"  {self.checkpoint}", f"  {self.requests}"]
         return "\n".join([*lines, f"  faults: {self.faults or 'none'}"])
@@ -175,6 +179,7 @@ def draw_world(seed: int, climate: Climate | None = None) -> Drawn:
         faults=Faults.draw(drawing("faults")),
         requests=_draw_requests(drawing("requests")),
         forks=drawing("forks").random() < 0.5,
+        on_driver=drawing("on driver").random() < 0.3,
     )
     drawn = climate or drawing("climate").choice(
         [Climate.SWARM, Climate.SWARM, Climate.SWARM, Climate.STALLS, Climate.MOVES, Climate.RIVALS]

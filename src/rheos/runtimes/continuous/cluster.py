@@ -26,8 +26,9 @@ def driver_host(session: SparkSession) -> str:
     return session.sparkContext.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
 
 
-def check_slots(session: SparkSession, parallelism: int) -> None:
-    """Raises ConfigurationError where the master cannot run `parallelism` tasks at once.
+def check_slots(session: SparkSession, parallelism: int, beside: int = 0) -> None:
+    """Raises ConfigurationError where the master cannot run `parallelism` tasks at once, and `beside`
+    more for the Spark jobs that publish what the job writes.
 
     On a cluster it waits, for a bounded time, until the executors have registered.
     """
@@ -38,12 +39,19 @@ def check_slots(session: SparkSession, parallelism: int) -> None:
             hint="set spark.dynamicAllocation.enabled=false and ask for fixed executors",
         )
     deadline = time.monotonic() + _EXECUTORS_WITHIN_S
-    while (have := slots(session)) < parallelism:
+    needed = parallelism + beside
+    while (have := slots(session)) < needed:
         if _IN_DRIVER.fullmatch(session.sparkContext.master) or time.monotonic() > deadline:
+            besides = (
+                f" ({parallelism} to run, and {beside} in which Spark publishes its tables)"
+                if beside
+                else ""
+            )
+            fitting = max(have - beside, 1)
             raise ConfigurationError(
-                f"the job needs {parallelism} slots, and the master "
+                f"the job needs {needed} slots{besides}, and the master "
                 f"{session.sparkContext.master!r} gives {have}",
-                hint=f"lower the parallelism to {max(have, 1)}, or give the master more cores, "
+                hint=f"lower the parallelism to {fitting}, or give the master more cores, "
                 f"such as local[{parallelism + 1}]",
             )
         time.sleep(0.1)

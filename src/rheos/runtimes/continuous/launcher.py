@@ -46,7 +46,10 @@ class SparkLauncher:
         directory: str,
         host: str,
         version: str,
+        beside: int = 0,
     ) -> None:
+        """`beside` slots are left to the Spark jobs that publish what the job writes."""
+        self._beside = beside
         self._plan = plan
         self._config = config
         self._splits = splits
@@ -70,7 +73,7 @@ class SparkLauncher:
     # --- the contract -----------------------------------------------------------------------------
 
     def free_slots(self) -> int:
-        return slots(self._session)
+        return slots(self._session) - self._beside
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"

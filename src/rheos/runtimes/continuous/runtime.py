@@ -22,7 +22,8 @@ from rheos.runtimes.contract import CheckpointInfo, JobConfig, JobResult, JobSta
 from rheos.runtimes.io import SystemClock
 from rheos.runtimes.local_store import check_writable, open_store
 from rheos.runtimes.master import Master, enumerate_splits
-from rheos.runtimes.spark_session import get_session
+from rheos.runtimes.outside import prepared_sinks, published_here
+from rheos.runtimes.spark_session import SessionIo, activate, get_session
 from rheos.version import VERSION
 
 _LISTEN_EVERY_S = 1.0
@@ -45,7 +46,10 @@ class ContinuousRuntime:
             config = replace(config, from_savepoint=absolute(config.from_savepoint).rstrip("/"))
         splits = enumerate_splits(plan)
         session, _ = get_session(config, plan.parallelism + 1)
-        check_slots(session, config.min_parallelism or plan.parallelism)
+        activate(session)
+        plan = prepared_sinks(plan)
+        beside = 1 if published_here(plan) else 0
+        check_slots(session, config.min_parallelism or plan.parallelism, beside)
         return ContinuousJob(plan, config, splits, session, listener)
 
 
@@ -73,14 +77,29 @@ class ContinuousJob:
         self._savepoints = f"{directory.rstrip('/')}/{default_directory(config.job)}"
         self._listener = listener
         self._launcher = SparkLauncher(
-            plan, config, splits, session, directory, driver_host(session), VERSION
+            plan,
+            config,
+            splits,
+            session,
+            directory,
+            driver_host(session),
+            VERSION,
+            beside=1 if published_here(plan) else 0,
         )
+        self._session = session
+        self._io = SessionIo(session, f"{plan.name}: publishing")
         try:
             self._master = Master(
-                plan, config, store=open_store(directory), clock=SystemClock(), launcher=self._launcher
+                plan,
+                config,
+                store=open_store(directory),
+                clock=SystemClock(),
+                launcher=self._launcher,
+                io=self._io,
             )
         except BaseException:
             self._launcher.close()
+            self._io.close()
             raise
         self._ended = threading.Event()
         self._crash: BaseException | None = None
@@ -92,6 +111,7 @@ class ContinuousJob:
         clock = SystemClock()
         listen_at_us = 0
         try:
+            activate(self._session)  # Recovery publishes in this thread.
             while not self._master.done:
                 if self._cancel.is_set():
                     self._cancel.clear()
@@ -106,6 +126,7 @@ class ContinuousJob:
         finally:
             self._master.abandon(CheckpointError("no savepoint was taken: the job's master failed"))
             self._launcher.close()
+            self._io.close()
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
             self._ended.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rheos.runtimes.master import Master
 from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.launcher import SimLauncher
 from rheos.runtimes.simulated.slot import Slot
 
@@ -11,9 +12,11 @@ from rheos.runtimes.simulated.slot import Slot
 class Driver:
     """Its master's calls of the store block it: `busy` says for how long."""
 
-    def __init__(self, master: Master, launcher: SimLauncher, clock: SimClock) -> None:
+    def __init__(self, master: Master, launcher: SimLauncher, io: SimIo, clock: SimClock) -> None:
         self.master = master
         self.launcher = launcher
+        self.io = io
+        """What it publishes, beside its master's steps."""
         self.dies_at_us: int | None = None
         """Of a driver that was given up and lives: its process ends then."""
         self._clock = clock
@@ -27,6 +30,7 @@ class Driver:
         """One turn of its loop; whether it did anything."""
         if self._clock.monotonic_us() < self._busy_until_us or self.master.done:
             return False
+        self.io.run_due()
         self.master.step()
         return True
 
@@ -34,7 +38,12 @@ class Driver:
         """When it has something to do by itself."""
         if self.master.done:
             return None
-        times = [self.launcher.next_us(), self.master.next_step_us(), self.dies_at_us]
+        times = [
+            self.launcher.next_us(),
+            self.io.next_us(),
+            self.master.next_step_us(),
+            self.dies_at_us,
+        ]
         due = min((time for time in times if time is not None), default=None)
         return None if due is None else max(due, self._busy_until_us)
 

@@ -82,6 +82,8 @@ class Watch:
         self._committed: set[tuple[OperatorId, bytes]] = set()
         self._phased: set[OperatorId] = set()
         """The sources whose splits have phases."""
+        self.on_driver: frozenset[OperatorId] = frozenset()
+        """The sinks whose output the driver publishes."""
         self._triggered_us: dict[tuple[Attempt, CheckpointId], int] = {}
         self._failed_writes: dict[tuple[Attempt, int], dict[CheckpointId, int | None]] = {}
         """By subtask: the checkpoints of which a write failed, and when the subtask heard of it."""
@@ -230,8 +232,21 @@ class Watch:
         if (operator, payload) not in self._listed:
             self._broken(f"CP3: {operator!r} commits {payload!r}, which no checkpoint lists")
 
-    def committed(self, operator: OperatorId, payload: bytes) -> None:
+    def committed(self, operator: OperatorId, payload: bytes, *, by_slot: bool = False) -> None:
         self._committed.add((operator, payload))
+        if by_slot and operator in self.on_driver:
+            self._broken(f"CP28: a subtask has published {payload!r} of {operator!r}")
+
+    def completing(self, message: control.CheckpointComplete) -> None:
+        """The subtasks are told."""
+        for entry in self.completed.values():
+            if (entry.attempt, entry.checkpoint) != (message.attempt, message.checkpoint):
+                continue
+            for handle in entry.committables:
+                known = (handle.operator, handle.payload) in self._committed
+                if handle.operator in self.on_driver and not known:
+                    what = f"{handle.payload!r} of checkpoint {entry.checkpoint}"
+                    self._broken(f"CP28: {what} is not published, and the subtasks are told")
 
     def launching(self, restore: Restore | None) -> None:
         """An attempt is started."""

@@ -142,6 +142,8 @@ class SimLauncher:
     def send(self, message: control.ToTask, subtask: int | None = None) -> None:
         if isinstance(message, control.TriggerCheckpoint):
             self._watch.triggering(message)
+        if isinstance(message, control.CheckpointComplete):
+            self._watch.completing(message)
         for slot in self.slots:
             if slot.alive and (subtask is None or slot.subtask == subtask):
                 slot.deliver(message)

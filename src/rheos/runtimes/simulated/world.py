@@ -21,11 +21,13 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import CheckpointId, OperatorId
 from rheos.runtimes.contract import JobConfig, JobResult, JobState, JobStatus
 from rheos.runtimes.master import Master, enumerate_splits
+from rheos.runtimes.outside import prepared_sinks, published_here
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.driver import Driver
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.folder import Folder
 from rheos.runtimes.simulated.invariants import SAVEPOINTS, InvariantError, WatchedStore
+from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.launcher import SimLauncher
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.slot import Slot
@@ -76,6 +78,7 @@ class World:
         requests: Requests | None = None,
         files: Mapping[str, bytes] | None = None,
     ) -> None:
+        plan = prepared_sinks(plan)
         self._plan = plan
         self._config = config
         self._seed = seed
@@ -87,6 +90,7 @@ class World:
         self.store = WatchedStore(config.job, config.checkpoint.retain, self.clock)
         self.store.files.update(files or {})
         self.watch = self.store.watch
+        self.watch.on_driver = published_here(plan)
         self.savepoints: list[TakenSavepoint] = []
         self.drained = False
         """Whether anybody has asked for the end of the input."""
@@ -138,16 +142,23 @@ class World:
             slots=self._free_slots,
             io_latency_us=self._storage.latency_us,
         )
+        io = SimIo(self.clock.monotonic_us, self._publishing_us)
         master = Master(
             plan,
             self._config,
             store=self.store,
             clock=self.clock,
             launcher=launcher,
+            io=io,
             owner=f"driver-{self._seed}-{self.drivers}",
             open_store=partial(Folder, self.store),
         )
-        return Driver(master, launcher, self.clock)
+        return Driver(master, launcher, io, self.clock)
+
+    def _publishing_us(self) -> int:
+        """How long it takes to publish something on the driver: often longer than to take the next
+        checkpoint."""
+        return self._rng.choice([1_000, 10_000, 10_000, 80_000, 300_000]) + self._storage.latency_us()
 
     # --- running ----------------------------------------------------------------------------------
 
@@ -294,6 +305,7 @@ class World:
         self._start_us = self._soon_us()
 
     def _leave_behind(self, driver: Driver) -> None:
+        driver.io.perish(lambda: self._rng.random() < 0.5)
         for slot in driver.slots():
             if slot.dies_at_us is None:
                 driver.launcher.orphan(slot)
@@ -458,7 +470,7 @@ class World:
         if moment == "before":
             self.watch.committing(operator, payload)
         else:
-            self.watch.committed(operator, payload)
+            self.watch.committed(operator, payload, by_slot=isinstance(self._acting, Slot))
         self._perhaps_die()
         if self.faulty and self._rng.random() < self.faults.commit_error / 2:
             raise OSError(f"simulated failure {moment} a commit")
