@@ -131,26 +131,28 @@ def test_a_process_in_event_time_order_interleaves_rows_and_timers(parallelism: 
 
 
 @BOTH
-def test_a_process_without_order_sees_all_rows_as_they_came_and_then_its_timers(
+def test_a_process_without_order_sees_all_rows_by_event_time_and_none_is_late(
     parallelism: int,
 ) -> None:
     env = rh.Environment(parallelism, runtime="batch")
     sales(env).key_by("shop").process(Watch()).collect("seen")
     assert rows(env.execute(), "seen") == [
+        ("rom", "quiet", 12_000, 1),
         ("rom", "quiet", 41_000, 2),
         ("rom", "sale", 2_000, 1),
         ("rom", "sale", 31_000, 2),
+        ("ulm", "quiet", 19_000, 4),
         ("ulm", "quiet", 42_000, 5),
         ("ulm", "sale", 1_000, 1),
-        ("ulm", "sale", 5_000, 4),
+        ("ulm", "sale", 5_000, 2),
         ("ulm", "sale", 8_000, 3),
-        ("ulm", "sale", 9_000, 2),
+        ("ulm", "sale", 9_000, 4),
         ("ulm", "sale", 32_000, 5),
     ]
 
 
 @BOTH
-def test_running_aggregates_and_reduce_follow_the_order_of_arrival(parallelism: int) -> None:
+def test_running_aggregates_and_reduce_follow_event_time(parallelism: int) -> None:
     env = rh.Environment(parallelism, runtime="batch")
     by_shop = sales(env).key_by("shop")
     by_shop.running(total=rh.agg.sum("price")).select("shop", "at", "total").collect("running")
@@ -160,9 +162,9 @@ def test_running_aggregates_and_reduce_follow_the_order_of_arrival(parallelism: 
         ("rom", 2_000, 3.0),
         ("rom", 31_000, 8.0),
         ("ulm", 1_000, 2.0),
-        ("ulm", 5_000, 113.0),
-        ("ulm", 8_000, 14.0),
-        ("ulm", 9_000, 6.0),
+        ("ulm", 5_000, 101.0),
+        ("ulm", 8_000, 109.0),
+        ("ulm", 9_000, 113.0),
         ("ulm", 32_000, 114.0),
     ]
     assert rows(result, "highest") == [
@@ -170,8 +172,8 @@ def test_running_aggregates_and_reduce_follow_the_order_of_arrival(parallelism: 
         ("rom", 31_000, 5.0),
         ("ulm", 1_000, 2.0),
         ("ulm", 5_000, 99.0),
-        ("ulm", 8_000, 8.0),
-        ("ulm", 9_000, 4.0),
+        ("ulm", 8_000, 99.0),
+        ("ulm", 9_000, 99.0),
         ("ulm", 32_000, 99.0),
     ]
 

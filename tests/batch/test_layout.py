@@ -77,8 +77,8 @@ def assert_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
 
 def through_rows(batch: pa.RecordBatch, carry: Any = lambda rows: rows) -> pa.RecordBatch:
     layout = RowLayout(batch.schema)
-    targets = np.zeros(batch.num_rows, np.int32)
-    return layout.batch(carry(layout.rows(batch, targets, port=0, partition=0, position=0)))
+    hashes = np.zeros(batch.num_rows, np.uint64)
+    return layout.batch(carry(layout.rows(batch, hashes, partition=0, position=0)))
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -110,8 +110,8 @@ def test_rows_come_back_from_a_real_shuffle_and_sort(spark: Any) -> None:
         shuffled = (
             spark.range(0, 1, 1, 1)
             .mapInArrow(arrow_task(f"{__name__}:give", pack(rows)), from_arrow_schema(rows.schema))
-            .repartitionById(2, "target")
-            .sortWithinPartitions("position")
+            .repartition("key_hash")
+            .sortWithinPartitions("arrival")
             .mapInArrow(arrow_task(f"{__name__}:take", b""), "b binary")
             .collect()
         )

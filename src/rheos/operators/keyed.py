@@ -139,6 +139,11 @@ class KeyedCore:
         except Exception as error:
             raise user_error(self.ctx, error) from error
 
+    def next_keys(self) -> None:
+        """Forgets all keys; the watermark begins anew."""
+        self.backend.forget()
+        self.watermark_ms = MIN_TIMESTAMP_MS
+
     def snapshot(self) -> Snapshot:
         return self.backend.snapshot()
 

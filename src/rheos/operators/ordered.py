@@ -7,11 +7,14 @@ a key's function sees depends on the data alone.
 A row is late when its timestamp is at or before the watermark that its own split had reached. Late rows
 are not delivered; they are counted, and go to the side output `late`. So do rows whose own split was
 idle while the watermark passed them; they are counted as `late_purged`.
+
+A batch runtime has all rows before it delivers any, so it can do the same for functions that take
+them as they come: with `keeps_late` no row is late, and rows of one time stay in the order of arrival.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pyarrow as pa
 
@@ -20,7 +23,7 @@ from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.held import HELD, HELD_BEHIND, HeldRows
 from rheos.operators.process import ProcessOperator
 from rheos.operators.records import hidden_column, with_hidden
-from rheos.operators.sorting import sort_rows
+from rheos.operators.sorting import sort_by_time, sort_rows
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch, strip_hidden
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
@@ -32,8 +35,9 @@ LATE = "late"
 class OrderedProcessOperator(ProcessOperator):
     """Holds rows as Arrow batches; only what the watermark has passed is sorted and made records of."""
 
-    def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
+    def __init__(self, ctx: OperatorContext, spec: ProcessSpec, *, keeps_late: bool = False) -> None:
         super().__init__(ctx, spec)
+        self._keeps_late = keeps_late
         port = ctx.ports[0]
         self._held = HeldRows(port.schema, port.keys, ctx.key_groups, ctx.max_parallelism)
 
@@ -43,6 +47,12 @@ class OrderedProcessOperator(ProcessOperator):
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         self._core.codec.refuse_nulls(batch)
+        if not self._keeps_late:
+            batch = yield from self._in_time(batch)
+        self._held.add(batch)
+
+    def _in_time(self, batch: Batch) -> Generator[Out, None, Batch]:
+        """The rows that are not late; emits the others."""
         stamps = batch.column(TS).to_numpy()
         marks = hidden_column(batch, WM)
         late = stamps <= (MIN_TIMESTAMP_MS if marks is None else marks)
@@ -53,7 +63,7 @@ class OrderedProcessOperator(ProcessOperator):
                     self.ctx.count(name, int(rows.sum()))
             yield from self._emit_late(batch.filter(pa.array(passed)))
             batch = batch.filter(pa.array(~passed))
-        self._held.add(batch)
+        return batch
 
     def _emit_late(self, rows: Batch) -> Iterator[Out]:
         output = self.ctx.outputs.get(LATE)
@@ -65,9 +75,10 @@ class OrderedProcessOperator(ProcessOperator):
         self._core.watermark_ms = timestamp_ms
         due = self._held.take(timestamp_ms)
         if due is not None:
-            due = sort_rows(due, TS)
+            due = sort_by_time(due, TS) if self._keeps_late else sort_rows(due, TS)
             keys, rows = self._core.codec.of(due), rows_of(due, self._spec.record)
-            yield from self._core.deliver(keys, rows, hidden_column(due, TS), None, ordered=True)
+            marks = hidden_column(due, WM) if self._keeps_late else None
+            yield from self._core.deliver(keys, rows, hidden_column(due, TS), marks, ordered=True)
         yield from self._core.fire_event_timers(timestamp_ms)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:

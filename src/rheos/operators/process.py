@@ -53,12 +53,19 @@ class ProcessOperator(Operator):
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
         self._core.backend.force_full()
 
+    def next_keys(self) -> None:
+        self._drop_pending()
+        self._core.next_keys()
+
     def on_end(self) -> Iterator[Out]:
+        self._drop_pending()
+        return iter(())
+
+    def _drop_pending(self) -> None:
         pending = self._core.timers.processing
         if len(pending):
             self.ctx.count("dropped_processing_timers", len(pending))
             pending.clear()
-        return iter(())
 
     def close(self) -> None:
         self._core.close()

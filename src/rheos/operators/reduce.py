@@ -98,5 +98,8 @@ class ReduceOperator(Operator):
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
         self._backend.force_full()
 
+    def next_keys(self) -> None:
+        self._backend.forget()
+
     def close(self) -> None:
         self._backend.close()

@@ -39,6 +39,7 @@ class RunningOperator(Operator):
 
     def __init__(self, ctx: OperatorContext, spec: RunningSpec) -> None:
         super().__init__(ctx)
+        self._spec = spec
         self._keys = ctx.ports[0].keys
         self._state = _state(ctx, spec)
         output = ctx.outputs.get(MAIN)
@@ -79,6 +80,10 @@ class RunningOperator(Operator):
         if self._schema is not None:
             arrays = [made[name] if name in made else batch.column(name) for name in self._schema.names]
             yield Out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def next_keys(self) -> None:
+        self._state.close()
+        self._state = _state(self.ctx, self._spec)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
         return self._state.snapshot()

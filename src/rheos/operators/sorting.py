@@ -29,6 +29,14 @@ def sort_rows(batch: Batch, by: str) -> Batch:
     return batch.take(pa.array(order))
 
 
+def sort_by_time(batch: Batch, by: str) -> Batch:
+    """The rows sorted by the int64 column `by`; those that tie stay as they are."""
+    stamps = batch.column(by).to_numpy()
+    if bool(np.all(stamps[:-1] <= stamps[1:])):
+        return batch
+    return batch.take(pa.array(np.argsort(stamps, kind="stable")))
+
+
 def _full_order(batch: Batch, by: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     columns = [batch.column(by), *(_sortable(column) for column in strip_hidden(batch).columns)]
     names = [str(i) for i in range(len(columns))]

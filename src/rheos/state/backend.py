@@ -90,6 +90,10 @@ class KeyedStateBackend(ABC):
         """Called between calls of user code, with about the keys of the next ones. A value that was
         read before is no more the one that is kept: it is to be read again."""
 
+    def forget(self) -> None:
+        """Forgets all keys, as if none had come. Only of a backend that keeps its state in memory."""
+        raise NotImplementedError
+
     @abstractmethod
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
         """Takes the tables of each state, in the order in which they apply. Called once, before use."""

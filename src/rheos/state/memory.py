@@ -94,6 +94,12 @@ class MemoryBackend(KeyedStateBackend):
         if self._timers is not None:
             self._timers.restore(restored)
 
+    def forget(self) -> None:
+        for table in self._tables.values():
+            table.forget()
+        if self._timers is not None:
+            self._timers.forget()
+
     def snapshot(self) -> Snapshot:
         parts = []
         for name, table in self._tables.items():

@@ -56,6 +56,10 @@ class StateTable(ABC):
         """The whole state, for others than the chain: what has changed is still taken for changed."""
 
     @abstractmethod
+    def forget(self) -> None:
+        """As if there had never been any key. Handles hold on to the dicts: they are emptied."""
+
+    @abstractmethod
     def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
         """Takes restored entries, sorted by key and namespace within each key."""
 
@@ -106,6 +110,10 @@ class ValueTable(StateTable):
     def _freeze(self, keys: list[Key], values: list[Any]) -> Frozen:
         encoded = _encoded_later(self.codec, values, keys, fixed=self.codec.immutable)
         return len(keys), lambda: Entries(keys, [b""] * len(keys), encoded())
+
+    def forget(self) -> None:
+        self.values.clear()
+        self.dirty.clear()
 
     def fetch(self, key: Key) -> Any:
         """What is not in `values` is nowhere."""
@@ -183,6 +191,12 @@ class ListTable(StateTable):
         encoded = _encoded_later(self.codec, segments, keys, fixed=self.element.immutable)
         return len(keys), lambda: Entries(keys, [_PLACE.pack(place) for place in places], encoded())
 
+    def forget(self) -> None:
+        self.values.clear()
+        self.appended.clear()
+        self.rewritten.clear()
+        self._written.clear()
+
     def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
         for key, _, data in entries:
             self.values.setdefault(key, []).extend(self.codec.decode(data))
@@ -231,6 +245,10 @@ class MapTable(StateTable):
         values = [value for _, _, value in changed]
         encoded = _encoded_later(self.value, values, keys, fixed=self.value.immutable)
         return len(keys), lambda: Entries(keys, self.item.encode(items, keys), encoded())
+
+    def forget(self) -> None:
+        self.values.clear()
+        self.dirty.clear()
 
     def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
         item_of, value_of = self.item.decode, self.value.decode

@@ -133,6 +133,12 @@ class MemoryTimerQueue(TimerQueue):
             self._forget(timer)
         self.heap.clear()
 
+    def forget(self) -> None:
+        """As if none had ever been."""
+        for known in (self._live, self._added, self._removed):
+            known.clear()
+        self.heap.clear()
+
     def changes(self) -> int:
         return len(self._added) + len(self._removed)
 
@@ -221,6 +227,11 @@ class MemoryTimers(TimerService):
 
     def force_full(self) -> None:
         self._chain.force_full()
+
+    def forget(self) -> None:
+        """As if none had ever been."""
+        for queue in (self.event, self.processing):
+            queue.forget()
 
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
         queues = {queue.mark: queue for queue in (self.event, self.processing)}

@@ -269,6 +269,20 @@ class WindowOperator(Operator):
                 parts.append(SnapshotPart(layout.state, StateKind.KEYED, write, mode, part.unchanged))
         return parts
 
+    def states(self) -> list[str]:
+        """The names of its keyed states, in the order in which `open` reads them."""
+        return [layout.state for layout in self._layouts()]
+
+    @property
+    def state_bytes(self) -> int:
+        """How much memory its state takes."""
+        return sum(store.memory_bytes for store in self._stores())
+
+    def next_keys(self) -> None:
+        assert not self._lagging.groups, "what was restored has caught up"
+        self.close()
+        self._watermark = MIN_TIMESTAMP_MS
+
     def close(self) -> None:
         for store in self._stores():
             store.clear()

@@ -1,61 +1,67 @@
 """A physical plan as Spark DataFrames.
 
-    source chain          range(splits) ─ mapInArrow                 one partition per split
+    source chain          a frame of splits or rows ─ mapInArrow
     forward edge          ─ mapInArrow                               in the same Spark stage
-    hash edge             ─ repartitionById(P) ─ sortWithinPartitions ─ mapInArrow
+    hash edge             ─ repartition(key hash) ─ sortWithinPartitions ─ mapInArrow
+    built-in windows      ─ repartition(key groups of their state) ─ mapInArrow
     several inputs        ─ union ─
-    several outputs       ─ mapInArrow ─ persist ─┬─ filter ─ ...     nothing is computed twice
+    several outputs       ─ mapInArrow ─ kept ─┬─ filter ─ ...       nothing is computed twice
 
-A chain whose rows all leave by one hash edge hands Spark rows; any other hands on packed batches
-(`layout.py`). Partition i behind a shuffle is subtask i: it gets the key groups that subtask owns.
+A chain whose rows all leave by one hash edge hands Spark rows, or the state of windows; any other hands
+on packed batches (`layout.py`). How many partitions there are behind a shuffle is Spark's to choose,
+and to change while it runs: it moves whole hashes, and so whole keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.storagelevel import StorageLevel
+from pyspark.sql.types import StructType
 
-from rheos.graph.nodes import ProcessSpec, SourceSpec, WindowSpec
+from rheos.connectors.spark.types import spark_schema
+from rheos.graph.nodes import SourceSpec, WindowSpec
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
 from rheos.protocol.elements import TS
 from rheos.protocol.ids import JobId
-from rheos.runtimes.batch.layout import NOTE_PORT, PACKED, RowLayout
-from rheos.runtimes.batch.partition_host import (
+from rheos.runtimes.batch.layout import (
+    ARRIVAL,
+    COMBINED,
+    KEY_HASH,
+    NOTE_PORT,
+    PACKED,
+    RowLayout,
+)
+from rheos.runtimes.batch.sources import source_frame
+from rheos.runtimes.batch.tasks import (
     ChainTask,
+    CombinedInput,
+    CombinedOutput,
+    FrameOutput,
+    Input,
+    KeyedInput,
+    Output,
     PackedInput,
     PackedOutput,
-    Placement,
-    RowsInput,
     RowsOutput,
     UnpackTask,
 )
-from rheos.runtimes.batch.source_input import SourceInput
-from rheos.runtimes.batch.sources import source_frame
 from rheos.runtimes.spark_session import single_threaded_workers
 from rheos.runtimes.spark_shipping import arrow_task, pack
 
 _HOST = "rheos.runtimes.batch.partition_host"
 
-_SETTINGS = {
-    # A partition is a subtask: Spark may neither merge nor split them.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "64MB",
-    "spark.sql.execution.arrow.useLargeVarTypes": "false",
-    "spark.sql.execution.pyspark.binaryAsBytes": "true",
-    "spark.sql.session.timeZone": "UTC",
-}
+FRAME_EDGE = -1
+"""Where rows of the user's own DataFrame leave: no edge of the plan."""
 
 
 @dataclass(frozen=True)
-class _Output:
+class _Left:
     """What a chain has left: its rows, and where each edge's rows are in them."""
 
     frame: DataFrame
@@ -65,121 +71,107 @@ class _Output:
 
 @dataclass
 class Translation:
-    """Builds the DataFrames of a plan, chain by chain, and runs what must be run on the way.
-
-    `on_notes` is called with the notes of each Spark job that ends.
-    """
+    """Builds the DataFrames of a plan. It runs nothing, but for what `keep` does."""
 
     session: SparkSession
     plan: PhysicalPlan
     job: JobId
     first_attempt: int
     batch_rows: int
-    on_notes: Callable[[list[bytes]], None]
-    _persisted: list[DataFrame] = field(default_factory=list)
+    keep: Callable[[DataFrame], DataFrame]
+    """Gives a DataFrame of the same packed rows that is computed once, whatever reads it."""
+    readable_errors: bool = False
+    """Errors begin with their own text, for readers of Spark's exceptions."""
 
-    def run(self) -> None:
-        """Runs the whole plan. Raises what Spark raises."""
-        self.session = self.session.newSession()
-        for name, value in _SETTINGS.items():
-            self.session.conf.set(name, value)
-        outputs: dict[int, _Output] = {}
+    def ends(self) -> list[DataFrame]:
+        """What the chains leave behind that no other reads: packed notes, or the rows of a frame."""
+        left: dict[int, _Left] = {}
         ends: list[DataFrame] = []
-        try:
-            for chain in self.plan.chains:
-                frame = self._chain(chain, outputs)
-                exits = self._exits(chain)
-                if not exits:
-                    ends.append(frame)
-                elif len(exits) == 1:
-                    outputs[chain.id] = _Output(frame, single=True)
-                else:
-                    outputs[chain.id] = _Output(self._materialised(frame), single=False)
-            if ends:
-                self._collect_notes(reduce(DataFrame.unionAll, ends))
-        finally:
-            for frame in self._persisted:
-                frame.unpersist()
-
-    def _materialised(self, frame: DataFrame) -> DataFrame:
-        frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        self._persisted.append(frame)
-        self._collect_notes(frame)
-        return frame
-
-    def _collect_notes(self, packed: DataFrame) -> None:
-        rows = packed.filter(f.col("port") == NOTE_PORT).select("payload").collect()
-        self.on_notes([bytes(row.payload) for row in rows])
+        for chain in self.plan.chains:
+            frame = self._chain(chain, left)
+            exits = self._exits(chain)
+            if not exits:
+                ends.append(frame)
+            elif len(exits) == 1:
+                left[chain.id] = _Left(frame, single=True)
+            else:
+                left[chain.id] = _Left(self.keep(frame), single=False)
+        return ends
 
     # --- one chain --------------------------------------------------------------------------------
 
-    def _chain(self, chain: Chain, outputs: dict[int, _Output]) -> DataFrame:
+    def _chain(self, chain: Chain, left: dict[int, _Left]) -> DataFrame:
         head = chain.operators[0]
         edges = [edge for edge in self.plan.edges if edge.target == chain.id]
-        feed: SourceInput | PackedInput | RowsInput
+        feed: Input
         if isinstance(head.spec, SourceSpec):
             source = source_frame(self.session, self.plan, chain)
             frame, feed = source.frame, source.feed
         elif all(edge.exchange is Exchange.HASH for edge in edges):
-            feed = RowsInput(head.ports[0].schema, by_event_time=_follows_time(head))
-            frame = self._shuffled([self._rows_of(edge, outputs) for edge in edges], feed)
+            rows = reduce(DataFrame.unionAll, [self._shuffleable(edge, left) for edge in edges])
+            if _combines(head):
+                feed = CombinedInput()
+                frame = rows.repartition("bucket").sortWithinPartitions("state")
+            else:
+                feed = KeyedInput(head.ports[0].schema)
+                frame = self._by_key(rows, feed)
         else:
             assert not any(edge.exchange is Exchange.HASH for edge in edges), "edges of one kind"
             feed = PackedInput()
-            frame = reduce(DataFrame.unionAll, [self._packed_of(edge, outputs) for edge in edges])
-        task = ChainTask(
-            job=self.job,
-            first_attempt=self.first_attempt,
-            chain=chain,
-            placement=self._placement(),
-            batch_rows=self.batch_rows,
-            input=feed,
-            output=self._output_of(chain),
-        )
+            frame = reduce(DataFrame.unionAll, [self._packed_of(edge, left) for edge in edges])
+        task = ChainTask(**self._common, output=self._output_of(chain), chain=chain, input=feed)
         return self._map(frame, "run_chain", task)
 
-    def _output_of(self, chain: Chain) -> PackedOutput | RowsOutput:
+    @cached_property
+    def _common(self) -> dict[str, Any]:
+        return {
+            "job": self.job,
+            "first_attempt": self.first_attempt,
+            "parallelism": self.plan.parallelism,
+            "max_parallelism": self.plan.max_parallelism,
+            "batch_rows": self.batch_rows,
+        }
+
+    def _output_of(self, chain: Chain) -> Output:
+        last = chain.operators[-1]
+        if any(ToEdge(FRAME_EDGE) in routes for routes in last.routes.values()):
+            return FrameOutput(last.ports[0].type.schema)
         exits = self._exits(chain)
         if len(exits) == 1 and exits[0].exchange is Exchange.HASH:
-            return self._rows_output(exits[0])
+            return self._to_shuffle(exits[0])
         return PackedOutput()
 
-    def _rows_output(self, edge: Edge) -> RowsOutput:
-        return RowsOutput(edge, self._port_schema(edge))
-
-    def _port_schema(self, edge: Edge) -> pa.Schema:
-        return self.plan.chains[edge.target].operators[0].ports[edge.target_port].schema
+    def _to_shuffle(self, edge: Edge) -> RowsOutput | CombinedOutput:
+        head = self.plan.chains[edge.target].operators[0]
+        if _combines(head):
+            return CombinedOutput(head)
+        assert edge.target_port == 0, "a keyed operator has one port"
+        return RowsOutput(edge, head.ports[0].schema)
 
     def _exits(self, chain: Chain) -> list[Edge]:
         return [edge for edge in self.plan.edges if edge.source == chain.id]
 
     def _map(self, frame: DataFrame, entry: str, task: ChainTask | UnpackTask) -> DataFrame:
-        output = task.output
-        schema = RowLayout(output.schema).wire if isinstance(output, RowsOutput) else PACKED
+        run = arrow_task(f"{_HOST}:{entry}", pack(task), readable=self.readable_errors)
         with single_threaded_workers(self.session):
-            return frame.mapInArrow(
-                arrow_task(f"{_HOST}:{entry}", pack(task)), from_arrow_schema(schema)
-            )
-
-    def _placement(self) -> Placement:
-        return Placement(self.plan.parallelism, self.plan.max_parallelism)
+            return frame.mapInArrow(run, _spark_schema(task.output))
 
     # --- edges ------------------------------------------------------------------------------------
 
-    def _packed_of(self, edge: Edge, outputs: dict[int, _Output]) -> DataFrame:
+    def _packed_of(self, edge: Edge, left: dict[int, _Left]) -> DataFrame:
         """The edge's packed batches, by the port of the target."""
-        output = outputs[edge.source]
+        output = left[edge.source]
         notes = f.col("port") == NOTE_PORT
         frame = output.frame if output.single else output.frame.filter(f.col("port") == edge.id)
         port = f.when(notes, f.lit(NOTE_PORT)).otherwise(f.lit(edge.target_port))
         return frame.select(port.cast("int").alias("port"), "payload")
 
-    def _rows_of(self, edge: Edge, outputs: dict[int, _Output]) -> DataFrame:
-        """The edge's rows, ready to be shuffled."""
-        output = outputs[edge.source]
+    def _shuffleable(self, edge: Edge, left: dict[int, _Left]) -> DataFrame:
+        """The edge's rows, or what they come to, ready to be shuffled."""
+        output = left[edge.source]
         if output.single:
             return output.frame
-        task = UnpackTask(self._sender(edge), self._placement(), self._rows_output(edge))
+        task = UnpackTask(**self._common, output=self._to_shuffle(edge), sender=self._sender(edge))
         return self._map(output.frame.filter(f.col("port") == edge.id), "run_unpack", task)
 
     def _sender(self, edge: Edge) -> PlannedOperator:
@@ -190,24 +182,21 @@ class Translation:
             if ToEdge(edge.id) in routes
         )
 
-    def _shuffled(self, frames: list[DataFrame], feed: RowsInput) -> DataFrame:
-        layout = RowLayout(feed.schema)
-        frame = reduce(DataFrame.unionAll, frames).repartitionById(self.plan.parallelism, "target")
-        if feed.by_event_time:
-            # Ties go by the whole row, so that the order is that of the data alone.
-            rest = [name for name in _sortable(layout) if name != layout.column(TS)]
-            return frame.sortWithinPartitions(layout.column(TS), *rest)
-        return frame.sortWithinPartitions("partition", "position")
+    def _by_key(self, rows: DataFrame, feed: KeyedInput) -> DataFrame:
+        time = [RowLayout(feed.schema).column(TS)] if TS in feed.schema.names else []
+        return rows.repartition(KEY_HASH).sortWithinPartitions(KEY_HASH, *time, ARRIVAL)
 
 
-def _follows_time(head: PlannedOperator) -> bool:
-    """Whether rows come to it by event time, and the watermark with them: where its results depend on
-    the data alone. What sees the order of arrival gets that, and then the end of time."""
+def _spark_schema(output: Output) -> StructType:
+    if isinstance(output, FrameOutput):
+        return spark_schema(output.schema)
+    if isinstance(output, RowsOutput):
+        return from_arrow_schema(RowLayout(output.schema).wire)
+    return from_arrow_schema(COMBINED if isinstance(output, CombinedOutput) else PACKED)
+
+
+def _combines(head: PlannedOperator) -> bool:
+    """Whether what is shuffled is the operator's state, and not its rows: windows that only add up.
+    Late rows can be read only where all rows are."""
     spec = head.spec
-    return isinstance(spec, WindowSpec) or (
-        isinstance(spec, ProcessSpec) and spec.order == "event_time"
-    )
-
-
-def _sortable(layout: RowLayout) -> list[str]:
-    return [name for name in layout.columns if not pa.types.is_nested(layout.wire.field(name).type)]
+    return isinstance(spec, WindowSpec) and spec.fn is None and spec.late_tag not in head.outputs

@@ -7,7 +7,10 @@ a column travels as a *wire* type that holds its bits, and is cast back behind t
 *Packed* batches go from step to step within a partition, or wait in Spark's cache: one Spark row holds
 a whole batch as an Arrow stream, and nothing can be lost.
 
-Both also carry *notes*: what a subtask has to tell the driver (see `notes.py`). They ride along with
+*Combined* state goes through a shuffle in the place of rows that windows would add up: one Spark row
+holds the state that a task has for a range of key groups (see `combining.py`).
+
+All also carry *notes*: what a subtask has to tell the driver (see `notes.py`). They ride along with
 the rows, so a task that Spark repeats tells its tale just once.
 """
 
@@ -25,17 +28,36 @@ from rheos.protocol.elements import Batch
 NOTE_PORT = -1
 """The port of a packed note."""
 
+NOTE_STATE = -1
+"""The state of a combined row that is a note. Notes come before all states."""
+
+COMBINED = pa.schema(
+    [
+        pa.field("bucket", pa.int32(), False),
+        pa.field("state", pa.int32(), False),
+        pa.field("payload", pa.binary(), False),
+    ]
+)
+"""A range of key groups, the number of a state, and an Arrow stream of its rows."""
+
 PACKED = pa.schema([pa.field("port", pa.int32(), False), pa.field("payload", pa.binary(), False)])
+
+KEY_GROUP = "key_group"
+"""The column that all keyed state has."""
+
+KEY_HASH = "key_hash"
+ARRIVAL = "arrival"
 
 ROUTING = [
     pa.field("note", pa.binary()),
-    pa.field("target", pa.int32(), False),
-    pa.field("port", pa.int32(), False),
-    pa.field("partition", pa.int32(), False),
-    pa.field("position", pa.int64(), False),
+    pa.field(KEY_HASH, pa.int64(), False),
+    pa.field(ARRIVAL, pa.int64(), False),
 ]
-"""The columns before our own: a note, or null for a row; the subtask it goes to, and the port there;
-and the partition it came from with its position in it, which is the order of arrival."""
+"""The columns before our own: a note, or null for a row; the hash of its key, by which it is shuffled;
+and its place in the order of arrival: by the partition it came from, and the position in that."""
+
+_POSITIONS = 40
+"""How many bits of an arrival are the position. Partitions have 23."""
 
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
@@ -93,6 +115,7 @@ class RowLayout:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
+        self.names: list[str] = schema.names
         self._kinds = [wire_type(field.type) for field in schema]
         self.columns = [f"c{i}" for i in range(len(schema))]
         self.wire = pa.schema(
@@ -109,16 +132,15 @@ class RowLayout:
         return self.columns[index]
 
     def rows(
-        self, batch: Batch, targets: npt.NDArray[np.int32], port: int, partition: int, position: int
+        self, batch: Batch, hashes: npt.NDArray[np.uint64], partition: int, position: int
     ) -> pa.RecordBatch:
         """The wire rows of a batch, its first row being number `position` of the partition."""
         n = batch.num_rows
+        first = (partition << _POSITIONS) + position
         routing = [
             pa.nulls(n, pa.binary()),
-            pa.array(targets, pa.int32()),
-            pa.array(np.full(n, port, np.int32)),
-            pa.array(np.full(n, partition, np.int32)),
-            pa.array(np.arange(position, position + n)),
+            pa.array(hashes.view(np.int64)),
+            pa.array(np.arange(first, first + n)),
         ]
         columns = [
             _pack_rows(column) if kind is None else _cast(column, kind)
@@ -127,7 +149,7 @@ class RowLayout:
         return pa.RecordBatch.from_arrays(routing + columns, schema=self.wire)
 
     def note(self, note: bytes) -> pa.RecordBatch:
-        """The wire row of a note. It goes to subtask 0."""
+        """The wire row of a note. It goes where a key of hash 0 goes."""
         routing = [pa.array([note], pa.binary())]
         routing += [pa.array([0], field.type) for field in ROUTING[1:]]
         columns = [pa.nulls(1, field.type) for field in list(self.wire)[len(ROUTING) :]]
@@ -197,3 +219,17 @@ def packed_rows(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.Buffer]]:
     """The ports and payloads of packed rows."""
     for port, payload in zip(rows.column("port").to_pylist(), rows.column("payload"), strict=True):
         yield port, payload.as_buffer()
+
+
+def combined_row(bucket: int, state: int, payload: bytes) -> pa.RecordBatch:
+    arrays = [
+        pa.array([value], field.type)
+        for value, field in zip((bucket, state, payload), COMBINED, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=COMBINED)
+
+
+def combined_rows(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.Buffer]]:
+    """The states and payloads of combined rows."""
+    for state, payload in zip(rows.column("state").to_pylist(), rows.column("payload"), strict=True):
+        yield state, payload.as_buffer()

@@ -19,7 +19,7 @@ from rheos.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.bounded import bounded_plan
-from rheos.runtimes.batch.dataframes import Translation
+from rheos.runtimes.batch.execution import run
 from rheos.runtimes.contract import (
     JobConfig,
     JobResult,
@@ -98,14 +98,14 @@ class BatchJob(WithoutCheckpoints):
         context.setJobDescription(self._plan.name)
         try:
             self._state = JobState.RUNNING
-            Translation(
-                session=self._session,
-                plan=self._plan,
+            run(
+                self._session,
+                self._plan,
                 job=self._writer,
                 first_attempt=self._first_attempt,
                 batch_rows=self._config.task.batch_rows,
                 on_notes=self._note,
-            ).run()
+            )
             if not self._cancelled.is_set():
                 self._commit()
                 self._took_s = time.monotonic() - self._began

@@ -1,0 +1,168 @@
+"""Windows in two phases: what they add up is combined before the shuffle, and not the rows behind it.
+
+The sender's task runs the window operator itself over its rows, with the watermark before all time: so
+nothing fires, and a row is late by its own `__wm` alone, as it always is. What it has in the end is its
+state as a savepoint would hold it; cut into ranges of key groups, that goes through Spark's shuffle.
+Behind it, the operator is opened from the state of all senders, and everything fires.
+
+    rows ─ windows ─ state ═ shuffle ═ state ─ windows ─ results
+
+There is no code for merging but the operator's own: a batch job restores from many savepoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.operators.contract import Operator, OperatorContext
+from rheos.operators.window.operator import WindowAggregateOperator
+from rheos.operators.window.windowed import WindowOperator
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import CheckpointId
+from rheos.protocol.snapshots import SnapshotPart, StateKind
+from rheos.protocol.state_config import MIB
+from rheos.runtimes.batch import notes
+from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, combined_rows, pack, unpack
+from rheos.runtimes.batch.outlets import Outlet, Rows
+
+BUDGET_BYTES = 64 * MIB
+"""How much state a sender combines before it hands it on and begins anew."""
+
+_BUCKETS = 128
+"""Into how many ranges of key groups state is cut, at the most."""
+
+_ROWS_AT_ONCE = 1 << 16
+"""Tables of state are put together until they have so many rows: operators take few with less work."""
+
+_CHECKPOINT = CheckpointId(1)
+
+
+class CombiningOutlet(Outlet):
+    """Takes the rows of an edge into windows, and lets their state leave."""
+
+    def __init__(
+        self,
+        make: Callable[[], WindowAggregateOperator],
+        ctx: OperatorContext,
+        budget_bytes: int = BUDGET_BYTES,
+    ) -> None:
+        self._make = make
+        self._ctx = ctx
+        self._budget_bytes = budget_bytes
+        self._records = 0
+        self._windows = self._begun()
+
+    def _begun(self) -> WindowAggregateOperator:
+        windows = self._make()
+        windows.open({})
+        return windows
+
+    def rows(self, edge: int, batch: Batch) -> Rows:
+        self._records += batch.num_rows
+        for _ in self._windows.on_batch(0, batch):
+            raise AssertionError(
+                "nothing fires before the watermark has moved, and nobody reads late rows"
+            )
+        if self._windows.state_bytes > self._budget_bytes:
+            yield from self._state()
+            self._windows.close()
+            self._windows = self._begun()
+
+    def note(self, note: bytes) -> Rows:
+        yield combined_row(0, NOTE_STATE, note)
+
+    def finish(self) -> Rows:
+        yield from self._state()
+        self._windows.close()
+        counted = notes.Counted(
+            operator=self._ctx.operator,
+            records_in=self._records,
+            records_out=0,
+            counters=self._ctx.counters,
+        )
+        yield from self.note(notes.encode(counted))
+
+    def _state(self) -> Rows:
+        numbers = {name: number for number, name in enumerate(self._windows.states())}
+        for part in whole_state(self._windows):
+            if part.kind is StateKind.UNION:
+                continue  # It says up to where windows have fired, and none have.
+            for table in _tables(part):
+                for bucket, rows in _cut(table, self._ctx.max_parallelism):
+                    yield combined_row(bucket, numbers[part.state], pack(rows))
+
+
+def whole_state(operator: Operator) -> list[SnapshotPart]:
+    """The operator's state as a savepoint holds it."""
+    return operator.savepoint(operator.snapshot(_CHECKPOINT))
+
+
+def _tables(part: SnapshotPart) -> Iterator[pa.Table]:
+    written = part.write()
+    yield from [written] if isinstance(written, pa.Table) else written
+
+
+def _cut(table: pa.Table, max_parallelism: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each bucket that has any. They are sorted by key group."""
+    groups = table.column(KEY_GROUP).to_numpy().astype(np.int64)
+    buckets, starts = np.unique(
+        groups * min(_BUCKETS, max_parallelism) // max_parallelism, return_index=True
+    )
+    lengths = np.diff(starts, append=len(groups))
+    for bucket, start, length in zip(buckets.tolist(), starts.tolist(), lengths.tolist(), strict=True):
+        yield bucket, table.slice(start, length).combine_chunks().to_batches()[0]
+
+
+class CombinedState(Mapping[str, Iterable[pa.Table]]):
+    """What a window operator is opened from: combined rows, sorted by the number of their state.
+
+    They are read as the operator asks for them, which it does in the order of its `states()`.
+    """
+
+    def __init__(self, windows: WindowOperator, inbox: Iterable[pa.RecordBatch]) -> None:
+        self._numbers = {name: number for number, name in enumerate(windows.states())}
+        # Of no rows: all senders have it alike, as nothing has fired anywhere.
+        self._nothing = {
+            part.state: list(_tables(part))
+            for part in whole_state(windows)
+            if part.kind is StateKind.UNION
+        }
+        self._inbox = (row for rows in inbox for row in combined_rows(rows))
+        self._next = next(self._inbox, None)
+
+    def notes(self) -> Iterator[bytes]:
+        """The notes, which are to be read first."""
+        while self._next is not None and self._next[0] == NOTE_STATE:
+            yield self._next[1].to_pybytes()
+            self._next = next(self._inbox, None)
+
+    def __getitem__(self, state: str) -> Iterable[pa.Table]:
+        if state in self._nothing:
+            return self._nothing[state]
+        return self._read(self._numbers[state])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._nothing, *self._numbers))
+
+    def __len__(self) -> int:
+        return len(self._nothing) + len(self._numbers)
+
+    def _read(self, number: int) -> Iterator[pa.Table]:
+        gathered: list[pa.RecordBatch] = []
+        count = 0
+        while self._next is not None and self._next[0] == number:
+            gathered.append(unpack(self._next[1]))
+            count += gathered[-1].num_rows
+            self._next = next(self._inbox, None)
+            if count >= _ROWS_AT_ONCE:
+                yield pa.Table.from_batches(gathered)
+                gathered, count = [], 0
+        if gathered:
+            yield pa.Table.from_batches(gathered)
+
+    def check_read(self) -> None:
+        """All of it must have been asked for."""
+        assert self._next is None, "an operator reads its states in the order in which it names them"

@@ -1,0 +1,50 @@
+"""The contexts of operators within a Spark task."""
+
+from __future__ import annotations
+
+from rheos.graph.nodes import SourceSpec
+from rheos.operators.contract import OperatorContext
+from rheos.plan.physical import PlannedOperator
+from rheos.protocol.ids import Attempt
+from rheos.runtimes.batch.inline_io import InlineIo
+from rheos.runtimes.batch.tasks import Task
+from rheos.runtimes.io import SystemClock
+
+
+def partition_number() -> int:
+    """Which partition of its stage this task computes."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return int(context.partitionId()) if context is not None else 0
+
+
+def context_of(
+    task: Task, planned: PlannedOperator, partition: int, *, keyed: bool, scratch: str | None
+) -> OperatorContext:
+    """The context of one operator. A keyed one meets all rows of its keys, whichever partition it is
+    in: as the only subtask, it owns all key groups. A source stands alone before its split, too."""
+    alone = keyed or isinstance(planned.spec, SourceSpec)
+    return OperatorContext(
+        job=task.job,
+        attempt=Attempt(task.first_attempt + _task_attempt()),
+        operator=planned.id,
+        name=planned.name,
+        site=planned.site,
+        subtask=0 if alone else partition,
+        parallelism=1 if alone else max(task.parallelism, partition + 1),
+        max_parallelism=task.max_parallelism,
+        ports=planned.ports,
+        outputs=planned.outputs,
+        clock=SystemClock(),
+        io=InlineIo(),
+        batch_rows=task.batch_rows,
+        scratch=scratch,
+    )
+
+
+def _task_attempt() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return int(context.taskAttemptId()) if context is not None else 0

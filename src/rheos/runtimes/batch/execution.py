@@ -1,0 +1,65 @@
+"""Has Spark run a plan: every DataFrame that several read is computed before they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.storagelevel import StorageLevel
+
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.ids import JobId
+from rheos.runtimes.batch.dataframes import Translation
+from rheos.runtimes.batch.layout import NOTE_PORT
+
+_SETTINGS = {
+    # Spark merges partitions that turned out small: only then need nobody say how many there are to be.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "64MB",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    "spark.sql.execution.pyspark.binaryAsBytes": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def session_for(session: SparkSession) -> SparkSession:
+    """A session of the same Spark, with the settings that a batch job runs under."""
+    ours = session.newSession()
+    for name, value in _SETTINGS.items():
+        ours.conf.set(name, value)
+    return ours
+
+
+def run(
+    session: SparkSession,
+    plan: PhysicalPlan,
+    *,
+    job: JobId,
+    first_attempt: int,
+    batch_rows: int,
+    on_notes: Callable[[list[bytes]], None],
+) -> None:
+    """Runs the whole plan. `on_notes` is called with the notes of each Spark job that ends. Raises what
+    Spark raises."""
+    kept: list[DataFrame] = []
+
+    def collect(packed: DataFrame) -> None:
+        rows = packed.filter(f.col("port") == NOTE_PORT).select("payload").collect()
+        on_notes([bytes(row.payload) for row in rows])
+
+    def keep(frame: DataFrame) -> DataFrame:
+        frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        kept.append(frame)
+        collect(frame)
+        return frame
+
+    try:
+        ends = Translation(session_for(session), plan, job, first_attempt, batch_rows, keep).ends()
+        if ends:
+            collect(reduce(DataFrame.unionAll, ends))
+    finally:
+        for frame in kept:
+            frame.unpersist()

@@ -1,0 +1,95 @@
+"""Shuffled rows in *generations*: whole keys, as many as make up enough rows to work on at once.
+
+Rows come sorted by the hash of their key, and by event time within it, so that all rows of a key follow
+each other (two keys of one hash are taken for one run, which harms nobody). When the last row of a
+generation was delivered, all of its keys have ended: the operator fires what is left and forgets them.
+So the state in memory is that of one generation, or of one key that is larger than one.
+
+    hash   1 1 1 2 2 3 | 4 4 4 4 4 4 | 4 4 4 4 4 | 4 4 5 5 6 6
+           generation  | a large key, in pieces          | generation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rheos.protocol.elements import TS
+from rheos.runtimes.batch.layout import KEY_HASH, RowLayout
+
+GENERATION_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What the operator gets next."""
+
+    rows: pa.RecordBatch
+    """Wire rows, which may be none."""
+    until_ms: int | None
+    """The watermark behind them, where rows of these keys may follow and have event time."""
+    ends: bool
+    """Whether all keys so far have ended."""
+
+
+class Generations:
+    """Cuts sorted wire rows."""
+
+    def __init__(self, layout: RowLayout, generation_rows: int = GENERATION_ROWS) -> None:
+        self._time = layout.column(TS) if TS in layout.names else None
+        self._enough = generation_rows
+        self._waiting: list[pa.RecordBatch] = []
+        self._count = 0
+        self._large: int | None = None
+        """The hash of the large key of which pieces were fed."""
+
+    def take(self, rows: pa.RecordBatch) -> Iterator[Feed]:
+        """Takes rows that are no notes."""
+        self._waiting.append(rows)
+        self._count += rows.num_rows
+        if self._count >= self._enough:
+            yield from self._cut()
+
+    def end(self) -> Iterator[Feed]:
+        """What is left when nothing follows."""
+        if self._waiting:
+            rows, begin = self._taken(), 0
+            if self._large is not None:
+                begin = self._end_of_large(rows)
+                yield Feed(rows.slice(0, begin), None, ends=True)
+            yield Feed(rows.slice(begin), None, ends=True)
+
+    def _cut(self) -> Iterator[Feed]:
+        rows = self._taken()
+        hashes = rows.column(KEY_HASH).to_numpy()
+        begin = 0
+        if self._large is not None:
+            begin = self._end_of_large(rows)
+            if begin < len(hashes):
+                yield Feed(rows.slice(0, begin), None, ends=True)
+                self._large = None
+            else:
+                begin = 0
+        if len(hashes) - begin >= self._enough:
+            last = int(hashes.searchsorted(hashes[-1], side="left"))
+            if last > begin:
+                yield Feed(rows.slice(begin, last - begin), None, ends=True)
+                begin = last
+            else:
+                # The last row waits: what ends the key is then fed with a row.
+                last = len(hashes) - 1
+                self._large = int(hashes[-1])
+                until_ms = None if self._time is None else rows.column(self._time)[last].as_py() - 1
+                yield Feed(rows.slice(begin, last - begin), until_ms, ends=False)
+                begin = last
+        self._waiting, self._count = [rows.slice(begin)], len(hashes) - begin
+
+    def _end_of_large(self, rows: pa.RecordBatch) -> int:
+        """How many rows of the large key come first."""
+        return int(rows.column(KEY_HASH).to_numpy().searchsorted(self._large, side="right"))
+
+    def _taken(self) -> pa.RecordBatch:
+        waiting, self._waiting, self._count = self._waiting, [], 0
+        return waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)

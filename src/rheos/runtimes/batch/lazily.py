@@ -1,0 +1,99 @@
+"""A plan as DataFrames that nothing has run yet: for the user's own queries, and to be explained."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.storagelevel import StorageLevel
+
+from rheos.graph.nodes import MAIN, SinkSpec, UnionSpec
+from rheos.operators.contract import OutputType
+from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToEdge
+from rheos.protocol.ids import JobId
+from rheos.runtimes.batch.bounded import bounded_plan
+from rheos.runtimes.batch.dataframes import FRAME_EDGE, Translation
+from rheos.runtimes.batch.execution import session_for
+
+_JOB = JobId("dataframe")
+
+ExplainMode = Literal["simple", "extended", "codegen", "cost", "formatted"]
+
+
+def to_dataframe(session: SparkSession, plan: PhysicalPlan, *, batch_rows: int = 16_384) -> DataFrame:
+    """The rows that reach the plan's one sink, as a DataFrame of the user's own session.
+
+    The plan ends in just one sink operator, of any sink: it is never opened, and stands for the place
+    where the rows leave. They have the columns `connectors.spark.types.spark_schema` of the visible
+    ones there. Nothing runs before the DataFrame is read, with one exception: what several branches of
+    the program read is computed once and kept (`localCheckpoint`) as long as the DataFrame is in use;
+    where it lies behind a shuffle, Spark runs that shuffle now. An error of a task is found in the text
+    of Spark's exception, with its place in the user's code. Raises ConfigurationError for a source that
+    never ends.
+    """
+    plan = _open_ended(bounded_plan(plan))
+    (frame,) = Translation(
+        session=session,
+        plan=plan,
+        job=_JOB,
+        first_attempt=time.time_ns() // 1_000_000_000 * 1_000_000,
+        batch_rows=batch_rows,
+        # A cached DataFrame would stay until someone says so; this goes with who reads it.
+        keep=lambda frame: frame.localCheckpoint(eager=False),
+        readable_errors=True,
+    ).ends()
+    return frame
+
+
+def explained(session: SparkSession, plan: PhysicalPlan, mode: ExplainMode = "formatted") -> str:
+    """Spark's own plans of a batch job, as `DataFrame.explain` prints them: one for each chain that
+    ends in sinks. Nothing is run. Raises ConfigurationError for a source that never ends."""
+    kept: list[DataFrame] = []
+
+    def keep(frame: DataFrame) -> DataFrame:
+        # Only a mark in the plan, as nothing is run.
+        kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return kept[-1]
+
+    translation = Translation(session_for(session), bounded_plan(plan), _JOB, 0, 1, keep)
+    try:
+        ends = translation.ends()
+        chains = [chain for chain in plan.chains if not any(e.source == chain.id for e in plan.edges)]
+        return "\n".join(
+            f"Spark's plan of chain {chain.id}: {chain.name}\n{_explain(frame, mode)}"
+            for chain, frame in zip(chains, ends, strict=True)
+        )
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def _explain(frame: DataFrame, mode: ExplainMode) -> str:
+    jvm: Any = frame.sparkSession._jvm
+    return str(jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), mode))
+
+
+def _open_ended(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan with its rows leaving where its sink stood."""
+    sinks = [operator for operator in plan.operators() if isinstance(operator.spec, SinkSpec)]
+    assert len(sinks) == 1, "a DataFrame is of one stream"
+    return dataclasses.replace(plan, chains=tuple(_without_sink(chain) for chain in plan.chains))
+
+
+def _without_sink(chain: Chain) -> Chain:
+    last = chain.operators[-1]
+    if not isinstance(last.spec, SinkSpec):
+        return chain
+    port = last.ports[0]
+    passing = PlannedOperator(
+        id=last.id,
+        name=last.name,
+        site=last.site,
+        spec=UnionSpec(),
+        ports=last.ports,
+        outputs={MAIN: OutputType(port.type, port.schema)},
+        routes={MAIN: (ToEdge(FRAME_EDGE),)},
+    )
+    return dataclasses.replace(chain, operators=(*chain.operators[:-1], passing))

@@ -1,0 +1,88 @@
+"""What the driver ships to the tasks of a batch job: their chain, and how its rows come and leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from rheos.plan.physical import Chain, Edge, PlannedOperator
+from rheos.protocol.ids import JobId
+from rheos.runtimes.batch.source_input import SourceInput
+
+
+@dataclass(frozen=True)
+class PackedInput:
+    """Packed batches, by port."""
+
+
+@dataclass(frozen=True)
+class KeyedInput:
+    """Shuffled rows, whole keys, one after the other."""
+
+    schema: pa.Schema
+
+
+@dataclass(frozen=True)
+class CombinedInput:
+    """The state of windows, as senders have combined it."""
+
+
+@dataclass(frozen=True)
+class PackedOutput:
+    """Packed batches; the port says by which edge they leave."""
+
+
+@dataclass(frozen=True)
+class RowsOutput:
+    """Rows for a shuffle, by the one edge there is."""
+
+    edge: Edge
+    schema: pa.Schema
+
+
+@dataclass(frozen=True)
+class CombinedOutput:
+    """State of the windows behind the one edge there is."""
+
+    windows: PlannedOperator
+
+
+@dataclass(frozen=True)
+class FrameOutput:
+    """Rows for the user's own DataFrame: what comes to the chain's sink."""
+
+    schema: pa.Schema
+
+
+Input: TypeAlias = SourceInput | PackedInput | KeyedInput | CombinedInput
+Output: TypeAlias = PackedOutput | RowsOutput | CombinedOutput | FrameOutput
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all tasks know."""
+
+    job: JobId
+    first_attempt: int
+    """Added to Spark's number of the task attempt, it gives an attempt that was never used before."""
+    parallelism: int
+    max_parallelism: int
+    batch_rows: int
+    output: Output
+
+
+@dataclass(frozen=True)
+class ChainTask(Task):
+    """Runs a chain over a partition."""
+
+    chain: Chain
+    input: Input
+
+
+@dataclass(frozen=True)
+class UnpackTask(Task):
+    """Makes of one edge's packed batches what its shuffle takes."""
+
+    sender: PlannedOperator
