@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.contract import Split
+from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
+from rheos.connectors.files.chunks import conform
+from rheos.errors import InputError
 from rheos.graph.nodes import SourceSpec
-from rheos.operators.contract import OperatorContext
+from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.source import SourceOperator
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, Batch
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,16 @@ class SplitInput:
     splits: tuple[Split, ...]
 
 
-SourceInput: TypeAlias = SplitInput
+@dataclass(frozen=True)
+class SparkRows:
+    """Rows that Spark has read: the columns named, in this order. Nobody needs the others."""
+
+    columns: tuple[str, ...]
+    ordered: bool
+    """The partition is in the order of one split, which decides what is late; else nothing is."""
+
+
+SourceInput: TypeAlias = SplitInput | SparkRows
 """What the driver ships to tell a source's chain how its partition's rows are to be read."""
 
 
@@ -29,5 +43,94 @@ def source_operator(
     ctx: OperatorContext, spec: SourceSpec, feed: SourceInput, inbox: Iterator[pa.RecordBatch]
 ) -> SourceOperator:
     """The operator of the partition, not open yet. `inbox` is what Spark hands to the task."""
-    numbers = [number for rows in inbox for number in rows.column(0).to_pylist()]
-    return SourceOperator(ctx, spec, [feed.splits[number] for number in numbers])
+    if isinstance(feed, SplitInput):
+        numbers = [number for rows in inbox for number in rows.column(0).to_pylist()]
+        return SourceOperator(ctx, spec, [feed.splits[number] for number in numbers])
+    rows = _Inbox(spec.source.schema, feed.columns, inbox)
+    operator = SourceOperator if feed.ordered else _UnorderedSource
+    return operator(ctx, dataclasses.replace(spec, source=rows), rows.splits())
+
+
+class _UnorderedSource(SourceOperator):
+    """Rows that come in no order: no row is late, whatever came before it."""
+
+    def _out(self, columns: list[pa.Array]) -> list[Out]:
+        if self._carries_wm:
+            columns[-1] = pa.array(np.full(len(columns[-1]), MIN_TIMESTAMP_MS))
+        return super()._out(columns)
+
+
+class _Inbox(Source):
+    """What Spark hands to this task, as a source of one split."""
+
+    bounded = True
+
+    def __init__(
+        self, schema: pa.Schema, columns: tuple[str, ...], inbox: Iterator[pa.RecordBatch]
+    ) -> None:
+        self.schema = schema
+        self._columns = columns
+        self._inbox = inbox
+
+    def splits(self) -> Sequence[Split]:
+        return [Split("partition")]
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        return _InboxReader(self.schema, self._columns, self._inbox)
+
+
+class _InboxReader(SplitReader):
+    """Gives Spark's rows by the declared schema: columns that were not read are null."""
+
+    def __init__(
+        self, schema: pa.Schema, columns: tuple[str, ...], inbox: Iterator[pa.RecordBatch]
+    ) -> None:
+        self._schema = schema
+        self._places = {name: place for place, name in enumerate(columns)}
+        self._inbox = inbox
+        self._rows: Batch | None = None
+        self._unread: dict[str, pa.Array] = {}
+
+    def poll(self, max_rows: int) -> Polled:
+        while self._rows is None or not self._rows.num_rows:
+            rows = next(self._inbox, None)
+            if rows is None:
+                return EndOfSplit()
+            self._rows = self._conformed(rows)
+        batch = self._rows.slice(0, max_rows)
+        self._rows = self._rows.slice(batch.num_rows)
+        return batch
+
+    def position(self) -> bytes:
+        return b""
+
+    def _conformed(self, rows: pa.RecordBatch) -> Batch:
+        columns = [
+            self._read(rows.column(self._places[field.name]), field)
+            if field.name in self._places
+            else self._nulls(field, rows.num_rows)
+            for field in self._schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _read(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        try:
+            found = conform(column, field.type)
+        except pa.ArrowException as error:
+            raise _changed(field.name, str(error)) from None
+        if found.null_count and not field.nullable:
+            raise _changed(field.name, "it holds nulls, and allows none")
+        return found
+
+    def _nulls(self, field: pa.Field, rows: int) -> pa.Array:
+        known = self._unread.get(field.name)
+        if known is None or len(known) < rows:
+            known = self._unread[field.name] = pa.nulls(rows, field.type)
+        return known.slice(0, rows)
+
+
+def _changed(name: str, what: str) -> InputError:
+    return InputError(
+        f"column {name!r} is not what it was when the job was planned: {what}",
+        hint="was the input replaced while it was read?",
+    )

@@ -1,0 +1,101 @@
+"""Which columns of a source a plan needs.
+
+Needed is what an operator looks at or hands out of the job. A column that only travels, and that
+nothing behind looks at, is not: the batch runtime leaves it unread and has it travel as nulls.
+
+    source a b c d ─ filter(c > 1) ─ key_by(a) ─ window: sum(b)        needs a, b, c
+
+Expressions are evaluated whether or not their result is needed, for they may fail: what they read is
+needed. Functions see whole records, so they and the sinks need all columns of their input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.graph.nodes import MAIN, ExpressionSpec, RunningSpec, SourceSpec, WindowSpec
+from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, Route, ToOperator
+from rheos.protocol.elements import visible
+from rheos.protocol.ids import ChainId
+
+
+def needed_columns(plan: PhysicalPlan, chain: Chain) -> frozenset[str]:
+    """The visible columns of the source at the head of `chain` that anything needs."""
+    needs = _Needs(plan)
+    head = chain.operators[0]
+    assert isinstance(head.spec, SourceSpec)
+    needed = needs.of_output(chain.id, head, MAIN)
+    strategy = head.spec.watermark
+    return needed if strategy is None else needed | {strategy.on}
+
+
+class _Needs:
+    """What is needed of the inputs and outputs of a plan's operators, from the sinks backwards."""
+
+    def __init__(self, plan: PhysicalPlan) -> None:
+        self._plan = plan
+        self._edges = {edge.id: edge for edge in plan.edges}
+        self._known: dict[tuple[ChainId, int, int], frozenset[str]] = {}
+
+    def of_output(self, chain: ChainId, operator: PlannedOperator, tag: str) -> frozenset[str]:
+        routes = operator.routes.get(tag, ())
+        return frozenset[str]().union(*(self._of_route(chain, route) for route in routes))
+
+    def _of_route(self, chain: ChainId, route: Route) -> frozenset[str]:
+        if isinstance(route, ToOperator):
+            return self._of_input(chain, route.index, 0)
+        edge = self._edges[route.edge]
+        return self._of_input(edge.target, 0, edge.target_port).union(edge.keys)
+
+    def _of_input(self, chain: ChainId, index: int, port: int) -> frozenset[str]:
+        at = (chain, index, port)
+        if at not in self._known:
+            self._known[at] = self._looked_at(chain, self._plan.chains[chain].operators[index], port)
+        return self._known[at]
+
+    def _looked_at(self, chain: ChainId, operator: PlannedOperator, port: int) -> frozenset[str]:
+        given = operator.ports[port]
+        columns = visible(given.schema)
+        everything = frozenset(columns.names)
+        spec = operator.spec
+        match spec:
+            case ExpressionSpec(op="filter"):
+                return columns_read(spec.exprs, columns) | self.of_output(chain, operator, MAIN)
+            case ExpressionSpec():
+                behind = self.of_output(chain, operator, MAIN)
+                computed = [expr for expr in spec.exprs if not expr.meta.is_column()]
+                if spec.op == "with_columns":
+                    behind -= _names_given(computed, everything)
+                return columns_read(computed, columns) | (behind & everything)
+            case RunningSpec(aggregates=aggregates):
+                behind = self.of_output(chain, operator, MAIN) & everything
+            case WindowSpec(aggregates=aggregates, fn=None, late_tag=late):
+                behind = frozenset() if late is None else self.of_output(chain, operator, late)
+            case _:
+                return everything
+        read = {each.column for each in aggregates.values() if each.column is not None}
+        return behind.union(read, given.keys)
+
+
+def columns_read(exprs: Iterable[pl.Expr], columns: pa.Schema) -> frozenset[str]:
+    """The columns that the expressions read: all, where they choose by pattern or type."""
+    read: set[str] = set()
+    for expr in exprs:
+        roots = expr.meta.root_names()
+        if expr.meta.has_multiple_outputs() or not set(roots) <= set(columns.names):
+            return frozenset(columns.names)
+        read.update(roots)
+    return frozenset(read)
+
+
+def _names_given(exprs: Iterable[pl.Expr], columns: frozenset[str]) -> frozenset[str]:
+    """The columns that these expressions surely replace."""
+    names = [
+        expr.meta.output_name(raise_if_undetermined=False)
+        for expr in exprs
+        if not expr.meta.has_multiple_outputs()
+    ]
+    return columns.intersection(name for name in names if name is not None)

@@ -1,0 +1,441 @@
+"""A program's first filters, for Spark's readers: what Spark keeps is a superset of what passes.
+
+The filter stays where it is, and decides. What Spark is told only spares it rows, so whatever is not
+surely the same in both is left out: of "and" a part that is not known, of "or" all of it. Known are
+comparisons of a column with constants, `is_in`, `is_between`, nulls, and plain text at the begin, at
+the end or within, joined by "and", "or" and "not".
+
+Nothing at all is told of a filter that may fail on a row: the error is to be found here, too.
+
+Three ways in which Spark's readers would drop too much, all seen on Parquet files, are kept off:
+
+- a file's statistics pass over NaN, which is greater than all: `x > 5` would drop a file that holds
+  1.0 and NaN. So wherever NaN passes, `isnan` stands beside it, and the reader is told nothing;
+- dictionaries of a file tell -0.0 from 0.0: equal to zero becomes between the two;
+- a bound in microseconds is cut to a file's milliseconds: `t < 1000.5 ms` would drop 1000. It must
+  be whole in the column's unit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import reduce
+from io import StringIO
+from operator import and_, or_
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from rheos.graph.nodes import MAIN, ExpressionSpec
+from rheos.plan.physical import Chain, Route, ToOperator
+
+MAX_VALUES = 200
+"""A longer list of values to look for is not told."""
+
+
+@dataclass(frozen=True)
+class PushColumn:
+    """A column of the source that a filter may name."""
+
+    kind: pa.DataType
+    column: Column
+    """Spark's, which holds the values as they are in `kind`."""
+
+
+Columns = Mapping[str, PushColumn]
+
+
+def superset_filter(chain: Chain, schema: pa.Schema, columns: Columns) -> Column | None:
+    """What all rows satisfy that pass one of the filters behind the source at the head of `chain`.
+
+    None where all rows may. `schema` is the source's; columns that are not in `columns` are not known.
+    The caller sees to it that nothing but the filters looks at the rows (as lateness does).
+    """
+    return _Filters(chain, schema, columns).passing(chain.operators[0].routes.get(MAIN, ()))
+
+
+class _Filters:
+    def __init__(self, chain: Chain, schema: pa.Schema, columns: Columns) -> None:
+        self._chain = chain
+        self._schema = schema
+        self._columns = columns
+
+    def passing(self, routes: Sequence[Route]) -> Column | None:
+        """What is true of every row that one of the routes' readers lets pass."""
+        found = [self._of(route) for route in routes]
+        if not found or any(each is None for each in found):
+            return None
+        return reduce(or_, (each for each in found if each is not None))
+
+    def _of(self, route: Route) -> Column | None:
+        if not isinstance(route, ToOperator):
+            return None
+        operator = self._chain.operators[route.index]
+        spec = operator.spec
+        if not isinstance(spec, ExpressionSpec) or spec.op != "filter":
+            return None
+        if not all(_cannot_fail(expr, self._schema) for expr in spec.exprs):
+            return None
+        parts = [superset(expr, self._columns) for expr in spec.exprs]
+        parts.append(self.passing(operator.routes.get(MAIN, ())))
+        return _all(parts)
+
+
+def superset(expr: pl.Expr, columns: Columns) -> Column | None:
+    """A Spark column that is true of every row of which the Polars predicate is; None for all rows."""
+    tree = _tree(expr)
+    return None if tree is None else _Translation(columns).true_of(tree, negated=False)
+
+
+def _tree(expr: pl.Expr) -> Any:
+    try:
+        return json.loads(expr.meta.serialize(format="json"))
+    except (pl.exceptions.ComputeError, ValueError):
+        return None
+
+
+# --- what may fail --------------------------------------------------------------------------------
+
+_SIMPLE = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_date32,
+    pa.types.is_timestamp,
+)
+_COMPARING = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity")
+_AND, _OR = ("And", "LogicalAnd"), ("Or", "LogicalOr")
+_ARITHMETIC = ("Plus", "Minus", "Multiply", "Divide", "TrueDivide", "FloorDivide", "Modulus", "Xor")
+_SAFE_OPS = frozenset([*_COMPARING, *_AND, *_OR, *_ARITHMETIC])
+_SAFE_FUNCTIONS = frozenset(
+    [
+        *("Not", "IsNull", "IsNotNull", "IsNan", "IsNotNan", "IsFinite", "IsInfinite", "IsIn"),
+        *("IsBetween", "AllHorizontal", "AnyHorizontal", "FillNull", "Negate", "Abs"),
+        *("StartsWith", "EndsWith", "Lowercase", "Uppercase", "LenBytes", "LenChars"),
+        *("Year", "Month", "Day", "Hour", "Minute", "Second", "WeekDay", "OrdinalDay"),
+    ]
+)
+
+
+def _cannot_fail(expr: pl.Expr, schema: pa.Schema) -> bool:
+    """Whether evaluating the expression surely raises for no row."""
+    simple = all(
+        any(is_a(schema.field(name).type) for is_a in _SIMPLE)
+        for name in expr.meta.root_names()
+        if name in schema.names
+    )
+    return simple and _safe(_tree(expr))
+
+
+def _safe(tree: Any) -> bool:
+    match tree:
+        case {"Column": str()} | {"Literal": _}:
+            return True
+        case {"Alias": [inner, _]}:
+            return _safe(inner)
+        case {"BinaryExpr": {"left": left, "op": op, "right": right}}:
+            return op in _SAFE_OPS and _safe(left) and _safe(right)
+        case {"Ternary": {"predicate": predicate, "truthy": truthy, "falsy": falsy}}:
+            return all(map(_safe, (predicate, truthy, falsy)))
+        case {"Cast": {"expr": inner, "options": "NonStrict"}}:
+            return _safe(inner)
+        case {"Function": {"function": {"StringExpr": {"Contains": _}}, "input": [value, pattern]}}:
+            return _safe(value) and _pattern(tree) is not None and "Literal" in pattern
+        case {"Function": {"function": function, "input": inputs}}:
+            return _function_name(function) in _SAFE_FUNCTIONS and all(map(_safe, inputs))
+    return False
+
+
+def _function_name(function: Any) -> str | None:
+    """Of `{"Boolean": {"IsIn": {...}}}` it is IsIn, of `"Abs"` Abs."""
+    while isinstance(function, dict) and len(function) == 1:
+        ((name, function),) = function.items()
+        if name not in ("Boolean", "Sql", "StringExpr", "TemporalExpr"):
+            return str(name)
+    return function if isinstance(function, str) else None
+
+
+# --- translation ----------------------------------------------------------------------------------
+
+_NEGATED = {
+    "Eq": "NotEq",
+    "NotEq": "Eq",
+    "Lt": "GtEq",
+    "GtEq": "Lt",
+    "Gt": "LtEq",
+    "LtEq": "Gt",
+    "EqValidity": "NotEqValidity",
+    "NotEqValidity": "EqValidity",
+}
+_MIRRORED = {"Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
+_CLOSED = {
+    "Both": ("GtEq", "LtEq"),
+    "Left": ("GtEq", "Lt"),
+    "Right": ("Gt", "LtEq"),
+    "None": ("Gt", "Lt"),
+}
+_COMPARE: Mapping[str, Callable[[Column, Column], Column]] = {
+    "Eq": lambda a, b: a == b,
+    "NotEq": lambda a, b: a != b,
+    "Lt": lambda a, b: a < b,
+    "LtEq": lambda a, b: a <= b,
+    "Gt": lambda a, b: a > b,
+    "GtEq": lambda a, b: a >= b,
+}
+_NAN_PASSES = ("Gt", "GtEq", "NotEq")
+
+
+class _Translation:
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    def true_of(self, tree: Any, *, negated: bool) -> Column | None:
+        """What is true of all rows of which the tree is true (negated: false). A row of which it is
+        null is neither."""
+        match tree:
+            case {"Alias": [inner, _]}:
+                return self.true_of(inner, negated=negated)
+            case {"Column": _}:
+                known = self._column(tree)
+                if known is None or not pa.types.is_boolean(known.kind):
+                    return None
+                return ~known.column if negated else known.column
+            case {"BinaryExpr": {"left": left, "op": op, "right": right}}:
+                if op in _AND or op in _OR:
+                    parts = [self.true_of(part, negated=negated) for part in (left, right)]
+                    return _all(parts) if (op in _AND) != negated else _any(parts)
+                if op in _COMPARING:
+                    return self._compared(left, _NEGATED[op] if negated else op, right)
+            case {"Function": {"function": {"Boolean": "Not"}, "input": [inner]}}:
+                return self.true_of(inner, negated=not negated)
+            case {"Function": {"function": function, "input": [value, *others]}}:
+                known = self._column(value)
+                if known is not None:
+                    return self._function(known, function, others, tree, negated)
+        return None
+
+    def _column(self, tree: Any) -> PushColumn | None:
+        match tree:
+            case {"Column": str(name)}:
+                return self._columns.get(name)
+        return None
+
+    def _compared(self, left: Any, op: str, right: Any) -> Column | None:
+        known, values = self._column(left), _constants(right)
+        if known is None:
+            known, values, op = self._column(right), _constants(left), _MIRRORED.get(op, op)
+        if known is None or values is None or len(values) != 1:
+            return None
+        return _comparison(known, op, values, 0)
+
+    def _function(
+        self, known: PushColumn, function: Any, others: list[Any], tree: Any, negated: bool
+    ) -> Column | None:
+        match function:
+            case {"Boolean": "IsNull" | "IsNotNull" as name}:
+                null = (name == "IsNull") != negated
+                return known.column.isNull() if null else known.column.isNotNull()
+            case {"Boolean": {"IsBetween": {"closed": closed}}} if closed in _CLOSED:
+                ends = [
+                    self._compared(tree["Function"]["input"][0], _NEGATED[op] if negated else op, end)
+                    for op, end in zip(_CLOSED[closed], others, strict=True)
+                ]
+                return _any(ends) if negated else _all(ends)
+            case {"Boolean": {"IsIn": {"nulls_equal": False}}} | {
+                "Sql": {"IsIn": {"nulls_equal": False}}
+            }:
+                return _is_in(known, _constants(others[0]), negated)
+            case {"StringExpr": "StartsWith" | "EndsWith" | {"Contains": _}} if _is_text(known.kind):
+                found = _text_match(known.column, function["StringExpr"], _pattern(tree))
+                return None if found is None else ~found if negated else found
+        return None
+
+
+def _all(parts: Sequence[Column | None]) -> Column | None:
+    known = [part for part in parts if part is not None]
+    return reduce(and_, known) if known else None
+
+
+def _any(parts: Sequence[Column | None]) -> Column | None:
+    return None if any(part is None for part in parts) else _all_or(parts)
+
+
+def _all_or(parts: Sequence[Column | None]) -> Column:
+    return reduce(or_, (part for part in parts if part is not None))
+
+
+def _is_in(known: PushColumn, values: pl.Series | None, negated: bool) -> Column | None:
+    if values is None or len(values) > MAX_VALUES:
+        return None
+    if values.null_count():
+        # A null among them finds nothing; of what it makes of the others when negated, nothing is told.
+        values = values.drop_nulls()
+        if negated:
+            return None
+    op = "NotEq" if negated else "Eq"
+    parts = [_comparison(known, op, values, i) for i in range(len(values))]
+    if not parts:
+        return known.column.isNotNull() if negated else f.lit(False)
+    if any(part is None for part in parts):
+        return None
+    if pa.types.is_floating(known.kind):
+        return _all(parts) if negated else _any(parts)
+    literals = [_literal(known.kind, values, i) for i in range(len(values))]
+    among = known.column.isin(*(each for each in literals if each is not None))
+    return ~among if negated else among
+
+
+def _comparison(known: PushColumn, op: str, values: pl.Series, place: int) -> Column | None:
+    """The column against one constant; None where Polars and Spark might see it differently."""
+    literal = _literal(known.kind, values, place)
+    if literal is None:
+        return None
+    if op == "EqValidity":
+        return _comparison(known, "Eq", values, place)
+    if op == "NotEqValidity":
+        return _any([_comparison(known, "NotEq", values, place), known.column.isNull()])
+    if pa.types.is_boolean(known.kind) and op not in ("Eq", "NotEq"):
+        return None
+    if not pa.types.is_floating(known.kind):
+        return _COMPARE[op](known.column, literal)
+    if op == "Eq" and values[place] == 0:
+        minus_zero = f.lit(-0.0).cast(_spark_float(known.kind))
+        return (known.column >= minus_zero) & (known.column <= literal)
+    compared = _COMPARE[op](known.column, literal)
+    return compared | f.isnan(known.column) if op in _NAN_PASSES else compared
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+_PLAIN = re.compile(r"[^\\.+*?()|\[\]{}^$#&~\-\s]*")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _pattern(tree: Any) -> str | None:
+    """The plain text that is sought; None for a pattern that means more than itself."""
+    _, given = tree["Function"]["input"]
+    values = _constants(given)
+    if values is None or len(values) != 1 or values.dtype != pl.String or values[0] is None:
+        return None
+    text: str = values[0]
+    match tree["Function"]["function"]:
+        case {"StringExpr": {"Contains": {"literal": False}}} if not _PLAIN.fullmatch(text):
+            return None
+    return text
+
+
+def _text_match(column: Column, how: Any, text: str | None) -> Column | None:
+    if text is None:
+        return None
+    if how == "StartsWith":
+        return column.startswith(text)
+    return column.endswith(text) if how == "EndsWith" else column.contains(text)
+
+
+# --- constants ------------------------------------------------------------------------------------
+
+_EXACT_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
+_INTEGER_NAMES = {
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.uint8(): "smallint",
+    pa.uint16(): "int",
+    pa.uint32(): "bigint",
+}
+_UNITS = {"ms": 1000, "us": 1}
+_EPOCH = datetime(1970, 1, 1)
+
+
+def _constants(tree: Any) -> pl.Series | None:
+    """The values of a constant: one, or those of a list."""
+    match tree:
+        case {"Literal": _}:
+            try:
+                expr = pl.Expr.deserialize(StringIO(json.dumps(tree)), format="json")
+                series = pl.select(expr).to_series()
+            except pl.exceptions.PolarsError:
+                # So it is for NaN and the infinities, which JSON does not have.
+                return None
+            if isinstance(series.dtype, pl.List):
+                return None if len(series) != 1 or series[0] is None else series[0]
+            return series
+    return None
+
+
+def _literal(kind: pa.DataType, values: pl.Series, place: int) -> Column | None:
+    """One of the values as Spark's constant of the column's type, if it is exactly that."""
+    value, dtype = values[place], values.dtype
+    if value is None:
+        return None
+    if pa.types.is_boolean(kind):
+        return f.lit(value) if dtype == pl.Boolean else None
+    if pa.types.is_integer(kind):
+        return _integer(kind, value) if dtype in _EXACT_INTEGERS else None
+    if pa.types.is_floating(kind):
+        return _float(kind, value) if dtype in (*_EXACT_INTEGERS, pl.Float32, pl.Float64) else None
+    if _is_text(kind):
+        return f.lit(value) if dtype == pl.String else None
+    if pa.types.is_date32(kind):
+        if dtype != pl.Date:
+            return None
+        return f.date_from_unix_date(f.lit(int(values.slice(place, 1).to_physical()[0])))
+    if pa.types.is_timestamp(kind) and isinstance(dtype, pl.Datetime):
+        return _timestamp(kind, dtype, int(values.slice(place, 1).to_physical()[0]))
+    return None
+
+
+def _integer(kind: pa.DataType, value: int) -> Column | None:
+    name = _INTEGER_NAMES.get(kind)
+    if name is None:
+        return None
+    range_ = np.iinfo(kind.to_pandas_dtype())
+    return f.lit(value).cast(name) if range_.min <= value <= range_.max else None
+
+
+def _spark_float(kind: pa.DataType) -> str:
+    return "float" if pa.types.is_float32(kind) else "double"
+
+
+def _float(kind: pa.DataType, value: float) -> Column | None:
+    if pa.types.is_float16(kind) or (isinstance(value, int) and abs(value) > 2**53):
+        return None
+    as_float = float(value)
+    if not math.isfinite(as_float):
+        return None
+    if pa.types.is_float32(kind) and (abs(as_float) > 3e38 or float(np.float32(as_float)) != as_float):
+        return None
+    return f.lit(as_float + 0.0).cast(_spark_float(kind))
+
+
+def _timestamp(kind: pa.DataType, given: pl.Datetime, ticks: int) -> Column | None:
+    if kind.unit not in _UNITS or given.time_unit not in _UNITS or kind.tz != given.time_zone:
+        return None
+    # Of two units Polars compares in the coarser, so a column finer than the constant is cut.
+    if kind.unit == "us" and given.time_unit == "ms":
+        return None
+    us = ticks * _UNITS[given.time_unit]
+    if us % _UNITS[kind.unit]:
+        return None
+    if kind.tz is not None:
+        return f.timestamp_micros(f.lit(us).cast("bigint"))
+    try:
+        shown = (_EPOCH + timedelta(microseconds=us)).isoformat(" ", "microseconds")
+    except OverflowError:
+        return None
+    return f.lit(shown).cast("timestamp_ntz")
