@@ -1,0 +1,53 @@
+"""What is asserted of a program in a mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+import polars as pl
+import pytest
+from compare import difference
+from corpus import PROGRAMS
+from corpus.program import Golden, Program
+from modes import Mode, gap
+from runs import Found
+
+
+@cache
+def golden(program: Program) -> Mapping[str, Golden]:
+    found = program.golden()
+    return {
+        sink: rows if isinstance(rows, pl.DataFrame) else list(rows) for sink, rows in found.items()
+    }
+
+
+def each_program(*kinds: str) -> list[Any]:
+    """Programs by modes whose names begin so; but for those where the mode has nothing to say."""
+    found = []
+    for mode in Mode:
+        if mode.name.startswith(kinds):
+            for program in PROGRAMS:
+                declared = gap(program, mode)
+                if declared is None or declared.raises is not None:
+                    found.append(pytest.param(program, mode, id=f"{mode.value}: {program.name}"))
+    return found
+
+
+def check(program: Program, mode: Mode, run: Callable[[], Found]) -> None:
+    """The rows of all sinks are the golden's; or the gap is as it was declared."""
+    declared = gap(program, mode)
+    if declared is not None:
+        assert declared.raises is not None
+        with pytest.raises(declared.raises, match=declared.match):
+            run()
+        return
+    found, wanted = run(), golden(program)
+    assert set(found) == set(wanted)
+    wrong = {
+        sink: what
+        for sink, rows in wanted.items()
+        if (what := difference(found[sink], rows, program.views.get(sink))) is not None
+    }
+    assert not wrong, "\n".join(f"{sink}: {what}" for sink, what in wrong.items())

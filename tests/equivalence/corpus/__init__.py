@@ -1,0 +1,10 @@
+"""The corpus of the equivalence suite: programs, their input, and what they must find.
+
+Each program comes with a golden: its rows, worked out by plain Polars, SQL or straight-line Python,
+which share nothing with Rheos.
+"""
+
+from corpus import keyed, stateless, windows
+from corpus.program import Program
+
+PROGRAMS: tuple[Program, ...] = (*stateless.PROGRAMS, *windows.PROGRAMS, *keyed.PROGRAMS)

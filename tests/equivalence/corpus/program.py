@@ -1,0 +1,119 @@
+"""What a program of the corpus is, and how its input is handed to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import rheos as rh
+
+Golden = pl.DataFrame | Iterable[Mapping[str, Any]]
+View = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The input of a program: rows in the order of their arrival, dealt out to the splits in turn, so
+    that row i is of split `i % splits`. With `on` it has event time."""
+
+    table: pa.Table
+    splits: int = 3
+    on: str | None = "at"
+    bound: str = "5s"
+
+    def split(self, number: int) -> pa.Table:
+        return self.table.take(pa.array(range(number, self.table.num_rows, self.splits), pa.int64()))
+
+
+class Handing(Enum):
+    """How a program gets its rows. The splits are the same, and so is what is late."""
+
+    PACED = "by a generator, over a second"
+    FAST = "by a generator"
+    PARQUET = "as a Parquet file per split"
+
+
+@dataclass(frozen=True)
+class Dealer:
+    """The generator's function: gives the rows of the table."""
+
+    rows: Rows
+
+    def __call__(self, block: rh.Block) -> pa.RecordBatch:
+        part = self.rows.split(block.split).slice(block.start, block.rows).combine_chunks()
+        return (part.to_batches() or [pa.RecordBatch.from_pylist([], part.schema)])[0]
+
+
+@dataclass
+class Given:
+    """What a program is built from: an environment, and the rows as the mode hands them out."""
+
+    env: rh.Environment
+    handing: Handing
+    folder: Path
+    """Of this run alone, for files that the program reads."""
+    last_s: float = 1.0
+    """How long paced rows last."""
+    dealt: list[Rows] = field(default_factory=list, init=False)
+    """What was handed out, once per source."""
+    _files: int = field(default=0, init=False)
+
+    def stream(self, rows: Rows) -> rh.DataStream:
+        self.dealt.append(rows)
+        return self.env.from_source(self._source(rows), watermark=watermark(rows))
+
+    def _source(self, rows: Rows) -> Any:
+        count = rows.table.num_rows
+        if self.handing is Handing.PARQUET or not count:
+            return rh.files.source(self._written(rows), schema=rows.table.schema)
+        rate = count / self.last_s if self.handing is Handing.PACED else None
+        return rh.generator(
+            Dealer(rows),
+            count=count,
+            rate_per_s=rate,
+            splits=rows.splits,
+            schema=rows.table.schema,
+            block_rows=16,
+        )
+
+    def _written(self, rows: Rows) -> list[Path]:
+        paths = []
+        for number in range(rows.splits):
+            paths.append(self.path("parquet"))
+            pq.write_table(rows.split(number), paths[-1])
+        return paths
+
+    def path(self, suffix: str) -> Path:
+        """Where a file of the program may be written."""
+        self._files += 1
+        return self.folder / f"{self._files:03d}.{suffix}"
+
+
+def watermark(rows: Rows) -> rh.Watermark | None:
+    if rows.on is None:
+        return None
+    return rh.Watermark.bounded_out_of_orderness(rows.bound, on=rows.on)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """`build` writes it, and gives the streams whose rows are compared; `golden` finds the same rows
+    without Rheos."""
+
+    name: str
+    build: Callable[[Given], Mapping[str, rh.DataStream]]
+    golden: Callable[[], Mapping[str, Golden]]
+    views: Mapping[str, View] = field(default_factory=dict)
+    """What of a sink's rows is compared, where order of arrival decides the rest."""
+    empty: Sequence[str] = ()
+    """The sinks that get no rows, on purpose."""
+    stateful: bool = True
+    lasts: bool = True
+    """Whether its paced input takes so long that something can befall it meanwhile."""

@@ -1,0 +1,409 @@
+"""Programs of windows: what is in them, what is late for them, and what is made of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+
+import rheos as rh
+from corpus.inputs import BEFORE_1970, KEYED, MORE_SALES, ONE_SHOP, SALES, Sale
+from corpus.oracle import (
+    Row,
+    arrived,
+    bare,
+    by_window,
+    known,
+    quantile,
+    result,
+)
+from corpus.program import Given, Golden, Program
+from rheos import col
+
+AGGREGATES = {
+    "rows": rh.agg.count(),
+    "notes": rh.agg.count("note"),
+    "total": rh.agg.sum("quantity"),
+    "least": rh.agg.min("quantity"),
+    "most": rh.agg.max("price"),
+    "first_note": rh.agg.min("note"),
+    "last_at": rh.agg.max("at"),
+    "mean": rh.agg.mean("quantity"),
+    "median": rh.agg.quantile("quantity", 0.5),
+    "p90": rh.agg.quantile("quantity", 0.9),
+    "users": rh.agg.count_distinct("user"),
+    "kinds": rh.agg.count_distinct("note"),
+}
+
+
+def aggregated(rows: list[Row]) -> Row:
+    """All of AGGREGATES."""
+    quantities, notes, prices = known(rows, "quantity"), known(rows, "note"), known(rows, "price")
+    return {
+        "rows": len(rows),
+        "notes": len(notes),
+        "total": sum(quantities) if quantities else None,
+        "least": min(quantities, default=None),
+        "most": max(prices, default=None),
+        "first_note": min(notes, default=None),
+        "last_at": max(row["at"] for row in rows),
+        "mean": sum(quantities) / len(quantities) if quantities else None,
+        "median": quantile(quantities, 0.5),
+        "p90": quantile(quantities, 0.9),
+        "users": len({row["user"] for row in rows}),
+        "kinds": len(set(notes)),
+    }
+
+
+# --- every aggregate ----------------------------------------------------------------------------------
+
+
+def tumbling(given: Given) -> Mapping[str, rh.DataStream]:
+    shops = given.stream(SALES).key_by("shop")
+    found = shops.window(rh.Tumbling("10s")).aggregate(**AGGREGATES)
+    return {"windows": found, "late": found.side_output("late")}
+
+
+def tumbling_golden() -> Mapping[str, Golden]:
+    windows, late = by_window(arrived(SALES), ["shop"], 10_000)
+    return {
+        "windows": [result(["shop"], key, 10_000, **aggregated(rows)) for key, rows in windows.items()],
+        "late": bare(late),
+    }
+
+
+def sliding(given: Given) -> Mapping[str, rh.DataStream]:
+    both = given.stream(SALES).key_by("user", "shop")
+    found = both.window(rh.Sliding("15s", every="5s")).aggregate(**AGGREGATES)
+    return {"windows": found, "late": found.side_output("late")}
+
+
+def sliding_golden() -> Mapping[str, Golden]:
+    windows, late = by_window(arrived(SALES), ["user", "shop"], 15_000, 5_000)
+    return {
+        "windows": [
+            result(["user", "shop"], key, 15_000, **aggregated(rows)) for key, rows in windows.items()
+        ],
+        "late": bare(late),
+    }
+
+
+# --- sums of floats -----------------------------------------------------------------------------------
+
+
+def exact_sums(given: Given) -> Mapping[str, rh.DataStream]:
+    shops = given.stream(SALES).key_by("shop")
+    sums = {"sum": rh.agg.sum("price"), "n": rh.agg.count("price"), "mean": rh.agg.mean("price")}
+    return {
+        "tumbling": shops.window(rh.Tumbling("1m")).aggregate(**sums),
+        "sliding": shops.window(rh.Sliding("1m", every="25s")).aggregate(**sums),
+    }
+
+
+def exact_sums_golden() -> Mapping[str, Golden]:
+    def summed(rows: list[Row]) -> Row:
+        prices = known(rows, "price")
+        total = math.fsum(prices)
+        return {
+            "sum": total if prices else None,
+            "n": len(prices),
+            "mean": total / len(prices) if prices else None,
+        }
+
+    tumbled, _ = by_window(arrived(SALES), ["shop"], 60_000)
+    slid, _ = by_window(arrived(SALES), ["shop"], 60_000, 25_000)
+    return {
+        "tumbling": [result(["shop"], key, 60_000, **summed(rows)) for key, rows in tumbled.items()],
+        "sliding": [result(["shop"], key, 60_000, **summed(rows)) for key, rows in slid.items()],
+    }
+
+
+# --- where windows lie --------------------------------------------------------------------------------
+
+
+BACK = timedelta(seconds=-2)
+
+
+def offsets(given: Given) -> Mapping[str, rh.DataStream]:
+    shops = given.stream(SALES).key_by("shop")
+    old = given.stream(BEFORE_1970).key_by("user")
+    counts = {"n": rh.agg.count(), "users": rh.agg.count_distinct("user")}
+    return {
+        "moved": shops.window(rh.Tumbling("10s", offset="3s")).aggregate(**counts),
+        "moved, sliding": shops.window(rh.Sliding("20s", every="7s", offset="2s")).aggregate(**counts),
+        "before 1970": old.window(rh.Tumbling("7s", offset=BACK)).aggregate(n=rh.agg.count()),
+    }
+
+
+def offsets_golden() -> Mapping[str, Golden]:
+    def counted(rows: list[Row]) -> Row:
+        return {"n": len(rows), "users": len({row["user"] for row in rows})}
+
+    moved, _ = by_window(arrived(SALES), ["shop"], 10_000, offset=3_000)
+    sliding, _ = by_window(arrived(SALES), ["shop"], 20_000, 7_000, offset=2_000)
+    old, _ = by_window(arrived(BEFORE_1970), ["user"], 7_000, offset=-2_000)
+    return {
+        "moved": [result(["shop"], key, 10_000, **counted(rows)) for key, rows in moved.items()],
+        "moved, sliding": [
+            result(["shop"], key, 20_000, **counted(rows)) for key, rows in sliding.items()
+        ],
+        "before 1970": [result(["user"], key, 7_000, n=len(rows)) for key, rows in old.items()],
+    }
+
+
+# --- lateness -----------------------------------------------------------------------------------------
+
+
+def lateness(given: Given) -> Mapping[str, rh.DataStream]:
+    windows = given.stream(SALES).key_by("shop").window(rh.Sliding("10s", every="5s"))
+    found = windows.allowed_lateness("20s").aggregate(n=rh.agg.count(), total=rh.agg.sum("quantity"))
+    return {"windows": found, "late": found.side_output("late")}
+
+
+def lateness_golden() -> Mapping[str, Golden]:
+    windows, late = by_window(arrived(SALES), ["shop"], 10_000, 5_000, lateness=20_000)
+    return {
+        "windows": [
+            result(
+                ["shop"],
+                key,
+                10_000,
+                n=len(rows),
+                total=sum(known(rows, "quantity")) if known(rows, "quantity") else None,
+            )
+            for key, rows in windows.items()
+        ],
+        "late": bare(late),
+    }
+
+
+def last_update(found: pl.DataFrame) -> pl.DataFrame:
+    """Of each window: the update that has seen the most rows."""
+    place = [name for name in found.columns if name not in ("n", "total")]
+    return found.sort("n").unique(place, keep="last")
+
+
+# --- functions of a window ----------------------------------------------------------------------------
+
+
+@dataclass
+class Basket:
+    shop: str
+    start: int
+    numbers: list[int]
+    steps: list[int | None]
+    dearest: float | None
+
+
+class Baskets(rh.WindowFunction):
+    def process(self, records: list[Sale], ctx: rh.WindowContext) -> Iterator[Basket]:
+        prices = [sale.price for sale in records if sale.price is not None]
+        times = [sale.at for sale in records]
+        assert times == sorted(times)
+        yield Basket(
+            ctx.key,
+            ctx.window.start_ms,
+            sorted(sale.n for sale in records),
+            [None, *(round((b - a).total_seconds() * 1000) for a, b in itertools.pairwise(times))],
+            max(prices, default=None),
+        )
+        if len(records) > 12:
+            yield Basket(ctx.key, ctx.window.end_ms, [], [], None)
+
+
+def of_windows(given: Given) -> Mapping[str, rh.DataStream]:
+    found = given.stream(SALES).key_by("shop").window(rh.Tumbling("10s")).process(Baskets())
+    return {"baskets": found, "late": found.side_output("late")}
+
+
+def of_windows_golden() -> Mapping[str, Golden]:
+    windows, late = by_window(arrived(SALES), ["shop"], 10_000)
+    baskets: list[Row] = []
+    for (shop, start), rows in windows.items():
+        times = sorted(row["ts"] for row in rows)
+        baskets.append(
+            {
+                "shop": shop,
+                "start": start,
+                "numbers": sorted(row["n"] for row in rows),
+                "steps": [None, *(b - a for a, b in itertools.pairwise(times))],
+                "dearest": max(known(rows, "price"), default=None),
+            }
+        )
+        if len(rows) > 12:
+            end = start + 10_000
+            baskets.append({"shop": shop, "start": end, "numbers": [], "steps": [], "dearest": None})
+    return {"baskets": baskets, "late": bare(late)}
+
+
+# --- keys ---------------------------------------------------------------------------------------------
+
+KEY_COLUMNS = [name for name in KEYED.table.column_names if name.startswith("of_")]
+
+
+def key_types(given: Given) -> Mapping[str, rh.DataStream]:
+    rows = given.stream(KEYED)
+    counts = {
+        name: rows.key_by(name).window(rh.Tumbling("20s")).aggregate(rows=rh.agg.count())
+        for name in KEY_COLUMNS
+    }
+    several = rows.key_by("of_date", "of_bool", "of_text", "of_decimal")
+    return {**counts, "several": several.window(rh.Tumbling("1m")).aggregate(ns=rh.agg.sum("n"))}
+
+
+def key_types_golden() -> Mapping[str, Golden]:
+    rows = arrived(KEYED)
+    golden: dict[str, Golden] = {}
+    for name in KEY_COLUMNS:
+        # One NaN, and one zero: a text tells them from each other, and not from themselves.
+        alike = {repr(_one_zero(row[name])): _one_zero(row[name]) for row in rows}
+        keyed = [{**row, name: repr(_one_zero(row[name]))} for row in rows]
+        windows, _ = by_window(keyed, [name], 20_000)
+        golden[name] = [
+            result([name], (alike[text], start), 20_000, rows=len(of))
+            for (text, start), of in windows.items()
+        ]
+    names = ["of_date", "of_bool", "of_text", "of_decimal"]
+    windows, _ = by_window(rows, names, 60_000)
+    golden["several"] = [
+        result(names, key, 60_000, ns=sum(row["n"] for row in of)) for key, of in windows.items()
+    ]
+    return golden
+
+
+def _one_zero(value: object) -> object:
+    if isinstance(value, float):
+        return float("nan") if math.isnan(value) else value + 0.0
+    return value
+
+
+def one_key_or_many(given: Given) -> Mapping[str, rh.DataStream]:
+    counts = {"rows": rh.agg.count(), "total": rh.agg.sum("quantity")}
+    one, many = given.stream(ONE_SHOP), given.stream(SALES)
+    return {
+        "one": one.key_by("shop").window(rh.Sliding("30s", every="10s")).aggregate(**counts),
+        "a key per row": many.key_by("n").window(rh.Tumbling("30s")).aggregate(**counts),
+    }
+
+
+def one_key_or_many_golden() -> Mapping[str, Golden]:
+    def counted(rows: list[Row]) -> Row:
+        quantities = known(rows, "quantity")
+        return {"rows": len(rows), "total": sum(quantities) if quantities else None}
+
+    one, _ = by_window(arrived(ONE_SHOP), ["shop"], 30_000, 10_000)
+    many, _ = by_window(arrived(SALES), ["n"], 30_000)
+    return {
+        "one": [result(["shop"], key, 30_000, **counted(rows)) for key, rows in one.items()],
+        "a key per row": [result(["n"], key, 30_000, **counted(rows)) for key, rows in many.items()],
+    }
+
+
+# --- windows of windows -------------------------------------------------------------------------------
+
+
+def of_results(given: Given) -> Mapping[str, rh.DataStream]:
+    sales = given.stream(SALES).union(given.stream(MORE_SALES))
+    small = sales.key_by("shop", "user").window(rh.Tumbling("5s")).aggregate(n=rh.agg.count())
+    large = (
+        small.with_columns(busy=col("n") > 1)
+        .key_by("shop")
+        .window(rh.Tumbling("20s"))
+        .aggregate(windows=rh.agg.count(), sales=rh.agg.sum("n"), users=rh.agg.count_distinct("user"))
+    )
+    sizes = (
+        large.select("sales", at=col("window_start"))
+        .key_by("sales")
+        .window(rh.Tumbling("1h"))
+        .aggregate(often=rh.agg.count())
+    )
+    return {"small": small, "large": large, "sizes": sizes}
+
+
+def of_results_golden() -> Mapping[str, Golden]:
+    rows = arrived(SALES) + arrived(MORE_SALES)
+    small, _ = by_window(rows, ["shop", "user"], 5_000)
+    first = [
+        {"shop": shop, "user": user, "start": start, "n": len(of)}
+        for (shop, user, start), of in small.items()
+    ]
+    large = (
+        pl.DataFrame(first)
+        .group_by("shop", (pl.col("start") // 20_000 * 20_000).alias("start"))
+        .agg(pl.len().alias("windows"), pl.col("n").sum().alias("sales"), pl.col("user").n_unique())
+        .to_dicts()
+    )
+    hours = Counter((row["sales"], row["start"] // 3_600_000 * 3_600_000) for row in large)
+    return {
+        "small": [result(["shop", "user"], key, 5_000, n=len(of)) for key, of in small.items()],
+        "large": [
+            result(
+                ["shop"],
+                (row["shop"], row["start"]),
+                20_000,
+                windows=row["windows"],
+                sales=row["sales"],
+                users=row["user"],
+            )
+            for row in large
+        ],
+        "sizes": [result(["sales"], key, 3_600_000, often=n) for key, n in hours.items()],
+    }
+
+
+# --- SQL ----------------------------------------------------------------------------------------------
+
+
+def daily(given: Given) -> Mapping[str, rh.DataStream]:
+    late_only = given.stream(SALES).filter(col("quantity").is_not_null())
+    found = (
+        late_only.with_columns(big=col("quantity") > 30)
+        .key_by("shop", "big")
+        .window(rh.Tumbling("1d"))
+        .aggregate(
+            sales=rh.agg.count(),
+            quantity=rh.agg.sum("quantity"),
+            least=rh.agg.min("quantity"),
+            users=rh.agg.count_distinct("user"),
+        )
+    )
+    return {"daily": found}
+
+
+def daily_golden() -> Mapping[str, Golden]:
+    midnight = datetime(2026, 3, 1, tzinfo=UTC)
+    found = pl.SQLContext(sales=pl.from_arrow(SALES.table)).execute(
+        """select shop, quantity > 30 as big, count(*) as sales, sum(quantity) as quantity_sum,
+                  min(quantity) as least, count(distinct "user") as users
+           from sales where quantity is not null group by shop, quantity > 30""",
+        eager=True,
+    )
+    return {
+        "daily": found.rename({"quantity_sum": "quantity"})
+        .with_columns(
+            window_start=pl.lit(midnight),
+            window_end=pl.lit(midnight + timedelta(days=1)),
+        )
+        .with_columns(
+            pl.col("sales", "users").cast(pl.Int64),
+        )
+    }
+
+
+PROGRAMS = (
+    Program("tumbling windows", tumbling, tumbling_golden),
+    Program("sliding windows by two keys", sliding, sliding_golden),
+    Program("exact sums", exact_sums, exact_sums_golden),
+    Program("moved windows, and before 1970", offsets, offsets_golden),
+    Program("allowed lateness", lateness, lateness_golden, views={"windows": last_update}),
+    Program("functions of windows", of_windows, of_windows_golden),
+    Program("key types", key_types, key_types_golden),
+    Program("one key, and a key per row", one_key_or_many, one_key_or_many_golden),
+    Program("windows of windows", of_results, of_results_golden),
+    Program("a day by SQL", daily, daily_golden),
+)

@@ -1,0 +1,50 @@
+"""How a program of the corpus is run, and which programs are not run in which way, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from corpus import PROGRAMS
+from corpus.program import Program
+
+
+class Mode(Enum):
+    SIMULATED = "simulated, whole"
+    SIMULATED_CHECKPOINTED = "simulated, with checkpoints all the time"
+    SIMULATED_KILLED = "simulated, killed and resumed"
+    SIMULATED_RESCALED = "simulated, stopped and started at another parallelism"
+    SIMULATED_ROCKSDB = "simulated, with state on disk, killed and resumed"
+    CONTINUOUS = "continuous, with checkpoints all the time"
+    CONTINUOUS_RESCALED = "continuous, stopped and started at another parallelism"
+    BATCH = "batch, from files"
+    BATCH_WIDE = "batch, at parallelism 3, from a generator"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A program that is not run in some way."""
+
+    reason: str
+    raises: type[Exception] | None = None
+    """What running it raises, which is asserted: a gap that has closed is a failure. None where the
+    mode has nothing to say of the program."""
+    match: str = ""
+
+
+KEEPS_NOTHING = Gap("it keeps no state that could be anywhere")
+
+
+def gap(program: Program, mode: Mode) -> Gap | None:
+    if (program.name, mode) in GAPS:
+        return GAPS[program.name, mode]
+    if mode is Mode.SIMULATED_ROCKSDB and not program.stateful:
+        return KEEPS_NOTHING
+    return None
+
+
+GAPS: dict[tuple[str, Mode], Gap] = {}
+
+
+def runs(mode: Mode) -> list[Program]:
+    return [program for program in PROGRAMS if gap(program, mode) is None]

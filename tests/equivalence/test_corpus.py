@@ -1,0 +1,84 @@
+"""The corpus holds what it says: rows of every kind, goldens that tell something, and no silent gap."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+from checks import each_program, golden
+from compare import difference
+from corpus import PROGRAMS
+from corpus.inputs import SALES
+from corpus.oracle import arrived, by_window, frame
+from corpus.program import Given, Handing
+from modes import GAPS, Mode, gap
+
+import rheos as rh
+
+
+def test_every_program_runs_in_every_mode_or_says_why_not() -> None:
+    kinds = ("SIMULATED", "CONTINUOUS", "BATCH")
+    run = {(param.values[0].name, param.values[1]) for param in each_program(*kinds)}
+    for program in PROGRAMS:
+        for mode in Mode:
+            declared = gap(program, mode)
+            assert ((program.name, mode) in run) == (declared is None or declared.raises is not None)
+            assert declared is None or declared.reason
+    names = [program.name for program in PROGRAMS]
+    assert len(set(names)) == len(names)
+    assert {name for name, _ in GAPS} <= set(names)
+
+
+def test_only_programs_without_state_are_not_kept_on_disk(tmp_path: Path) -> None:
+    """Whether a program keeps state is told by its plan, not by what it says of itself."""
+    for program in PROGRAMS:
+        env = rh.Environment(2)
+        for name, stream in program.build(Given(env, Handing.FAST, tmp_path)).items():
+            stream.collect(name)
+        keyed = [one for one in env.plan().operators() if one.ports and one.ports[0].keys]
+        assert bool(keyed) == program.stateful, program.name
+
+
+def test_every_golden_has_rows() -> None:
+    for program in PROGRAMS:
+        rows = {
+            sink: len(of if isinstance(of, pl.DataFrame) else list(of))
+            for sink, of in golden(program).items()
+        }
+        assert {sink for sink, count in rows.items() if not count} == set(program.empty), program.name
+
+
+def test_the_input_is_as_bad_as_it_should_be() -> None:
+    sales = frame(SALES)
+    rows = arrived(SALES)
+    windows, late = by_window(rows, ["shop"], 10_000)
+    # Out of order, tied, late, skewed, with nulls and empty texts; and rows that are late for some of
+    # their windows only.
+    assert not sales["at"].is_sorted()
+    assert sales["at"].n_unique() < sales.height
+    assert 5 < len(late) < 40
+    assert max(map(len, windows.values())) > 5 * min(map(len, windows.values()))
+    assert sales["user"].value_counts()["count"].max() > 20
+    assert {"price", "quantity", "note"} == {c for c in sales.columns if sales[c].null_count()}
+    assert "" in sales["shop"]
+    assert "" in sales["note"]
+    sliding, _ = by_window(rows, ["shop"], 15_000, 5_000)
+    of = Counter(row["n"] for in_window in sliding.values() for row in in_window)
+    assert set(of.values()) == {1, 2, 3}
+
+
+def test_a_wrong_row_is_found() -> None:
+    """The comparison tells values, types, nulls, doubles and missing rows from one another."""
+    right = pl.DataFrame({"a": [1, 1, 2], "b": [0.5, None, float("nan")]})
+    assert difference(right.to_arrow(), right[::-1]) is None
+    wrong = [
+        right.with_columns(b=pl.col("b").fill_null(0.0)),
+        right.with_columns(a=pl.col("a").cast(pl.Float64)),
+        right.head(2),
+        pl.concat([right, right.tail(1)]),
+        right.rename({"b": "c"}),
+        right.with_columns(b=-pl.col("b")),
+    ]
+    for rows in wrong:
+        assert difference(rows.to_arrow(), right) is not None

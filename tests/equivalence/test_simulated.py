@@ -1,0 +1,16 @@
+"""Every program of the corpus finds its golden in simulation: whole, resumed, rescaled, on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checks import check, each_program
+from corpus.program import Program
+from modes import Mode
+from runs import simulated
+
+
+@pytest.mark.parametrize(("program", "mode"), each_program("SIMULATED"))
+def test_the_rows_are_those_of_the_golden(program: Program, mode: Mode, tmp_path: Path) -> None:
+    check(program, mode, lambda: simulated(program, mode, tmp_path))
