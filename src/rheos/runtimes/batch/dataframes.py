@@ -37,7 +37,7 @@ from rheos.runtimes.batch.layout import (
     PACKED,
     RowLayout,
 )
-from rheos.runtimes.batch.sources import source_frame
+from rheos.runtimes.batch.sources import shippable, source_frame
 from rheos.runtimes.batch.tasks import (
     ChainTask,
     CombinedInput,
@@ -119,7 +119,9 @@ class Translation:
             assert not any(edge.exchange is Exchange.HASH for edge in edges), "edges of one kind"
             feed = PackedInput()
             frame = reduce(DataFrame.unionAll, [self._packed_of(edge, left) for edge in edges])
-        task = ChainTask(**self._common, output=self._output_of(chain), chain=chain, input=feed)
+        task = ChainTask(
+            **self._common, output=self._output_of(chain), chain=shippable(chain), input=feed
+        )
         return self._map(frame, "run_chain", task)
 
     @cached_property
@@ -177,7 +179,7 @@ class Translation:
     def _sender(self, edge: Edge) -> PlannedOperator:
         return next(
             operator
-            for operator in self.plan.chains[edge.source].operators
+            for operator in shippable(self.plan.chains[edge.source]).operators
             for routes in operator.routes.values()
             if ToEdge(edge.id) in routes
         )

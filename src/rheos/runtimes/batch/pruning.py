@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.graph.nodes import MAIN, ExpressionSpec, RunningSpec, SourceSpec, WindowSpec
-from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, Route, ToOperator
+from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToOperator
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import ChainId
 
@@ -41,14 +41,17 @@ class _Needs:
         self._known: dict[tuple[ChainId, int, int], frozenset[str]] = {}
 
     def of_output(self, chain: ChainId, operator: PlannedOperator, tag: str) -> frozenset[str]:
-        routes = operator.routes.get(tag, ())
-        return frozenset[str]().union(*(self._of_route(chain, route) for route in routes))
-
-    def _of_route(self, chain: ChainId, route: Route) -> frozenset[str]:
-        if isinstance(route, ToOperator):
-            return self._of_input(chain, route.index, 0)
-        edge = self._edges[route.edge]
-        return self._of_input(edge.target, 0, edge.target_port).union(edge.keys)
+        needed: frozenset[str] = frozenset()
+        for route in operator.routes.get(tag, ()):
+            if isinstance(route, ToOperator):
+                needed |= self._of_input(chain, route.index, 0)
+            elif route.edge in self._edges:
+                edge = self._edges[route.edge]
+                needed |= self._of_input(edge.target, 0, edge.target_port).union(edge.keys)
+            else:
+                # It leaves the plan.
+                needed |= frozenset(visible(operator.outputs[tag].schema).names)
+        return needed
 
     def _of_input(self, chain: ChainId, index: int, port: int) -> frozenset[str]:
         at = (chain, index, port)

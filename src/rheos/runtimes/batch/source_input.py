@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
-from rheos.connectors.files.chunks import conform
+from rheos.connectors.spark.casts import cast_array
 from rheos.errors import InputError
 from rheos.graph.nodes import SourceSpec
 from rheos.operators.contract import OperatorContext, Out
@@ -49,6 +49,20 @@ def source_operator(
     rows = _Inbox(spec.source.schema, feed.columns, inbox)
     operator = SourceOperator if feed.ordered else _UnorderedSource
     return operator(ctx, dataclasses.replace(spec, source=rows), rows.splits())
+
+
+@dataclass(frozen=True)
+class ReadBySpark(Source):
+    """Stands on the worker for a source that only the driver can hold, such as a DataFrame."""
+
+    schema: pa.Schema
+    bounded: bool = True
+
+    def splits(self) -> Sequence[Split]:
+        raise AssertionError("Spark reads it")
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        raise AssertionError("Spark reads it")
 
 
 class _UnorderedSource(SourceOperator):
@@ -115,7 +129,7 @@ class _InboxReader(SplitReader):
 
     def _read(self, column: pa.Array, field: pa.Field) -> pa.Array:
         try:
-            found = conform(column, field.type)
+            found: pa.Array = cast_array(column, field.type)
         except pa.ArrowException as error:
             raise _changed(field.name, str(error)) from None
         if found.null_count and not field.nullable:

@@ -1,5 +1,6 @@
 """Where the rows of a batch job's sources come from, as Spark sees it.
 
+    a DataFrame      itself, as a part of the job's plan; it has no order, so no row of it is late
     Parquet files    Spark's reader, where it reads what the own one does (`footers.py`)
     other splits     a Spark partition for each, read by the source's own reader
 
@@ -13,27 +14,29 @@ as they come, a file is one Spark partition. Otherwise Spark cuts and joins file
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import CharType, StructField, StructType, VarcharType
 
 from rheos.connectors.files.listing import FileToRead
 from rheos.connectors.files.source import FileSource
-from rheos.errors import RheosError
+from rheos.connectors.spark.dataframe import DataFrameSource, session_of
+from rheos.errors import ConfigurationError, RheosError
 from rheos.graph.nodes import MAIN, ProcessSpec, ReduceSpec, RunningSpec, SourceSpec, WindowSpec
 from rheos.plan.physical import Chain, PhysicalPlan
-from rheos.protocol.elements import WM
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, WM
 from rheos.protocol.ids import ChainId
 from rheos.runtimes.batch.footers import Unfit, columns_in_files
 from rheos.runtimes.batch.pruning import needed_columns
 from rheos.runtimes.batch.pushdown import PushColumn, superset_filter
-from rheos.runtimes.batch.source_input import SourceInput, SparkRows, SplitInput
+from rheos.runtimes.batch.source_input import ReadBySpark, SourceInput, SparkRows, SplitInput
 
 _HUGE = str(1 << 45)
 
@@ -77,24 +80,60 @@ def source_frame(session: SparkSession, plan: PhysicalPlan, chain: Chain) -> Sou
         raise error.located(site=head.site, operator=head.name) from None
 
 
+def shippable(chain: Chain) -> Chain:
+    """The chain as workers get it: without what is the driver's alone."""
+    head = chain.operators[0]
+    if not isinstance(head.spec, SourceSpec) or not isinstance(head.spec.source, DataFrameSource):
+        return chain
+    spec = replace(head.spec, source=ReadBySpark(head.spec.source.schema))
+    return replace(chain, operators=(replace(head, spec=spec), *chain.operators[1:]))
+
+
 def _source_frame(
     session: SparkSession, plan: PhysicalPlan, chain: Chain, spec: SourceSpec
 ) -> SourceFrame:
-    splits = tuple(spec.source.splits())
+    source = spec.source
+    if isinstance(source, DataFrameSource):
+        return _of_dataframe(session, plan, chain, source)
+    if session_of(source) is not None:
+        raise ConfigurationError(
+            "a DataFrame within a hybrid source has to be staged, which the batch runtime does not do",
+            hint="join the streams of the sources with union(...), or take another runtime",
+        )
+    splits = tuple(source.splits())
     try:
-        if not isinstance(spec.source, FileSource):
-            raise Unfit("it is no file that Spark reads")
+        if not isinstance(source, FileSource):
+            raise Unfit("only files and DataFrames are Spark's to read")
         files = [msgspec.msgpack.decode(split.payload, type=FileToRead) for split in splits]
-        return _files_frame(session, plan, chain, spec.source, files)
+        return _of_files(session, plan, chain, source, files)
     except Unfit as reason:
         frame = session.range(0, len(splits), 1, max(1, len(splits)))
-        return SourceFrame(frame, SplitInput(splits), f"read split by split, since {reason}")
+        return SourceFrame(frame, SplitInput(splits), f"read split by split: {reason}")
+
+
+# --- DataFrames -----------------------------------------------------------------------------------
+
+
+def _of_dataframe(
+    session: SparkSession, plan: PhysicalPlan, chain: Chain, source: DataFrameSource
+) -> SourceFrame:
+    fields = dict(zip(source.schema.names, source.frame.schema.fields, strict=True))
+    shape = _Shape(source.frame, source.schema, needed_columns(plan, chain))
+    pushable = [name for name, field in fields.items() if not _padded(field)]
+    filtered = shape.filtered(chain, pushable)
+    return shape.source_frame(session, ordered=False, how=f"a DataFrame{filtered}")
+
+
+def _padded(field: StructField) -> bool:
+    """Spark compares char(n) without the blanks that fill it up."""
+    kinds = (CharType, VarcharType)
+    return isinstance(field.dataType, kinds) or "__CHAR_VARCHAR_TYPE_STRING" in field.metadata
 
 
 # --- Parquet files --------------------------------------------------------------------------------
 
 
-def _files_frame(
+def _of_files(
     session: SparkSession,
     plan: PhysicalPlan,
     chain: Chain,
@@ -108,8 +147,7 @@ def _files_frame(
     if source.replay is not None and source.replay.ratio != "max":
         raise Unfit("it is replayed at a pace")
     urls = _spark_urls(session, [file.path for file in files])
-    needed = needed_columns(plan, chain)
-    found = columns_in_files([file.path for file in files], source.schema, needed)
+    found = columns_in_files([file.path for file in files], source.schema, needed_columns(plan, chain))
     reader = session.newSession()
     whole = _order_counts(plan, chain)
     for name, value in (_READING | (_WHOLE_FILES if whole else {})).items():
@@ -117,18 +155,17 @@ def _files_frame(
     if all(url.startswith("file:") for url in urls):
         # Many local files are listed at once sooner than a Spark job is started for it.
         reader.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", str(2**31 - 1))
-    schema = ", ".join(f"{_quoted(name)} {column.spark_type}" for name, column in found.items())
-    read = reader.read.schema(schema or StructType()).parquet(*urls)
-    frame = _transplanted(read, session)
-    pushable = {
-        name: PushColumn(source.schema.field(name).type, _named(name))
-        for name, column in found.items()
-        if column.as_declared
-    }
-    rows = "in whole files" if whole else "cut as Spark does"
-    return _shaped(
-        frame, plan, chain, pushable, tuple(found), f"Parquet by Spark's reader, {rows}", whole
-    )
+    columns = [f"{_quoted(name)} {column.spark_type}" for name, column in found.items()]
+    frame = reader.read.schema(", ".join(columns) or StructType()).parquet(*urls)
+    read = pa.schema([source.schema.field(name) for name in found])
+    shape = _Shape(frame, read, frozenset(found))
+    filtered = ""
+    if not _carries_wm(chain):
+        # What is late is decided by all rows, so none may be hidden there.
+        as_declared = [name for name, column in found.items() if column.as_declared]
+        filtered = shape.filtered(chain, as_declared)
+    how = f"Parquet, read by Spark {'in whole files' if whole else 'in parts of files'}{filtered}"
+    return shape.source_frame(session, ordered=whole, how=how)
 
 
 def _spark_urls(session: SparkSession, paths: list[str]) -> list[str]:
@@ -150,51 +187,60 @@ def _spark_urls(session: SparkSession, paths: list[str]) -> list[str]:
     return urls
 
 
-def _transplanted(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """The same frame as one of another session, which plans and runs it."""
-    jvm: Any = session._jvm
-    plan = frame._jdf.queryExecution().analyzed()
-    return DataFrame(
-        jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session
-    )
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 # --- what all of Spark's rows share ---------------------------------------------------------------
 
 
-def _shaped(
-    frame: DataFrame,
-    plan: PhysicalPlan,
-    chain: Chain,
-    pushable: Mapping[str, PushColumn],
-    read: tuple[str, ...],
-    how: str,
-    ordered: bool,
-) -> SourceFrame:
-    """The rows that may pass, with the columns that are read, named by their places."""
-    head = chain.operators[0]
-    assert isinstance(head.spec, SourceSpec)
-    if not _carries_wm(chain):
-        # What is late is decided by all rows, so there none may be hidden.
-        passing = superset_filter(chain, head.spec.source.schema, pushable)
-        if passing is not None:
-            frame = frame.filter(passing)
-            how += ", filtered"
-    if read:
-        frame = frame.select(*(_named(name).alias(f"c{i}") for i, name in enumerate(read)))
-    else:
+class _Shape:
+    """Rows that Spark reads, on their way to be as a chain takes them."""
+
+    def __init__(self, frame: DataFrame, schema: pa.Schema, needed: frozenset[str]) -> None:
+        """The frame's columns are those of `schema`, in their order."""
+        self._places = {name: f"c{place}" for place, name in enumerate(schema.names)}
+        # By their places, since a session may not tell `a` from `A`.
+        self._frame = frame.toDF(*self._places.values())
+        self._schema = schema
+        self._read = tuple(name for name in schema.names if name in needed)
+
+    def filtered(self, chain: Chain, names: Sequence[str]) -> str:
+        """Leaves out rows that the chain's first filters drop for what is in the columns `names`."""
+        columns = {
+            name: PushColumn(self._schema.field(name).type, f.col(self._places[name])) for name in names
+        }
+        passing = superset_filter(chain, self._schema, columns)
+        if passing is None:
+            return ""
+        spec = chain.operators[0].spec
+        if isinstance(spec, SourceSpec) and spec.watermark is not None:
+            # A row without an event time ends the job, also one that the filter would drop.
+            passing |= self._untimely(spec.watermark.on)
+        self._frame = self._frame.filter(passing)
+        return ", filtered"
+
+    def _untimely(self, on: str) -> Column:
+        time, field = f.col(self._places[on]), self._schema.field(on)
+        if pa.types.is_integer(field.type):
+            return time.isNull() | (time <= MIN_TIMESTAMP_MS) | (time >= MAX_TIMESTAMP_MS)
+        return time.isNull() if field.nullable else f.lit(False)
+
+    def source_frame(self, session: SparkSession, *, ordered: bool, how: str) -> SourceFrame:
         # A batch without columns would lose the number of its rows on its way to Python.
-        frame = frame.select(f.lit(True).alias("c0"))
-    how += f", columns {', '.join(read) or 'none'}"
-    return SourceFrame(frame, SparkRows(read, ordered), how)
+        columns = [f.col(self._places[name]) for name in self._read] or [f.lit(True)]
+        frame = _transplanted(self._frame.select(columns), session)
+        return SourceFrame(
+            frame, SparkRows(self._read, ordered), f"{how}: columns {', '.join(self._read) or 'none'}"
+        )
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _named(name: str) -> Column:
-    return f.col(_quoted(name))
+def _transplanted(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same frame as one of another session, which plans and runs it."""
+    jvm: Any = session._jvm
+    plan = frame._jdf.queryExecution().analyzed()
+    ours = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+    return DataFrame(ours, session)
 
 
 def _carries_wm(chain: Chain) -> bool:
