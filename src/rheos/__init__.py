@@ -27,7 +27,7 @@ from rheos.api.sinks import collect_sink, print_sink
 from rheos.api.sources import dataframe
 from rheos.api.streams import DataStream
 from rheos.api.windowed import WindowedStream
-from rheos.connectors import files
+from rheos.connectors import files, tables
 from rheos.connectors.collection import collection
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import hybrid
@@ -60,6 +60,7 @@ from rheos.protocol.durations import duration_ms as duration
 from rheos.protocol.state_config import Backend as StateBackend
 from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.contract import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
+from rheos.runtimes.state_frames import new_savepoint, savepoint
 from rheos.version import VERSION
 
 __version__ = VERSION
@@ -112,6 +113,9 @@ __all__ = [
     "generator",
     "hybrid",
     "lit",
+    "new_savepoint",
     "print_sink",
     "restart",
+    "savepoint",
+    "tables",
 ]

@@ -125,7 +125,8 @@ class ValueTable(StateTable):
             self.values[key] = decode(data)
 
 
-_PLACE = struct.Struct(">q")
+PLACE = struct.Struct(">q")
+"""The namespace of a list's segment."""
 
 
 class ListTable(StateTable):
@@ -189,7 +190,7 @@ class ListTable(StateTable):
     def _freeze(self, keys: list[Key], places: list[int], segments: list[Any]) -> Frozen:
         # The segments are copies already; their elements may not be.
         encoded = _encoded_later(self.codec, segments, keys, fixed=self.element.immutable)
-        return len(keys), lambda: Entries(keys, [_PLACE.pack(place) for place in places], encoded())
+        return len(keys), lambda: Entries(keys, [PLACE.pack(place) for place in places], encoded())
 
     def forget(self) -> None:
         self.values.clear()
