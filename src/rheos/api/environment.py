@@ -25,6 +25,12 @@ from rheos.api.streams import DataStream
 from rheos.checkpoint.config import ExponentialDelay, RestartStrategy
 from rheos.connectors.contract import Source
 from rheos.connectors.files.listing import absolute
+from rheos.connectors.spark.dataframe import (
+    DataFrameSource,
+    dataframe_source,
+    ordered_by,
+    session_of,
+)
 from rheos.errors import ConfigurationError, ProgramError
 from rheos.graph import render
 from rheos.graph.nodes import MAIN, Graph, Input, SourceSpec, StreamType
@@ -54,6 +60,8 @@ _RUNTIMES = {
 }
 
 _DEFAULT_PARALLELISM = 4
+
+_SEE_SPARK = '\nexplain(format="spark") shows what Spark makes of it.\n'
 
 
 class Environment:
@@ -189,6 +197,8 @@ class Environment:
                     hint='write env.from_source(rh.files.source("data/*.parquet"))',
                 )
             check_columns(source.schema)
+            if watermark is None and isinstance(source, DataFrameSource) and source.event_time:
+                watermark = Watermark.monotonic(on=source.event_time)
             if watermark is not None:
                 if not isinstance(watermark, Watermark):
                     raise ProgramError(
@@ -196,6 +206,10 @@ class Environment:
                         hint='write watermark=rh.Watermark.bounded_out_of_orderness("5s", on="at")',
                     )
                 check_watermark(source, watermark)
+                source = ordered_by(source, watermark.on)
+            if self._spark is None and self._master is None:
+                # What a DataFrame is made of lives in its own session.
+                self._spark = session_of(source)
             record = getattr(source, "record", None)
             outputs = {MAIN: StreamType(source.schema, watermark is not None, record)}
             rejected = source.rejected_schema()
@@ -209,6 +223,29 @@ class Environment:
                 uid=uid,
             )
             return DataStream(self._program, Input(node.id))
+
+    def from_dataframe(
+        self,
+        df: Any,
+        event_time: str | None = None,
+        name: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """A stream of a Spark DataFrame's rows, each once, in every runtime.
+
+        With `event_time`, a column of timestamps, dates or longs of ms since the epoch, it has event
+        time, which windows need. A DataFrame has no order, so no row of it is late.
+
+        ```python
+        trips = env.from_dataframe(spark.read.parquet("trips/"), event_time="departed_at")
+        ```
+
+        In batch, Spark reads the DataFrame as a part of the job. Otherwise a Spark job first writes
+        its rows down, below the job's checkpoint directory: a job that is started again goes on in
+        those, and does not ask the DataFrame again.
+        """
+        with located(call_site(), name or "from_dataframe"):
+            return self.from_source(dataframe_source(df, event_time), name=name, uid=uid)
 
     def execute(self, name: str = "job") -> JobResult:
         """Runs the program and waits for its end. Raises the error that ended it.
@@ -257,7 +294,8 @@ class Environment:
 
         - "text": the operators with their columns, then the plan;
         - "plan": the chains that run in one piece, and what flows between them;
-        - "mermaid": a drawing of the plan, for mermaid.js.
+        - "mermaid": a drawing of the plan, for mermaid.js;
+        - "spark": of a batch job, what Spark makes of it. This one needs a Spark session.
         """
         with located(call_site()):
             graph, plan = self._plan(name)
@@ -267,10 +305,25 @@ class Environment:
             if format == "plan":
                 return explain.text(plan, runtime)
             if format == "text":
-                return f"{render.text(graph)}\n{explain.text(plan, runtime)}"
+                spark = _SEE_SPARK if _is_batch(runtime) else ""
+                return f"{render.text(graph)}\n{explain.text(plan, runtime)}{spark}"
+            if format == "spark":
+                return self._spark_plan(plan, runtime)
             raise ProgramError(
-                f"format={format!r} is not known", hint='write "text", "plan" or "mermaid"'
+                f"format={format!r} is not known", hint='write "text", "plan", "mermaid" or "spark"'
             )
+
+    def _spark_plan(self, plan: PhysicalPlan, runtime: str) -> str:
+        if not _is_batch(runtime):
+            raise ProgramError(
+                f"a batch job becomes a plan of Spark's, and this program runs as {runtime}",
+                hint='run it with runtime="batch", or write format="plan"',
+            )
+        from rheos.runtimes.batch.runtime import spark_plan
+
+        return spark_plan(
+            plan, JobConfig(job=JobId("explain"), master=self._master, spark=self._spark)
+        )
 
     def plan(self, name: str = "job") -> PhysicalPlan:
         """What would run, for tools that look at a program without running it."""
@@ -321,6 +374,11 @@ class Environment:
         """The same for each start of a job whose log is kept; otherwise one of its own."""
         slug = job_slug(name)
         return slug if self._checkpoint_dir is not None else JobId(f"{slug}-{uuid.uuid4().hex[:8]}")
+
+
+def _is_batch(runtime: str) -> bool:
+    """Of what `_runtime_name` gives."""
+    return runtime.split()[0] in ("batch", "BatchRuntime")
 
 
 def _default_parallelism() -> int:

@@ -7,7 +7,7 @@ its own time: what is handed over is decided by the data, not by when it was rea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -106,6 +106,17 @@ class HybridSource(Source):
             for number, part in enumerate(self.parts)
             for split in part.splits()
         ]
+
+    def resumed(self, splits: Sequence[Split], known: Collection[str]) -> Sequence[Split]:
+        kept: set[str] = set()
+        for number, part in enumerate(self.parts):
+            prefix = f"{number}/"
+            of_part = [split.payload for split in splits if split.phase == number]
+            own = [msgspec.msgpack.decode(payload, type=_OfPart).split() for payload in of_part]
+            before = {name.removeprefix(prefix) for name in known if name.startswith(prefix)}
+            # Nothing is known of a part that had no splits then: it is read like one that is new.
+            kept |= {f"{prefix}{split.id}" for split in (part.resumed(own, before) if before else own)}
+        return [split for split in splits if split.id in kept]
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         of = msgspec.msgpack.decode(split.payload, type=_OfPart)

@@ -100,7 +100,8 @@ class SourceOperator(Operator):
             Split(name, known[name]["payload"], known[name].get("phase", 0))
             for name in sorted(known.keys() - listed)
         ]
-        everything = [*self._all, *gone]
+        listed_now = self._all if not known else self._spec.source.resumed(self._all, known.keys())
+        everything = [*listed_now, *gone]
         unread = [s.phase for s in everything if s.id not in known or not known[s.id]["finished"]]
         self._last_phase = max((split.phase for split in everything), default=0)
         self._open_phase = min(unread, default=self._last_phase)

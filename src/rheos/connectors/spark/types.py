@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import types as sql
 
-from rheos.errors import InputError, SchemaError
+from rheos.connectors.spark.casts import Rows, cast_rows
+from rheos.errors import SchemaError
 
 _METADATA = b"SPARK::metadata::json"
 """Where a field of an Arrow schema keeps the metadata of Spark's; PySpark's own name for it."""
@@ -61,9 +60,6 @@ _REFUSED: dict[type, str] = {
     sql.GeometryType: "make bytes of it: st_asbinary(...)",
     sql.GeographyType: "make bytes of it: st_asbinary(...)",
 }
-
-_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
-
 
 # --- schemas, from Spark to Arrow -----------------------------------------------------------------
 
@@ -263,15 +259,15 @@ def _unmapped(path: str, kind: str, hint: str) -> SchemaError:
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def to_arrow(rows: _Rows, schema: pa.Schema) -> _Rows:
+def to_arrow(rows: Rows, schema: pa.Schema) -> Rows:
     """Rows that Spark gave, by a schema of the types of the table above, such as `arrow_schema`'s."""
-    return _casted(rows, schema)
+    return cast_rows(rows, schema)
 
 
-def to_spark(rows: _Rows, schema: pa.Schema | None = None) -> _Rows:
+def to_spark(rows: Rows, schema: pa.Schema | None = None) -> Rows:
     """Rows as Spark takes them for the DataFrame schema `spark_schema(schema)`; `schema` is that of the
     rows where it is not given. Raises InputError where a value is out of the range that Spark has."""
-    return _casted(rows, wire_schema(rows.schema if schema is None else schema))
+    return cast_rows(rows, wire_schema(rows.schema if schema is None else schema))
 
 
 def wire_schema(schema: pa.Schema) -> pa.Schema:
@@ -291,75 +287,3 @@ def _wire_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_wire_type(field.type)) for field in kind])
     return kind
-
-
-def _casted(rows: _Rows, schema: pa.Schema) -> _Rows:
-    assert rows.num_columns == len(schema), (rows.schema, schema)
-    if rows.schema.equals(schema):
-        return rows
-    columns = [_cast_column(column, field) for column, field in zip(rows.columns, schema, strict=True)]
-    if isinstance(rows, pa.Table):
-        return pa.Table.from_arrays(columns, schema=schema)
-    if not columns:
-        return rows.replace_schema_metadata(None)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _cast_column(column: Any, field: pa.Field) -> Any:
-    try:
-        if isinstance(column, pa.ChunkedArray):
-            return pa.chunked_array([cast_array(a, field.type) for a in column.chunks], field.type)
-        return cast_array(column, field.type)
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            f"a value of column {field.name!r} has no place in {field.type}: {error}",
-            hint="filter such rows out, or cast the column to a wider type before",
-        ) from error
-
-
-def cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The array as of a type with the same Spark type, children and all. Raises ArrowInvalid.
-
-    Arrow's own cast knows neither nested dictionaries nor records whose fields may not be null.
-    """
-    if array.type == kind:
-        return array
-    if isinstance(array, pa.DictionaryArray) and not pa.types.is_dictionary(kind):
-        return cast_array(array.dictionary_decode(), kind)
-    if pa.types.is_run_end_encoded(array.type) and not pa.types.is_run_end_encoded(kind):
-        return cast_array(pc.run_end_decode(array), kind)
-    if pa.types.is_struct(kind):
-        children = [cast_array(array.field(i), field.type) for i, field in enumerate(kind)]
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
-    if pa.types.is_map(kind):
-        offsets, begin, end = _offsets(array)
-        keys = cast_array(array.keys[begin:end], kind.key_type)
-        items = cast_array(array.items[begin:end], kind.item_type)
-        return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=array.is_null())
-    if pa.types.is_list(kind):
-        return _cast_list(array, kind)
-    return array.cast(kind)
-
-
-def _cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
-        offsets, begin, end = _offsets(array)
-        values = array.values[begin:end]
-    else:
-        present = array.is_valid().to_numpy(zero_copy_only=False)
-        lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
-        ends = np.cumsum(np.where(present, lengths, 0))
-        offsets = pa.array(np.concatenate(([0], ends)).astype(np.int32))
-        values = array.flatten()
-    values = cast_array(values, kind.value_type)
-    return pa.ListArray.from_arrays(offsets, values, type=kind, mask=array.is_null())
-
-
-def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """The offsets of a list or map array, from 0, and the range of its children that they cover."""
-    offsets = array.offsets.to_numpy(zero_copy_only=False)
-    begin, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-    if end - begin > np.iinfo(np.int32).max:
-        raise pa.ArrowInvalid("the lists of one batch have more than 2^31 elements")
-    from_zero = (offsets - begin).astype(np.int32) if len(offsets) else np.zeros(1, np.int32)
-    return pa.array(from_zero), begin, end

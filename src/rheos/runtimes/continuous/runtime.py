@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from rheos.checkpoint.events import After
+from rheos.checkpoint.log import safe_name
 from rheos.checkpoint.savepoint import default_directory
 from rheos.connectors.files.listing import absolute
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
@@ -22,7 +23,7 @@ from rheos.runtimes.contract import CheckpointInfo, JobConfig, JobResult, JobSta
 from rheos.runtimes.io import SystemClock
 from rheos.runtimes.local_store import check_writable, open_store
 from rheos.runtimes.master import Master, enumerate_splits
-from rheos.runtimes.outside import prepared_sinks, published_here
+from rheos.runtimes.outside import prepared_sinks, published_here, staged_sources, stages
 from rheos.runtimes.spark_session import SessionIo, activate, get_session
 from rheos.version import VERSION
 
@@ -44,7 +45,8 @@ class ContinuousRuntime:
         if config.from_savepoint is not None:
             # The log knows the folder by this name, whatever shell the job is started from.
             config = replace(config, from_savepoint=absolute(config.from_savepoint).rstrip("/"))
-        splits = enumerate_splits(plan)
+        # What must first be written down is looked for when that is done.
+        splits = None if stages(plan) else enumerate_splits(plan)
         session, _ = get_session(config, plan.parallelism + 1)
         activate(session)
         plan = prepared_sinks(plan)
@@ -74,6 +76,9 @@ class ContinuousJob:
                 hint='give one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir',
             )
         directory = self._temporary or str(config.checkpoint_dir)
+        if splits is None:
+            plan = self._staged(plan, config, directory)
+            splits = enumerate_splits(plan)
         self._savepoints = f"{directory.rstrip('/')}/{default_directory(config.job)}"
         self._listener = listener
         self._launcher = SparkLauncher(
@@ -106,6 +111,16 @@ class ContinuousJob:
         self._cancel = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rheos-master", daemon=True)
         self._thread.start()
+
+    def _staged(self, plan: PhysicalPlan, config: JobConfig, directory: str) -> PhysicalPlan:
+        """The staged rows lie beside the job's checkpoints, and stay as long as those."""
+        try:
+            check_writable(open_store(directory), directory)
+            return staged_sources(plan, f"{directory.rstrip('/')}/{safe_name(config.job)}/staged")
+        except BaseException:
+            if self._temporary is not None:
+                shutil.rmtree(self._temporary, ignore_errors=True)
+            raise
 
     def _run(self) -> None:
         clock = SystemClock()

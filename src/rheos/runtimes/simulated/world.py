@@ -31,6 +31,7 @@ from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.launcher import SimLauncher
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.slot import Slot
+from rheos.runtimes.simulated.staging import staged_beside
 from rheos.runtimes.simulated.storage import Storage
 from rheos.runtimes.simulated.store import Moment, Operation
 
@@ -78,7 +79,7 @@ class World:
         requests: Requests | None = None,
         files: Mapping[str, bytes] | None = None,
     ) -> None:
-        plan = prepared_sinks(plan)
+        plan = staged_beside(self, prepared_sinks(plan))
         self._plan = plan
         self._config = config
         self._seed = seed

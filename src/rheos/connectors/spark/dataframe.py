@@ -1,0 +1,152 @@
+"""A DataFrame as a bounded source.
+
+The batch runtime reads the DataFrame itself. The other runtimes read it again and again, where they
+were, and a DataFrame may give other rows each time, in another order: so its rows are first written
+down (`staging.py`), once in the life of a job.
+
+A DataFrame has no order, so none of its rows is ever late: in batch they are taken as one, elsewhere
+each file that is staged holds its rows in the order of event time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.connectors.hybrid import HybridSource
+from rheos.connectors.schemas import is_time
+from rheos.connectors.spark.staging import POSITIONS, staged
+from rheos.errors import ConfigurationError, ProgramError, SchemaError
+
+
+def dataframe_source(frame: Any, event_time: str | None = None) -> DataFrameSource:
+    """The source of a DataFrame's rows. Raises ProgramError where it is none that can be read, and
+    SchemaError where a column has no type in Rheos, or the event time is none."""
+    schema = _schema_of(_checked(frame))
+    if event_time is not None:
+        _check_event_time(event_time, schema)
+    return DataFrameSource(frame, schema, event_time)
+
+
+@dataclass(frozen=True, eq=False)
+class DataFrameSource(Source):
+    """Made by `dataframe_source`. It stays on the driver: what workers read is what it staged."""
+
+    frame: Any
+    """A classic pyspark.sql.DataFrame, whose columns are those of `schema`, in their order."""
+    schema: pa.Schema
+    event_time: str | None
+    """The column that the staged rows are ordered by."""
+    bounded: bool = field(default=True, init=False)
+
+    def staged(self, folder: str) -> Source:
+        return staged(self.frame, self.schema, self.event_time, folder)
+
+    def splits(self) -> Sequence[Split]:
+        raise AssertionError("a DataFrame is staged before its splits are asked for")
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        raise AssertionError("a DataFrame is staged before it is read")
+
+    def __reduce__(self) -> Any:
+        raise AssertionError("a DataFrame is staged before a plan with it travels")
+
+    def positions(self) -> str:
+        return POSITIONS
+
+    def describe(self) -> str:
+        return "DataFrame"
+
+
+def ordered_by(source: Source, event_time: str) -> Source:
+    """The source, with DataFrames in it ordered by the column: so that none of their rows is late.
+
+    Raises ProgramError where a DataFrame has another event time.
+    """
+    if isinstance(source, HybridSource):
+        return replace(source, parts=tuple(ordered_by(part, event_time) for part in source.parts))
+    if not isinstance(source, DataFrameSource) or source.event_time == event_time:
+        return source
+    if source.event_time is not None:
+        raise ProgramError(
+            f"the event time of the DataFrame is {source.event_time!r}, and that of the watermark "
+            f"{event_time!r}",
+            hint="name the same column in both, or leave it out of rh.dataframe(...)",
+        )
+    return replace(source, event_time=event_time)
+
+
+def session_of(source: Source) -> Any | None:
+    """The SparkSession of a DataFrame that the source reads; None where it reads none."""
+    if isinstance(source, HybridSource):
+        found = (session_of(part) for part in source.parts)
+        return next((session for session in found if session is not None), None)
+    return source.frame.sparkSession if isinstance(source, DataFrameSource) else None
+
+
+# --- what is checked when it is written -----------------------------------------------------------
+
+
+def _checked(frame: Any) -> Any:
+    from pyspark.sql import DataFrame
+
+    # Only a Spark Connect DataFrame comes from there, and its package need not be installed.
+    if any(base.__module__.startswith("pyspark.sql.connect.") for base in type(frame).__mro__):
+        raise ConfigurationError(
+            "this is a DataFrame of Spark Connect, whose session cannot run long-lived tasks",
+            hint="make it in a classic session, on the driver of the cluster: unset SPARK_REMOTE and "
+            "spark.api.mode=connect",
+        )
+    if not isinstance(frame, DataFrame):
+        raise ProgramError(
+            f"a Spark DataFrame is wanted, and this is {_kind(frame)}",
+            hint="give rh.collection(...) of a Polars DataFrame or an Arrow table; make a Spark "
+            "DataFrame of others with spark.createDataFrame(...)",
+        )
+    if frame.isStreaming:
+        raise ProgramError(
+            "this DataFrame is streaming, and a DataFrame that Rheos reads is bounded",
+            hint="read the stream's source itself with env.from_source(...), or give what has "
+            "come so far: spark.read instead of spark.readStream",
+        )
+    if frame.sparkSession.sparkContext._jsc is None:
+        raise ConfigurationError(
+            "the Spark session of this DataFrame has been stopped",
+            hint="make the DataFrame anew, in the session there is",
+        )
+    return frame
+
+
+def _kind(value: Any) -> str:
+    kind = type(value)
+    if kind.__module__ == "builtins":
+        return repr(value) if len(repr(value)) < 40 else f"a {kind.__name__}"
+    return f"a {kind.__module__.partition('.')[0]}.{kind.__name__}"
+
+
+def _schema_of(frame: Any) -> pa.Schema:
+    from rheos.connectors.spark.types import arrow_schema
+
+    schema = arrow_schema(frame.schema)
+    if not schema.names:
+        raise SchemaError("the DataFrame has no columns", hint="select some of them")
+    return schema
+
+
+def _check_event_time(name: str, schema: pa.Schema) -> None:
+    if name not in schema.names:
+        raise SchemaError(
+            f"the DataFrame has no column {name!r} for the event time",
+            hint=f"its columns are {', '.join(schema.names)}",
+        )
+    kind = schema.field(name).type
+    if not is_time(kind) or (pa.types.is_integer(kind) and not pa.types.is_int64(kind)):
+        raise SchemaError(
+            f"the event-time column {name!r} is {kind}",
+            hint="name a timestamp, a date, or a long of milliseconds since the epoch; "
+            f'cast it before: .withColumn("{name}", col("{name}").cast("timestamp"))',
+        )
