@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rheos.checkpoint.log import CheckpointCompleted, safe_name
-from rheos.connectors.contract import Committer, Split
+from rheos.connectors.contract import Committer, Source, Split
 from rheos.errors import CheckpointError, RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
@@ -17,6 +17,13 @@ from rheos.protocol.control import CommittableHandle
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.protocol.shapes import TypeShape
+
+
+def stages(plan: PhysicalPlan) -> bool:
+    """Whether a source of the plan has something to write down, or may have."""
+    specs = (chain.operators[0].spec for chain in plan.chains)
+    sources = (spec.source for spec in specs if isinstance(spec, SourceSpec))
+    return any(type(source).staged is not Source.staged for source in sources)
 
 
 def staged_sources(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
