@@ -370,6 +370,153 @@ def test_time_passes_where_only_rejected_rows_are_read() -> None:
     assert op.poll(10) == EndOfInput()
 
 
+# --- phases ----------------------------------------------------------------------------------------
+
+
+class Phased(Script):
+    """The phase of a split is the number in its name; `earliest` is what is known of those of 1."""
+
+    earliest: int | None = None
+
+    def splits(self) -> Sequence[Split]:
+        return [Split(name, name.encode(), int(name[1:])) for name in self.steps]
+
+    def earliest_ms(self, split: Split, on: str) -> int | None:
+        return self.earliest if split.phase == 1 else None
+
+
+def test_alone_a_subtask_reads_phase_by_phase() -> None:
+    source = Phased(b1=[[5]], c2=[[7]], a0=[[1], [2]])
+    op, _ = operator(source)
+    assert not op.waits_for_others
+    assert [row["n"] for row in drain(op)] == [1, 2, 5, 7]
+    assert source.opened == ["a0", "b1", "c2"]
+
+
+def test_a_phase_waits_for_the_other_subtasks() -> None:
+    source = Phased(a0=[[1]], b0=[[2]], c1=[[3]], d1=[[4]])
+    op, _ = operator(source, subtask=0, parallelism=2)
+    assert op.waits_for_others
+    assert numbers(op.poll(10)) == [1]
+    assert op.reached_phase() == 0
+    assert op.poll(10) == Pending(0)
+    assert op.reached_phase() == 1
+    assert op.poll(10) == Pending(None)
+    assert source.opened == ["a0"]
+    op.open_phase(1)
+    assert numbers(op.poll(10)) == [3]
+    assert op.poll(10) == EndOfInput()
+
+
+def test_a_subtask_without_splits_of_a_phase_is_past_it_at_once() -> None:
+    source = Phased(a0=[[1]], b2=[[3]], c1=[[2]])
+    shares = [operator(source, subtask=i, parallelism=4)[0] for i in range(4)]
+    assert [op.reached_phase() for op in shares] == [0, 2, 1, 2]
+    assert shares[3].poll(10) == EndOfInput()
+    assert [op.poll(10) for op in shares[1:3]] == [Pending(None)] * 2
+    shares[2].open_phase(1)
+    shares[2].open_phase(0)
+    assert numbers(shares[2].poll(10)) == [2]
+
+
+def test_a_waiting_phase_holds_the_watermark_and_is_not_idle() -> None:
+    strategy = Watermark.bounded_out_of_orderness("3ms", on="at", idle_after="1s")
+    source = Phased(a0=[[10], [90]], b0=[[1]], c1=[[100], None, None, None])
+    op, ctx = operator(source, subtask=0, parallelism=2, strategy=strategy)
+    clock = ctx.clock
+    assert isinstance(clock, ManualClock)
+    op.poll(10)
+    assert op.watermark() == MIN_TIMESTAMP_MS
+    op.poll(10)
+    assert op.poll(10) == Pending(0)
+    clock.us += 5_000_000
+    assert op.poll(10) == Pending(None)
+    assert not op.idle()
+    assert op.watermark() == MIN_TIMESTAMP_MS
+    op.open_phase(1)
+    assert numbers(op.poll(10)) == [100]
+    assert op.watermark() == 96
+    assert op.poll(10) == Pending(1_000_000)
+    clock.us += 1_000_000
+    assert op.poll(10) == Pending(None)
+    assert op.idle()
+
+
+def test_a_phase_that_is_known_to_begin_late_holds_the_watermark_there() -> None:
+    source = Phased(a0=[[10], [300]], c1=[[201, 200]])
+    source.earliest = 200
+    op, _ = operator(source, strategy=BOUNDED)
+    op.poll(1)
+    assert op.watermark() == 6
+    op.poll(1)
+    assert op.watermark() == 199  # Of a row at 300 with a bound of 3 it would be 296.
+    assert op.poll(1) == Pending(0)
+    assert op.watermark() == 199
+    [out] = op.poll(10)  # type: ignore[misc]
+    assert [row[WM] for row in out.batch.to_pylist()] == [MIN_TIMESTAMP_MS, 197]
+    assert op.watermark() == 199
+    op.poll(1)
+    assert op.watermark() == MAX_TIMESTAMP_MS
+
+
+def test_a_restored_subtask_knows_what_the_others_had_read() -> None:
+    source = Phased(a0=[[1]], b0=[[2]], c1=[[3]], d1=[[4]])
+    firsts = [operator(source, subtask=i, parallelism=2)[0] for i in range(2)]
+    drain(firsts[0], limit=1)
+    firsts[0].poll(1)
+    halfway = saved(*firsts)
+    drain(firsts[1], limit=1)
+    firsts[1].poll(1)
+    all_read = saved(*firsts)
+
+    op, _ = operator(source, subtask=1, parallelism=3, restored=halfway)
+    assert op.waits_for_others
+    op, _ = operator(source, subtask=2, parallelism=3, restored=halfway)
+    assert op.poll(10) == Pending(None)
+    op, _ = operator(source, subtask=2, parallelism=3, restored=all_read)
+    assert not op.waits_for_others
+    assert numbers(op.poll(10)) == [3]
+
+
+def test_a_split_that_is_not_listed_any_more_keeps_its_phase() -> None:
+    source = Phased(a0=[[1]], b1=[[2]])
+    state = saved(operator(source)[0])
+    op, _ = operator(source, restored=state, splits=source.splits()[1:])
+    assert [row["n"] for row in drain(op)] == [1, 2]
+
+
+def test_state_from_before_there_were_phases_is_read() -> None:
+    source = Script(a=[[1, 2]], b=[[3]])
+    first, _ = operator(source)
+    first.poll(1)
+    state = {SPLITS: [table.drop_columns(["phase"]) for table in saved(first)[SPLITS]]}
+    second, _ = operator(source, restored=state, splits=[])
+    assert sorted(row["n"] for row in drain(second)) == [2, 3]
+
+
+class Empties(Script):
+    """Gives batches without rows first, as many as its first step says."""
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        reader = ScriptReader(self, split.id, (1, 0), ctx)
+        empty = [pa.RecordBatch.from_pylist([], schema=SCHEMA)] * self.steps[split.id][0]
+        rows = reader.poll
+        reader.poll = lambda max_rows: empty.pop() if empty else rows(max_rows)  # type: ignore[method-assign]
+        return reader
+
+
+def test_a_batch_of_which_no_row_counts_is_no_pause() -> None:
+    strategy = Watermark.bounded_out_of_orderness("3ms", on="at", idle_after="1s")
+    op, ctx = operator(Empties(a=[3, [7]]), strategy=strategy)
+    clock = ctx.clock
+    assert isinstance(clock, ManualClock)
+    for _ in range(3):
+        assert op.poll(10) == Pending(0)
+        clock.us += 900_000
+        assert not op.idle()
+    assert numbers(op.poll(10)) == [7]
+
+
 # --- state -----------------------------------------------------------------------------------------
 
 
