@@ -1,0 +1,169 @@
+"""What committers of tables have in common: whose files they take, and which are cleared away.
+
+`TransactionCommitter` is for formats with a log of their own (Delta Lake, Iceberg). An epoch, which is
+what was staged for one checkpoint, is one append there. It is known by the sink (job, operator, and log
+of the job) and the checkpoint's number, which only rises within a log (CP4):
+
+    appended, by what the table says          passed over
+    not appended, all staged files there      appended
+    not appended, and files are gone          passed over where a note says that it was appended,
+                                              otherwise lost: an error
+
+The note is an empty file beside the staged ones, written after an append and before its files go: for
+what the table says goes when its own history is cut short.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from rheos.connectors.contract import Committer
+from rheos.connectors.files.committer import STAGING, FileCommitter, Folder
+from rheos.connectors.spark.table_writer import StagedPart, part_decoder
+from rheos.connectors.spark.types import spark_schema
+from rheos.errors import CheckpointError, UnrestorableError
+from rheos.protocol.ids import Attempt, JobId
+
+if TYPE_CHECKING:
+    from rheos.connectors.spark.tables import PreparedTable
+
+NOTES = posixpath.join(STAGING, ".published")
+
+Self = TypeVar("Self", bound="TableCommitter")
+
+
+@dataclass(frozen=True)
+class TableCommitter(Committer):
+    table: PreparedTable
+    log: str = ""
+
+    on_driver = True
+
+    def of_log(self: Self, log: str) -> Self:
+        return replace(self, log=log)
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        parts = [part_decoder.decode(committable) for committable in committables]
+        for part in parts:
+            if part.table != self.table.label:
+                raise UnrestorableError(
+                    f"{part.rows} rows are staged for the table {part.table}, and the sink writes to "
+                    f"{self.table.label} by now",
+                    hint="let the job as it was publish them: start it once more, stop it with a "
+                    "savepoint, and start the changed program from there",
+                )
+        if parts:
+            from rheos.connectors.spark.tables import active_session
+
+            session = active_session(self.table.describe())
+            try:
+                self.table.check_unchanged(session)
+                self._publish(session, sorted(parts, key=lambda part: part.checkpoint))
+            except OSError as error:
+                raise CheckpointError(
+                    f"what is staged for the table {self.table.label} could not be published: {error}",
+                    hint="the table's folder must stay writable while the job runs",
+                ) from error
+
+    @abstractmethod
+    def _publish(self, session: SparkSession, parts: list[StagedPart]) -> None:
+        """In the order of checkpoints."""
+
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        kept = [msgspec.msgpack.encode(part_decoder.decode(payload).file) for payload in keep]
+        FileCommitter(self.table.staging.folder).abort_stale(job, before, kept)
+
+
+class TransactionCommitter(TableCommitter):
+    def _publish(self, session: SparkSession, parts: list[StagedPart]) -> None:
+        folder = Folder(self.table.staging.folder)
+        sink = self._sink(parts[0])
+        noted = _noted(folder, sink)
+        appended = max(noted, self._appended(session, sink))
+        for checkpoint, epoch in groupby(parts, key=lambda part: part.checkpoint):
+            files = list(epoch)
+            if checkpoint > appended:
+                self._check_there(folder, files)
+                self._append(session, self._rows(session, files), sink, checkpoint)
+            if checkpoint > noted:
+                _note(folder, sink, checkpoint)
+            for file in files:
+                folder.remove(file.staged)
+        for staged in sorted({posixpath.dirname(part.staged) for part in parts}):
+            folder.remove_if_empty(staged)
+
+    @abstractmethod
+    def _appended(self, session: SparkSession, sink: str) -> int:
+        """The highest checkpoint of the sink that the table says it has; 0 where it says nothing."""
+
+    @abstractmethod
+    def _append(self, session: SparkSession, rows: DataFrame, sink: str, checkpoint: int) -> None:
+        """One append, that says whose it is."""
+
+    def _sink(self, part: StagedPart) -> str:
+        """What the table knows the sink by. A job that begins another log counts from one again, and so
+        is another; nothing of it may be taken for published."""
+        log = hashlib.sha256(self.log.encode()).hexdigest()[:12]
+        return f"rheos/{part.job}/{part.operator}/{log}"
+
+    def _check_there(self, folder: Folder, files: list[StagedPart]) -> None:
+        for file in files:
+            if not folder.exists(file.staged):
+                raise CheckpointError(
+                    f"{folder.path(file.staged)} ({file.rows} rows) is lost: neither staged nor in the "
+                    f"table {self.table.label}",
+                    hint="was the folder cleaned while the job ran?",
+                )
+
+    def _rows(self, session: SparkSession, files: list[StagedPart]) -> DataFrame:
+        """In the order of the table's columns; null where the stream has none."""
+        staged = self.table.staging.schema
+        root = self.table.location.rstrip("/")
+        read = session.read.schema(spark_schema(staged)).parquet(
+            *[f"{root}/{file.staged}" for file in files]
+        )
+        given = set(staged.names)
+        return read.select(
+            [
+                fn.col(_quoted(column.name))
+                if column.name in given
+                else fn.lit(None).cast(column.type).alias(column.name)
+                for column in self.table.columns
+            ]
+        )
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
+
+
+def _note_prefix(sink: str) -> str:
+    return hashlib.sha256(sink.encode()).hexdigest()[:24]
+
+
+def _noted(folder: Folder, sink: str) -> int:
+    prefix = f"{_note_prefix(sink)}-"
+    found = [name for name in folder.names(NOTES) if name.startswith(prefix)]
+    return max((int(name.removeprefix(prefix)) for name in found), default=0)
+
+
+def _note(folder: Folder, sink: str, checkpoint: int) -> None:
+    """The older ones are needed no more. Who is late adds an older one, which says nothing new."""
+    prefix = f"{_note_prefix(sink)}-"
+    older = [name for name in folder.names(NOTES) if name.startswith(prefix)]
+    relative = posixpath.join(NOTES, f"{prefix}{checkpoint}")
+    folder.create(relative).close()
+    folder.sync(relative)
+    for name in older:
+        if int(name.removeprefix(prefix)) < checkpoint:
+            folder.remove(posixpath.join(NOTES, name))

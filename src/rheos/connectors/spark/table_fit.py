@@ -1,0 +1,107 @@
+"""Whether the columns of a stream fit those of a table, and what is staged so that they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import types as sql
+
+from rheos.connectors.spark.types import arrow_schema, spark_schema
+from rheos.errors import SchemaError
+
+_WIDER = {
+    "tinyint": ("smallint", "int", "bigint"),
+    "smallint": ("int", "bigint"),
+    "int": ("bigint",),
+    "float": ("double",),
+}
+"""What a column may become on its way into the table, without a loss."""
+
+_IN_NAMES = ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date")
+"""Types whose values can stand in the name of a folder."""
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    name: str
+    type: str
+    """As Spark writes it, nested nullability left out."""
+    nullable: bool
+
+
+def columns_of(schema: sql.StructType) -> tuple[TableColumn, ...]:
+    return tuple(
+        TableColumn(field.name, field.dataType.simpleString(), field.nullable)
+        for field in schema.fields
+    )
+
+
+def check_fits(schema: pa.Schema, table: tuple[TableColumn, ...], label: str) -> None:
+    """Raises SchemaError, naming the column, where rows of the schema cannot be appended."""
+    by_name = {column.name: column for column in table}
+    for field in columns_of(spark_schema(schema)):
+        column = by_name.get(field.name)
+        if column is None:
+            raise _missing(field, by_name, label)
+        if field.type != column.type and column.type not in _WIDER.get(field.type, ()):
+            raise SchemaError(
+                f"column {field.name!r} is {field.type} in the stream, and {column.type} in the table "
+                f"{label}",
+                hint=f'cast it: .with_columns(col("{field.name}").cast(...)); or alter the table',
+            )
+        if field.nullable and not column.nullable:
+            raise SchemaError(
+                f"column {field.name!r} may be null in the stream, and must not in the table {label}",
+                hint="declare it as never null in the stream's type, or take NOT NULL off the column",
+            )
+    given = set(schema.names)
+    for column in table:
+        if column.name not in given and not column.nullable:
+            raise SchemaError(
+                f"the table {label} has the column {column.name!r} ({column.type}), which must not be "
+                "null, and the stream does not have it",
+                hint="add it with .with_columns(...)",
+            )
+
+
+def _missing(field: TableColumn, table: dict[str, TableColumn], label: str) -> SchemaError:
+    for name in table:
+        if name.lower() == field.name.lower():
+            return SchemaError(
+                f"column {field.name!r} of the stream is called {name!r} in the table {label}",
+                hint=f'rename it: .select(col("{field.name}").alias("{name}"), ...)',
+            )
+    return SchemaError(
+        f"the table {label} has no column {field.name!r} ({field.type}); it has {', '.join(table)}",
+        hint=f"leave it out with .select(...), or ALTER TABLE {label} ADD COLUMN {field.name} "
+        f"{field.type}",
+    )
+
+
+def fitted_schema(
+    schema: pa.Schema, table: sql.StructType, label: str, partitions: tuple[str, ...]
+) -> pa.Schema:
+    """The stream's columns with the table's types. Raises SchemaError where they do not fit."""
+    columns = columns_of(table)
+    check_fits(schema, columns, label)
+    types = {column.name: column.type for column in columns}
+    for name in partitions:
+        if name not in schema.names:
+            raise SchemaError(
+                f"the table {label} is partitioned by {name!r}, which the stream does not have",
+                hint="add it with .with_columns(...)",
+            )
+        if types[name] not in _IN_NAMES:
+            raise SchemaError(
+                f"the table {label} is partitioned by {name!r}, and a {types[name]} names no folder",
+                hint=f"partition by a column of one of the types {', '.join(_IN_NAMES)}",
+            )
+    if partitions and set(schema.names) <= set(partitions):
+        raise SchemaError(
+            f"every column of the stream is one that the table {label} is partitioned by",
+            hint="a file needs at least one column beside these",
+        )
+    used = sql.StructType([table[name] for name in schema.names])
+    of_table = {field.name: field for field in arrow_schema(used)}
+    return pa.schema([field.with_type(of_table[field.name].type) for field in schema])

@@ -1,0 +1,375 @@
+"""A table of Spark as a sink, once it was looked at: where it is, what it holds, who publishes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import types as sql
+
+from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.connectors.files.sink import ROLL_BYTES, FileSink
+from rheos.connectors.spark.table_fit import TableColumn, check_fits, columns_of, fitted_schema
+from rheos.connectors.spark.table_writer import Staging, TableWriter
+from rheos.connectors.spark.types import spark_arrow_schema, spark_schema
+from rheos.connectors.tables import FORMATS, TableFormat, TableSink
+from rheos.errors import CheckpointError, ConfigurationError, SchemaError
+from rheos.protocol.shapes import FieldShape, TypeShape
+
+T = TypeVar("T")
+
+_PACKAGES = {
+    "delta": (
+        "Delta Lake",
+        "org.apache.spark.sql.delta.DeltaLog",
+        "io.delta:delta-spark_2.13",
+        "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+        "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    ),
+    "iceberg": (
+        "Iceberg",
+        "org.apache.iceberg.spark.SparkCatalog",
+        "org.apache.iceberg:iceberg-spark-runtime-<Spark's version>_2.13",
+        "a catalog, spark.sql.catalog.<name>=org.apache.iceberg.spark.SparkCatalog",
+    ),
+}
+"""Of each format: its name, a class of it, the package that has that, and what else it needs."""
+
+
+def active_session(what: str) -> SparkSession:
+    """Raises ConfigurationError where there is none."""
+    try:
+        return SparkSession.active()
+    except PySparkException as error:
+        raise ConfigurationError(
+            f"{what} is published through Spark, and there is no SparkSession",
+            hint='run the job with runtime="continuous" or "batch"; to try a program in the simulated '
+            "runtime, write to files, or make a SparkSession before",
+        ) from error
+
+
+@dataclass(frozen=True)
+class PreparedTable(Sink):
+    """Made by `prepared`: a table that is there."""
+
+    label: str
+    """Its full name, or its path."""
+    format: TableFormat
+    location: str
+    """As Spark knows it."""
+    staging: Staging
+    columns: tuple[TableColumn, ...]
+    """As they were when the job was submitted."""
+    by_name: bool
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return TableWriter(self.staging, ctx)
+
+    def committer(self) -> Committer:
+        if self.format == "delta":
+            from rheos.connectors.spark.table_delta import DeltaCommitter
+
+            return DeltaCommitter(self)
+        if self.format == "iceberg":
+            from rheos.connectors.spark.table_iceberg import IcebergCommitter
+
+            return IcebergCommitter(self)
+        from rheos.connectors.spark.table_parquet import ParquetCommitter
+
+        return ParquetCommitter(self)
+
+    def target_shape(self) -> TypeShape | None:
+        if not self.by_name and self.format == "parquet":
+            return None  # A folder of files has no columns but those of its files.
+        fields = [
+            FieldShape(name=column.name, type=TypeShape(name=column.type), required=not column.nullable)
+            for column in self.columns
+        ]
+        return TypeShape(name="table", label=self.label, fields=fields)
+
+    def describe(self) -> str:
+        return f"{self.format} table {self.label}"
+
+    def current_columns(self, session: SparkSession) -> tuple[TableColumn, ...]:
+        """As they are now."""
+        if self.by_name:
+            session.catalog.refreshTable(self.label)
+            return columns_of(session.table(self.label).schema)
+        return columns_of(session.read.format(self.format).load(self.location).schema)
+
+    def check_unchanged(self, session: SparkSession) -> None:
+        """Raises SchemaError where what was staged does not fit the table any more: nothing is
+        published then."""
+        if not self.by_name and self.format == "parquet":
+            return
+        try:
+            check_fits(self.staging.schema, self.current_columns(session), self.label)
+        except SchemaError as error:
+            raise SchemaError(
+                f"the table has changed while the job ran: {error.what}",
+                hint="nothing of the checkpoint is published, and it is not lost: change the table "
+                "back, and start the job again",
+            ) from error
+
+
+# --- preparing ----------------------------------------------------------------------------------------
+
+
+def prepared(sink: TableSink, schema: pa.Schema) -> PreparedTable:
+    """Looks at the table, makes it where there is none, and fits the stream's columns to it.
+
+    Raises SchemaError, naming the column, where they do not fit; ConfigurationError where the format is
+    not to be had in the session, or the table cannot be written.
+    """
+    session = active_session(sink.describe())
+    with looking(f"the table {sink.target} could not be looked at"):
+        return _folder(session, sink, schema) if sink.is_path else _table(session, sink, schema)
+
+
+@contextmanager
+def looking(what: str) -> Iterator[None]:
+    """Within it, what Spark raises becomes a ConfigurationError."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise _misfit(what, error) or ConfigurationError(
+            f"{what}: {_reason(error)}", hint="look to the table, its catalog, and who may write there"
+        ) from error
+
+
+@contextmanager
+def publishing(what: str) -> Iterator[None]:
+    """Within it, what Spark raises becomes an error of ours, tried again where it may pass."""
+    try:
+        yield
+    except AnalysisException as error:
+        raise SchemaError(
+            f"{what}: {_reason(error)}",
+            hint="nothing of the checkpoint is published, and it is not lost: put the table right, and "
+            "start the job again",
+        ) from error
+    except (PySparkException, Py4JError) as error:
+        raise _misfit(what, error) or CheckpointError(
+            f"{what}: {_reason(error)}",
+            hint="it is tried again; look to the table, and to the slots that Spark has for it",
+        ) from error
+
+
+_UNLINKED = (
+    "NoSuchMethodError",
+    "IncompatibleClassChangeError",
+    "NoClassDefFoundError",
+    "AbstractMethod",
+)
+
+
+def _misfit(what: str, error: Exception) -> ConfigurationError | None:
+    """A package that was made for another Spark shows itself so, and no repetition helps."""
+    reason = _reason(error)
+    if not any(name in reason for name in _UNLINKED):
+        return None
+    return ConfigurationError(
+        f"{what}: {reason}",
+        hint="a package of the session was made for another version of Spark than the one that runs: "
+        "take the one that is made for it",
+    )
+
+
+def _reason(error: Exception) -> str:
+    """The first line; Java's own lines stay behind."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.toString())
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
+def _table(session: SparkSession, sink: TableSink, schema: pa.Schema) -> PreparedTable:
+    name = _full_name(session, sink.target)
+    if not session.catalog.tableExists(name):
+        if sink.format is not None:
+            require_format(session, sink.format)
+        session.sql(_create(name, sink, schema))
+    found = _described(session, name)
+    if "VIEW" in found.get("Type", "").upper():
+        raise ConfigurationError(f"{name} is a view", hint="write to a table")
+    format = _checked_format(session, sink, found.get("Provider", "").lower(), name)
+    location = found.get("Location", "")
+    if not location:
+        raise ConfigurationError(
+            f"the table {name} does not say where it lies", hint="write to a table with a location"
+        )
+    table_schema = session.table(name).schema
+    partitions: tuple[str, ...] = ()
+    if format == "parquet":
+        partitions = tuple(c.name for c in session.catalog.listColumns(name) if c.isPartition)
+        if sink.partition_by and sink.partition_by != partitions:
+            has = ", ".join(partitions) or "no column"
+            raise SchemaError(
+                f"partition_by={list(sink.partition_by)}, and the table {name} is partitioned by {has}",
+                hint="leave partition_by out: the table says it",
+            )
+    return _prepared(sink, schema, name, format, location, table_schema, partitions)
+
+
+def _folder(session: SparkSession, sink: TableSink, schema: pa.Schema) -> PreparedTable:
+    path = sink.target
+    format = sink.format or ("delta" if _exists(session, f"{path}/_delta_log") else "parquet")
+    if format == "iceberg":
+        raise ConfigurationError(
+            f"an Iceberg table is found by its name, and {path} is a path",
+            hint='name a table of an Iceberg catalog: rh.tables.sink("lake.sales.orders")',
+        )
+    if format == "delta":
+        require_format(session, format)
+        if not _exists(session, f"{path}/_delta_log"):
+            session.sql(_create(f"delta.{quoted(path)}", replace(sink, format="delta"), schema))
+        table_schema = session.read.format("delta").load(path).schema
+        return _prepared(sink, schema, path, format, path, table_schema, ())
+    return _prepared(
+        sink, schema, path, format, path, _read_schema(session, sink, schema), sink.partition_by
+    )
+
+
+def _read_schema(session: SparkSession, sink: TableSink, schema: pa.Schema) -> sql.StructType:
+    """What the files in the folder hold; where there is none, what will be."""
+    given = spark_schema(schema)
+    if not _exists(session, sink.target):
+        return given
+    statuses = _file_system(session, sink.target)
+    names = [status.getPath().getName() for status in statuses]
+    shown = [name for name in names if not name.startswith((".", "_"))]
+    if not shown:
+        return given
+    folders = sorted({name.partition("=")[0] for name in shown if "=" in name})
+    if folders != list(sink.partition_by[:1]):
+        has = f"by {', '.join(folders)}" if folders else "by no column"
+        raise SchemaError(
+            f"partition_by={list(sink.partition_by)}, and the files in {sink.target} are partitioned "
+            f"{has}",
+            hint="partition it as it is, or write to another folder",
+        )
+    found = session.read.parquet(sink.target).schema
+    # Spark guesses the types of what stands in folders' names.
+    guessed = {name: given[name] for name in sink.partition_by}
+    return sql.StructType([guessed.get(field.name, field) for field in found.fields])
+
+
+def _prepared(
+    sink: TableSink,
+    schema: pa.Schema,
+    label: str,
+    format: TableFormat,
+    location: str,
+    table_schema: sql.StructType,
+    partitions: tuple[str, ...],
+) -> PreparedTable:
+    columns = columns_of(table_schema)
+    staged = fitted_schema(spark_arrow_schema(schema), table_schema, label, partitions)
+    staging = Staging(label, _fsspec_url(location), staged, partitions)
+    if format == "parquet":
+        # It is published by rename, as files are.
+        FileSink(staging.folder, "parquet", ROLL_BYTES, "snappy").validate(staging.stored)
+    return PreparedTable(label, format, location, staging, columns, not sink.is_path)
+
+
+# --- formats ------------------------------------------------------------------------------------------
+
+
+def require_format(session: SparkSession, format: str) -> None:
+    """Raises ConfigurationError, naming the package, where the session does not have the format."""
+    if format not in _PACKAGES:
+        return
+    name, known_class, package, settings = _PACKAGES[format]
+    loader = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        loader.loadClass(known_class)
+    except Py4JError as error:
+        raise ConfigurationError(
+            f"the Spark session does not have {name}",
+            hint=f"give it the package {package}, in a version that is made for Spark "
+            f"{session.version}: spark.jars.packages={package}:<version>, and {settings}",
+        ) from error
+
+
+def _checked_format(session: SparkSession, sink: TableSink, provider: str, name: str) -> TableFormat:
+    for format in FORMATS:
+        if format == provider:
+            if sink.format not in (None, format):
+                raise ConfigurationError(
+                    f"format={sink.format!r}, and {name} is a {format} table",
+                    hint="leave format out: the table says it",
+                )
+            require_format(session, format)
+            return format
+    raise ConfigurationError(
+        f"{name} is a table of the format {provider or 'unknown'}, which cannot be written here",
+        hint=f"write to a table of one of the formats {', '.join(FORMATS)}",
+    )
+
+
+# --- names and places ---------------------------------------------------------------------------------
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def quoted(part: str) -> str:
+    return f"`{part.replace('`', '``')}`"
+
+
+def _full_name(session: SparkSession, name: str) -> str:
+    """With catalog and database, so that it means the same in every thread and at every start."""
+    parts = [inside.replace("``", "`") if inside else plain for inside, plain in _PART.findall(name)]
+    if len(parts) == 1:
+        parts = [session.catalog.currentDatabase(), *parts]
+    if len(parts) == 2:
+        parts = [session.catalog.currentCatalog(), *parts]
+    return ".".join(part if re.fullmatch(r"\w+", part) else quoted(part) for part in parts)
+
+
+def _create(name: str, sink: TableSink, schema: pa.Schema) -> str:
+    fields = spark_schema(schema).fields
+    columns = ", ".join(
+        f"{quoted(field.name)} {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'}"
+        for field in fields
+    )
+    using = sink.format or ("parquet" if name.startswith("spark_catalog.") else None)
+    by = ", ".join(map(quoted, sink.partition_by))
+    return (
+        f"CREATE TABLE IF NOT EXISTS {name} ({columns})"
+        + (f" USING {using}" if using else "")
+        + (f" PARTITIONED BY ({by})" if by else "")
+    )
+
+
+def _described(session: SparkSession, name: str) -> dict[str, str]:
+    """What the catalog says of the table, beside its columns."""
+    rows = session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
+    begins = [i for i, row in enumerate(rows) if row[0].startswith("# Detailed Table Information")]
+    return {row[0]: row[1] or "" for row in rows[begins[0] + 1 :]} if begins else {}
+
+
+def _exists(session: SparkSession, path: str) -> bool:
+    return _on_hadoop(session, path, lambda system, at: bool(system.exists(at)))
+
+
+def _file_system(session: SparkSession, path: str) -> list[Any]:
+    return _on_hadoop(session, path, lambda system, at: list(system.listStatus(at)))
+
+
+def _on_hadoop(session: SparkSession, path: str, ask: Callable[[Any, Any], T]) -> T:
+    at = session._jvm.org.apache.hadoop.fs.Path(path)
+    return ask(at.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), at)
+
+
+def _fsspec_url(location: str) -> str:
+    """Hadoop's name of a place as fsspec has it."""
+    if location.startswith("file:"):
+        return "/" + location.removeprefix("file:").lstrip("/")
+    scheme, separator, rest = location.partition("://")
+    return f"s3://{rest}" if separator and scheme in ("s3a", "s3n") else location

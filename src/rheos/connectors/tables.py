@@ -1,0 +1,104 @@
+"""Tables of Spark as sinks: `tables.sink("db.events")`, `tables.sink("s3://lake/events")`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from rheos.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.connectors.files.listing import absolute
+from rheos.errors import ConfigurationError, ProgramError
+
+TableFormat = Literal["parquet", "delta", "iceberg"]
+
+FORMATS: tuple[TableFormat, ...] = ("parquet", "delta", "iceberg")
+
+_NAME = re.compile(r"(?:`(?:[^`]|``)+`|[^`.\s]+)(?:\.(?:`(?:[^`]|``)+`|[^`.\s]+))*")
+
+
+def sink(
+    target: str | os.PathLike[str],
+    *,
+    format: TableFormat | None = None,
+    partition_by: Sequence[str] = (),
+    mode: Literal["append"] = "append",
+) -> TableSink:
+    """Appends rows to a table of Spark, each once: tasks stage Parquet files, and the driver publishes
+    what a checkpoint holds through Spark when the checkpoint is complete.
+
+    ```python
+    events.sink_to(rh.tables.sink("sales.orders"))
+    events.sink_to(rh.tables.sink("/data/orders", partition_by=["day"]))
+    ```
+
+    Args:
+        target: the name of a table ("orders", "sales.orders", "lake.sales.orders"), or a path or URL
+            (with a slash in it) of a folder. A table that is not there is made.
+        format: "parquet", "delta" or "iceberg". That of the table where there is one; else the default
+            of the catalog, and Parquet for a folder.
+        partition_by: the columns that a table which is made here is partitioned by. For a Parquet table
+            that is there already, those it has.
+        mode: "append"; there is no other.
+    """
+    text = os.fspath(target)
+    if not isinstance(text, str) or not text.strip():
+        raise ProgramError(f"{target!r} names no table", hint='write rh.tables.sink("sales.orders")')
+    if format is not None and format not in FORMATS:
+        raise ProgramError(
+            f"format={format!r} is not known", hint='write "parquet", "delta" or "iceberg"'
+        )
+    if mode != "append":
+        raise ProgramError(
+            f"mode={mode!r} is not known: a stream of rows is appended",
+            hint="leave it out; to replace a table, run a batch job of Spark over what was written",
+        )
+    if isinstance(partition_by, str) or not all(isinstance(name, str) for name in partition_by):
+        raise ProgramError(
+            f"partition_by={partition_by!r} is no list of columns", hint='write partition_by=["day"]'
+        )
+    is_path = isinstance(target, os.PathLike) or "/" in text or os.sep in text
+    if not is_path and _NAME.fullmatch(text) is None:
+        raise ProgramError(
+            f"{text!r} is not the name of a table",
+            hint='write "sales.orders", with `back quotes` around what is not a plain word; a path has '
+            'a slash in it: "./orders"',
+        )
+    return TableSink(absolute(text) if is_path else text, is_path, format, tuple(partition_by))
+
+
+@dataclass(frozen=True)
+class TableSink(Sink):
+    """Made by `sink`. What is really written is made of it when the job is submitted, by a look at the
+    table."""
+
+    target: str
+    is_path: bool
+    format: TableFormat | None
+    partition_by: tuple[str, ...]
+
+    def prepared(self, schema: pa.Schema) -> Sink:
+        from rheos.connectors.spark.tables import prepared
+
+        return prepared(self, schema)
+
+    def validate(self, schema: pa.Schema) -> None:
+        for name in self.partition_by:
+            if name not in schema.names:
+                raise ProgramError(
+                    f"partition_by names the column {name!r}, which the stream does not have",
+                    hint=f"it has {', '.join(schema.names)}",
+                )
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        raise ConfigurationError(
+            f"{self.describe()} is written by a runtime that has looked at the table first",
+            operator=ctx.name,
+        )
+
+    def describe(self) -> str:
+        return f"{self.format or ''} table {self.target}".strip()
