@@ -164,7 +164,7 @@ class Environment:
         self._spark = spark
         self._master = said.master or master
         self._encrypt = encrypt
-        self._program = Program()
+        self._program = Program(self._to_frame)
 
     @property
     def parallelism(self) -> int:
@@ -321,9 +321,29 @@ class Environment:
             )
         from rheos.runtimes.batch.runtime import spark_plan
 
-        return spark_plan(
-            plan, JobConfig(job=JobId("explain"), master=self._master, spark=self._spark)
-        )
+        return spark_plan(plan, JobConfig(job=JobId("explain"), master=self._master, spark=self._spark))
+
+    def _to_frame(self, graph: Graph) -> Any:
+        endless = unbounded_sources(graph)
+        if endless:
+            raise ProgramError(
+                f"the source {endless[0].name!r} never ends, and a DataFrame holds all rows",
+                hint="bound the source; or write the stream to a sink, and have Spark read what is there",
+            )
+        if self._runtime not in ("auto", "batch"):
+            raise ProgramError(
+                "a stream becomes a DataFrame in the batch runtime alone, and this environment says "
+                f"runtime={self._runtime_name(graph)!r}",
+                hint='make the stream in rh.Environment(runtime="batch"); or write it to a sink, and '
+                "have Spark read what is there",
+            )
+        from rheos.runtimes.batch.lazily import to_dataframe
+        from rheos.runtimes.spark_session import get_session
+
+        config = JobConfig(job=JobId("dataframe"), master=self._master, spark=self._spark)
+        session, _ = get_session(config, self._parallelism)
+        plan = self._plan_of(graph, "to_dataframe")
+        return to_dataframe(session, plan, batch_rows=self._task.batch_rows)
 
     def plan(self, name: str = "job") -> PhysicalPlan:
         """What would run, for tools that look at a program without running it."""
@@ -334,8 +354,11 @@ class Environment:
         if not isinstance(name, str) or not name.strip():
             raise ProgramError(f"the name of a job is a text that is not empty, not {name!r}")
         graph = self._program.graph()
+        return graph, self._plan_of(graph, name)
+
+    def _plan_of(self, graph: Graph, name: str) -> PhysicalPlan:
         check_graph(graph)
-        return graph, make_plan(
+        return make_plan(
             graph, name=name, parallelism=self._parallelism, max_parallelism=self._max_parallelism
         )
 

@@ -14,7 +14,7 @@ from rheos.cli.failures import INTERRUPTED, report
 from rheos.cli.program_file import run_file
 from rheos.errors import ProgramError
 
-Format = Literal["text", "mermaid", "plan"]
+Format = Literal["text", "mermaid", "plan", "spark"]
 
 
 def explain(file: Path, arguments: Sequence[str], format_: Format, settings: Overrides) -> int:

@@ -37,6 +37,7 @@ class Format(StrEnum):
     TEXT = "text"
     MERMAID = "mermaid"
     PLAN = "plan"
+    SPARK = "spark"
 
 
 class Benchmark(StrEnum):
@@ -145,7 +146,8 @@ def explain(
         Format,
         typer.Option(
             "--format",
-            help="The program as text or as a Mermaid chart, or the physical plan it becomes.",
+            help="The program as text or as a Mermaid chart, the physical plan it becomes, or "
+            "Spark's plan of a batch job.",
         ),
     ] = Format.TEXT,
     parallelism: Parallelism = None,

@@ -19,7 +19,8 @@ import pyarrow as pa
 from rheos.protocol.elements import TS
 from rheos.runtimes.batch.layout import KEY_HASH, RowLayout
 
-GENERATION_ROWS = 1 << 16
+BATCHES = 4
+"""A generation has about so many batches of the job's `batch_rows`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Feed:
 class Generations:
     """Cuts sorted wire rows."""
 
-    def __init__(self, layout: RowLayout, generation_rows: int = GENERATION_ROWS) -> None:
+    def __init__(self, layout: RowLayout, generation_rows: int) -> None:
         self._time = layout.column(TS) if TS in layout.names else None
         self._enough = generation_rows
         self._waiting: list[pa.RecordBatch] = []
@@ -47,10 +48,11 @@ class Generations:
 
     def take(self, rows: pa.RecordBatch) -> Iterator[Feed]:
         """Takes rows that are no notes."""
-        self._waiting.append(rows)
-        self._count += rows.num_rows
-        if self._count >= self._enough:
-            yield from self._cut()
+        for begin in range(0, rows.num_rows, self._enough):
+            self._waiting.append(rows.slice(begin, self._enough))
+            self._count += self._waiting[-1].num_rows
+            if self._count >= self._enough:
+                yield from self._cut()
 
     def end(self) -> Iterator[Feed]:
         """What is left when nothing follows."""

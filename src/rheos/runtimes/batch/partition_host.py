@@ -31,7 +31,7 @@ from rheos.protocol.ids import CheckpointId
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
 from rheos.runtimes.batch.contexts import context_of, partition_number
-from rheos.runtimes.batch.keyed_input import Feed, Generations
+from rheos.runtimes.batch.keyed_input import BATCHES, Feed, Generations
 from rheos.runtimes.batch.layout import NOTE_PORT, RowLayout, packed_rows, unpack
 from rheos.runtimes.batch.outlets import FrameOutlet, HashOutlet, Outlet, PackedOutlet, Rows
 from rheos.runtimes.batch.source_input import SparkRows, SplitInput, source_operator
@@ -188,7 +188,7 @@ class _PartitionHost:
 
     def _take_keyed(self, inbox: Rows, feed: KeyedInput) -> Rows:
         layout = RowLayout(feed.schema)
-        generations = Generations(layout)
+        generations = Generations(layout, BATCHES * self._task.batch_rows)
         for rows in inbox:
             noted = pc.is_valid(rows.column("note"))
             if noted.true_count:

@@ -20,6 +20,7 @@ from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.execution import run
+from rheos.runtimes.batch.lazily import explained
 from rheos.runtimes.contract import (
     JobConfig,
     JobResult,
@@ -48,6 +49,14 @@ class BatchRuntime:
         plan = bounded_plan(plan)
         session, _ = get_session(config, plan.parallelism)
         return BatchJob(plan, config, session, listener)
+
+
+def spark_plan(plan: PhysicalPlan, config: JobConfig) -> str:
+    """What Spark makes of the plan, as `DataFrame.explain` shows it; nothing is run. Raises
+    ConfigurationError where a source never ends, or Spark is missing."""
+    plan = bounded_plan(plan)
+    session, _ = get_session(config, plan.parallelism)
+    return explained(session, plan)
 
 
 @dataclass
