@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rheos.errors import ProgramError
-from rheos.runtimes.spark_shipping import pack
+from rheos.errors import ConfigurationError, ProgramError
+from rheos.runtimes import spark_shipping
+from rheos.runtimes.spark_shipping import arrow_task, pack, worker_error
 
 
 def test_what_cannot_be_pickled_is_the_programs_fault() -> None:
@@ -35,3 +36,25 @@ def test_a_record_class_ships_after_it_was_decoded_here(monkeypatch: pytest.Monk
     assert msgspec.convert({"user": 7}, shipped).user == 7
     assert decoder.decode(msgspec.msgpack.encode(Visit(8))) == Visit(8)
     assert msgspec.convert({"user": 9}, Visit) == Visit(9)
+
+
+def test_a_worker_without_a_module_is_told_of() -> None:
+    """The lines of a worker's traceback, which show the code that raised, are not taken for it."""
+    raised = RuntimeError(
+        '    raise RuntimeError(f"rheos-absent:{error.name} {sys.executable}:rheos-absent")\n'
+        "RuntimeError: rheos-absent:rheos.runtimes /opt/a python:rheos-absent\n"
+    )
+    error = worker_error(raised)
+    assert isinstance(error, ConfigurationError)
+    assert error.what == "a worker's Python (/opt/a python) has no module 'rheos.runtimes'"
+
+
+def test_a_module_that_the_program_needs_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_rules(payload: bytes, batches: Any) -> Any:
+        raise ModuleNotFoundError("No module named 'rules'", name="rules")
+
+    monkeypatch.setattr(spark_shipping, "without_rules", without_rules, raising=False)
+    task = arrow_task("rheos.runtimes.spark_shipping:without_rules", b"")
+    with pytest.raises(RuntimeError) as raised:
+        list(task([]))
+    assert "has no module 'rules'" in str(worker_error(raised.value))

@@ -18,7 +18,7 @@ from rheos.errors import ConfigurationError, JobFailedError, ProgramError, Rheos
 ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
-_ABSENT = re.compile(r"rheos-absent:(\S+) (.*?):rheos-absent")
+_ABSENT = re.compile(r"rheos-absent:([\w.]+) (.*?):rheos-absent")
 _MSGSPEC_NOTES = "__msgspec_cache__"
 
 
