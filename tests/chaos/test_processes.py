@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 
 import psutil
-import pyspark
 import pytest
 
 from rheos.checkpoint.log import JobLog
@@ -21,6 +20,7 @@ from rheos.testing.chaos.processes import JobProcesses
 from tests.chaos.conftest import ROOT, Started, wait_for
 from tests.chaos.example import EXAMPLE
 from tests.chaos.example import state_machine as job
+from tests.processes import Standalone
 
 VISITS = job.Visits(users=200, splits=2, seed=1)
 ARGUMENTS = ["--users", "200", "--splits", "2", "--seed", "1", "--rate", "5000"]
@@ -102,31 +102,6 @@ def _slots(processes: JobProcesses) -> list[psutil.Process]:
 
 def _replaced(processes: JobProcesses, paused: list[psutil.Process]) -> bool:
     return len([worker for worker in _slots(processes) if worker not in paused]) == 2
-
-
-class Standalone:
-    """A master with two workers, each of one slot."""
-
-    def __init__(self, tmp_path: Path, started: Started) -> None:
-        self._started = started
-        self._spark_class = str(Path(pyspark.__path__[0], "bin", "spark-class"))
-        self.surroundings = {
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_WORKER_DIR": str(tmp_path / "work"),
-            "PYSPARK_PYTHON": sys.executable,
-        }
-        master = self._runs("master.Master")
-        wait_for(lambda: re.search(r"spark://127.0.0.1:\d+", started.output(master)))
-        found = re.search(r"spark://127.0.0.1:\d+", started.output(master))
-        assert found is not None
-        self.url = found[0]
-        resources = ["--cores", "1", "--memory", "1g"]
-        self.workers = [self._runs("worker.Worker", *resources, self.url) for _ in range(2)]
-
-    def _runs(self, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
-        at = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
-        words = [self._spark_class, f"org.apache.spark.deploy.{kind}", *at, *arguments]
-        return self._started.command(words, **self.surroundings)
 
 
 @pytest.mark.spark
