@@ -31,7 +31,9 @@ def each_program(*kinds: str) -> list[Any]:
             for program in PROGRAMS:
                 declared = gap(program, mode)
                 if declared is None or declared.raises is not None:
-                    found.append(pytest.param(program, mode, id=f"{mode.value}: {program.name}"))
+                    marks = [pytest.mark.spark] if program.spark else []
+                    name = f"{mode.value}: {program.name}"
+                    found.append(pytest.param(program, mode, marks=marks, id=name))
     return found
 
 

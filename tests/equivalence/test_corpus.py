@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import polars as pl
+import pytest
 from checks import each_program, golden
 from compare import difference
 from corpus import PROGRAMS
@@ -30,6 +31,8 @@ def test_every_program_runs_in_every_mode_or_says_why_not() -> None:
     assert {name for name, _ in GAPS} <= set(names)
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 def test_only_programs_without_state_are_not_kept_on_disk(tmp_path: Path) -> None:
     """Whether a program keeps state is told by its plan, not by what it says of itself."""
     for program in PROGRAMS:

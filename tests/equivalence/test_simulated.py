@@ -12,5 +12,9 @@ from runs import simulated
 
 
 @pytest.mark.parametrize(("program", "mode"), each_program("SIMULATED"))
-def test_the_rows_are_those_of_the_golden(program: Program, mode: Mode, tmp_path: Path) -> None:
+def test_the_rows_are_those_of_the_golden(
+    program: Program, mode: Mode, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if program.spark:
+        request.getfixturevalue("spark")
     check(program, mode, lambda: simulated(program, mode, tmp_path))

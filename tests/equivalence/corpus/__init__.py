@@ -4,7 +4,12 @@ Each program comes with a golden: its rows, worked out by plain Polars, SQL or s
 which share nothing with Rheos.
 """
 
-from corpus import keyed, stateless, windows
+from corpus import keyed, sources, stateless, windows
 from corpus.program import Program
 
-PROGRAMS: tuple[Program, ...] = (*stateless.PROGRAMS, *windows.PROGRAMS, *keyed.PROGRAMS)
+PROGRAMS: tuple[Program, ...] = (
+    *stateless.PROGRAMS,
+    *windows.PROGRAMS,
+    *keyed.PROGRAMS,
+    *sources.PROGRAMS,
+)

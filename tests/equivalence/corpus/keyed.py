@@ -86,7 +86,14 @@ def sessions(given: Given) -> Mapping[str, rh.DataStream]:
 
 def sessions_golden() -> Mapping[str, Golden]:
     rows = arrived(SALES)
-    found, gaps = [], []
+    found, gaps = sessions_of(rows)
+    return {"sessions": found, "gaps": gaps, "late": too_late(rows)}
+
+
+def sessions_of(rows: list[Row]) -> tuple[list[Row], list[Row]]:
+    """And the gaps between them."""
+    found: list[Row] = []
+    gaps: list[Row] = []
     for shop, of in in_time(rows, "shop").items():
         frame = pl.DataFrame({"ts": [r["ts"] for r in of], "quantity": [r["quantity"] for r in of]})
         # A row at the very end of a session still belongs to it: the timer comes after it.
@@ -115,7 +122,7 @@ def sessions_golden() -> Mapping[str, Golden]:
         for one, two in itertools.pairwise(grouped):
             gap = {"shop": shop, "start": one["last"], "end": two["start"], "sales": 0, "quantity": 0}
             gaps.append(gap)
-    return {"sessions": found, "gaps": gaps, "late": too_late(rows)}
+    return found, gaps
 
 
 # --- lists, in event-time order -----------------------------------------------------------------------

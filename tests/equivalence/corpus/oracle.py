@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -34,13 +34,15 @@ def millis(at: datetime | int) -> int:
     return (at - EPOCH) // timedelta(milliseconds=1)
 
 
-def arrived(rows: Rows) -> list[Row]:
-    """The rows in their order, each with its time `ts` and with `wm`, the watermark that its split had
-    reached before it: the latest time so far, less the bound and a millisecond."""
+def arrived(rows: Rows, counts: Callable[[Row], bool] = lambda row: True) -> list[Row]:
+    """The rows that count, in their order, each with its time `ts` and with `wm`, the watermark that
+    its split had reached before it: the latest time so far, less the bound and a millisecond."""
     bound = int(rows.bound.removesuffix("s")) * 1000
     latest = [NEVER] * rows.splits
     found = []
     for number, row in enumerate(rows.table.to_pylist()):
+        if not counts(row):
+            continue
         split = number % rows.splits
         ts = millis(row[rows.on or "at"])
         wm = NEVER if latest[split] == NEVER else latest[split] - bound - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -69,10 +70,33 @@ class Given:
         self.dealt.append(rows)
         return self.env.from_source(self._source(rows), watermark=watermark(rows))
 
+    def dataframe(self, rows: Rows) -> rh.DataStream:
+        """The same rows as a Spark DataFrame, which has no order."""
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        assert session is not None
+        self.dealt.append(rows)
+        df = session.read.parquet(*map(str, self._written(rows)))
+        return self.env.from_dataframe(df, event_time=rows.on)
+
+    def hybrid(self, history: Rows, live: Rows, switch: datetime | None) -> rh.DataStream:
+        """Files first, and then what the mode hands out."""
+        self.dealt += [history, live]
+        parts = self._files_of(history), self._source(live)
+        if switch is None:
+            source = rh.hybrid(*parts)
+        else:
+            source = rh.hybrid(*parts, on=history.on, switch=switch)
+        return self.env.from_source(source, watermark=watermark(history))
+
+    def _files_of(self, rows: Rows) -> rh.files.FileSource:
+        return rh.files.source(self._written(rows), schema=rows.table.schema)
+
     def _source(self, rows: Rows) -> Any:
         count = rows.table.num_rows
         if self.handing is Handing.PARQUET or not count:
-            return rh.files.source(self._written(rows), schema=rows.table.schema)
+            return self._files_of(rows)
         rate = count / self.last_s if self.handing is Handing.PACED else None
         return rh.generator(
             Dealer(rows),
@@ -115,5 +139,7 @@ class Program:
     empty: Sequence[str] = ()
     """The sinks that get no rows, on purpose."""
     stateful: bool = True
+    spark: bool = False
+    """Whether it needs a Spark session on every runtime."""
     lasts: bool = True
     """Whether its paced input takes so long that something can befall it meanwhile."""

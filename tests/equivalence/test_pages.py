@@ -1,0 +1,56 @@
+"""Every program of the documentation finds its golden, on every runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pages
+import pytest
+from compare import difference
+from corpus.program import Golden, View
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("runtime", pages.RUNTIMES)
+@pytest.mark.parametrize("page", sorted(pages.GOLDENS))
+def test_the_jobs_of_a_page_find_their_goldens(
+    page: str, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran = pages.run(page, runtime)
+    wanted = {
+        job: of
+        for job, of in pages.GOLDENS[page]().items()
+        if runtime == "simulated" or not of.as_written
+    }
+    # A job that is new on the page needs a golden, and one that is gone has one too many.
+    assert {job.job for job in ran} == set(wanted)
+    wrong = []
+    for job in ran:
+        of = wanted[job.job]
+        assert set(job.collected) == set(of.collected), job.job
+        for sink, table in job.collected.items():
+            what = difference(table, of.collected[sink], of.views.get(sink))
+            wrong += [] if what is None else [f"{job.job!r}: {sink}: {what}"]
+    written = {
+        str(file.parent.relative_to(tmp_path))
+        for file in tmp_path.glob("out/*/[!.]*")
+        if file.is_file()
+    }
+    files: dict[str, tuple[Golden, View | None]] = {
+        folder: (golden, of.views.get(folder))
+        for of in wanted.values()
+        for folder, golden in of.files.items()
+    }
+    assert written == set(files)
+    for folder, (golden, view) in files.items():
+        what = difference(pages.files_in(tmp_path / folder), golden, view)
+        wrong += [] if what is None else [f"{folder}: {what}"]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_page_with_programs_is_in_the_corpus_or_says_why_not() -> None:
+    assert set(pages.pages()) == set(pages.GOLDENS) | set(pages.ELSEWHERE)
+    for page in pages.GOLDENS:
+        assert len(pages.blocks(page)) == (pages.ROOT / page).read_text().count("```python") > 0
