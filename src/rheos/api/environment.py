@@ -328,14 +328,14 @@ class Environment:
         if endless:
             raise ProgramError(
                 f"the source {endless[0].name!r} never ends, and a DataFrame holds all rows",
-                hint="bound the source; or write the stream to a sink, and have Spark read what is there",
+                hint="bound the source; or write the stream to a sink, and have Spark read from there",
             )
         if self._runtime not in ("auto", "batch"):
             raise ProgramError(
                 "a stream becomes a DataFrame in the batch runtime alone, and this environment says "
                 f"runtime={self._runtime_name(graph)!r}",
                 hint='make the stream in rh.Environment(runtime="batch"); or write it to a sink, and '
-                "have Spark read what is there",
+                "have Spark read from there",
             )
         from rheos.runtimes.batch.lazily import to_dataframe
         from rheos.runtimes.spark_session import get_session

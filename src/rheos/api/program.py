@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from rheos.errors import ProgramError, Site
 from rheos.graph.nodes import Graph, Input, Node, SinkSpec, Spec, StreamType
@@ -13,7 +14,9 @@ from rheos.graph.validate import check_uid
 class Program:
     """Nodes are frozen; what the user says of one later (`name`, `uid`) replaces it."""
 
-    def __init__(self) -> None:
+    def __init__(self, to_frame: Callable[[Graph], Any]) -> None:
+        self.to_frame = to_frame
+        """Makes a Spark DataFrame of what reaches the one sink of a graph. Raises RheosError."""
         self._nodes: list[Node] = []
         self._executed: set[int] = set()
 
@@ -50,6 +53,11 @@ class Program:
     def graph(self) -> Graph:
         """The program as it stands, without the sinks that were executed before."""
         return Graph(tuple(node for node in self._nodes if node.id not in self._executed))
+
+    def ending_in(self, node: Node) -> Graph:
+        """The program with that node as its only end."""
+        inner = (other for other in self._nodes if not isinstance(other.spec, SinkSpec))
+        return Graph((*inner, replace(node, id=len(self._nodes))))
 
     def executed(self, graph: Graph) -> None:
         """The graph runs: its sinks are no part of what is executed next."""

@@ -356,6 +356,24 @@ class DataStream:
                     )
         self.sink_to(CollectSink(), name=name)
 
+    def to_dataframe(self) -> Any:
+        """The rows as a Spark DataFrame, in batch: to be joined, queried and written like any other.
+
+        Nothing runs before Spark reads it, and each time it does, the stream's program runs as a part
+        of Spark's own plan. The program's sinks have no part in it.
+
+        ```python
+        hits = counts.to_dataframe()
+        hits.join(spark.table("countries"), "country").write.parquet("report/")
+        ```
+        """
+        site, name = call_site(), self._node.name
+        with located(site, name):
+            if not self.schema.names:
+                raise SchemaError("there are no columns to read, as the operator emits nothing")
+            end = Node(0, "to_dataframe", None, site, SinkSpec(CollectSink()), (self._port,), {})
+            return self._program.to_frame(self._program.ending_in(end))
+
     def _then(self, spec: Spec, name: str, schema: pa.Schema, record: type | None) -> DataStream:
         """The stream that leaves a new operator which reads this one."""
         node = self._program.add(
