@@ -78,6 +78,14 @@ def test_a_filter_that_keeps_all_passes_the_batch_itself() -> None:
     assert out.batch is batch
 
 
+def test_a_filter_leaves_behind_what_nobody_reads_any_more() -> None:
+    output = SCHEMA.remove(SCHEMA.get_field_index(WM))
+    for condition, kept in ((pl.col("n") > 1, [1, 3]), (pl.lit(True), [0, 1, 2, 3])):
+        op = ExpressionOperator(context(SCHEMA, output), ExpressionSpec("filter", (condition,)))
+        wanted = [{name: ROWS[i][name] for name in output.names} for i in kept]
+        assert run(op) == wanted
+
+
 def test_select_keeps_the_hidden_columns() -> None:
     rows = run(
         operator("select", pl.col("s"), (pl.col("n") * 2).alias("twice"), pl.lit("x").alias("c"))

@@ -57,6 +57,9 @@ class ExpressionOperator(Operator):
             return None
         if self._op == "filter":
             kept = computed[0].to_arrow()
+            if batch.num_columns > len(self._schema):
+                # Of the hidden columns, those that nobody reads from here on stay behind.
+                batch = batch.select(self._schema.names)
             return batch if kept.true_count == batch.num_rows else batch.filter(kept)
         by_name = {series.name: series for series in computed}
         arrays = [

@@ -25,6 +25,8 @@ from corpus.oracle import (
 from corpus.program import Given, Golden, Program
 from rheos import col
 
+DAY_MS = 86_400_000
+
 AGGREGATES = {
     "rows": rh.agg.count(),
     "notes": rh.agg.count("note"),
@@ -66,7 +68,16 @@ def aggregated(rows: list[Row]) -> Row:
 def tumbling(given: Given) -> Mapping[str, rh.DataStream]:
     shops = given.stream(SALES).key_by("shop")
     found = shops.window(rh.Tumbling("10s")).aggregate(**AGGREGATES)
-    return {"windows": found, "late": found.side_output("late")}
+    late = found.side_output("late")
+    return {
+        "windows": found,
+        "late": late,
+        "late by user": late.key_by("user").running(rows=rh.agg.count()).select("user", "rows"),
+        "late by day": late.filter(col("n") > 0)
+        .key_by("shop")
+        .window(rh.Tumbling("1d"))
+        .aggregate(rows=rh.agg.count()),
+    }
 
 
 def tumbling_golden() -> Mapping[str, Golden]:
@@ -74,6 +85,15 @@ def tumbling_golden() -> Mapping[str, Golden]:
     return {
         "windows": [result(["shop"], key, 10_000, **aggregated(rows)) for key, rows in windows.items()],
         "late": bare(late),
+        "late by user": [
+            {"user": user, "rows": rows}
+            for user, most in Counter(row["user"] for row in late).items()
+            for rows in range(1, most + 1)
+        ],
+        "late by day": [
+            result(["shop"], key, DAY_MS, rows=len(rows))
+            for key, rows in by_window(late, ["shop"], DAY_MS)[0].items()
+        ],
     }
 
 
