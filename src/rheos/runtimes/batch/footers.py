@@ -89,6 +89,7 @@ class _Footer:
             if not field.nullable:
                 self._check_nulls(field.name, places)
             if field.name in wanted:
+                self._check_case(field.name)
                 found[field.name] = self._readable(field, places)
             elif self._arrow.field(field.name).type != field.type:
                 # What is not read is not cast either, so casting it must be sure to succeed.
@@ -105,6 +106,12 @@ class _Footer:
                     raise Unfit(f"does not tell how many nulls are in column {name!r}")
                 if statistics.null_count:
                     raise Unfit(f"has nulls in column {name!r}, which allows none")
+
+    def _check_case(self, name: str) -> None:
+        """Spark finds columns without regard to case unless its session says otherwise."""
+        alike = [other for other in self._arrow.names if other.lower() == name.lower()]
+        if len(alike) > 1:
+            raise Unfit(f"columns {' and '.join(map(repr, alike))} differ by case alone")
 
     def _readable(self, field: pa.Field, places: Sequence[int]) -> pa.DataType:
         kind = self._flat(field.name, places)

@@ -44,7 +44,6 @@ _READING = {
     # A row that cannot be read ends the job, whatever the user's session says.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
-    "spark.sql.caseSensitive": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.useV1SourceList": "parquet",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
