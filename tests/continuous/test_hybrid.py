@@ -76,3 +76,24 @@ def test_a_batch_reads_both(spark: Any, tmp_path: Path) -> None:
     rows.collect("rows")
     result = env.execute("trips")
     assert sorted(result.collected["rows"]["at"].to_pylist()) == list(range(ROWS))
+
+
+@pytest.mark.spark
+def test_the_history_may_be_a_dataframe(spark: Any, tmp_path: Path) -> None:
+    history = spark.range(SEAM + 300).selectExpr(f"id % {KEYS} AS k", "id AS at")
+    live = rh.generator(live_rows, count=ROWS - SEAM + 300, splits=1)
+    env = rh.Environment(2, runtime="continuous", spark=spark, checkpoint_dir=tmp_path / "state")
+    rows = env.from_source(
+        rh.hybrid(rh.dataframe(history), live, on="at", switch=SEAM),
+        watermark=rh.Watermark.monotonic(on="at"),
+        name="trips",
+    )
+    counts = rows.key_by("k").window(rh.Tumbling("500ms")).aggregate(n=rh.agg.count())
+    counts.collect("counts")
+    result = env.execute("trips of a frame")
+    found = result.collected["counts"].to_pylist()
+    wanted = Counter((n % KEYS, n // 500) for n in range(ROWS))
+    assert {
+        (row["k"], round(row["window_start"].timestamp() * 1000) // 500): row["n"] for row in found
+    } == wanted
+    assert len(found) == len(wanted)
