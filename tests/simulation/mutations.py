@@ -21,10 +21,11 @@ import msgspec
 
 from rheos.checkpoint import restoring, starting
 from rheos.checkpoint.checkpointing import Checkpointing
-from rheos.checkpoint.events import SweepFiles
+from rheos.checkpoint.events import SendToAll, SweepFiles
 from rheos.checkpoint.log import CheckpointCompleted, JobLog
 from rheos.checkpoint.open_checkpoints import OpenCheckpoints
 from rheos.checkpoint.phases import Phases
+from rheos.checkpoint.publishing import Publishing
 from rheos.checkpoint.retention import Expired, Retention
 from rheos.checkpoint.savepoint_requests import SavepointRequests
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
@@ -34,9 +35,9 @@ from rheos.operators.process import ProcessOperator
 from rheos.operators.reduce import ReduceOperator
 from rheos.operators.running import RunningOperator
 from rheos.operators.source import SourceOperator
-from rheos.protocol.control import Acknowledge
+from rheos.protocol.control import Acknowledge, CheckpointComplete
 from rheos.protocol.snapshots import PartMode, StateKind
-from rheos.runtimes import outside
+from rheos.runtimes import master, outside
 from rheos.runtimes.master import Master
 from rheos.task import checkpoints, inputs
 from rheos.task.commits import Committing
@@ -302,6 +303,18 @@ def _one_has_read(right: Function) -> Function:
     return broken
 
 
+def _told_then_published(right: Function) -> Function:
+    def broken(self: Any, entry: Any) -> Any:
+        told = SendToAll(CheckpointComplete(attempt=entry.attempt, checkpoint=entry.checkpoint))
+        return [told, *right(self, entry)]
+
+    return broken
+
+
+def _answered_unpublished(right: Function) -> Function:
+    return lambda plan, log, listed: None
+
+
 MUTATIONS: dict[str, list[Patch]] = {
     "alignment off": [(inputs.InputGate, "__init__", _alignment_off)],
     "commit before the log": [(Committing, "stage", _commit_before_log)],
@@ -337,6 +350,8 @@ MUTATIONS: dict[str, list[Patch]] = {
     "finished once one has committed": [
         (Checkpointing, "_committed_everywhere", _first_commit_is_enough)
     ],
+    "told before the driver has published": [(Publishing, "entered", _told_then_published)],
+    "the driver publishes nothing": [(master, "publish_listed", _answered_unpublished)],
     "the fastest channel's watermark": [(WatermarkMerger, "_merge", _watermark_of_the_fastest)],
     "idle at once": [(SourceOperator, "idle", _always)],
     "savepoint of what has changed": [
