@@ -36,6 +36,7 @@ from batch_side import RHEOS
 
 HERE = Path(__file__).parent
 WARM_UP_ROWS = 20_000
+WARM_UP_USERS = 100
 
 HEADER = (
     "| program | written with | s | rows/s | CPU share | CPU s | Rheos takes | may take |",
@@ -94,20 +95,21 @@ class Side:
         self._log.close()
 
 
-def content(folder: Path) -> dict[str, int]:
-    """What the files hold, whatever the order of their rows: how many, and a sum over their hashes."""
-    rows = pl.scan_parquet(str(folder / "**/*.parquet"))
-    plain = [
-        pl.col(name).dt.epoch("ms")
-        if type.is_temporal()
-        else pl.col(name).cast(pl.Float64)
-        if type.is_numeric()
-        else pl.col(name)
-        for name, type in sorted(rows.collect_schema().items())
-    ]
+def content(name: str, folder: Path) -> dict[str, int]:
+    """What the program's files hold, whatever the order of their rows: how many, and a sum over their
+    hashes."""
+    rows = WORK[name].compared(pl.scan_parquet(str(folder / "**/*.parquet")))
+    plain = [_plain(name, type) for name, type in sorted(rows.collect_schema().items())]
     hashed = pl.struct(plain).hash(1) % (1 << 31)
     found = rows.select(rows=pl.len(), checksum=hashed.sum()).collect(engine="streaming")
     return {name: int(found[name][0]) for name in found.columns}
+
+
+def _plain(name: str, type: pl.DataType) -> pl.Expr:
+    """The column by its values alone: files of the two sides may have other types for the same."""
+    if type.is_temporal():
+        return pl.col(name).dt.epoch("us")
+    return pl.col(name).cast(pl.Float64) if type.is_numeric() else pl.col(name)
 
 
 class Comparison:
@@ -127,7 +129,7 @@ class Comparison:
         size = batch_input.write(self.made, self.folder / "events")
         took = time.perf_counter() - began
         _say(f"{self.made.rows:,} rows in {size / 1e9:.2f} GB of Parquet, made in {took:.0f} s")
-        few = batch_input.Input(WARM_UP_ROWS, 100)
+        few = batch_input.Input(WARM_UP_ROWS, WARM_UP_USERS)
         batch_input.write(few, self.folder / "few")
         for name in self.names:
             for writing in self._writings(name):
@@ -162,7 +164,7 @@ class Comparison:
         figures = self.figures.setdefault((name, writing), Figures())
         figures.seconds.append(took["seconds"])
         figures.cpu_s.append(took["cpu_s"])
-        found = content(self.folder / "out")
+        found = content(name, self.folder / "out")
         expected = self.contents.setdefault(name, found)
         if found != expected:
             sys.exit(f"{name}: {writing} has written {found}, and another before {expected}")

@@ -1,0 +1,114 @@
+"""One batch and one continuous program on each kind of master, and given to spark-submit."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import rheos
+from tests.deploy import sales
+from tests.processes import Standalone, Started
+
+pytestmark = pytest.mark.spark
+
+RHEOS = str(Path(sys.executable).parent / "rheos")
+SUBMIT = str(Path(pyspark.__path__[0], "bin", "spark-submit"))
+PACKAGES = Path(pyspark.__path__[0]).parent
+
+
+def run(started: Started, command: list[str], code: int = 0, **surroundings: str) -> str:
+    driver = started.command(command, **surroundings)
+    assert driver.wait(120) == code, sales.said(started.output(driver))
+    return started.output(driver)
+
+
+def arguments(tmp_path: Path) -> list[str]:
+    return [str(tmp_path / "out"), str(tmp_path / "checkpoints")]
+
+
+@pytest.mark.parametrize("master", ["local[*]", "local-cluster[2,1,1024]"])
+def test_on_one_machine(master: str, tmp_path: Path, started: Started) -> None:
+    job = str(sales.written(tmp_path))
+    run(started, [RHEOS, "run", job, "--master", master, *arguments(tmp_path)])
+    sales.check(tmp_path / "out")
+
+
+def test_on_a_standalone_master(tmp_path: Path, started: Started, standalone: Standalone) -> None:
+    command = [RHEOS, "run", str(sales.written(tmp_path)), "--master", standalone.url]
+    run(started, [*command, *arguments(tmp_path)], **standalone.surroundings)
+    sales.check(tmp_path / "out")
+
+
+def test_submitted_to_one_machine(tmp_path: Path, started: Started) -> None:
+    job = str(sales.written(tmp_path))
+    # The script takes the python3 of the path: that of the environment it is in.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    run(started, [SUBMIT, "--master", "local[3]", job, *arguments(tmp_path)], PATH=path)
+    sales.check(tmp_path / "out")
+
+
+def bare_python(folder: Path, *before: Path) -> str:
+    """A Python that has all packages but Rheos, and looks into the folders `before` them."""
+    python = folder / "python"
+    path = ":".join(map(str, [*before, PACKAGES]))
+    export = f'export PYTHONPATH="{path}${{PYTHONPATH:+:$PYTHONPATH}}"'
+    # Without `site`, the file that makes an editable install known is not read.
+    python.write_text(f'#!/bin/sh\n{export}\nexec "{sys.executable}" -S "$@"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
+def zipped(folder: Path, into: Path) -> Path:
+    with zipfile.ZipFile(into, "w") as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.suffix != ".pyc" and file.is_file():
+                archive.write(file, file.relative_to(folder.parent))
+    return into
+
+
+def submit(tmp_path: Path, standalone: Standalone, job: str, *options: str) -> list[str]:
+    every = ["--master", standalone.url, "--conf", "spark.executor.memory=512m", *options]
+    return [SUBMIT, *every, job, *arguments(tmp_path)]
+
+
+def test_submitted_with_py_files_to_executors_without_rheos(
+    tmp_path: Path, started: Started, standalone: Standalone
+) -> None:
+    job = sales.written(tmp_path)
+    package = zipped(Path(rheos.__file__).parent, tmp_path / "rheos.zip")
+    (tmp_path / "shipped").mkdir()
+    rules = (tmp_path / "rules.py").rename(tmp_path / "shipped" / "rules.py")
+    command = submit(tmp_path, standalone, str(job), "--py-files", f"{package},{rules}")
+    python = bare_python(tmp_path)
+    run(started, command, **{**standalone.surroundings, "PYSPARK_PYTHON": python})
+    sales.check(tmp_path / "out")
+
+
+@pytest.mark.parametrize("runtime", ["batch", "continuous"])
+def test_executors_without_rheos_are_told_of(
+    runtime: str, tmp_path: Path, started: Started, standalone: Standalone
+) -> None:
+    job = sales.written(tmp_path)
+    job.write_text(job.read_text().replace('in ("batch", "continuous")', f'in ("{runtime}",)'))
+    # It is the driver's machine: so the folder that the driver has Rheos from must not be found.
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "rheos.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'rheos'\", name='rheos')"
+    )
+    python = bare_python(tmp_path, hidden)
+    surroundings = {
+        **standalone.surroundings,
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    output = run(started, submit(tmp_path, standalone, str(job)), code=1, **surroundings)
+    assert f"rheos.errors.ConfigurationError: {job}:" in output
+    assert "a worker's Python" in output
+    assert "has no module 'rheos'" in output, sales.said(output)
+    assert "--py-files" in output
