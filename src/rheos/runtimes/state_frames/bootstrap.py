@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +18,7 @@ from rheos.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.protocol.ids import Attempt, CheckpointId, job_slug
 from rheos.runtimes.state_frames.catalogue import Catalogue, Listing, StateInfo
 from rheos.runtimes.state_frames.editing import Base, Put, put
+from rheos.version import VERSION
 
 
 class Planned(Protocol):
@@ -94,7 +94,7 @@ def _base(plan: PhysicalPlan) -> Base:
         id="",
         job=job_slug(plan.name),
         name=plan.name,
-        version=version("rheos"),
+        version=VERSION,
         taken_ms=0,
         entry=entry,
     )

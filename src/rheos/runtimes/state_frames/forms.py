@@ -141,9 +141,10 @@ class _Pairs(Form):
         ]
 
     def stored(self, value: Any) -> Any:
-        stored = self._item.stored
+        pairs = value.items() if isinstance(value, dict) else value
         return {
-            self._key.stored(key): None if item is None else stored(item) for key, item in value.items()
+            _hashed(self._key.stored(key)): None if item is None else self._item.stored(item)
+            for key, item in pairs
         }
 
     def misfits(self, given: pa.DataType, path: str) -> Iterator[str]:
@@ -152,6 +153,10 @@ class _Pairs(Form):
             return
         yield from self._key.misfits(given.key_type, f"{path}[key]")
         yield from self._item.misfits(given.item_type, f"{path}[]")
+
+
+def _hashed(key: Any) -> Any:
+    return tuple(map(_hashed, key)) if isinstance(key, list) else key
 
 
 class _Struct(Form):
@@ -409,7 +414,9 @@ class Values:
         """Raises InputError, with the key, where a value is not of the declared type."""
         encode, stored = self._encode, self._form.stored
         encoded = []
-        for value, key in zip(columns_to_python(column), keys, strict=True):
+        # Maps come as dicts, but for those whose keys Python cannot hash.
+        values = column.to_pylist() if _nested_keys(self.kind) else columns_to_python(column)
+        for value, key in zip(values, keys, strict=True):
             try:
                 data = encode(None if value is None else stored(value))
                 self._check(data)
@@ -423,6 +430,12 @@ class Values:
                 ) from error
             encoded.append(data)
         return encoded
+
+
+def _nested_keys(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind) and pa.types.is_nested(kind.key_type):
+        return True
+    return any(_nested_keys(kind.field(at).type) for at in range(kind.num_fields))
 
 
 class Pickles:

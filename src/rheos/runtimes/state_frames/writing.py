@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from uuid import uuid4
 
 import msgspec
@@ -30,6 +29,7 @@ from rheos.runtimes.state_frames.encoding import RAW, EncodeState
 from rheos.runtimes.state_frames.keys import KeyColumns
 from rheos.runtimes.state_frames.reading import numbered, over_rows, quoted, reads
 from rheos.runtimes.state_frames.writing_tasks import HANDLES, CopyFiles, WriteState, handle_decoder
+from rheos.version import VERSION
 
 StateId = tuple[OperatorId, str]
 
@@ -91,7 +91,7 @@ def _savepoint(
         id=f"{old.job}-{entry.checkpoint}-{token}",
         job=old.job,
         name=old.name,
-        version=version("rheos"),
+        version=VERSION,
         taken_ms=now_ms,
         entry=made,
     )

@@ -1,0 +1,137 @@
+"""State made from history: a job over new rows goes on as if it had read the old ones, too."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+import rheos as rh
+from rheos.errors import ConfigurationError, InputError, SchemaError
+
+pytestmark = pytest.mark.spark
+
+
+@dataclass
+class Order:
+    user: int
+    shop: str
+    amount: int
+
+
+@dataclass
+class Account:
+    orders: int
+    amount: int
+    level: Literal["low", "high"] = "low"
+
+
+@dataclass
+class Total:
+    user: int
+    shop: str
+    told: str
+
+
+class Totals(rh.KeyedProcessFunction):
+    account = rh.ValueState(Account)
+    amounts = rh.ListState(int)
+    seen = rh.MapState(int, int)
+
+    def process_element(self, order: Order, ctx: rh.KeyedContext) -> Iterator[Total]:
+        old = self.account.value or Account(0, 0)
+        amount = old.amount + order.amount
+        self.account.value = Account(old.orders + 1, amount, "high" if amount > 20 else "low")
+        self.amounts.append(order.amount)
+        self.seen[order.amount] = self.seen.get(order.amount, 0) + 1
+        told = (self.account.value, list(self.amounts), sorted(self.seen.items()))
+        yield Total(order.user, order.shop, repr(told))
+
+
+ORDERS = [Order(n % 3, "ab"[n % 2], n % 5) for n in range(60)]
+
+
+def program(orders: list[Order], **settings: Any) -> rh.Environment:
+    env = rh.Environment(2, **settings)
+    stream = env.from_source(rh.collection(orders, schema=Order))
+    stream.key_by("user", "shop").process(Totals()).uid("totals").sink_to(rh.collect_sink(), name="out")
+    return env
+
+
+def last(env: rh.Environment) -> dict[tuple[int, str], str]:
+    result = env.execute("totals")
+    return {(row["user"], row["shop"]): row["told"] for row in result.collected["out"].to_pylist()}
+
+
+def told_of(orders: list[Order]) -> dict[tuple[int, str], str]:
+    """What the program says at the end of all orders, made without it."""
+    told = {}
+    for user, shop in {(order.user, order.shop) for order in orders}:
+        amounts = [order.amount for order in orders if (order.user, order.shop) == (user, shop)]
+        level: Literal["low", "high"] = "high" if sum(amounts) > 20 else "low"
+        account = Account(len(amounts), sum(amounts), level)
+        told[user, shop] = repr((account, amounts, sorted(Counter(amounts).items())))
+    return told
+
+
+def test_history_and_new_rows_are_as_both(spark: Any, tmp_path: Path) -> None:
+    old, new = ORDERS[:35], ORDERS[35:]
+    history = spark.createDataFrame(
+        [(n, o.user, o.shop, o.amount) for n, o in enumerate(old)],
+        "n int, user int, shop string, amount int",
+    )
+    history.createOrReplaceTempView("history_of_totals")
+    account = spark.sql(
+        "select shop, user, named_struct('orders', count(*), 'amount', sum(amount), "
+        "'level', if(sum(amount) > 20, 'high', 'low')) value from history_of_totals group by user, shop"
+    )
+    amounts = spark.sql(
+        "select user, shop, row_number() over (partition by user, shop order by n) position, "
+        "amount value from history_of_totals"
+    )
+    seen = spark.sql(
+        "select user, shop, amount map_key, count(*) value from history_of_totals "
+        "group by user, shop, amount"
+    )
+    made = (
+        rh.new_savepoint(spark, program(new))
+        .with_state("totals", "account", account)
+        .with_state("totals", "amounts", amounts)
+        .with_state("totals", "seen", seen)
+    )
+    assert "totals/account" in repr(made)
+    folder = made.write(str(tmp_path / "made"))
+
+    read = rh.savepoint(spark, folder)
+    read.verify()
+    assert read.state("totals", "amounts").count() == len(old)
+    assert read.state("totals", "account").dtypes[:2] == [("user", "bigint"), ("shop", "string")]
+
+    after = program(
+        new,
+        runtime="continuous",
+        spark=spark,
+        checkpoint_dir=str(tmp_path / "after"),
+        from_savepoint=folder,
+    )
+    assert last(after) == told_of(ORDERS)
+
+
+def test_rows_are_held_against_the_program(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame
+    new = rh.new_savepoint(spark, program(ORDERS))
+    with pytest.raises(ConfigurationError, match="no state of an operator 'total'"):
+        new.with_state("total", "seen", frame([(1,)], "user int"))
+    with pytest.raises(SchemaError, match="shop is missing, string"):
+        new.with_state("totals", "seen", frame([(1, 1, 1)], "user int, map_key int, value int"))
+    accounts = "user int, shop string, value struct<orders: int, amount: int, level: string>"
+    wrong = new.with_state("totals", "account", frame([(1, "a", (1, 2, "medium"))], accounts))
+    with pytest.raises(InputError, match="medium") as caught:
+        wrong.write(str(tmp_path / "made"))
+    assert caught.value.key == "(1, 'a')"
+    with pytest.raises(ConfigurationError, match="given already"):
+        wrong.with_state("totals", "account", frame([(1, "a", (1, 2, "low"))], accounts))
