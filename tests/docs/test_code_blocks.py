@@ -1,5 +1,5 @@
-"""No Python block of a page is overlooked: tests/equivalence runs every page on every runtime, and holds
-what its jobs find to goldens; pages that are run elsewhere are named there with the reason."""
+"""No Python block of a page is overlooked: tests/equivalence runs every page on every runtime, and
+holds what its jobs find to goldens; pages that are run elsewhere are named there with the reason."""
 
 from __future__ import annotations
 
