@@ -92,7 +92,7 @@ def run(page: str, runtime: str) -> list[Ran]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a job must find: in its collect sinks, and in the folders that it writes."""
+    """What a job must find: in its collect sinks, and in the folders that it writes (all of `out`)."""
 
     collected: Mapping[str, Golden] = field(default_factory=dict)
     files: Mapping[str, Golden] = field(default_factory=dict)
@@ -102,7 +102,18 @@ class Wanted:
 
 
 def files_in(folder: Path) -> pa.Table:
-    """The rows that a job has published. Times in JSON are texts."""
+    """The rows that a job has published. Times in JSON are texts, and so are the values that the
+    folders of a partitioned table are named by."""
+    parts = [file for file in folder.glob("*=*/*.parquet") if not file.name.startswith(".")]
+    if parts:
+        named = [(file, *file.parent.name.split("=")) for file in parts]
+        return pl.concat(
+            [
+                pl.read_parquet(file, hive_partitioning=False).with_columns(pl.lit(value).alias(name))
+                for file, name, value in named
+            ],
+            how="diagonal",
+        ).to_arrow()
     if list(folder.glob("*.parquet")):
         return pl.read_parquet(folder / "*.parquet").to_arrow()
     lines = [pl.read_ndjson(file) for file in sorted(folder.glob("*.jsonl*")) if file.stat().st_size]
@@ -167,6 +178,14 @@ def guide() -> dict[str, Wanted]:
             files={"out/noteworthy": [row for row in LOG if row["status"] >= 500 or row["millis"] > 80]}
         ),
         "history first": Wanted({"by page": _history_first()}),
+        "orders into a table": Wanted(
+            files={
+                "orders": [
+                    {"day": f"2026-03-0{1 + n % 2}", "order": n, "total": n * 9.5} for n in range(100)
+                ]
+            },
+            as_written=True,
+        ),
         "counting": Wanted(
             {"counts": [{"k": k, "n": n} for k in range(10) for n in range(1, 2001)]}, as_written=True
         ),
