@@ -32,6 +32,7 @@ RUNTIMES = ("simulated", "continuous", "batch")
 ELSEWHERE = {
     "docs/operating.md": "its jobs never end and are about one runtime: tests/docs/test_operating.py "
     "walks through it and checks every row",
+    "docs/state.md": "it makes and changes savepoints, and runs no job: tests/state_frames/test_page.py",
 }
 """Pages with programs that are not run here, and why."""
 

@@ -220,7 +220,7 @@ def test_values_are_corrected_and_keys_deleted(
 
     handles = read_savepoint(open_store(folder), folder).entry.handles
     keyed = [info for info in new.states() if info.key and info.rows]
-    assert len(keyed) == 15
+    assert len(keyed) == 16
     for info in keyed:
         if (info.operator, info.state) != ("watch", "least"):
             assert "key 1" not in repr(rows_of(folder, handles, (info.operator, info.state))), info
