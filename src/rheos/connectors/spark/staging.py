@@ -268,6 +268,11 @@ def _written(frame: Any, task: _Task) -> list[_File]:
             record=bad[0],
             hint="leave such rows out, as with df.filter(col(...).isNotNull()), or fill the column in",
         )
+    if not lines:
+        # Every staging has a split, so that checkpoints can tell of it.
+        empty = _FileWriter(task, "00000-0.parquet")
+        empty.finish()
+        return [_File("00000-0.parquet", 0, None)]
     lines.sort(key=lambda line: line.name)
     return [_File(line.name, line.rows, line.first_ms) for line in lines]
 
@@ -348,8 +353,7 @@ def _shipped(task: _Task) -> Any:
 
 
 def write_file(data: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs in a Spark task: writes its rows and says so in a line. A task without rows writes none,
-    but for the first, so that every staging has a split that checkpoints can tell of."""
+    """Runs in a Spark task: writes its rows and says so in a line, where it has any."""
     import pickle
 
     from pyspark import TaskContext
@@ -363,7 +367,7 @@ def write_file(data: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
         for batch in batches:
             if batch.num_rows and writer.bad is None:
                 writer.write(cast_rows(batch, task.schema))
-        if writer.rows or writer.bad or context.partitionId() == 0:
+        if writer.rows or writer.bad:
             writer.finish()
             line = {
                 "name": name,
@@ -449,20 +453,23 @@ class _FileWriter:
 
 def _stored_schema(schema: pa.Schema) -> pa.Schema:
     """Columns are named by their place, as a path in Parquet has dots of its own."""
-    return pa.schema(
-        [pa.field(f"c{i}", _stored_type(f.type), f.nullable) for i, f in enumerate(schema)]
-    )
+    return pa.schema([pa.field(f"c{i}", _stored_type(f.type)) for i, f in enumerate(schema)])
 
 
 def _stored_type(kind: pa.DataType) -> pa.DataType:
-    """Parquet has no record without fields: a bool that is true or null stands for one."""
+    """Parquet has no record without fields: a bool that is true or null stands for one. All may be
+    null, as Arrow's writer takes the fields of an absent record for missing ones."""
     if pa.types.is_struct(kind):
         if not kind.num_fields:
             return pa.bool_()
-        return pa.struct([child.with_type(_stored_type(child.type)) for child in kind])
+        return pa.struct([_stored_field(child) for child in kind])
     if pa.types.is_map(kind):
-        item = kind.item_field.with_type(_stored_type(kind.item_type))
-        return pa.map_(kind.key_field.with_type(_stored_type(kind.key_type)), item)
+        key = kind.key_field.with_type(_stored_type(kind.key_type))
+        return pa.map_(key, _stored_field(kind.item_field))
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_stored_type(kind.value_type)))
+        return pa.list_(_stored_field(kind.value_field))
     return kind
+
+
+def _stored_field(child: pa.Field) -> pa.Field:
+    return child.with_type(_stored_type(child.type)).with_nullable(True)
