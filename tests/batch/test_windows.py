@@ -220,7 +220,7 @@ def test_senders_that_hand_on_early_change_nothing(senders: int, tmp_path: Any) 
                 assert isinstance(operator, WindowAggregateOperator)
                 return operator
 
-            outlet = CombiningOutlet(make, ctx, budget_bytes)
+            outlet = CombiningOutlet(make, ctx, budget_bytes, rows_at_once=50)
             mine = batch.take(pa.array(np.arange(sender, len(rows), count)))
             for begin in range(0, mine.num_rows, 50):
                 made += outlet.rows(0, mine.slice(begin, 50))

@@ -34,8 +34,9 @@ BUDGET_BYTES = 64 * MIB
 _BUCKETS = 128
 """Into how many ranges of key groups state is cut, at the most."""
 
-_ROWS_AT_ONCE = 1 << 16
-"""Tables of state are put together until they have so many rows: operators take few with less work."""
+_ROWS_AT_ONCE = 1 << 17
+"""Rows, and tables of state, are put together until they are so many: to add up few large batches is
+less work than many small ones."""
 
 _CHECKPOINT = CheckpointId(1)
 
@@ -48,11 +49,15 @@ class CombiningOutlet(Outlet):
         make: Callable[[], WindowAggregateOperator],
         ctx: OperatorContext,
         budget_bytes: int = BUDGET_BYTES,
+        rows_at_once: int = _ROWS_AT_ONCE,
     ) -> None:
         self._make = make
         self._ctx = ctx
         self._budget_bytes = budget_bytes
+        self._at_once = rows_at_once
         self._records = 0
+        self._gathered: list[Batch] = []
+        self._count = 0
         self._windows = self._begun()
 
     def _begun(self) -> WindowAggregateOperator:
@@ -62,19 +67,27 @@ class CombiningOutlet(Outlet):
 
     def rows(self, edge: int, batch: Batch) -> Rows:
         self._records += batch.num_rows
-        for _ in self._windows.on_batch(0, batch):
-            raise AssertionError(
-                "nothing fires before the watermark has moved, and nobody reads late rows"
-            )
+        self._gathered.append(batch)
+        self._count += batch.num_rows
+        if self._count < self._at_once:
+            return
+        self._absorb()
         if self._windows.state_bytes > self._budget_bytes:
             yield from self._state()
             self._windows.close()
             self._windows = self._begun()
 
+    def _absorb(self) -> None:
+        if self._gathered:
+            rows, self._gathered, self._count = pa.concat_batches(self._gathered), [], 0
+            for _ in self._windows.on_batch(0, rows):
+                raise AssertionError("nothing fires before the watermark, and nobody reads late rows")
+
     def note(self, note: bytes) -> Rows:
         yield combined_row(0, NOTE_STATE, note)
 
     def finish(self) -> Rows:
+        self._absorb()
         yield from self._state()
         self._windows.close()
         counted = notes.Counted(
