@@ -29,7 +29,8 @@ from rheos.runtimes.contract import (
     OperatorStatus,
     WithoutCheckpoints,
 )
-from rheos.runtimes.spark_session import get_session
+from rheos.runtimes.outside import prepared_sinks
+from rheos.runtimes.spark_session import activate, get_session
 from rheos.runtimes.spark_shipping import worker_error
 
 _LISTEN_EVERY_S = 1.0
@@ -48,7 +49,8 @@ class BatchRuntime:
         """Starts the plan. Raises ConfigurationError where a source never ends, or Spark is missing."""
         plan = bounded_plan(plan)
         session, _ = get_session(config, plan.parallelism)
-        return BatchJob(plan, config, session, listener)
+        activate(session)
+        return BatchJob(prepared_sinks(plan), config, session, listener)
 
 
 def spark_plan(plan: PhysicalPlan, config: JobConfig) -> str:
@@ -102,6 +104,7 @@ class BatchJob(WithoutCheckpoints):
     # --- the job's thread -------------------------------------------------------------------------
 
     def _run(self) -> None:
+        activate(self._session)
         context = self._session.sparkContext
         context.addJobTag(self._tag)
         context.setJobDescription(self._plan.name)
@@ -147,6 +150,7 @@ class BatchJob(WithoutCheckpoints):
             staged = self._figures[operator.id].staged
             committer = sink.sink.committer()
             if committer is not None and staged:
+                committer = committer.of_log(f"{self._writer}-{self._first_attempt}")
                 try:
                     _persistently(lambda: committer.commit(staged))  # noqa: B023
                 except RheosError as error:
