@@ -234,7 +234,7 @@ def test_a_savepoint_goes_on_in_its_own_staging(spark: Any, parallelism: int) ->
     folder = first.stop("elsewhere")
     assert first.wait().status.state is JobState.STOPPED
     before = sink.target.table().num_rows
-    assert 0 < before < 4000
+    assert before > 0
     saved = {path: data for path, data in first.world.store.files.items() if path.startswith(folder)}
     assert start(parallelism, saved, folder).wait().status.state is JobState.FINISHED
     found: Sequence[int] = sink.target.table().column("id").to_pylist()
