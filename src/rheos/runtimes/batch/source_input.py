@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
+from rheos.connectors.files.source import FileSource
 from rheos.connectors.spark.casts import cast_array
 from rheos.errors import InputError
 from rheos.graph.nodes import SourceSpec
@@ -24,6 +25,8 @@ class SplitInput:
     """The source's own reader: the partition's one row is the number of its split."""
 
     splits: tuple[Split, ...]
+    columns: tuple[str, ...] | None = None
+    """Of files: what is read of them. Nobody needs the other columns. None reads all."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,9 @@ def source_operator(
     """The operator of the partition, not open yet. `inbox` is what Spark hands to the task."""
     if isinstance(feed, SplitInput):
         numbers = [number for rows in inbox for number in rows.column(0).to_pylist()]
+        if feed.columns is not None:
+            assert isinstance(spec.source, FileSource)
+            spec = dataclasses.replace(spec, source=_Pruned(spec.source, feed.columns))
         return SourceOperator(ctx, spec, [feed.splits[number] for number in numbers])
     rows = _Inbox(spec.source.schema, feed.columns, inbox)
     operator = SourceOperator if feed.ordered else _UnorderedSource
@@ -74,6 +80,42 @@ class _UnorderedSource(SourceOperator):
         return super()._out(columns)
 
 
+class _Pruned(Source):
+    """Some columns of files, by their own reader."""
+
+    bounded = True
+
+    def __init__(self, files: FileSource, columns: tuple[str, ...]) -> None:
+        self.schema = files.schema
+        self._columns = columns
+        read = pa.schema([files.schema.field(name) for name in columns])
+        self._files = dataclasses.replace(files, schema=read)
+
+    def splits(self) -> Sequence[Split]:
+        return self._files.splits()
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        return _PrunedReader(
+            self._files.open(split, position, ctx), _Widening(self.schema, self._columns)
+        )
+
+
+class _PrunedReader(SplitReader):
+    def __init__(self, reader: SplitReader, widening: _Widening) -> None:
+        self._reader = reader
+        self._widening = widening
+
+    def poll(self, max_rows: int) -> Polled:
+        polled = self._reader.poll(max_rows)
+        return self._widening.of(polled) if isinstance(polled, pa.RecordBatch) else polled
+
+    def position(self) -> bytes:
+        return self._reader.position()
+
+    def close(self) -> None:
+        self._reader.close()
+
+
 class _Inbox(Source):
     """What Spark hands to this task, as a source of one split."""
 
@@ -90,27 +132,23 @@ class _Inbox(Source):
         return [Split("partition")]
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        return _InboxReader(self.schema, self._columns, self._inbox)
+        return _InboxReader(_Widening(self.schema, self._columns), self._inbox)
 
 
 class _InboxReader(SplitReader):
-    """Gives Spark's rows by the declared schema: columns that were not read are null."""
+    """Gives Spark's rows."""
 
-    def __init__(
-        self, schema: pa.Schema, columns: tuple[str, ...], inbox: Iterator[pa.RecordBatch]
-    ) -> None:
-        self._schema = schema
-        self._places = {name: place for place, name in enumerate(columns)}
+    def __init__(self, widening: _Widening, inbox: Iterator[pa.RecordBatch]) -> None:
+        self._widening = widening
         self._inbox = inbox
         self._rows: Batch | None = None
-        self._unread: dict[str, pa.Array] = {}
 
     def poll(self, max_rows: int) -> Polled:
         while self._rows is None or not self._rows.num_rows:
             rows = next(self._inbox, None)
             if rows is None:
                 return EndOfSplit()
-            self._rows = self._conformed(rows)
+            self._rows = self._widening.of(rows)
         batch = self._rows.slice(0, max_rows)
         self._rows = self._rows.slice(batch.num_rows)
         return batch
@@ -118,7 +156,16 @@ class _InboxReader(SplitReader):
     def position(self) -> bytes:
         return b""
 
-    def _conformed(self, rows: pa.RecordBatch) -> Batch:
+
+class _Widening:
+    """Gives rows by the declared schema: columns that were not read are null."""
+
+    def __init__(self, schema: pa.Schema, columns: tuple[str, ...]) -> None:
+        self._schema = schema
+        self._places = {name: place for place, name in enumerate(columns)}
+        self._unread: dict[str, pa.Array] = {}
+
+    def of(self, rows: pa.RecordBatch) -> Batch:
         columns = [
             self._read(rows.column(self._places[field.name]), field)
             if field.name in self._places
