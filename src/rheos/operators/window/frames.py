@@ -94,13 +94,15 @@ def batches_of(frame: pl.DataFrame, schema: pa.Schema, batch_rows: int) -> Itera
 
 
 def keyed_table(
-    frame: pl.DataFrame, keys: Sequence[str], order: Sequence[str], max_parallelism: int
+    frame: pl.DataFrame, keys: Sequence[str], order: Sequence[str] | None, max_parallelism: int
 ) -> pa.Table:
-    """Keyed state as a snapshot holds it: with key groups, sorted by group, key and `order`."""
+    """Keyed state as a snapshot holds it: with key groups, sorted by group, key and `order`. Where that
+    is None, by group alone."""
     columns = frame.select(keys).to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
     arrays = [column.combine_chunks() for column in columns.columns]
     groups = (
         groups_of_columns(arrays, max_parallelism) if frame.height else np.zeros(0, dtype=np.uint16)
     )
     grouped = frame.select(pl.Series(KEY_GROUP, groups), pl.all())
-    return grouped.sort([KEY_GROUP, *keys, *order]).to_arrow(compat_level=pl.CompatLevel.oldest())
+    by = [KEY_GROUP] if order is None else [KEY_GROUP, *keys, *order]
+    return grouped.sort(by).to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -27,9 +27,10 @@ class Layout:
     """Whether its rows are those by which the size of the store is known."""
 
     def write(
-        self, part: PanePart, keys: Sequence[str], max_parallelism: int
+        self, part: PanePart, keys: Sequence[str], max_parallelism: int, *, in_order: bool = True
     ) -> pa.Table | Iterator[pa.Table]:
-        by = [*PANE, *self.order]
+        """The rows by key group, and where they are to be `in_order`, within it by key and pane."""
+        by = [*PANE, *self.order] if in_order else None
         tables = (
             keyed_table(self.merge(frames), keys, by, max_parallelism) for frames in part.pieces()
         )

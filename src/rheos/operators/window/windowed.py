@@ -258,13 +258,22 @@ class WindowOperator(Operator):
         for store in self._stores():
             store.force_full()
 
-    def _parts(self, taken: Mapping[PaneStore, PanePart | None]) -> list[SnapshotPart]:
+    def unordered_state(self) -> list[SnapshotPart]:
+        """The whole state as a savepoint has it, but in no order within a key group: for who hands it
+        on at once."""
+        return self._parts({store: store.whole() for store in self._stores()}, in_order=False)
+
+    def _parts(
+        self, taken: Mapping[PaneStore, PanePart | None], *, in_order: bool = True
+    ) -> list[SnapshotPart]:
         fired = self._fired_table()
         parts = [SnapshotPart(FIRED, StateKind.UNION, lambda: fired)]
         for layout in self._layouts():
             part = taken[layout.store]
             if part is not None:
-                write = partial(layout.write, part, self._keys, self.ctx.max_parallelism)
+                write = partial(
+                    layout.write, part, self._keys, self.ctx.max_parallelism, in_order=in_order
+                )
                 mode = part.size.mode
                 parts.append(SnapshotPart(layout.state, StateKind.KEYED, write, mode, part.unchanged))
         return parts

@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from rheos.operators.contract import Operator, OperatorContext
+from rheos.operators.contract import OperatorContext
 from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import Batch
-from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch import notes
@@ -37,8 +36,6 @@ _BUCKETS = 128
 _ROWS_AT_ONCE = 1 << 17
 """Rows, and tables of state, are put together until they are so many: to add up few large batches is
 less work than many small ones."""
-
-_CHECKPOINT = CheckpointId(1)
 
 
 class CombiningOutlet(Outlet):
@@ -100,17 +97,12 @@ class CombiningOutlet(Outlet):
 
     def _state(self) -> Rows:
         numbers = {name: number for number, name in enumerate(self._windows.states())}
-        for part in whole_state(self._windows):
+        for part in self._windows.unordered_state():
             if part.kind is StateKind.UNION:
                 continue  # It says up to where windows have fired, and none have.
             for table in _tables(part):
                 for bucket, rows in _cut(table, self._ctx.max_parallelism):
                     yield combined_row(bucket, numbers[part.state], pack(rows))
-
-
-def whole_state(operator: Operator) -> list[SnapshotPart]:
-    """The operator's state as a savepoint holds it."""
-    return operator.savepoint(operator.snapshot(_CHECKPOINT))
 
 
 def _tables(part: SnapshotPart) -> Iterator[pa.Table]:
@@ -140,7 +132,7 @@ class CombinedState(Mapping[str, Iterable[pa.Table]]):
         # Of no rows: all senders have it alike, as nothing has fired anywhere.
         self._nothing = {
             part.state: list(_tables(part))
-            for part in whole_state(windows)
+            for part in windows.unordered_state()
             if part.kind is StateKind.UNION
         }
         self._inbox = (row for rows in inbox for row in combined_rows(rows))
