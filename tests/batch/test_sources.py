@@ -175,8 +175,22 @@ def test_files_are_partitions_where_their_order_counts(
     counted = stream.key_by("user").running(n=rh.agg.count())
     counted.select("user", "n").collect("counts")
     found = read(spark, env)
+    assert isinstance(found.feed, SplitInput)
+    assert found.feed.columns == ("user",)
+    assert found.frame.rdd.getNumPartitions() == 5
+    some = rh.Environment(2, runtime="batch", spark=spark)
+    filtered = some.from_source(rh.files.source(folder, schema=VISITS)).filter(col("user") == 3)
+    filtered.key_by("user").running(n=rh.agg.count()).select("user", "n").collect("counts")
+    found = read(spark, some)
     assert found.feed == SparkRows(("user",), ordered=True)
     assert found.frame.rdd.getNumPartitions() == 5
+    assert rows(some.execute(), "counts") == [
+        row for row in rows(env.execute(), "counts") if row["user"] == 3
+    ]
+
+
+def test_few_files_are_cut_for_all_slots(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", visits(0, 10))
     free = rh.Environment(2, runtime="batch", spark=spark)
     free.from_source(rh.files.source(folder, schema=VISITS)).select("user").collect("users")
     assert read(spark, free).feed == SparkRows(("user",), ordered=False)
