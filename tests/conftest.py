@@ -30,4 +30,5 @@ def spark() -> Any:
     from rheos.runtimes.spark_session import get_session
 
     session, _ = get_session(JobConfig(job=JobId("tests")), slots=4)
+    session.conf.set("spark.sql.shuffle.partitions", "4")  # Its 200 are for larger data.
     return session
