@@ -602,3 +602,13 @@ def test_an_annotation_that_is_nowhere_is_named() -> None:
         return event
 
     refused(lambda: events().map(lost), rh.SchemaError, "Nowhere", "returns=")
+
+
+def test_sources_and_sinks_are_refused_where_they_are_written() -> None:
+    files, tables = rh.files, rh.tables
+    wrong: Any = "orc"
+    refused(lambda: files.source("a", schema=Event, format=wrong), rh.ProgramError, "orc", "", at='a"')
+    refused(lambda: files.sink("b", format=wrong), rh.ProgramError, "orc", "", at='sink("b"')
+    refused(lambda: tables.sink("c", format=wrong), rh.ProgramError, "orc", "", at='sink("c"')
+    refused(lambda: rh.hybrid(rh.collection([])), rh.RheosError, "", "", at="hybrid(")
+    refused(lambda: rh.generator(lambda block: {}, count=0), rh.ProgramError, "count", "", at="count=0")

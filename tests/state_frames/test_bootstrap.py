@@ -11,7 +11,8 @@ from typing import Any, Literal
 import pytest
 
 import rheos as rh
-from rheos.errors import ConfigurationError, InputError, SchemaError
+from rheos.errors import CheckpointError, ConfigurationError, InputError, ProgramError, SchemaError
+from tests.api.programs import refused
 
 pytestmark = pytest.mark.spark
 
@@ -135,3 +136,40 @@ def test_rows_are_held_against_the_program(spark: Any, tmp_path: Path) -> None:
     assert caught.value.key == "(1, 'a')"
     with pytest.raises(ConfigurationError, match="given already"):
         wrong.with_state("totals", "account", frame([(1, "a", (1, 2, "low"))], accounts))
+    assert not (tmp_path / "made").exists() or not any((tmp_path / "made").rglob("*.arrow"))
+
+
+def test_what_is_no_whole_dataframe_is_refused_at_the_users_line(spark: Any, tmp_path: Path) -> None:
+    new = rh.new_savepoint(spark, program(ORDERS))
+    rows: Any = [(1, "a", 1)]
+    endless = spark.readStream.format("rate").load()
+
+    def in_vain() -> None:
+        new.with_state("totals", "seen", endless)
+
+    refused(lambda: new.with_state("totals", "seen", rows), ProgramError, "is of the type list", "make")
+    refused(in_vain, ProgramError, "is streaming", "spark.read", at='"seen", endless')
+
+
+def test_errors_of_state_begin_with_the_line_of_the_call(spark: Any, tmp_path: Path) -> None:
+    folder = (
+        rh.new_savepoint(spark, program(ORDERS))
+        .with_state("totals", "seen", seen_of(spark, 1))
+        .write(str(tmp_path / "made"))
+    )
+    sp = rh.savepoint(spark, folder)
+    key = spark.createDataFrame([(1,)], "usr int")
+    null = sp.edit().update("totals", "seen", seen_of(spark, None))
+    for program_, error, what, at in [
+        (lambda: rh.savepoint(spark, "nowhere"), CheckpointError, "no savepoint", '"nowhere"'),
+        (lambda: sp.state("total", "seen"), ConfigurationError, "'total'", '"total", "seen"'),
+        (lambda: sp.edit().delete("totals", key), SchemaError, "'usr'", "delete("),
+        (lambda: sp.edit().delete_everywhere(usr=1), ConfigurationError, "usr", "(usr=1)"),
+        (lambda: sp.edit().drop("total"), ConfigurationError, "'total'", 'drop("total")'),
+        (lambda: null.write(str(tmp_path / "new")), InputError, "is null", "null.write"),
+    ]:
+        refused(program_, error, what, "", at=at)  # type: ignore[arg-type]
+
+
+def seen_of(spark: Any, user: int | None) -> Any:
+    return spark.createDataFrame([(user, "a", 1, 1)], "user int, shop string, map_key int, value int")

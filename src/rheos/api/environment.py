@@ -20,7 +20,6 @@ from rheos.api.settings import (
     state_config,
     task_config,
 )
-from rheos.api.site import call_site, located
 from rheos.api.streams import DataStream
 from rheos.checkpoint.config import ExponentialDelay, RestartStrategy
 from rheos.connectors.contract import Source
@@ -49,6 +48,7 @@ from rheos.plan.planner import make_plan
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId, job_slug
 from rheos.runtimes.contract import JobConfig, JobHandle, JobResult, Runtime
+from rheos.site import call_site, located
 from rheos.state.key_groups import MAX_KEY_GROUPS
 
 RuntimeName = Literal["auto", "continuous", "batch", "simulated"]

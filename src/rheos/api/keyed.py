@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from rheos.api.misplaced import OF_ANY, misplaced
 from rheos.api.program import Program
-from rheos.api.site import call_site, located
 from rheos.api.streams import LATE, DataStream, operator_name
 from rheos.api.typing_of_functions import (
     NOTHING,
@@ -40,6 +39,7 @@ from rheos.graph.validate import (
 from rheos.graph.windows import Sliding, Tumbling, Window
 from rheos.operators.keyed import OWN_STATES
 from rheos.operators.running import running_schema
+from rheos.site import call_site, located
 
 _WITHOUT_KEYS = {
     **{name: f"call .{name}(...) before key_by(), which is for what works per key" for name in OF_ANY},

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NoReturn
 
-from rheos.api.site import call_site
 from rheos.errors import ProgramError
+from rheos.site import call_site
 
 OF_KEYED = ("process", "reduce", "running", "window")
 OF_ANY = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rheos.api.site import call_site, located
 from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source
+from rheos.site import call_site, located
 
 
 def dataframe(df: Any, event_time: str | None = None) -> DataFrameSource:

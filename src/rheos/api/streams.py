@@ -16,7 +16,6 @@ import pyarrow as pa
 from rheos.api.expressions import ExprLike, Op, compile_expressions
 from rheos.api.misplaced import OF_KEYED, misplaced
 from rheos.api.program import Program, checked_name
-from rheos.api.site import call_site, located
 from rheos.api.typing_of_functions import (
     check_callable,
     declared_type,
@@ -44,6 +43,7 @@ from rheos.graph.nodes import (
     WindowSpec,
 )
 from rheos.graph.validate import check_keys, check_uid, check_union
+from rheos.site import call_site, located
 from rheos.state.key_groups import is_key_type
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.api.site import names_in_sight
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.types import canonical, canonical_schema, describe
 from rheos.graph.validate import check_columns, unknown_column
 from rheos.protocol.types import arrow_type, schema_of
+from rheos.site import names_in_sight
 
 _MANY = (
     collections.abc.Iterator,

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from rheos.api.misplaced import OF_ANY, misplaced
 from rheos.api.program import Program
-from rheos.api.site import call_site, located
 from rheos.api.streams import LATE, DataStream, operator_name
 from rheos.api.typing_of_functions import input_record, output_type
 from rheos.errors import ProgramError
@@ -19,6 +18,7 @@ from rheos.graph.render import spell_window
 from rheos.graph.validate import aggregate_fields, check_aggregates, check_columns, lateness_ms
 from rheos.graph.windows import Window
 from rheos.protocol.durations import Duration
+from rheos.site import call_site, located
 
 WINDOW_FIELDS = [
     pa.field("window_start", pa.timestamp("ms", tz="UTC")),

@@ -15,8 +15,10 @@ from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source,
 from rheos.connectors.schemas import resolve, shorten
 from rheos.errors import SchemaError
 from rheos.protocol.types import TypeMismatch, batch_of
+from rheos.site import located_at_call
 
 
+@located_at_call
 def collection(rows: Any, schema: Any = None) -> CollectionSource:
     """The rows as a bounded source of one split, in their order.
 

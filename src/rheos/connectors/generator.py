@@ -25,6 +25,7 @@ from rheos.connectors.contract import (
 from rheos.connectors.schemas import resolve
 from rheos.errors import ProgramError, SchemaError, UserFunctionError
 from rheos.protocol.elements import Batch
+from rheos.site import located_at_call
 
 BLOCK_ROWS = 16_384
 
@@ -56,6 +57,7 @@ a RecordBatch, or a Polars DataFrame. What it gives may depend on the block alon
 over without a copy: they must not change later."""
 
 
+@located_at_call
 def generator(
     fn: GeneratorFunction,
     *,

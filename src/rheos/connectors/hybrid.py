@@ -22,6 +22,7 @@ from rheos.connectors.contract import Polled, ReaderContext, Source, Split, Spli
 from rheos.connectors.schemas import shorten
 from rheos.errors import InputError, ProgramError, SchemaError
 from rheos.protocol.elements import Batch
+from rheos.site import located_at_call
 
 Switch: TypeAlias = datetime | int
 """A moment: a datetime (one without a zone is UTC), or ms since the epoch."""
@@ -32,6 +33,7 @@ _DAY_US = 86_400_000_000
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
+@located_at_call
 def hybrid(
     first: Source,
     *then: Source,

@@ -13,6 +13,7 @@ import pyarrow as pa
 from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.files.listing import absolute
 from rheos.errors import ConfigurationError, ProgramError
+from rheos.site import located_at_call
 
 TableFormat = Literal["parquet", "delta", "iceberg"]
 
@@ -21,6 +22,7 @@ FORMATS: tuple[TableFormat, ...] = ("parquet", "delta", "iceberg")
 _NAME = re.compile(r"(?:`(?:[^`]|``)+`|[^`.\s]+)(?:\.(?:`(?:[^`]|``)+`|[^`.\s]+))*")
 
 
+@located_at_call
 def sink(
     target: str | os.PathLike[str],
     *,

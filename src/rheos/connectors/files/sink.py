@@ -22,6 +22,7 @@ from rheos.connectors.files.listing import Format, absolute
 from rheos.errors import ConfigurationError, ProgramError, SchemaError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
+from rheos.site import located_at_call
 
 ROLL_BYTES = 128 << 20
 
@@ -32,6 +33,7 @@ _RENAMING = {"file", "local", "hdfs", "webhdfs", "arrow_hdfs", "memory"}
 """File systems whose rename is one step."""
 
 
+@located_at_call
 def sink(
     path: str | os.PathLike[str],
     *,

@@ -18,8 +18,10 @@ from rheos.connectors.replay import Replay
 from rheos.connectors.schemas import is_time, resolve
 from rheos.errors import ProgramError, SchemaError
 from rheos.protocol.ports import Completion, Immediate
+from rheos.site import located_at_call
 
 
+@located_at_call
 def source(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,

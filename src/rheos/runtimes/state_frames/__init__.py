@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rheos.site import located_at_call
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from rheos.runtimes.state_frames.reading import SavepointFrames
 
 
+@located_at_call
 def savepoint(spark: SparkSession, path: str) -> SavepointFrames:
     """Opens the savepoint in this folder, a path or a URL.
 
@@ -30,6 +33,7 @@ def savepoint(spark: SparkSession, path: str) -> SavepointFrames:
     return SavepointFrames(spark, path)
 
 
+@located_at_call
 def new_savepoint(spark: SparkSession, program: Planned | PhysicalPlan) -> NewSavepoint:
     """A savepoint to be made from DataFrames, for a program that is to start from it.
 

@@ -18,6 +18,7 @@ from rheos.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.protocol.ids import Attempt, CheckpointId, job_slug
 from rheos.runtimes.state_frames.catalogue import Catalogue, Listing, StateInfo
 from rheos.runtimes.state_frames.editing import Base, Put, put
+from rheos.site import located_at_call
 from rheos.version import VERSION
 
 
@@ -48,6 +49,7 @@ class NewSavepoint:
         """What the program keeps, by operator and state."""
         return self._base.catalogue.states()
 
+    @located_at_call
     def with_state(self, operator: str, state: str, rows: DataFrame) -> NewSavepoint:
         """The rows of one state: its key columns, and behind them `value`; or `position` and `value` of
         a list, `map_key` and `value` of a map, `timestamp_ms` and `domain` of "timers".
@@ -65,6 +67,7 @@ class NewSavepoint:
         new._spark, new._base, new._puts = self._spark, self._base, (*self._puts, made)
         return new
 
+    @located_at_call
     def write(self, path: str) -> str:
         """Writes the savepoint into a folder that is empty or not there yet, and gives its path.
 

@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rheos.checkpoint.savepoint import Savepoint
 from rheos.connectors.spark.types import arrow_schema, spark_schema
-from rheos.errors import ConfigurationError, RheosError, SchemaError
+from rheos.errors import ConfigurationError, ProgramError, RheosError, SchemaError
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import FieldShape
 from rheos.runtimes.state_frames.catalogue import Catalogue
 from rheos.runtimes.state_frames.encoding import check_columns, writable_layout
 from rheos.runtimes.state_frames.keys import KeyColumns
+from rheos.site import located_at_call
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class SavepointEdit:
     def __repr__(self) -> str:
         return f"edit of {self._base.directory}: {len(self._changes)} changes"
 
+    @located_at_call
     def replace(self, operator: str, state: str, rows: DataFrame) -> SavepointEdit:
         """The rows become the whole state. Their columns are those of `sp.state(operator, state)`, in
         any order.
@@ -80,17 +82,20 @@ class SavepointEdit:
         """
         return self._with(put(self._base, self._changes, operator, state, rows, whole=True))
 
+    @located_at_call
     def update(self, operator: str, state: str, rows: DataFrame) -> SavepointEdit:
         """The rows take the place of what their keys have, and come beside all else: of a map, entry by
         entry; of timers, timer by timer; of a list, as the whole list of their key."""
         return self._with(put(self._base, self._changes, operator, state, rows, whole=False))
 
+    @located_at_call
     def delete(self, operator: str, keys: DataFrame) -> SavepointEdit:
         """Deletes all that the operator keeps of these keys: declared state, timers, windows, held rows
         and aggregates. The columns of `keys` are the operator's key columns, or some of them."""
         id = self._operator(operator)
         fields = _key_of(self._base, id)
-        names = list(keys.columns)
+        given = _columns(keys)
+        names = given.names
         unknown = [name for name in names if name not in {field.name for field in fields}]
         if unknown or not names:
             raise SchemaError(
@@ -98,7 +103,6 @@ class SavepointEdit:
                 hint=f"it is keyed by {', '.join(field.name for field in fields) or 'nothing'}",
             )
         columns = KeyColumns(fields)
-        given = arrow_schema(keys.schema)
         problems = list(columns.misfits(given, names))
         if problems:
             raise SchemaError(
@@ -107,6 +111,7 @@ class SavepointEdit:
             )
         return self._with(Delete(id, names, keys))
 
+    @located_at_call
     def delete_everywhere(self, keys: DataFrame | None = None, /, **values: Any) -> SavepointEdit:
         """Deletes all state of these keys in every operator that is keyed by such columns, with others
         or alone: `delete_everywhere(user=42)`, `delete_everywhere(user=[42, 43])`, or a DataFrame.
@@ -114,7 +119,7 @@ class SavepointEdit:
         What is keyed otherwise stays, and so does what values say of a user, such as entries of a map.
         Raises ConfigurationError where no operator has such a key column.
         """
-        names = list(values) if keys is None else list(keys.columns)
+        names = list(values) if keys is None else _columns(keys).names
         if not names or (keys is not None and values):
             raise ConfigurationError(
                 "say which keys: by the names of their columns, or as a DataFrame",
@@ -128,10 +133,12 @@ class SavepointEdit:
                 edit = edit.delete(operator, of_operator)
         return edit
 
+    @located_at_call
     def drop(self, operator: str) -> SavepointEdit:
         """Leaves the operator's state behind."""
         return self._with(Drop(self._operator(operator)))
 
+    @located_at_call
     def write(self, path: str) -> str:
         """Writes the new savepoint into a folder that is empty or not there yet, and gives its path.
 
@@ -189,9 +196,24 @@ def put(
         layout = writable_layout(state, base.savepoint.entry.states[id])
     except RheosError as error:
         raise error.located(site=None, operator=id) from None
-    given = arrow_schema(rows.schema)
+    given = _columns(rows)
     check_columns(given, layout, f"state {state!r} of operator {id!r}")
     return Put(id, state, rows, given, whole)
+
+
+def _columns(frame: DataFrame) -> pa.Schema:
+    """Raises ProgramError where this is no DataFrame, or one without an end."""
+    if not isinstance(frame, DataFrame):
+        raise ProgramError(
+            f"a Spark DataFrame is wanted, and this is of the type {type(frame).__name__}",
+            hint="make one with spark.createDataFrame(...)",
+        )
+    if frame.isStreaming:
+        raise ProgramError(
+            "this DataFrame is streaming, and state is made of all of its rows",
+            hint="give what has come so far: spark.read instead of spark.readStream",
+        )
+    return arrow_schema(frame.schema)
 
 
 def _key_of(base: Base, operator: OperatorId) -> Sequence[FieldShape]:

@@ -19,6 +19,7 @@ from rheos.runtimes.state_frames.catalogue import Catalogue, Listing, OperatorIn
 from rheos.runtimes.state_frames.layouts import SUMS, TOTALS, Layout, TotalsLayout, layout_of
 from rheos.runtimes.state_frames.reading_tasks import ReadState
 from rheos.runtimes.state_frames.savepoint_folder import open_savepoint
+from rheos.site import located_at_call
 
 if TYPE_CHECKING:
     from rheos.runtimes.state_frames.editing import SavepointEdit
@@ -50,6 +51,7 @@ class SavepointFrames:
         """All states of all operators."""
         return self._catalogue.states()
 
+    @located_at_call
     def state(self, operator: str, state: str) -> DataFrame:
         """The rows of one state. `operator` is its uid (or its name, where only one has it).
 
@@ -66,6 +68,7 @@ class SavepointFrames:
                 return _with_sums(rows, layout, self._rows(id, SUMS), layout_of(SUMS, shapes))
         return rows
 
+    @located_at_call
     def verify(self) -> None:
         """Reads every file of the savepoint, here on the driver. Raises CheckpointError, naming those
         that are missing or damaged."""

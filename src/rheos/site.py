@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from rheos.errors import RheosError, Site
 
-_PACKAGE = str(Path(__file__).parent.parent) + "/"
+_PACKAGE = str(Path(__file__).parent) + "/"
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def _user_frames() -> Iterator[FrameType]:
@@ -59,3 +63,14 @@ def located(site: Site, operator: str | None = None) -> Iterator[None]:
             # A worker names the file, and knows of no cells.
             error.site = in_notebook(error.site)
         raise error from None
+
+
+def located_at_call(fn: Callable[P, R]) -> Callable[P, R]:
+    """A function for users: its errors begin with the line that calls it."""
+
+    @wraps(fn)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with located(call_site()):
+            return fn(*args, **kwargs)
+
+    return call
