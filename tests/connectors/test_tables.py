@@ -56,7 +56,7 @@ def expected(count: int = 6) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("runtime", ["batch", "continuous"])
+@pytest.mark.parametrize("runtime", ["batch", "continuous", "simulated"])
 def test_a_table_that_is_made_and_appended_to(spark: Any, database: str, runtime: str) -> None:
     target = f"{database}.orders"
     write(target, rows(3), spark, runtime=runtime, partition_by=["k"])

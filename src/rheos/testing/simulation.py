@@ -17,6 +17,7 @@ from rheos.protocol.elements import visible
 from rheos.protocol.ids import JobId, OperatorId
 from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.contract import JobConfig, JobStatus
+from rheos.runtimes.outside import published_here
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
 from rheos.runtimes.simulated.phases import split_rows
@@ -240,5 +241,6 @@ class _Runtime:
             if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, MemorySink):
                 planned.spec.sink.target.on_commit = world.on_commit
                 self.schemas[planned.name] = visible(planned.ports[0].schema)
+        world.watch.on_driver = published_here(plan)
         self.worlds.append(world)
         return SimulatedJob(world)

@@ -83,7 +83,7 @@ class Watch:
         self._phased: set[OperatorId] = set()
         """The sources whose splits have phases."""
         self.on_driver: frozenset[OperatorId] = frozenset()
-        """The sinks whose output the driver publishes."""
+        """The sinks whose output the driver publishes, where they tell of what they commit."""
         self._triggered_us: dict[tuple[Attempt, CheckpointId], int] = {}
         self._failed_writes: dict[tuple[Attempt, int], dict[CheckpointId, int | None]] = {}
         """By subtask: the checkpoints of which a write failed, and when the subtask heard of it."""

@@ -21,7 +21,7 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import CheckpointId, OperatorId
 from rheos.runtimes.contract import JobConfig, JobResult, JobState, JobStatus
 from rheos.runtimes.master import Master, enumerate_splits
-from rheos.runtimes.outside import prepared_sinks, published_here
+from rheos.runtimes.outside import prepared_sinks
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.driver import Driver
 from rheos.runtimes.simulated.faults import Faults
@@ -91,7 +91,6 @@ class World:
         self.store = WatchedStore(config.job, config.checkpoint.retain, self.clock)
         self.store.files.update(files or {})
         self.watch = self.store.watch
-        self.watch.on_driver = published_here(plan)
         self.savepoints: list[TakenSavepoint] = []
         self.drained = False
         """Whether anybody has asked for the end of the input."""
