@@ -49,6 +49,19 @@ def test_a_worker_without_a_module_is_told_of() -> None:
     assert error.what == "a worker's Python (/opt/a python) has no module 'rheos.runtimes'"
 
 
+def test_a_worker_whose_python_lacks_pyarrow_is_told_of() -> None:
+    """Spark itself asks for it, before any task of Rheos is there to tell."""
+    raised = RuntimeError(
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "pyspark/worker.py", line 1920, in read_udfs\n    import pyarrow as pa\n'
+        "ModuleNotFoundError: No module named 'pyarrow'\n\n\tat org.apache.spark.api.python.Base"
+    )
+    error = worker_error(raised)
+    assert isinstance(error, ConfigurationError)
+    assert "has no module 'pyarrow'" in error.what
+    assert "PYSPARK_PYTHON" in (error.hint or "")
+
+
 def test_a_module_that_the_program_needs_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_rules(payload: bytes, batches: Any) -> Any:
         raise ModuleNotFoundError("No module named 'rules'", name="rules")

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from rheos.errors import ConfigurationError, JobFailedError, ProgramError, RheosError
+from rheos.connectors.spark.workers import module_absent, module_lacking
+from rheos.errors import JobFailedError, ProgramError, RheosError
 
 ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -92,15 +93,6 @@ def sealed(error: RheosError) -> str:
     return f"rheos-error:{base64.b64encode(data).decode()}:rheos-error"
 
 
-def module_absent(module: str, python: str) -> ConfigurationError:
-    """A worker's Python lacks what the job is made of."""
-    return ConfigurationError(
-        f"a worker's Python ({python}) has no module {module!r}",
-        hint="ship Rheos and your own modules with --py-files, and other packages with --archives, or "
-        "install them where the executors run",
-    )
-
-
 def worker_error(error: BaseException) -> RheosError:
     """What really failed, from what Spark raised. Anything else than a RheosError of a task becomes a
     JobFailedError with the Python part of Spark's message."""
@@ -115,6 +107,9 @@ def worker_error(error: BaseException) -> RheosError:
     absent = _ABSENT.search(text)
     if absent:
         return module_absent(absent.group(1), absent.group(2))
+    lacking = module_lacking(text)
+    if lacking is not None:
+        return lacking
     lines = [line for line in text.splitlines() if not line.lstrip().startswith(("at ", "..."))]
     return JobFailedError(
         "a Spark task failed" if len(lines) > 1 else (text or type(error).__name__),

@@ -34,6 +34,7 @@ from rheos.connectors.files import parquet
 from rheos.connectors.files.chunks import ChunkReader
 from rheos.connectors.schemas import epoch_ms, shorten
 from rheos.connectors.spark.casts import cast_rows
+from rheos.connectors.spark.workers import module_lacking
 from rheos.errors import CheckpointError, InputError, SchemaError
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
 
@@ -255,7 +256,7 @@ def _written(frame: Any, task: _Task) -> list[_File]:
     try:
         lines = rows.mapInArrow(_shipped(task), _LINES).collect()
     except PySparkException as error:
-        raise InputError(
+        raise module_lacking(str(error)) or InputError(
             "the DataFrame could not be written down before the job",
             hint="look whether it can be computed at all, as with df.count()",
             detail=_python_part(str(error)),

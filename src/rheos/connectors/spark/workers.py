@@ -1,0 +1,34 @@
+"""What Spark's Python workers lack of what a job is made of."""
+
+from __future__ import annotations
+
+import re
+
+from rheos.errors import ConfigurationError
+
+_LACKS = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+
+
+def module_absent(module: str, python: str) -> ConfigurationError:
+    """A worker's Python lacks what the job is made of."""
+    return ConfigurationError(
+        f"a worker's Python ({python}) has no module {module!r}",
+        hint="name the Python that has it in PYSPARK_PYTHON, before the Spark session is made (in one "
+        'machine the driver\'s own: os.environ["PYSPARK_PYTHON"] = sys.executable); on a cluster ship '
+        "Rheos and your own modules with --py-files, and other packages with --archives, or install "
+        "them where the executors run",
+    )
+
+
+def module_lacking(text: str) -> ConfigurationError | None:
+    """From the text of Spark's exception, where a worker lacks a module before it can run a task of
+    Rheos: PyArrow, which Spark itself asks for."""
+    found = _LACKS.search(text)
+    return None if found is None else module_absent(found[1], _python_of_workers())
+
+
+def _python_of_workers() -> str:
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    return "python3" if context is None else str(context.pythonExec)
