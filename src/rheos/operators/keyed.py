@@ -161,7 +161,7 @@ class KeyedCore:
         """Calls `process_element` for each row. `marks` are the watermarks that outputs inherit.
 
         With `ordered`, the rows are sorted by their timestamps, and each finds the event-time timers
-        before it fired.
+        before it fired, at the watermark just behind it where the subtask's is not that far.
         """
         self._begin(keys, rows, stamps, marks)
         times: Sequence[int | None] = [None] * len(rows) if stamps is None else stamps.tolist()
@@ -194,6 +194,7 @@ class KeyedCore:
                 if ordered and heap and heap[0][0] < context.timestamp:
                     here = context.call, context.key, context.timestamp
                     until_ms = context.timestamp - 1
+                    self.watermark_ms = max(self.watermark_ms, until_ms)
                     yield from self._fire(self.timers.event, until_ms, among_rows=True)
                     context.call, context.key, context.timestamp = here
                 result = None

@@ -10,6 +10,7 @@ idle while the watermark passed them; they are counted as `late_purged`.
 
 A batch runtime has all rows before it delivers any, so it can do the same for functions that take
 them as they come: with `keeps_late` no row is late, and rows of one time stay in the order of arrival.
+No watermark that such a function sees has passed the row it is called for.
 """
 
 from __future__ import annotations
@@ -72,13 +73,15 @@ class OrderedProcessOperator(ProcessOperator):
             yield Out(with_hidden(strip_hidden(rows), output.schema, *hidden), LATE)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
-        self._core.watermark_ms = timestamp_ms
+        if not self._keeps_late:
+            self._core.watermark_ms = timestamp_ms
         due = self._held.take(timestamp_ms)
         if due is not None:
             due = sort_by_time(due, TS) if self._keeps_late else sort_rows(due, TS)
             keys, rows = self._core.codec.of(due), rows_of(due, self._spec.record)
             marks = hidden_column(due, WM) if self._keeps_late else None
             yield from self._core.deliver(keys, rows, hidden_column(due, TS), marks, ordered=True)
+        self._core.watermark_ms = timestamp_ms
         yield from self._core.fire_event_timers(timestamp_ms)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
