@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
 from types import FrameType
@@ -17,6 +18,8 @@ _PACKAGE = str(Path(__file__).parent) + "/"
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_done_for: ContextVar[Site | None] = ContextVar("_done_for", default=None)
+
 
 def _user_frames() -> Iterator[FrameType]:
     """The frames on the stack that are not of this package, innermost first."""
@@ -28,7 +31,10 @@ def _user_frames() -> Iterator[FrameType]:
 
 
 def call_site() -> Site:
-    """The innermost line on the stack that is outside of this package."""
+    """The innermost line on the stack that is outside of this package, or the one that this is done
+    for."""
+    if (said := _done_for.get()) is not None:
+        return said
     for frame in _user_frames():
         return in_notebook(Site(frame.f_code.co_filename, frame.f_lineno))
     return Site("<unknown>", 0)
@@ -50,6 +56,16 @@ def names_in_sight() -> dict[str, Any]:
         for name, value in frame.f_locals.items():
             found.setdefault(name, value)
     return found
+
+
+@contextmanager
+def done_for(site: Site) -> Iterator[None]:
+    """What a command does after the user's file has ended, for a line of it."""
+    before = _done_for.set(site)
+    try:
+        yield
+    finally:
+        _done_for.reset(before)
 
 
 @contextmanager

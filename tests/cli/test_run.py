@@ -203,6 +203,23 @@ def test_explain_shows_the_captured_program(write: Write, capsys: pytest.Capture
     assert capsys.readouterr().out == "job explained as mermaid\n"
 
 
+def test_explain_tells_what_is_wrong_at_the_line_that_executes(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(
+        """
+        import rheos as rh
+
+        env = rh.Environment(runtime="continuous")
+        env.from_source(rh.collection([{"a": 1}])).print()
+        env.execute("job")
+        """
+    )
+    line = 1 + file.read_text().splitlines().index('env.execute("job")')
+    assert explain(file, [], "spark", Overrides()) == 1
+    assert f"{file}:{line}: a batch job becomes" in capsys.readouterr().err.replace("\n", "")
+
+
 def test_explain_needs_a_program(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(write("x = 1"), [], "text", Overrides()) == FAILED
     assert "without a call of execute" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from rheos.protocol.durations import Duration
 from rheos.runtimes.contract import JobHandle, JobStatus
+from rheos.site import call_site
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment
@@ -57,6 +58,8 @@ class ProgramCaptured(BaseException):
         super().__init__(job_name)
         self.environment = environment
         self.job_name = job_name
+        self.site = call_site()
+        """Where it was to be executed."""
 
 
 _current = Overrides()

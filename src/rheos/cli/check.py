@@ -27,6 +27,7 @@ from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.snapshots import StateKind
 from rheos.runtimes.local_store import open_store, there_is
+from rheos.site import done_for
 from rheos.state import format as state_format
 
 _STYLES = {
@@ -130,7 +131,8 @@ def _plan(file: Path, arguments: Sequence[str], settings: Overrides) -> Physical
         with overrides.applied(replace(settings, capture=True)):
             run_file(file, arguments)
     except ProgramCaptured as captured:
-        return captured.environment.plan(captured.job_name)
+        with done_for(captured.site):
+            return captured.environment.plan(captured.job_name)
     raise ProgramError(
         f"{file} ended without a call of execute: there is no program to check",
         hint='end it with env.execute("name"); it may stand under `if __name__ == "__main__":`',

@@ -13,6 +13,7 @@ from rheos.api.overrides import Overrides, ProgramCaptured
 from rheos.cli.failures import INTERRUPTED, report
 from rheos.cli.program_file import run_file
 from rheos.errors import ProgramError
+from rheos.site import done_for
 
 Format = Literal["text", "mermaid", "plan", "spark"]
 
@@ -28,7 +29,8 @@ def explain(file: Path, arguments: Sequence[str], format_: Format, settings: Ove
         )
     except ProgramCaptured as captured:
         try:
-            print(captured.environment.explain(format_, captured.job_name))
+            with done_for(captured.site):
+                print(captured.environment.explain(format_, captured.job_name))
         except Exception as error:
             return report(error)
         return 0
