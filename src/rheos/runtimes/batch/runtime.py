@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import InheritableThread
@@ -146,11 +147,13 @@ class BatchJob(WithoutCheckpoints):
 
     def _commit(self) -> None:
         """Publishes what the tasks staged whose rows Spark has taken; others' files are left out."""
+        # A table takes what two jobs of one identity publish for the same, and keeps just the first.
+        log = f"{self._writer}-{uuid4().hex}"
         for operator, sink in self._sinks():
             staged = self._figures[operator.id].staged
             committer = sink.sink.committer()
             if committer is not None and staged:
-                committer = committer.of_log(f"{self._writer}-{self._first_attempt}")
+                committer = committer.of_log(log)
                 try:
                     _persistently(lambda: committer.commit(staged))  # noqa: B023
                 except RheosError as error:

@@ -1,0 +1,42 @@
+"""What tables know a batch job by, that two runs may not share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from rheos.connectors.contract import Committer
+from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.runtimes.batch.runtime import BatchJob, _Figures
+
+
+@dataclass
+class Told(Committer):
+    logs: list[str] = field(default_factory=list)
+
+    def of_log(self, log: str) -> Committer:
+        self.logs.append(log)
+        return self
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        assert committables == [b"staged"]
+
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        raise AssertionError("nothing is stale")
+
+
+def test_two_runs_of_one_job_within_a_second_are_two() -> None:
+    told = Told()
+    sink = SimpleNamespace(
+        id=OperatorId("sink"),
+        spec=SimpleNamespace(sink=SimpleNamespace(committer=lambda: told)),
+    )
+    for _ in range(2):
+        job: Any = object.__new__(BatchJob)
+        job._writer, job._first_attempt = JobId("daily-batch"), 7_000_000
+        job._figures = {sink.id: _Figures(staged=[b"staged"])}
+        job._sinks = lambda: [(sink, sink.spec)]
+        job._commit()
+    assert len(set(told.logs)) == 2
