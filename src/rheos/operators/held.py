@@ -50,9 +50,22 @@ class _Runs:
     def add(self, run: _Run) -> None:
         self._runs.append(run)
         if len(self._runs) > _MOST_RUNS:
-            self._runs.sort(key=lambda run: len(run.stamps), reverse=True)
-            small = [run.rows for run in self._runs[_MOST_RUNS // 2 :]]
-            self._runs[_MOST_RUNS // 2 :] = [_run(pa.concat_batches(small))]
+            self._runs = self._merged()
+
+    def _merged(self) -> list[_Run]:
+        """Only neighbours are merged, so that rows of one time stay in the order in which they came.
+        Each run is more than twice as large as the next: so there are few."""
+        groups: list[tuple[int, list[_Run]]] = []
+        for run in self._runs:
+            size, runs = len(run.stamps), [run]
+            while groups and groups[-1][0] <= 2 * size:
+                before, earlier = groups.pop()
+                size, runs = before + size, earlier + runs
+            groups.append((size, runs))
+        return [
+            runs[0] if len(runs) == 1 else _run(pa.concat_batches([run.rows for run in runs]))
+            for _, runs in groups
+        ]
 
     def take(self, until_ms: int) -> list[Batch]:
         due: list[Batch] = []
