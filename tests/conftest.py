@@ -12,7 +12,9 @@ from rheos.protocol.ids import JobId
 from rheos.runtimes.contract import JobConfig
 
 # The first example of a property pays for imports, and machines differ: time is no property here.
-settings.register_profile("rheos", deadline=None)
+# Every run draws the same examples; `pytest --hypothesis-profile=search` looks for others.
+settings.register_profile("rheos", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None)
 settings.load_profile("rheos")
 
 

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -182,10 +182,23 @@ def _passing(rows: pl.DataFrame, predicate: pl.Expr) -> set[int]:
         return set()
 
 
-@settings(max_examples=2, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(st.lists(PREDICATES, min_size=25, max_size=25))
 def test_spark_reads_what_passes(frames: Frames, predicates: list[pl.Expr]) -> None:
     """Evaluated by the reader, with the statistics and dictionaries of the files."""
+    _assert_read(frames, predicates)
+
+
+@pytest.mark.parametrize("name", ["d", "t", "m", "n", "u", "x"])
+def test_spark_reads_what_is_sought(frames: Frames, name: str) -> None:
+    """Each value alone, by each way to name one."""
+    kind = pl.Series([], dtype=_polars(name)).dtype
+    among = [col(name).is_in(pl.Series([value], dtype=kind)) for value in VALUES[name][1:]]
+    equal = [col(name) == pl.lit(value, kind) for value in VALUES[name][1:]]
+    _assert_read(frames, among + equal)
+
+
+def _assert_read(frames: Frames, predicates: list[pl.Expr]) -> None:
     told = [(each, superset(each, frames.columns)) for each in predicates]
     each_read = [
         frames.spark.filter(mark).select(f.lit(i).alias("p"), "row")
@@ -238,6 +251,8 @@ def pushed(frames: Frames, predicate: pl.Expr) -> str:
         ((col("i") > 3) | (col("i") % 2 == 0), "nothing"),
         (~((col("i") > 3) | (col("i") % 2 == 0)), "IsNotNull(i), LessThanOrEqual(i,3)"),
         (pl.sql_expr("i > 3 and s like 'a%'"), "GreaterThan(i,3), StringStartsWith(s,a)"),
+        (col("d") == dt.date(1582, 10, 10), "nothing"),
+        (col("t") == dt.datetime(1582, 10, 10, tzinfo=UTC), "nothing"),
         (col("i") > 2.5, "nothing"),
         (col("j") > 40_000, "nothing"),
         (col("unknown") > 3, "nothing"),

@@ -7,13 +7,16 @@ the end or within, joined by "and", "or" and "not".
 
 Nothing at all is told of a filter that may fail on a row: the error is to be found here, too.
 
-Three ways in which Spark's readers would drop too much, all seen on Parquet files, are kept off:
+Four ways in which Spark's readers would drop too much, all seen on Parquet files, are kept off:
 
 - a file's statistics pass over NaN, which is greater than all: `x > 5` would drop a file that holds
   1.0 and NaN. So wherever NaN passes, `isnan` stands beside it, and the reader is told nothing;
 - dictionaries of a file tell -0.0 from 0.0: equal to zero becomes between the two;
 - a bound in microseconds is cut to a file's milliseconds: `t < 1000.5 ms` would drop 1000. It must
-  be whole in the column's unit.
+  be whole in the column's unit;
+- a constant passes through `java.sql`, in which the days from 1582-10-05 to 1582-10-14 are others, and
+  so is a day that the JVM's time zone left out. No time before the Gregorian calendar is told, and no
+  such day.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import reduce
 from io import StringIO
 from operator import and_, or_
@@ -32,7 +35,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
 from rheos.graph.nodes import MAIN, ExpressionSpec
@@ -360,6 +363,9 @@ _INTEGER_NAMES = {
 }
 _UNITS = {"ms": 1000, "us": 1}
 _EPOCH = datetime(1970, 1, 1)
+_GREGORIAN = datetime(1582, 10, 16)
+"""From here on it is the Gregorian calendar in every time zone."""
+_GREGORIAN_US = (_GREGORIAN - _EPOCH) // timedelta(microseconds=1)
 
 
 def _constants(tree: Any) -> pl.Series | None:
@@ -392,9 +398,7 @@ def _literal(kind: pa.DataType, values: pl.Series, place: int) -> Column | None:
     if _is_text(kind):
         return f.lit(value) if dtype == pl.String else None
     if pa.types.is_date32(kind):
-        if dtype != pl.Date:
-            return None
-        return f.date_from_unix_date(f.lit(int(values.slice(place, 1).to_physical()[0])))
+        return _date(value) if dtype == pl.Date else None
     if pa.types.is_timestamp(kind) and isinstance(dtype, pl.Datetime):
         return _timestamp(kind, dtype, int(values.slice(place, 1).to_physical()[0]))
     return None
@@ -423,6 +427,13 @@ def _float(kind: pa.DataType, value: float) -> Column | None:
     return f.lit(as_float + 0.0).cast(_spark_float(kind))
 
 
+def _date(day: date) -> Column | None:
+    jvm: Any = SparkSession.active()._jvm
+    if jvm.java.sql.Date.valueOf(day.isoformat()).toString() != day.isoformat():
+        return None
+    return f.date_from_unix_date(f.lit((day - _EPOCH.date()).days))
+
+
 def _timestamp(kind: pa.DataType, given: pl.Datetime, ticks: int) -> Column | None:
     if kind.unit not in _UNITS or given.time_unit not in _UNITS or kind.tz != given.time_zone:
         return None
@@ -430,7 +441,7 @@ def _timestamp(kind: pa.DataType, given: pl.Datetime, ticks: int) -> Column | No
     if kind.unit == "us" and given.time_unit == "ms":
         return None
     us = ticks * _UNITS[given.time_unit]
-    if us % _UNITS[kind.unit]:
+    if us % _UNITS[kind.unit] or us < _GREGORIAN_US:
         return None
     if kind.tz is not None:
         return f.timestamp_micros(f.lit(us).cast("bigint"))
