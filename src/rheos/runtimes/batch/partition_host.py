@@ -46,6 +46,7 @@ from rheos.runtimes.batch.tasks import (
     Task,
     UnpackTask,
 )
+from rheos.runtimes.garbage import collecting_seldom
 from rheos.runtimes.scratch import scratch_folder
 
 _CHECKPOINT = CheckpointId(1)
@@ -55,7 +56,7 @@ _CHECKPOINT = CheckpointId(1)
 def run_chain(payload: bytes, inbox: Iterable[pa.RecordBatch]) -> Rows:
     """Entry point of `arrow_task` for a ChainTask."""
     task: ChainTask = pickle.loads(payload)
-    with scratch_folder(None) as scratch:
+    with scratch_folder(None) as scratch, collecting_seldom():
         yield from _PartitionHost(task, scratch).run(iter(inbox))
 
 

@@ -25,6 +25,7 @@ from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.continuous.control import ControlClient, Join, Refused
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.transport import ZmqTransport
+from rheos.runtimes.garbage import collect_seldom
 from rheos.runtimes.io import SystemClock, ThreadedIo
 from rheos.runtimes.local_store import open_store
 from rheos.runtimes.scratch import scratch_folder
@@ -34,7 +35,6 @@ from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine
 from rheos.version import VERSION
 
 _IO_THREADS = 2
-_GC_THRESHOLD = 500_000
 
 
 @dataclass(frozen=True)
@@ -174,11 +174,9 @@ def _run_slot(
             open_store=open_store,
         )
         engine.open()
-        # What the start made lives as long as the task: the collector need not look at it again. And
-        # records live for a batch: collections within one would only walk over them (half the time
-        # of a per-record function, measured). Cyclic garbage stays bounded by the threshold.
+        # What the start made lives as long as the task: the collector need not look at it again.
         gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD, 10, 10)
+        collect_seldom()
         _loop(engine, transport, client)
         engine.report_progress()
     except Exception as error:
