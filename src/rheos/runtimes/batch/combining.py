@@ -33,9 +33,30 @@ BUDGET_BYTES = 64 * MIB
 _BUCKETS = 128
 """Into how many ranges of key groups state is cut, at the most."""
 
-_ROWS_AT_ONCE = 1 << 17
-"""Rows, and tables of state, are put together until they are so many: to add up few large batches is
-less work than many small ones."""
+_ROWS_AT_ONCE = 1 << 19
+_BYTES_AT_ONCE = 32 * MIB
+
+
+class _Gathered:
+    """Rows, and tables of state, are put together until they are so many, or so large: to add up few
+    large batches is less work than many small ones."""
+
+    def __init__(self, rows_at_once: int = _ROWS_AT_ONCE) -> None:
+        self._rows_at_once = rows_at_once
+        self._batches: list[Batch] = []
+        self._rows = self._size_bytes = 0
+
+    def add(self, batch: Batch) -> bool:
+        """Whether they are enough."""
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        self._size_bytes += batch.nbytes
+        return self._rows >= self._rows_at_once or self._size_bytes >= _BYTES_AT_ONCE
+
+    def take(self) -> list[Batch]:
+        taken, self._batches = self._batches, []
+        self._rows = self._size_bytes = 0
+        return taken
 
 
 class CombiningOutlet(Outlet):
@@ -51,10 +72,8 @@ class CombiningOutlet(Outlet):
         self._make = make
         self._ctx = ctx
         self._budget_bytes = budget_bytes
-        self._at_once = rows_at_once
         self._records = 0
-        self._gathered: list[Batch] = []
-        self._count = 0
+        self._gathered = _Gathered(rows_at_once)
         self._windows = self._begun()
 
     def _begun(self) -> WindowAggregateOperator:
@@ -64,9 +83,7 @@ class CombiningOutlet(Outlet):
 
     def rows(self, edge: int, batch: Batch) -> Rows:
         self._records += batch.num_rows
-        self._gathered.append(batch)
-        self._count += batch.num_rows
-        if self._count < self._at_once:
+        if not self._gathered.add(batch):
             return
         self._absorb()
         if self._windows.state_bytes > self._budget_bytes:
@@ -75,9 +92,9 @@ class CombiningOutlet(Outlet):
             self._windows = self._begun()
 
     def _absorb(self) -> None:
-        if self._gathered:
-            rows, self._gathered, self._count = pa.concat_batches(self._gathered), [], 0
-            for _ in self._windows.on_batch(0, rows):
+        gathered = self._gathered.take()
+        if gathered:
+            for _ in self._windows.on_batch(0, pa.concat_batches(gathered)):
                 raise AssertionError("nothing fires before the watermark, and nobody reads late rows")
 
     def note(self, note: bytes) -> Rows:
@@ -156,17 +173,15 @@ class CombinedState(Mapping[str, Iterable[pa.Table]]):
         return len(self._nothing) + len(self._numbers)
 
     def _read(self, number: int) -> Iterator[pa.Table]:
-        gathered: list[pa.RecordBatch] = []
-        count = 0
+        gathered = _Gathered()
         while self._next is not None and self._next[0] == number:
-            gathered.append(unpack(self._next[1]))
-            count += gathered[-1].num_rows
+            enough = gathered.add(unpack(self._next[1]))
             self._next = next(self._inbox, None)
-            if count >= _ROWS_AT_ONCE:
-                yield pa.Table.from_batches(gathered)
-                gathered, count = [], 0
-        if gathered:
-            yield pa.Table.from_batches(gathered)
+            if enough:
+                yield pa.Table.from_batches(gathered.take())
+        rest = gathered.take()
+        if rest:
+            yield pa.Table.from_batches(rest)
 
     def check_read(self) -> None:
         """All of it must have been asked for."""
