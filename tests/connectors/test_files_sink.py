@@ -11,10 +11,11 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from rheos.connectors import files
 from rheos.connectors.contract import SinkWriter
-from rheos.connectors.files.committer import STAGING, StagedFile, _decoder
+from rheos.connectors.files.committer import STAGING, Folder, StagedFile, _decoder
 from rheos.connectors.files.sink import FileSink
 from rheos.errors import CheckpointError, ConfigurationError, ProgramError, SchemaError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
@@ -294,3 +295,35 @@ def test_a_file_system_with_rename_is_written_by_its_url() -> None:
     out.close()
     found = read_all(files.source("memory://sink-test/out", schema=SCHEMA))
     assert [row["n"] for row in found] == [1, 2]
+
+
+class RememberingFileSystem(MemoryFileSystem):
+    """Remembers what it has listed, as those of object stores do, and believes it."""
+
+    cachable = False
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
+        path = self._strip_protocol(path)
+        if path not in self.dircache:
+            self.dircache[path] = super().ls(path, detail=True)
+        listed = self.dircache[path]
+        return listed if detail else [entry["name"] for entry in listed]
+
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        path = self._strip_protocol(path)
+        listed = self.dircache.get(self._parent(path))
+        return super().exists(path) if listed is None else path in {entry["name"] for entry in listed}
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.dircache.clear()
+
+
+def test_what_others_stage_is_seen_though_the_folder_was_listed_before() -> None:
+    there = Folder("memory://seen")
+    there.system = RememberingFileSystem()
+    there.create("staged/first").close()
+    assert there.names("staged") == ["first"]
+    there.remove_if_empty("staged")
+    Folder("memory://seen").create("staged/second").close()
+    assert there.exists("staged/second")
+    assert there.names("staged") == ["first", "second"]

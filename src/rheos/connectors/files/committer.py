@@ -57,6 +57,7 @@ class Folder:
         return posixpath.join(self.root, relative)
 
     def exists(self, relative: str) -> bool:
+        self.system.invalidate_cache()  # Other processes write here, too.
         return bool(self.system.exists(self.path(relative)))
 
     def create(self, relative: str) -> Any:

@@ -54,6 +54,7 @@ def _expand(path: str, format: Format | None) -> list[str]:
             f"{path} cannot be opened: {error}",
             hint="is the package for this kind of storage installed?",
         ) from error
+    system.invalidate_cache()  # What was listed for a job before may have changed.
     try:
         if system.isfile(inner):
             return [path]
