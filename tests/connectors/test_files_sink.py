@@ -17,7 +17,13 @@ from rheos.connectors import files
 from rheos.connectors.contract import SinkWriter
 from rheos.connectors.files.committer import STAGING, Folder, StagedFile, _decoder
 from rheos.connectors.files.sink import FileSink
-from rheos.errors import CheckpointError, ConfigurationError, ProgramError, SchemaError
+from rheos.errors import (
+    CheckpointError,
+    ConfigurationError,
+    ProgramError,
+    SchemaError,
+    UnrestorableError,
+)
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from tests.connectors.ports import batch_of, read_all, sink_context
 
@@ -194,7 +200,7 @@ def test_a_lost_or_foreign_file_is_told(tmp_path: Path) -> None:
     assert (tmp_path / file.target).read_text() == "somebody else's"
     (tmp_path / file.target).unlink()
     (tmp_path / file.staged).unlink()
-    with pytest.raises(CheckpointError, match=r"\(1 rows\) is lost"):
+    with pytest.raises(UnrestorableError, match=r"\(1 rows\) is lost"):
         sink.committer().commit(committables)
 
 

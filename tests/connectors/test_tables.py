@@ -120,6 +120,19 @@ def test_columns_that_do_not_fit(spark: Any, database: str, columns: str, messag
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("made", ["TEMPORARY VIEW seen", "VIEW {}.seen"])
+def test_a_view_is_refused(spark: Any, database: str, made: str) -> None:
+    spark.sql(f"CREATE {made.format(database)} AS SELECT 1 AS n, 'a' AS k")
+    target = made.format(database).split()[-1]
+    try:
+        with pytest.raises(rh.ConfigurationError, match=f"{target} is a view"):
+            write(target, rows(), spark)
+        assert not spark.catalog.tableExists(f"{spark.catalog.currentDatabase()}.seen")
+    finally:
+        spark.catalog.dropTempView("seen")
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("format", "package"),
     [("delta", "io.delta:delta-spark_2.13"), ("iceberg", "org.apache.iceberg:iceberg-spark-runtime")],
@@ -177,6 +190,8 @@ def test_a_table_that_changes_takes_nothing_half(spark: Any, database: str, tmp_
     staged = writer.prepare(CheckpointId(1))
     assert writer.prepare(CheckpointId(2)) == []
     spark.sql(f"DROP TABLE {target}")
+    with pytest.raises(rh.SchemaError, match=f"{target} is not to be found: .TABLE_OR_VIEW_NOT_FOUND"):
+        committer.commit(staged)
     spark.sql(made.format(target, "STRING", tmp_path / "files"))
     with pytest.raises(rh.SchemaError, match="column 'n' is bigint in the stream, and string in the"):
         committer.commit(staged)

@@ -24,7 +24,7 @@ import fsspec
 import msgspec
 
 from rheos.connectors.contract import Committer
-from rheos.errors import CheckpointError
+from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol.ids import Attempt, JobId
 
 STAGING = ".rheos-staging"
@@ -142,9 +142,10 @@ class FileCommitter(Committer):
                 hint="do two jobs of one id write here? move the file away, or choose another folder",
             )
         if not staged and not published:
-            raise CheckpointError(
+            raise UnrestorableError(
                 f"{folder.path(file.target)} ({file.rows} rows) is lost: neither staged nor published",
-                hint="was the folder cleaned, or are its files taken away, while the job ran?",
+                hint="was the folder cleaned, or are its files taken away, while the job ran? put the "
+                "file back, or start the job from a savepoint before",
             )
         if staged:
             folder.rename(file.staged, file.target)

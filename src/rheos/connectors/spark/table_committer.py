@@ -119,10 +119,11 @@ class TransactionCommitter(TableCommitter):
     def _check_there(self, folder: Folder, files: list[StagedPart]) -> None:
         for file in files:
             if not folder.exists(file.staged):
-                raise CheckpointError(
+                raise UnrestorableError(
                     f"{folder.path(file.staged)} ({file.rows} rows) is lost: neither staged nor in the "
                     f"table {self.table.label}",
-                    hint="was the folder cleaned while the job ran?",
+                    hint="was the folder cleaned while the job ran? put the file back, or start the "
+                    "job from a savepoint before",
                 )
 
     def _rows(self, session: SparkSession, files: list[StagedPart]) -> DataFrame:

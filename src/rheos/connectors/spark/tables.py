@@ -109,8 +109,10 @@ class PreparedTable(Sink):
         published then."""
         if not self.by_name and self.format == "parquet":
             return
+        with publishing(f"the table {self.label} is not to be found"):
+            columns = self.current_columns(session)
         try:
-            check_fits(self.staging.schema, self.current_columns(session), self.label)
+            check_fits(self.staging.schema, columns, self.label)
         except SchemaError as error:
             raise SchemaError(
                 f"the table has changed while the job ran: {error.what}",
@@ -197,7 +199,7 @@ def _table(session: SparkSession, sink: TableSink, schema: pa.Schema) -> Prepare
         session.sql(_create(name, sink, schema))
     found = _described(session, name)
     if "VIEW" in found.get("Type", "").upper():
-        raise ConfigurationError(f"{name} is a view", hint="write to a table")
+        raise _is_view(name)
     format = _checked_format(session, sink, found.get("Provider", "").lower(), name)
     location = found.get("Location", "")
     if not location:
@@ -215,6 +217,10 @@ def _table(session: SparkSession, sink: TableSink, schema: pa.Schema) -> Prepare
                 hint="leave partition_by out: the table says it",
             )
     return _prepared(sink, schema, name, format, location, table_schema, partitions)
+
+
+def _is_view(name: str) -> ConfigurationError:
+    return ConfigurationError(f"{name} is a view", hint="write to a table")
 
 
 def _folder(session: SparkSession, sink: TableSink, schema: pa.Schema) -> PreparedTable:
@@ -323,9 +329,13 @@ def quoted(part: str) -> str:
 
 
 def _full_name(session: SparkSession, name: str) -> str:
-    """With catalog and database, so that it means the same in every thread and at every start."""
+    """With catalog and database, so that it means the same in every thread and at every start. Raises
+    ConfigurationError where it is that of a temporary view."""
     parts = [inside.replace("``", "`") if inside else plain for inside, plain in _PART.findall(name)]
     if len(parts) == 1:
+        catalog = session.catalog
+        if catalog.tableExists(name) and catalog.getTable(name).isTemporary:
+            raise _is_view(name)  # Its full name would mean a table.
         parts = [session.catalog.currentDatabase(), *parts]
     if len(parts) == 2:
         parts = [session.catalog.currentCatalog(), *parts]
