@@ -18,6 +18,7 @@ import pytest
 
 import rheos as rh
 from rheos import col
+from tests.processes import wait_for
 
 JOB = Path(__file__).parent / "table_job.py"
 
@@ -201,6 +202,43 @@ def test_a_table_that_changes_takes_nothing_half(spark: Any, database: str, tmp_
     committer.commit(staged)
     committer.commit(staged)
     assert found(spark.table(target)) == expected()
+
+
+@pytest.mark.spark
+def test_a_table_that_was_altered_since_the_savepoint_is_told(
+    spark: Any, database: str, tmp_path: Path
+) -> None:
+    target = f"{database}.altered"
+    made = f"CREATE TABLE {target} ({{}}, k STRING) USING parquet LOCATION '{tmp_path}/rows'"
+    spark.sql(made.format("n INT"))
+
+    def program(runs: str, **settings: Any) -> rh.Environment:
+        env = rh.Environment(
+            1, runtime="continuous", spark=spark, checkpoint_dir=tmp_path / runs, **settings
+        )
+        endless = rh.generator(lambda block: {"n": block.index()}, rate_per_s=100, splits=1)
+        numbers = env.from_source(endless).with_columns(n=col("n").cast(int32()), k=rh.lit("k"))
+        numbers.sink_to(rh.tables.sink(target), name="table")
+        return env
+
+    def run_and_stop(env: rh.Environment) -> str:
+        job = env.execute_async("numbers")
+        wait_for(lambda: sum(operator.records_out for operator in job.status().operators) > 10)
+        return job.stop()
+
+    savepoint = run_and_stop(program("before"))
+    spark.sql(f"DROP TABLE {target}")
+    spark.sql(made.format("n BIGINT"))  # The stream would fit it, too.
+    with pytest.raises(rh.RheosError, match="column 'n' was int, and is bigint") as refused:
+        program("after", from_savepoint=savepoint).execute("numbers")
+    assert f"{target} has changed since the savepoint {savepoint!r}" in refused.value.what
+    assert refused.value.operator == "table"
+    spark.sql(f"DROP TABLE {target}")
+    spark.sql(made.format("n INT"))
+    run_and_stop(program("back", from_savepoint=savepoint))
+    numbers = sorted(row[0] for row in spark.table(target).select("n").collect())
+    assert numbers
+    assert numbers == list(range(len(numbers)))
 
 
 # --- what dies --------------------------------------------------------------------------------------
