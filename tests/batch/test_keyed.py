@@ -15,19 +15,18 @@ from hypothesis import strategies as st
 import rheos as rh
 from rheos.protocol.elements import TS
 from rheos.runtimes.batch.keyed_input import Feed, Generations
-from rheos.runtimes.batch.layout import RowLayout
+from rheos.runtimes.batch.layout import HASH
 
-SCHEMA = pa.schema([("n", pa.int64()), (TS, pa.int64())])
-LAYOUT = RowLayout(SCHEMA)
+SCHEMA = pa.schema([(HASH, pa.int64()), ("n", pa.int64()), (TS, pa.int64())])
 
 
 def fed(runs: list[int], piece: int, enough: int) -> list[Feed]:
     """What becomes of keys 0, 1, .. with so many rows each, that come in pieces."""
     hashes = np.repeat(np.arange(len(runs)), runs)
     times = np.concatenate([np.arange(run) // 2 for run in runs])
-    batch = pa.record_batch([pa.array(np.arange(len(hashes))), pa.array(times)], schema=SCHEMA)
-    rows = LAYOUT.rows(batch, hashes.astype(np.uint64), 0, 0)
-    generations = Generations(LAYOUT, enough)
+    columns = [pa.array(column) for column in (hashes, np.arange(len(hashes)), times)]
+    rows = pa.record_batch(columns, schema=SCHEMA)
+    generations = Generations(timed=True, generation_rows=enough)
     feeds = []
     for begin in range(0, len(hashes), piece):
         feeds += list(generations.take(rows.slice(begin, piece)))
@@ -43,7 +42,7 @@ def test_generations_are_whole_keys_and_what_they_hold_is_bounded(
     runs: list[int], piece: int, enough: int
 ) -> None:
     feeds = fed(runs, piece, enough)
-    assert [n for feed in feeds for n in feed.rows.column("c0").to_pylist()] == list(range(sum(runs)))
+    assert [n for feed in feeds for n in feed.rows.column("n").to_pylist()] == list(range(sum(runs)))
     assert feeds[-1].ends
     assert all(feed.rows.num_rows < 3 * enough for feed in feeds)
     # A key is in one generation, and only a large one comes in several feeds.
@@ -52,8 +51,8 @@ def test_generations_are_whole_keys_and_what_they_hold_is_bounded(
     shared: dict[int, set[int]] = {}
     reached = None
     for feed in feeds:
-        keys = feed.rows.column("key_hash").to_pylist()
-        times = feed.rows.column("c1").to_pylist()
+        keys = feed.rows.column(HASH).to_pylist()
+        times = feed.rows.column(TS).to_pylist()
         for key in keys:
             of_key.setdefault(key, set()).add(generation)
             shared.setdefault(generation, set()).add(key)

@@ -9,11 +9,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from rheos.runtimes.batch.layout import PACKED, RowLayout, pack, packed_row, packed_rows, unpack
+from rheos.plan.physical import Edge, Exchange
+from rheos.protocol.ids import ChainId
+from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, without_hashes
+from rheos.runtimes.batch.layout import PACKED, bucket_rows, pack, packed_row, packed_rows, unpack
+from rheos.runtimes.batch.tasks import RowsOutput
 
 UTC = dt.UTC
+EDGE = Edge(0, Exchange.HASH, ChainId(0), ChainId(1), 0, ("key",))
 DAY = dt.datetime(2013, 1, 2, 3, 4, 5, 678_000)
 
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -75,27 +81,34 @@ def assert_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
         assert left.equals(right), name
 
 
-def through_rows(batch: pa.RecordBatch, carry: Any = lambda rows: rows) -> pa.RecordBatch:
-    layout = RowLayout(batch.schema)
-    hashes = np.zeros(batch.num_rows, np.uint64)
-    return layout.batch(carry(layout.rows(batch, hashes, partition=0, position=0)))
-
-
-@pytest.mark.parametrize("name", COLUMNS)
-def test_a_column_of_any_type_comes_back_from_rows(name: str) -> None:
-    kind, values = COLUMNS[name]
-    batch = pa.record_batch([pa.array(values, kind)], names=["c"])
-    assert_same(through_rows(batch), batch)
-    assert_same(through_rows(batch.slice(1, 2)), batch.slice(1, 2))
-    assert_same(through_rows(batch.slice(0, 0)), batch.slice(0, 0))
-
-
 def test_a_batch_comes_back_from_its_packed_form() -> None:
     batch = table_of_all()
     ((port, payload),) = packed_rows(packed_row(3, pack(batch)))
     assert port == 3
     assert unpack(payload).equals(batch)
     assert packed_row(3, b"").schema == PACKED
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_of_any_type_comes_back_from_its_buckets(name: str) -> None:
+    kind, values = COLUMNS[name]
+    batch = keyed([pa.array(values, kind)])
+    assert_same(through_buckets([batch]), batch)
+    assert_same(through_buckets([batch.slice(1, 2)]), batch.slice(1, 2))
+    # Of several batches, a dictionary has several.
+    halves = [keyed([pa.array(values[:1], kind)]), keyed([pa.array(values[1:], kind)])]
+    assert_same(through_buckets(halves), batch)
+
+
+def test_run_ends_and_views_within_records_come_back() -> None:
+    runs = pc.run_end_encode(pa.array(["a", "a", None]))
+    views = pa.array([["text"], None, []], pa.list_(pa.string_view()))
+    records = pa.array([{"x": b"1"}, None, {"x": None}], pa.struct([("x", pa.binary_view())]))
+    mapped = pa.array([[("k", "v")], None, []], pa.map_(pa.string(), pa.string_view()))
+    fixed = pa.array([["v", "w"], None, [None, "x"]], pa.list_(pa.string_view(), 2))
+    batch = keyed([runs, views, records, mapped, fixed])
+    assert through_buckets([batch]).to_pylist() == batch.to_pylist()
+    assert through_buckets([batch]).schema == batch.schema
 
 
 @pytest.mark.spark
@@ -105,20 +118,22 @@ def test_rows_come_back_from_a_real_shuffle_and_sort(spark: Any) -> None:
     from rheos.runtimes.spark_shipping import arrow_task
 
     batch = table_of_all()
+    key = pa.array([0, 0, 0])
+    batch = pa.RecordBatch.from_arrays([key, *batch.columns], names=["key", *batch.schema.names])
 
     def carry(rows: pa.RecordBatch) -> pa.RecordBatch:
         shuffled = (
             spark.range(0, 1, 1, 1)
             .mapInArrow(arrow_task(f"{__name__}:give", pack(rows)), from_arrow_schema(rows.schema))
-            .repartition("key_hash")
-            .sortWithinPartitions("arrival")
+            .repartition("bucket")
+            .sortWithinPartitions("bucket", "arrival")
             .mapInArrow(arrow_task(f"{__name__}:take", b""), "b binary")
             .collect()
         )
         tables = [unpack(pa.py_buffer(row.b)) for row in shuffled]
         return pa.Table.from_batches(tables).combine_chunks().to_batches()[0]
 
-    assert_same(through_rows(batch, carry), batch)
+    assert_same(through_buckets([batch], carry), batch)
 
 
 def give(payload: bytes, _: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -128,3 +143,23 @@ def give(payload: bytes, _: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def take(_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield pa.record_batch([pa.array([pack(batch)], pa.binary())], names=["b"])
+
+
+def keyed(columns: list[pa.Array]) -> pa.RecordBatch:
+    """The columns, behind a key that all rows share: so they stay in their order."""
+    key = pa.array([0] * len(columns[0]))
+    return pa.RecordBatch.from_arrays([key, *columns], names=["key", *map(str, range(len(columns)))])
+
+
+def through_buckets(batches: list[pa.RecordBatch], carry: Any = lambda rows: rows) -> pa.RecordBatch:
+    [schema] = {batch.schema for batch in batches}
+    outlet = BucketOutlet(RowsOutput(EDGE, schema, bucket_bits=9), partition=3)
+    left = [rows for batch in batches for rows in outlet.rows(0, batch)] + list(outlet.finish())
+    buckets = SortedBuckets(schema, "no folder is needed")
+    found = [
+        without_hashes(rows, schema)
+        for keyed in left
+        for bucket, payload in bucket_rows(carry(keyed))
+        for rows in buckets.take(bucket, payload)
+    ]
+    return pa.concat_batches([*found, *(without_hashes(rows, schema) for rows in buckets.end())])

@@ -24,6 +24,7 @@ from rheos.protocol.elements import Batch
 from rheos.protocol.snapshots import SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch import notes
+from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, Gathered
 from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, combined_rows, pack, unpack
 from rheos.runtimes.batch.outlets import Outlet, Rows
 
@@ -32,31 +33,6 @@ BUDGET_BYTES = 64 * MIB
 
 _BUCKETS = 128
 """Into how many ranges of key groups state is cut, at the most."""
-
-_ROWS_AT_ONCE = 1 << 19
-_BYTES_AT_ONCE = 32 * MIB
-
-
-class _Gathered:
-    """Rows, and tables of state, are put together until they are so many, or so large: to add up few
-    large batches is less work than many small ones."""
-
-    def __init__(self, rows_at_once: int = _ROWS_AT_ONCE) -> None:
-        self._rows_at_once = rows_at_once
-        self._batches: list[Batch] = []
-        self._rows = self._size_bytes = 0
-
-    def add(self, batch: Batch) -> bool:
-        """Whether they are enough."""
-        self._batches.append(batch)
-        self._rows += batch.num_rows
-        self._size_bytes += batch.nbytes
-        return self._rows >= self._rows_at_once or self._size_bytes >= _BYTES_AT_ONCE
-
-    def take(self) -> list[Batch]:
-        taken, self._batches = self._batches, []
-        self._rows = self._size_bytes = 0
-        return taken
 
 
 class CombiningOutlet(Outlet):
@@ -67,13 +43,13 @@ class CombiningOutlet(Outlet):
         make: Callable[[], WindowAggregateOperator],
         ctx: OperatorContext,
         budget_bytes: int = BUDGET_BYTES,
-        rows_at_once: int = _ROWS_AT_ONCE,
+        rows_at_once: int = ROWS_AT_ONCE,
     ) -> None:
         self._make = make
         self._ctx = ctx
         self._budget_bytes = budget_bytes
         self._records = 0
-        self._gathered = _Gathered(rows_at_once)
+        self._gathered = Gathered(rows_at_once)
         self._windows = self._begun()
 
     def _begun(self) -> WindowAggregateOperator:
@@ -173,7 +149,7 @@ class CombinedState(Mapping[str, Iterable[pa.Table]]):
         return len(self._nothing) + len(self._numbers)
 
     def _read(self, number: int) -> Iterator[pa.Table]:
-        gathered = _Gathered()
+        gathered = Gathered()
         while self._next is not None and self._next[0] == number:
             enough = gathered.add(unpack(self._next[1]))
             self._next = next(self._inbox, None)

@@ -2,14 +2,14 @@
 
     source chain          a frame of splits or rows ─ mapInArrow
     forward edge          ─ mapInArrow                               in the same Spark stage
-    hash edge             ─ repartition(key hash) ─ sortWithinPartitions ─ mapInArrow
+    hash edge             ─ repartition(range of hashes) ─ sortWithinPartitions ─ mapInArrow
     built-in windows      ─ repartition(key groups of their state) ─ mapInArrow
     several inputs        ─ union ─
     several outputs       ─ mapInArrow ─ kept ─┬─ filter ─ ...       nothing is computed twice
 
-A chain whose rows all leave by one hash edge hands Spark rows, or the state of windows; any other hands
-on packed batches (`layout.py`). How many partitions there are behind a shuffle is Spark's to choose,
-and to change while it runs: it moves whole hashes, and so whole keys.
+A chain whose rows all leave by one hash edge hands on keyed rows, or the state of windows; any other
+packed batches (`layout.py`). How many partitions there are behind a shuffle is Spark's to choose,
+and to change while it runs: it moves whole ranges of hashes, and so whole keys.
 """
 
 from __future__ import annotations
@@ -27,15 +27,13 @@ from pyspark.sql.types import StructType
 from rheos.connectors.spark.types import spark_schema
 from rheos.graph.nodes import SourceSpec, WindowSpec
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
-from rheos.protocol.elements import TS
 from rheos.protocol.ids import JobId
+from rheos.runtimes.batch.buckets import bucket_bits
 from rheos.runtimes.batch.layout import (
-    ARRIVAL,
     COMBINED,
-    KEY_HASH,
+    KEYED,
     NOTE_PORT,
     PACKED,
-    RowLayout,
 )
 from rheos.runtimes.batch.sources import shippable, source_frame
 from rheos.runtimes.batch.tasks import (
@@ -114,7 +112,7 @@ class Translation:
                 frame = rows.repartition("bucket").sortWithinPartitions("state")
             else:
                 feed = KeyedInput(head.ports[0].schema)
-                frame = self._by_key(rows, feed)
+                frame = rows.repartition("bucket").sortWithinPartitions("bucket", "arrival")
         else:
             assert not any(edge.exchange is Exchange.HASH for edge in edges), "edges of one kind"
             feed = PackedInput()
@@ -134,6 +132,10 @@ class Translation:
             "batch_rows": self.batch_rows,
         }
 
+    @cached_property
+    def _bucket_bits(self) -> int:
+        return bucket_bits(int(self.session.conf.get("spark.sql.shuffle.partitions")))
+
     def _output_of(self, chain: Chain) -> Output:
         last = chain.operators[-1]
         if any(ToEdge(FRAME_EDGE) in routes for routes in last.routes.values()):
@@ -148,7 +150,7 @@ class Translation:
         if _combines(head):
             return CombinedOutput(head)
         assert edge.target_port == 0, "a keyed operator has one port"
-        return RowsOutput(edge, head.ports[0].schema)
+        return RowsOutput(edge, head.ports[0].schema, self._bucket_bits)
 
     def _exits(self, chain: Chain) -> list[Edge]:
         return [edge for edge in self.plan.edges if edge.source == chain.id]
@@ -184,16 +186,12 @@ class Translation:
             if ToEdge(edge.id) in routes
         )
 
-    def _by_key(self, rows: DataFrame, feed: KeyedInput) -> DataFrame:
-        time = [RowLayout(feed.schema).column(TS)] if TS in feed.schema.names else []
-        return rows.repartition(KEY_HASH).sortWithinPartitions(KEY_HASH, *time, ARRIVAL)
-
 
 def _spark_schema(output: Output) -> StructType:
     if isinstance(output, FrameOutput):
         return spark_schema(output.schema)
     if isinstance(output, RowsOutput):
-        return from_arrow_schema(RowLayout(output.schema).wire)
+        return from_arrow_schema(KEYED)
     return from_arrow_schema(COMBINED if isinstance(output, CombinedOutput) else PACKED)
 
 

@@ -18,7 +18,7 @@ _SETTINGS = {
     # Spark merges partitions that turned out small: only then need nobody say how many there are to be.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "64MB",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16MB",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     "spark.sql.execution.pyspark.binaryAsBytes": "true",
     "spark.sql.session.timeZone": "UTC",

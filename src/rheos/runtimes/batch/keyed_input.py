@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rheos.protocol.elements import TS
-from rheos.runtimes.batch.layout import KEY_HASH, RowLayout
+from rheos.runtimes.batch.layout import HASH
 
 BATCHES = 4
 """A generation has about so many batches of the job's `batch_rows`."""
@@ -28,7 +28,7 @@ class Feed:
     """What the operator gets next."""
 
     rows: pa.RecordBatch
-    """Wire rows, which may be none."""
+    """Hashed rows, which may be none."""
     until_ms: int | None
     """The watermark behind them, where rows of these keys may follow and have event time."""
     ends: bool
@@ -36,10 +36,11 @@ class Feed:
 
 
 class Generations:
-    """Cuts sorted wire rows."""
+    """Cuts sorted rows."""
 
-    def __init__(self, layout: RowLayout, generation_rows: int) -> None:
-        self._time = layout.column(TS) if TS in layout.names else None
+    def __init__(self, timed: bool, generation_rows: int) -> None:
+        """`timed`: whether rows have event time."""
+        self._timed = timed
         self._enough = generation_rows
         self._waiting: list[pa.RecordBatch] = []
         self._count = 0
@@ -65,7 +66,7 @@ class Generations:
 
     def _cut(self) -> Iterator[Feed]:
         rows = self._taken()
-        hashes = rows.column(KEY_HASH).to_numpy()
+        hashes = rows.column(HASH).to_numpy()
         begin = 0
         if self._large is not None:
             begin = self._end_of_large(rows)
@@ -83,14 +84,14 @@ class Generations:
                 # The last row waits: what ends the key is then fed with a row.
                 last = len(hashes) - 1
                 self._large = int(hashes[-1])
-                until_ms = None if self._time is None else rows.column(self._time)[last].as_py() - 1
+                until_ms = rows.column(TS)[last].as_py() - 1 if self._timed else None
                 yield Feed(rows.slice(begin, last - begin), until_ms, ends=False)
                 begin = last
         self._waiting, self._count = [rows.slice(begin)], len(hashes) - begin
 
     def _end_of_large(self, rows: pa.RecordBatch) -> int:
         """How many rows of the large key come first."""
-        return int(rows.column(KEY_HASH).to_numpy().searchsorted(self._large, side="right"))
+        return int(rows.column(HASH).to_numpy().searchsorted(self._large, side="right"))
 
     def _taken(self) -> pa.RecordBatch:
         waiting, self._waiting, self._count = self._waiting, [], 0

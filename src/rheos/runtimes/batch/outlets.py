@@ -10,9 +10,7 @@ import pyarrow as pa
 
 from rheos.connectors.spark.types import to_spark
 from rheos.protocol.elements import Batch, strip_hidden
-from rheos.runtimes.batch.layout import NOTE_PORT, RowLayout, pack, packed_row
-from rheos.runtimes.batch.tasks import RowsOutput
-from rheos.state.key_groups import NullKeyError, hash_keys
+from rheos.runtimes.batch.layout import NOTE_PORT, pack, packed_row
 
 Rows: TypeAlias = Iterator[pa.RecordBatch]
 """Record batches in one of the layouts of `layout.py`."""
@@ -42,28 +40,6 @@ class PackedOutlet(Outlet):
 
     def note(self, note: bytes) -> Rows:
         yield packed_row(NOTE_PORT, note)
-
-
-class HashOutlet(Outlet):
-    """Hashes the keys of rows, and numbers them."""
-
-    def __init__(self, output: RowsOutput, partition: int) -> None:
-        self._keys = output.edge.keys
-        self._layout = RowLayout(output.schema)
-        self._partition = partition
-        self._position = 0
-
-    def rows(self, edge: int, batch: Batch) -> Rows:
-        try:
-            hashes = hash_keys([batch.column(key) for key in self._keys])
-        except NullKeyError as error:
-            raise error.located_in(batch, self._keys) from None
-        position = self._position
-        self._position += batch.num_rows
-        yield self._layout.rows(batch, hashes, self._partition, position)
-
-    def note(self, note: bytes) -> Rows:
-        yield self._layout.note(note)
 
 
 class FrameOutlet(Outlet):

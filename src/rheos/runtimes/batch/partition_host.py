@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Iterable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rheos.connectors.contract import Pending
 from rheos.errors import RheosError, UserFunctionError
@@ -29,11 +28,12 @@ from rheos.plan.physical import PlannedOperator, ToOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.runtimes.batch import notes
+from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, without_hashes
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
 from rheos.runtimes.batch.contexts import context_of, partition_number
 from rheos.runtimes.batch.keyed_input import BATCHES, Feed, Generations
-from rheos.runtimes.batch.layout import NOTE_PORT, RowLayout, packed_rows, unpack
-from rheos.runtimes.batch.outlets import FrameOutlet, HashOutlet, Outlet, PackedOutlet, Rows
+from rheos.runtimes.batch.layout import NOTE_BUCKET, NOTE_PORT, bucket_rows, packed_rows, unpack
+from rheos.runtimes.batch.outlets import FrameOutlet, Outlet, PackedOutlet, Rows
 from rheos.runtimes.batch.source_input import SparkRows, SplitInput, source_operator
 from rheos.runtimes.batch.tasks import (
     ChainTask,
@@ -76,7 +76,7 @@ def run_unpack(payload: bytes, inbox: Iterable[pa.RecordBatch]) -> Rows:
 def _outlet(task: Task, partition: int) -> Outlet:
     output = task.output
     if isinstance(output, RowsOutput):
-        return HashOutlet(output, partition)
+        return BucketOutlet(output, partition)
     if isinstance(output, FrameOutput):
         return FrameOutlet(output.schema)
     if isinstance(output, CombinedOutput):
@@ -188,26 +188,32 @@ class _PartitionHost:
                     yield from self._located(self._push(0, port, unpack(payload)))
 
     def _take_keyed(self, inbox: Rows, feed: KeyedInput) -> Rows:
-        layout = RowLayout(feed.schema)
-        generations = Generations(layout, BATCHES * self._task.batch_rows)
+        buckets = SortedBuckets(feed.schema, f"{self._scratch}/shuffled")
+        generations = Generations(TS in feed.schema.names, BATCHES * self._task.batch_rows)
         for rows in inbox:
-            noted = pc.is_valid(rows.column("note"))
-            if noted.true_count:
-                for note in pc.drop_null(rows.column("note")).to_pylist():
-                    yield from self._out.note(note)
-                rows = rows.filter(pc.invert(noted))
-            for fed in generations.take(rows):
-                yield from self._located(self._feed(fed, layout))
-        for fed in generations.end():
-            yield from self._located(self._feed(fed, layout))
+            for bucket, payload in bucket_rows(rows):
+                if bucket == NOTE_BUCKET:
+                    yield from self._out.note(payload.to_pybytes())
+                else:
+                    ordered = buckets.take(bucket, payload)
+                    yield from self._located(self._feed(ordered, generations, feed.schema))
+        yield from self._located(self._feed(buckets.end(), generations, feed.schema))
+        yield from self._located(self._deliver(generations.end(), feed.schema))
 
-    def _feed(self, fed: Feed, layout: RowLayout) -> Rows:
-        yield from self._push(0, 0, layout.batch(fed.rows))
-        if fed.ends:
-            yield from self._rise(0, MAX_TIMESTAMP_MS)
-            self._operators[0].next_keys()
-        elif fed.until_ms is not None:
-            yield from self._rise(0, fed.until_ms)
+    def _feed(
+        self, ordered: Iterable[pa.RecordBatch], generations: Generations, schema: pa.Schema
+    ) -> Rows:
+        for rows in ordered:
+            yield from self._deliver(generations.take(rows), schema)
+
+    def _deliver(self, feeds: Iterable[Feed], schema: pa.Schema) -> Rows:
+        for fed in feeds:
+            yield from self._push(0, 0, without_hashes(fed.rows, schema))
+            if fed.ends:
+                yield from self._rise(0, MAX_TIMESTAMP_MS)
+                self._operators[0].next_keys()
+            elif fed.until_ms is not None:
+                yield from self._rise(0, fed.until_ms)
 
     def _take_combined(self, inbox: Rows) -> Rows:
         windows = self._operators[0]

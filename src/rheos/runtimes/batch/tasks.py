@@ -40,6 +40,8 @@ class RowsOutput:
 
     edge: Edge
     schema: pa.Schema
+    bucket_bits: int
+    """Hashes are cut into two to the power of so many ranges."""
 
 
 @dataclass(frozen=True)

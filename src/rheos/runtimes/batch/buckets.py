@@ -1,0 +1,179 @@
+"""Rows of a keyed edge, on their way through Spark's shuffle.
+
+A *bucket* is a range of hashes. The sender's task hashes the key of each row, gathers rows, and packs
+those of a bucket into one Spark row. Spark shuffles these, and sorts them by bucket and arrival; the
+receiver's task sorts the rows of one bucket after the other, by hash and event time. So what it hands
+on is sorted by hash as a whole, and memory holds one bucket.
+
+    rows ─ hashed, packed by bucket ═ shuffle ═ bucket 0 ─ sorted ─┐
+                                                bucket 1 ─ sorted ─┴─ rows by hash and event time
+
+Rows that are equal in both stay in the order of arrival: by the partition they came from, and their
+order in that. A bucket that is too large for memory, as that of a hot key may be, is sorted on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.protocol.elements import TS, Batch
+from rheos.protocol.state_config import MIB
+from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, Gathered
+from rheos.runtimes.batch.layout import HASH, NOTE_BUCKET, arrival, keyed_rows, pack, unpack
+from rheos.runtimes.batch.outlets import Outlet, Rows
+from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
+from rheos.runtimes.batch.tasks import RowsOutput
+from rheos.state.key_groups import NullKeyError, hash_keys
+
+BUDGET_BYTES = 64 * MIB
+"""A bucket that is larger is sorted on disk."""
+
+
+def bucket_bits(partitions: int) -> int:
+    """Into how many buckets hashes are cut, as a power of two: many to a partition, so that partitions
+    are about equal, and not so many that Spark has a row for each of ours."""
+    return min(max((16 * partitions - 1).bit_length(), 9), 13)
+
+
+# --- the sender -----------------------------------------------------------------------------------
+
+
+class BucketOutlet(Outlet):
+    """Hashes the keys of rows, and packs them by bucket."""
+
+    def __init__(self, output: RowsOutput, partition: int, rows_at_once: int = ROWS_AT_ONCE) -> None:
+        self._keys = output.edge.keys
+        self._bits = output.bucket_bits
+        self._schema = _hashed_schema(output.schema)
+        self._partition = partition
+        self._position = 0
+        self._gathered = Gathered(rows_at_once)
+
+    def rows(self, edge: int, batch: Batch) -> Rows:
+        try:
+            hashes = hash_keys([batch.column(key) for key in self._keys])
+        except NullKeyError as error:
+            raise error.located_in(batch, self._keys) from None
+        columns = [pa.array(hashes.view(np.int64)), *batch.columns]
+        if self._gathered.add(_as(columns, self._schema)):
+            yield from self.finish()
+
+    def finish(self) -> Rows:
+        gathered = self._gathered.take()
+        if not gathered:
+            return
+        rows = pa.concat_batches(gathered)
+        buckets = _buckets(rows.column(HASH).to_numpy(), self._bits)
+        rows = rows.take(pa.array(np.argsort(buckets, kind="stable")))
+        counts = np.bincount(buckets)
+        begins = np.cumsum(counts) - counts
+        place = arrival(self._partition, self._position)
+        self._position += rows.num_rows
+        yield keyed_rows(
+            (bucket, place, pack(rows.slice(begins[bucket], counts[bucket])))
+            for bucket in np.flatnonzero(counts).tolist()
+        )
+
+    def note(self, note: bytes) -> Rows:
+        yield keyed_rows([(NOTE_BUCKET, 0, note)])
+
+
+def _buckets(hashes: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint16]:
+    """The bucket of each hash. They are in the order of hashes."""
+    ranges: npt.NDArray[np.int64] = (hashes >> (64 - bits)) + (1 << (bits - 1))
+    return ranges.astype(np.uint16)
+
+
+# --- the receiver ---------------------------------------------------------------------------------
+
+
+class SortedBuckets:
+    """Sorts the rows of buckets, which come one after the other."""
+
+    def __init__(self, schema: pa.Schema, folder: str, budget_bytes: int = BUDGET_BYTES) -> None:
+        self._order = Order((HASH, TS) if TS in schema.names else (HASH,))
+        self._runs = SortedRuns(self._order, folder)
+        self._budget_bytes = budget_bytes
+        self._bucket = NOTE_BUCKET
+        self._waiting: list[pa.RecordBatch] = []
+        self._size_bytes = 0
+
+    def take(self, bucket: int, payload: pa.Buffer) -> Iterator[pa.RecordBatch]:
+        """Gives the hashed rows of the bucket before, where there is a new one."""
+        if bucket != self._bucket:
+            yield from self.end()
+            self._bucket = bucket
+        self._waiting.append(unpack(payload))
+        self._size_bytes += payload.size
+        if self._size_bytes > self._budget_bytes:
+            self._runs.add(self._taken())
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the last bucket."""
+        if self._waiting and not self._runs:
+            yield self._taken()
+        elif self._runs:
+            if self._waiting:
+                self._runs.add(self._taken())
+            yield from self._runs.merged()
+
+    def _taken(self) -> pa.RecordBatch:
+        waiting, self._waiting, self._size_bytes = self._waiting, [], 0
+        return self._order.sorted(pa.concat_batches(waiting))
+
+
+def without_hashes(rows: pa.RecordBatch, schema: pa.Schema) -> Batch:
+    """Our batch, of hashed rows."""
+    return _as(rows.columns[1:], schema)
+
+
+# --- how columns travel ---------------------------------------------------------------------------
+
+
+def _hashed_schema(schema: pa.Schema) -> pa.Schema:
+    fields = [field.with_type(_gatherable(field.type)) for field in schema]
+    return pa.schema([pa.field(HASH, pa.int64(), False), *fields])
+
+
+def _gatherable(kind: pa.DataType) -> pa.DataType:
+    """The type that stands for one whose rows Arrow cannot gather: `cast` leads there and back."""
+    if pa.types.is_run_end_encoded(kind):
+        return _gatherable(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, _gatherable_field(kind.item_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_gatherable_field(kind.value_field), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_gatherable_field(kind.value_field))
+    if pa.types.is_list(kind):
+        return pa.list_(_gatherable_field(kind.value_field))
+    return pa.struct([_gatherable_field(field) for field in kind]) if pa.types.is_struct(kind) else kind
+
+
+def _gatherable_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_gatherable(field.type))
+
+
+def _as(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    cast = [
+        column if column.type == field.type else _cast(column, field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(cast, schema=schema)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_run_end_encoded(column.type):
+        return pc.run_end_decode(column).cast(kind)
+    if pa.types.is_run_end_encoded(kind):
+        return pc.run_end_encode(column.cast(kind.value_type), run_end_type=kind.run_end_type)
+    return column.cast(kind)

@@ -1,0 +1,30 @@
+"""Batches that wait until they are enough to work on: few large ones are less work than many small."""
+
+from __future__ import annotations
+
+from rheos.protocol.elements import Batch
+from rheos.protocol.state_config import MIB
+
+ROWS_AT_ONCE = 1 << 19
+_BYTES_AT_ONCE = 32 * MIB
+
+
+class Gathered:
+    """Batches are put together until they have so many rows, or are so large."""
+
+    def __init__(self, rows_at_once: int = ROWS_AT_ONCE) -> None:
+        self._rows_at_once = rows_at_once
+        self._batches: list[Batch] = []
+        self._rows = self._size_bytes = 0
+
+    def add(self, batch: Batch) -> bool:
+        """Whether they are enough."""
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        self._size_bytes += batch.nbytes
+        return self._rows >= self._rows_at_once or self._size_bytes >= _BYTES_AT_ONCE
+
+    def take(self) -> list[Batch]:
+        taken, self._batches = self._batches, []
+        self._rows = self._size_bytes = 0
+        return taken

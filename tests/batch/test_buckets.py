@@ -1,0 +1,125 @@
+"""Keyed rows on their way through the shuffle: packed by ranges of hashes, and sorted behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rheos.errors import InputError, StateError
+from rheos.plan.physical import Edge, Exchange
+from rheos.protocol.elements import TS
+from rheos.protocol.ids import ChainId
+from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, bucket_bits
+from rheos.runtimes.batch.layout import HASH, KEYED, NOTE_BUCKET, bucket_rows
+from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
+from rheos.runtimes.batch.tasks import RowsOutput
+from rheos.state.key_groups import hash_keys
+
+EDGE = Edge(0, Exchange.HASH, ChainId(0), ChainId(1), 0, ("key",))
+TIMED = pa.schema([("key", pa.int64()), ("n", pa.int64()), (TS, pa.int64())])
+UNTIMED = pa.schema([("key", pa.int64()), ("n", pa.int64())])
+
+
+def rows(keys: list[int], schema: pa.Schema, first: int = 0) -> pa.RecordBatch:
+    """The number of a row says how early it arrived; times are few, so that many are equal."""
+    n = np.arange(first, first + len(keys))
+    columns = {"key": np.array(keys, np.int64), "n": n, TS: n * 7 % 5}
+    return pa.record_batch([pa.array(columns[name]) for name in schema.names], schema=schema)
+
+
+def sent(batches: list[pa.RecordBatch], partition: int, at_once: int) -> list[pa.RecordBatch]:
+    output = RowsOutput(EDGE, batches[0].schema, bucket_bits=3)
+    outlet = BucketOutlet(output, partition, rows_at_once=at_once)
+    found = [*outlet.note(b"before")]
+    for batch in batches:
+        found += outlet.rows(0, batch)
+    return [*found, *outlet.finish()]
+
+
+def received(
+    keyed: list[pa.RecordBatch], schema: pa.Schema, folder: Path, budget_bytes: int
+) -> list[pa.RecordBatch]:
+    """As Spark hands them on, in one partition: sorted by bucket and arrival."""
+    table = pa.Table.from_batches(keyed, KEYED).sort_by(
+        [("bucket", "ascending"), ("arrival", "ascending")]
+    )
+    buckets = SortedBuckets(schema, str(folder / "shuffled"), budget_bytes)
+    found: list[pa.RecordBatch] = []
+    for batch in table.to_batches():
+        for bucket, payload in bucket_rows(batch):
+            if bucket == NOTE_BUCKET:
+                assert not found, "notes come first"
+                assert payload.to_pybytes() == b"before"
+            else:
+                found += buckets.take(bucket, payload)
+    return [*found, *buckets.end()]
+
+
+@pytest.mark.parametrize("schema", [TIMED, UNTIMED], ids=["timed", "untimed"])
+@pytest.mark.parametrize("budget_bytes", [1 << 30, 2_000], ids=["memory", "disk"])
+@given(keys=st.lists(st.integers(0, 30), min_size=1, max_size=400), cut=st.integers(1, 400))
+def test_rows_come_sorted_by_hash_and_time_and_equal_ones_by_arrival(
+    tmp_path_factory: pytest.TempPathFactory,
+    schema: pa.Schema,
+    budget_bytes: int,
+    keys: list[int],
+    cut: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("rows")
+    first = [rows(keys[begin : begin + 50], schema, begin) for begin in range(0, len(keys), 50)]
+    second = rows(keys[:cut], schema, len(keys))
+    keyed = sent(first, partition=0, at_once=120) + sent([second], partition=1, at_once=1)
+    found = pa.Table.from_batches(received(keyed[::-1], schema, folder, budget_bytes)).to_pylist()
+    given_rows = pa.Table.from_batches([*first, second])
+    hashes = hash_keys([given_rows["key"].combine_chunks()]).view(np.int64)
+    expected = [
+        {HASH: int(hash), **row} for hash, row in zip(hashes, given_rows.to_pylist(), strict=True)
+    ]
+    expected.sort(key=lambda row: (row[HASH], row.get(TS, 0), row["n"]))
+    assert found == expected
+    assert not list(folder.rglob("*.arrow"))
+
+
+def test_a_hot_key_is_sorted_on_disk_and_comes_in_pieces(tmp_path: Path) -> None:
+    keys = [1] * 100_000
+    keyed = sent([rows(keys, TIMED)], partition=0, at_once=1 << 19)
+    keyed += sent([rows(keys, TIMED, 100_000)], partition=1, at_once=1 << 19)
+    found = received(keyed, TIMED, tmp_path, budget_bytes=1_000)
+    assert max(batch.num_rows for batch in found) < 100_000
+    numbers = pa.Table.from_batches(found)["n"].to_pylist()
+    assert numbers == sorted(range(200_000), key=lambda n: (n * 7 % 5, n))
+
+
+def test_of_wide_rows_few_are_in_memory(tmp_path: Path) -> None:
+    runs = SortedRuns(Order(("n",)), str(tmp_path))
+    for first in (0, 1):
+        columns = [pa.array(range(first, 64, 2)), pa.array(["x" * (1 << 20)] * 32)]
+        runs.add(pa.record_batch(columns, names=["n", "text"]))
+    found = list(runs.merged())
+    assert max(batch.num_rows for batch in found) <= 8
+    assert [n for batch in found for n in batch.column("n").to_pylist()] == list(range(64))
+
+
+def test_a_disk_that_refuses_is_told(tmp_path: Path) -> None:
+    (tmp_path / "shuffled").write_text("in the way")
+    keyed = sent([rows([1, 2, 3], TIMED)], partition=0, at_once=10)
+    with pytest.raises(StateError, match="could not be written to the local disk") as refused:
+        received(keyed, TIMED, tmp_path, budget_bytes=1)
+    assert "spark.local.dir" in (refused.value.hint or "")
+
+
+def test_a_null_key_is_told() -> None:
+    batch = pa.record_batch([pa.array([1, None]), pa.array([0, 1])], schema=UNTIMED)
+    with pytest.raises(InputError, match="the key column 'key' is null"):
+        sent([batch], partition=0, at_once=1 << 19)
+
+
+def test_there_are_many_buckets_to_a_partition_and_they_are_bounded() -> None:
+    assert [1 << bucket_bits(n) for n in (1, 8, 32, 33, 200, 10_000)] == [
+        512, 512, 512, 1024, 4096, 8192,
+    ]  # fmt: skip
