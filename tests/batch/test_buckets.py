@@ -95,6 +95,20 @@ def test_a_hot_key_is_sorted_on_disk_and_comes_in_pieces(tmp_path: Path) -> None
     assert numbers == sorted(range(200_000), key=lambda n: (n * 7 % 5, n))
 
 
+def test_many_runs_are_merged_in_stages_and_ties_stay_in_order(tmp_path: Path) -> None:
+    runs = SortedRuns(Order(("n",)), str(tmp_path))
+    schema = pa.schema([("n", pa.int64()), ("run", pa.int64())])
+    for run in range(300):
+        columns = [pa.array([run % 3, 5, 5, 9]), pa.array([run] * 4)]
+        runs.add(pa.record_batch(columns, schema=schema))
+        assert len(runs) < 48
+    assert len(list(tmp_path.iterdir())) == len(runs)
+    found = pa.Table.from_batches(list(runs.merged())).to_pylist()
+    rows = [{"n": n, "run": run} for run in range(300) for n in (run % 3, 5, 5, 9)]
+    assert found == sorted(rows, key=lambda row: (row["n"], row["run"]))
+    assert not list(tmp_path.iterdir())
+
+
 def test_of_wide_rows_few_are_in_memory(tmp_path: Path) -> None:
     runs = SortedRuns(Order(("n",)), str(tmp_path))
     for first in (0, 1):
@@ -108,9 +122,20 @@ def test_of_wide_rows_few_are_in_memory(tmp_path: Path) -> None:
 def test_a_disk_that_refuses_is_told(tmp_path: Path) -> None:
     (tmp_path / "shuffled").write_text("in the way")
     keyed = sent([rows([1, 2, 3], TIMED)], partition=0, at_once=10)
-    with pytest.raises(StateError, match="could not be written to the local disk") as refused:
+    with pytest.raises(StateError, match="could not be written") as refused:
         received(keyed, TIMED, tmp_path, budget_bytes=1)
     assert "spark.local.dir" in (refused.value.hint or "")
+
+
+def test_a_bucket_carries_its_own_values_and_not_the_whole_dictionary() -> None:
+    texts = [f"{n:01000}" for n in range(1_000)]
+    column = pa.array(texts).dictionary_encode()
+    schema = pa.schema([("key", pa.int64()), ("text", column.type)])
+    batch = pa.record_batch([pa.array(range(1_000)), column], schema=schema)
+    output = RowsOutput(EDGE, schema, bucket_bits=9)
+    outlet = BucketOutlet(output, partition=0)
+    left = [*outlet.rows(0, batch), *outlet.finish()]
+    assert sum(keyed.nbytes for keyed in left) < 2_000_000
 
 
 def test_a_null_key_is_told() -> None:

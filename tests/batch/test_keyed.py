@@ -20,13 +20,13 @@ from rheos.runtimes.batch.layout import HASH
 SCHEMA = pa.schema([(HASH, pa.int64()), ("n", pa.int64()), (TS, pa.int64())])
 
 
-def fed(runs: list[int], piece: int, enough: int) -> list[Feed]:
+def fed(runs: list[int], piece: int, enough: int, timed: bool = True) -> list[Feed]:
     """What becomes of keys 0, 1, .. with so many rows each, that come in pieces."""
     hashes = np.repeat(np.arange(len(runs)), runs)
     times = np.concatenate([np.arange(run) // 2 for run in runs])
     columns = [pa.array(column) for column in (hashes, np.arange(len(hashes)), times)]
     rows = pa.record_batch(columns, schema=SCHEMA)
-    generations = Generations(timed=True, generation_rows=enough)
+    generations = Generations(timed, enough)
     feeds = []
     for begin in range(0, len(hashes), piece):
         feeds += list(generations.take(rows.slice(begin, piece)))
@@ -66,6 +66,22 @@ def test_generations_are_whole_keys_and_what_they_hold_is_bounded(
         else:
             generation, reached = generation + 1, None
     assert all(len(generations) == 1 for generations in of_key.values())
+
+
+def test_without_event_time_no_watermark_is_told() -> None:
+    feeds = fed([3, 50, 2], piece=7, enough=5, timed=False)
+    assert sum(feed.rows.num_rows for feed in feeds) == 55
+    assert {feed.until_ms for feed in feeds} == {None}
+    assert [feed.ends for feed in feeds].count(False) > 1
+
+
+def test_a_generation_of_wide_rows_has_few() -> None:
+    columns = [pa.array(range(100)), pa.array(["x" * (1 << 22)] * 100)]
+    rows = pa.record_batch(columns, names=[HASH, "text"])
+    generations = Generations(timed=False, generation_rows=65_536)
+    feeds = [*generations.take(rows), *generations.end()]
+    assert sum(feed.rows.num_rows for feed in feeds) == 100
+    assert max(feed.rows.num_rows for feed in feeds) <= 32
 
 
 @dataclass

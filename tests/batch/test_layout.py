@@ -104,11 +104,37 @@ def test_run_ends_and_views_within_records_come_back() -> None:
     runs = pc.run_end_encode(pa.array(["a", "a", None]))
     views = pa.array([["text"], None, []], pa.list_(pa.string_view()))
     records = pa.array([{"x": b"1"}, None, {"x": None}], pa.struct([("x", pa.binary_view())]))
-    mapped = pa.array([[("k", "v")], None, []], pa.map_(pa.string(), pa.string_view()))
+    mapped = pa.array([[("k", "v")], None, []], pa.map_(pa.string_view(), pa.string_view()))
     fixed = pa.array([["v", "w"], None, [None, "x"]], pa.list_(pa.string_view(), 2))
-    batch = keyed([runs, views, records, mapped, fixed])
+    json = pa.array(["{}", None, "[]"], pa.string_view()).cast(pa.json_(pa.string_view()))
+    batch = keyed([runs, views, records, mapped, fixed, json])
     assert through_buckets([batch]).to_pylist() == batch.to_pylist()
     assert through_buckets([batch]).schema == batch.schema
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["a", None]),
+        pa.array([1, 2], pa.int8()),
+        pa.array([0.5, None]),
+        pa.array([True, False]),
+        pa.array([dt.date(2013, 1, 1), None]),
+        pa.array([decimal.Decimal("1.5"), None]),
+        pa.array([b"abc", None], pa.binary(3)),
+        pa.array(["a view", None], pa.string_view()),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_dictionaries_of_any_values_come_back(values: pa.Array) -> None:
+    """One of them has a null among its values, the other a null of its own."""
+    indices = [[0, 1, 0], [1, None, 0]]
+    batches = [
+        keyed([pa.DictionaryArray.from_arrays(pa.array(index, pa.int8()), values)]) for index in indices
+    ]
+    found = through_buckets(batches)
+    assert found.schema == batches[0].schema
+    assert found.to_pylist() == [row for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.mark.spark

@@ -3,7 +3,7 @@
 A *bucket* is a range of hashes. The sender's task hashes the key of each row, gathers rows, and packs
 those of a bucket into one Spark row. Spark shuffles these, and sorts them by bucket and arrival; the
 receiver's task sorts the rows of one bucket after the other, by hash and event time. So what it hands
-on is sorted by hash as a whole, and memory holds one bucket.
+on is sorted by hash as a whole.
 
     rows ─ hashed, packed by bucket ═ shuffle ═ bucket 0 ─ sorted ─┐
                                                 bucket 1 ─ sorted ─┴─ rows by hash and event time
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from rheos.protocol.elements import TS, Batch
 from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, Gathered
-from rheos.runtimes.batch.layout import HASH, NOTE_BUCKET, arrival, keyed_rows, pack, unpack
+from rheos.runtimes.batch.layout import HASH, NOTE_BUCKET, arrival, keyed_rows
 from rheos.runtimes.batch.outlets import Outlet, Rows
 from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
 from rheos.runtimes.batch.tasks import RowsOutput
@@ -33,10 +33,13 @@ from rheos.state.key_groups import NullKeyError, hash_keys
 BUDGET_BYTES = 64 * MIB
 """A bucket that is larger is sorted on disk."""
 
+_LEAVING_BYTES = 4 * MIB
+"""Packed rows leave when they are so many bytes."""
+
 
 def bucket_bits(partitions: int) -> int:
-    """Into how many buckets hashes are cut, as a power of two: many to a partition, so that partitions
-    are about equal, and not so many that Spark has a row for each of ours."""
+    """Into how many buckets hashes are cut, as a power of two: 16 to a partition or more, so that
+    partitions are about equal; but not so many that a packed row holds hardly any of ours."""
     return min(max((16 * partitions - 1).bit_length(), 9), 13)
 
 
@@ -65,19 +68,29 @@ class BucketOutlet(Outlet):
 
     def finish(self) -> Rows:
         gathered = self._gathered.take()
-        if not gathered:
-            return
-        rows = pa.concat_batches(gathered)
+        if gathered:
+            rows = pa.concat_batches(gathered)
+            del gathered
+            yield from self._packed(rows)
+
+    def _packed(self, rows: pa.RecordBatch) -> Rows:
         buckets = _buckets(rows.column(HASH).to_numpy(), self._bits)
         rows = rows.take(pa.array(np.argsort(buckets, kind="stable")))
         counts = np.bincount(buckets)
         begins = np.cumsum(counts) - counts
-        place = arrival(self._partition, self._position)
+        arrived = arrival(self._partition, self._position)
         self._position += rows.num_rows
-        yield keyed_rows(
-            (bucket, place, pack(rows.slice(begins[bucket], counts[bucket])))
-            for bucket in np.flatnonzero(counts).tolist()
-        )
+        packed: list[tuple[int, int, bytes]] = []
+        size_bytes = 0
+        for bucket in np.flatnonzero(counts).tolist():
+            payload = rows.slice(begins[bucket], counts[bucket]).serialize().to_pybytes()
+            packed.append((bucket, arrived, payload))
+            size_bytes += len(payload)
+            if size_bytes >= _LEAVING_BYTES:
+                yield keyed_rows(packed)
+                packed, size_bytes = [], 0
+        if packed:
+            yield keyed_rows(packed)
 
     def note(self, note: bytes) -> Rows:
         yield keyed_rows([(NOTE_BUCKET, 0, note)])
@@ -96,6 +109,7 @@ class SortedBuckets:
     """Sorts the rows of buckets, which come one after the other."""
 
     def __init__(self, schema: pa.Schema, folder: str, budget_bytes: int = BUDGET_BYTES) -> None:
+        self._schema = _hashed_schema(schema)
         self._order = Order((HASH, TS) if TS in schema.names else (HASH,))
         self._runs = SortedRuns(self._order, folder)
         self._budget_bytes = budget_bytes
@@ -108,7 +122,7 @@ class SortedBuckets:
         if bucket != self._bucket:
             yield from self.end()
             self._bucket = bucket
-        self._waiting.append(unpack(payload))
+        self._waiting.append(pa.ipc.read_record_batch(payload, self._schema))
         self._size_bytes += payload.size
         if self._size_bytes > self._budget_bytes:
             self._runs.add(self._taken())
@@ -136,31 +150,36 @@ def without_hashes(rows: pa.RecordBatch, schema: pa.Schema) -> Batch:
 
 
 def _hashed_schema(schema: pa.Schema) -> pa.Schema:
-    fields = [field.with_type(_gatherable(field.type)) for field in schema]
+    fields = [_plain_field(field) for field in schema]
     return pa.schema([pa.field(HASH, pa.int64(), False), *fields])
 
 
-def _gatherable(kind: pa.DataType) -> pa.DataType:
-    """The type that stands for one whose rows Arrow cannot gather: `cast` leads there and back."""
-    if pa.types.is_run_end_encoded(kind):
-        return _gatherable(kind.value_type)
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type that stands for one whose rows Arrow cannot gather, or would send with all values that
+    any row has."""
+    if isinstance(kind, pa.BaseExtensionType):
+        storage = _plain(kind.storage_type)
+        return kind if storage == kind.storage_type else storage
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return _plain(kind.value_type)
     if pa.types.is_string_view(kind):
         return pa.large_string()
     if pa.types.is_binary_view(kind):
         return pa.large_binary()
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_field, _gatherable_field(kind.item_field))
+        key, item = _plain_field(kind.key_field), _plain_field(kind.item_field)
+        return pa.map_(key, item, keys_sorted=kind.keys_sorted)
     if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_gatherable_field(kind.value_field), kind.list_size)
+        return pa.list_(_plain_field(kind.value_field), kind.list_size)
     if pa.types.is_large_list(kind):
-        return pa.large_list(_gatherable_field(kind.value_field))
+        return pa.large_list(_plain_field(kind.value_field))
     if pa.types.is_list(kind):
-        return pa.list_(_gatherable_field(kind.value_field))
-    return pa.struct([_gatherable_field(field) for field in kind]) if pa.types.is_struct(kind) else kind
+        return pa.list_(_plain_field(kind.value_field))
+    return pa.struct([_plain_field(field) for field in kind]) if pa.types.is_struct(kind) else kind
 
 
-def _gatherable_field(field: pa.Field) -> pa.Field:
-    return field.with_type(_gatherable(field.type))
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain(field.type))
 
 
 def _as(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
@@ -172,8 +191,18 @@ def _as(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """To the plain type or back. Of dictionaries, Arrow's own casts know those of texts alone."""
+    if isinstance(column, pa.DictionaryArray):
+        return column.dictionary.cast(kind).take(column.indices)
     if pa.types.is_run_end_encoded(column.type):
         return pc.run_end_decode(column).cast(kind)
+    if pa.types.is_dictionary(kind):
+        encoded = column.dictionary_encode()
+        indices, values = (
+            encoded.indices.cast(kind.index_type),
+            encoded.dictionary.cast(kind.value_type),
+        )
+        return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered)
     if pa.types.is_run_end_encoded(kind):
         return pc.run_end_encode(column.cast(kind.value_type), run_end_type=kind.run_end_type)
     return column.cast(kind)

@@ -29,12 +29,7 @@ from rheos.graph.nodes import SourceSpec, WindowSpec
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
 from rheos.protocol.ids import JobId
 from rheos.runtimes.batch.buckets import bucket_bits
-from rheos.runtimes.batch.layout import (
-    COMBINED,
-    KEYED,
-    NOTE_PORT,
-    PACKED,
-)
+from rheos.runtimes.batch.layout import COMBINED, KEYED, NOTE_PORT, PACKED
 from rheos.runtimes.batch.sources import shippable, source_frame
 from rheos.runtimes.batch.tasks import (
     ChainTask,
@@ -53,6 +48,12 @@ from rheos.runtimes.spark_session import single_threaded_workers
 from rheos.runtimes.spark_shipping import arrow_task, pack
 
 _HOST = "rheos.runtimes.batch.partition_host"
+
+_PARTITIONS = (
+    "spark.sql.adaptive.coalescePartitions.initialPartitionNum",
+    "spark.sql.shuffle.partitions",
+)
+"""Where Spark is told how many partitions a shuffle begins with."""
 
 FRAME_EDGE = -1
 """Where rows of the user's own DataFrame leave: no edge of the plan."""
@@ -134,7 +135,8 @@ class Translation:
 
     @cached_property
     def _bucket_bits(self) -> int:
-        return bucket_bits(int(self.session.conf.get("spark.sql.shuffle.partitions")))
+        found = (self.session.conf.get(name, "") or "" for name in _PARTITIONS)
+        return bucket_bits(next((int(number) for number in found if number.isdecimal()), 200))
 
     def _output_of(self, chain: Chain) -> Output:
         last = chain.operators[-1]

@@ -17,10 +17,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rheos.protocol.elements import TS
+from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch.layout import HASH
 
 BATCHES = 4
 """A generation has about so many batches of the job's `batch_rows`."""
+
+_BYTES = 64 * MIB
+"""A generation of wide rows has fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +45,16 @@ class Generations:
     def __init__(self, timed: bool, generation_rows: int) -> None:
         """`timed`: whether rows have event time."""
         self._timed = timed
-        self._enough = generation_rows
+        self._most = self._enough = generation_rows
         self._waiting: list[pa.RecordBatch] = []
         self._count = 0
         self._large: int | None = None
         """The hash of the large key of which pieces were fed."""
 
     def take(self, rows: pa.RecordBatch) -> Iterator[Feed]:
-        """Takes rows that are no notes."""
+        """Takes sorted rows."""
+        if rows.num_rows:
+            self._enough = min(self._most, max(_BYTES * rows.num_rows // rows.nbytes, 2))
         for begin in range(0, rows.num_rows, self._enough):
             self._waiting.append(rows.slice(begin, self._enough))
             self._count += self._waiting[-1].num_rows

@@ -1,5 +1,5 @@
-"""How rows travel between the steps of Spark's plan, without losing anything: as Arrow streams, each
-of which is one row to Spark. Spark's own types are poorer than Arrow's, and to make Spark's rows of
+"""How rows travel between the steps of Spark's plan, without losing anything: as Arrow's own bytes,
+many of ours in one row of Spark's. Spark's types are poorer than Arrow's; and to make Spark's rows of
 ours, sort them, and make Arrow of them again takes longer than what is between.
 
 *Packed* batches go from step to step within a partition, or wait in Spark's cache.
@@ -56,7 +56,8 @@ KEYED = pa.schema(
     ]
 )
 """A range of hashes; the place of the rows in the order of arrival, which is the partition they came
-from, and the position in that; and an Arrow stream of the rows."""
+from, and the position in that; and the rows, as an Arrow record batch of which the receiver knows the
+schema."""
 
 _POSITIONS = 40
 """How many bits of an arrival are the position. Partitions have 23."""

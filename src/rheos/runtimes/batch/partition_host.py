@@ -189,6 +189,7 @@ class _PartitionHost:
 
     def _take_keyed(self, inbox: Rows, feed: KeyedInput) -> Rows:
         buckets = SortedBuckets(feed.schema, f"{self._scratch}/shuffled")
+        self._in_operator = 0
         generations = Generations(TS in feed.schema.names, BATCHES * self._task.batch_rows)
         for rows in inbox:
             for bucket, payload in bucket_rows(rows):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +19,10 @@ _BLOCK_ROWS = 1 << 14
 _BLOCK_BYTES = 4 * MIB
 """About so much of each run is in memory."""
 
-Place: TypeAlias = tuple[int, ...]
+_MERGED_AT_ONCE = 16
+"""So many runs that follow each other become one: few blocks are in memory, few files are open."""
+
+Rank: TypeAlias = tuple[int, ...]
 """Where a row stands in an order: its values in the columns of that."""
 
 
@@ -32,13 +36,13 @@ class Order:
         keys = [rows.column(name).to_numpy() for name in reversed(self.columns)]
         return rows.take(pa.array(np.lexsort(keys)))
 
-    def last(self, rows: pa.RecordBatch) -> Place:
+    def last(self, rows: pa.RecordBatch) -> Rank:
         return tuple(rows.column(name)[-1].as_py() for name in self.columns)
 
-    def until(self, rows: pa.RecordBatch, place: Place, including: bool) -> int:
-        """How many rows come before a place, in sorted rows; or up to it."""
+    def until(self, rows: pa.RecordBatch, rank: Rank, including: bool) -> int:
+        """How many of these sorted rows come before a rank; or up to it, itself included."""
         low, high = 0, rows.num_rows
-        for name, value in zip(self.columns, place, strict=True):
+        for name, value in zip(self.columns, rank, strict=True):
             values = rows.column(name).to_numpy()[low:high]
             low, high = (
                 low + int(values.searchsorted(value, side="left")),
@@ -53,7 +57,9 @@ class SortedRuns:
     def __init__(self, order: Order, folder: str) -> None:
         self._order = order
         self._folder = folder
-        self._runs: list[str] = []
+        self._names = count()
+        self._runs: list[tuple[int, str]] = []
+        """In the order of arrival: how often its rows were merged, and its file."""
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -61,45 +67,63 @@ class SortedRuns:
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes sorted rows. Of equal rows, those of a run before come first. Raises StateError where
         the disk refuses."""
-        path = os.path.join(self._folder, f"{len(self._runs):06d}.arrow")
-        self._runs.append(path)
-        try:
-            os.makedirs(self._folder, exist_ok=True)
-            with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
-                writer.write_table(pa.Table.from_batches([rows]), max_chunksize=_block_rows(rows))
-        except OSError as error:
-            raise StateError(
-                f"rows could not be written to the local disk, to be sorted: {error}",
-                hint="make room on it, or give Spark a larger one (spark.local.dir)",
-            ) from error
+        self._write(0, rows.schema, iter([rows]))
+        while (
+            len(last := self._runs[-_MERGED_AT_ONCE:]) == _MERGED_AT_ONCE and last[0][0] == last[-1][0]
+        ):
+            del self._runs[-_MERGED_AT_ONCE:]
+            self._write(last[0][0] + 1, rows.schema, self._merged(last))
 
     def merged(self) -> Iterator[pa.RecordBatch]:
-        """All rows in order, in batches; afterwards there are no runs."""
+        """All rows in order, in batches; afterwards there are no runs. Raises StateError."""
+        runs, self._runs = self._runs, []
+        yield from self._merged(runs)
+
+    def _write(self, merges: int, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+        path = os.path.join(self._folder, f"{next(self._names):06d}.arrow")
+        self._runs.append((merges, path))
+        with _disk("written"):
+            os.makedirs(self._folder, exist_ok=True)
+            with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
+                for rows in batches:
+                    writer.write_table(pa.Table.from_batches([rows]), max_chunksize=_block_rows(rows))
+
+    def _merged(self, runs: Sequence[tuple[int, str]]) -> Iterator[pa.RecordBatch]:
+        """The rows of these runs, which are removed at the end."""
         with contextlib.ExitStack() as files:
-            runs = [_blocks(files.enter_context(pa.OSFile(path))) for path in self._runs]
-            heads = {number: next(blocks) for number, blocks in enumerate(runs)}
+            with _disk("read"):
+                blocks = [_blocks(files.enter_context(pa.OSFile(path))) for _, path in runs]
+                heads = {number: next(block) for number, block in enumerate(blocks)}
             while heads:
                 # What stands up to the first end of a head is there whole: the rest comes later.
-                place, ending = min((self._order.last(head), number) for number, head in heads.items())
+                rank, ending = min((self._order.last(head), number) for number, head in heads.items())
                 parts = []
                 for number, head in list(heads.items()):
-                    until = self._order.until(head, place, including=number <= ending)
+                    until = self._order.until(head, rank, including=number <= ending)
                     parts.append(head.slice(0, until))
                     heads[number] = head.slice(until)
                     if until == head.num_rows:
-                        following = next(runs[number], None)
+                        with _disk("read"):
+                            following = next(blocks[number], None)
                         if following is None:
                             del heads[number]
                         else:
                             heads[number] = following
                 yield self._order.sorted(pa.concat_batches(parts))
-        self.remove()
-
-    def remove(self) -> None:
-        for path in self._runs:
+        for _, path in runs:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-        self._runs = []
+
+
+@contextlib.contextmanager
+def _disk(done: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StateError(
+            f"rows that are sorted on the local disk could not be {done}: {error}",
+            hint="make room on it, or give Spark a larger one (spark.local.dir)",
+        ) from error
 
 
 def _block_rows(rows: pa.RecordBatch) -> int:
