@@ -135,8 +135,8 @@ class Translation:
 
     @cached_property
     def _bucket_bits(self) -> int:
-        found = (self.session.conf.get(name, "") or "" for name in _PARTITIONS)
-        return bucket_bits(next((int(number) for number in found if number.isdecimal()), 200))
+        found = (self.session.conf.get(name, None) for name in _PARTITIONS)
+        return bucket_bits(next((int(number) for number in found if number is not None), 200))
 
     def _output_of(self, chain: Chain) -> Output:
         last = chain.operators[-1]
