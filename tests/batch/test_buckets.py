@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rheos as rh
 from rheos.errors import InputError, StateError
 from rheos.plan.physical import Edge, Exchange
 from rheos.protocol.elements import TS
-from rheos.protocol.ids import ChainId
+from rheos.protocol.ids import ChainId, JobId
+from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, bucket_bits
 from rheos.runtimes.batch.layout import HASH, KEYED, NOTE_BUCKET, bucket_rows
 from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
@@ -101,7 +104,7 @@ def test_many_runs_are_merged_in_stages_and_ties_stay_in_order(tmp_path: Path) -
     for run in range(300):
         columns = [pa.array([run % 3, 5, 5, 9]), pa.array([run] * 4)]
         runs.add(pa.record_batch(columns, schema=schema))
-        assert len(runs) < 48
+        assert len(runs) <= 30
     assert len(list(tmp_path.iterdir())) == len(runs)
     found = pa.Table.from_batches(list(runs.merged())).to_pylist()
     rows = [{"n": n, "run": run} for run in range(300) for n in (run % 3, 5, 5, 9)]
@@ -144,7 +147,36 @@ def test_a_null_key_is_told() -> None:
         sent([batch], partition=0, at_once=1 << 19)
 
 
-def test_there_are_many_buckets_to_a_partition_and_they_are_bounded() -> None:
-    assert [1 << bucket_bits(n) for n in (1, 8, 32, 33, 200, 10_000)] == [
-        512, 512, 512, 1024, 4096, 8192,
-    ]  # fmt: skip
+def test_there_are_many_buckets_to_a_partition_and_rows_to_a_bucket() -> None:
+    partitions = (1, 8, 32, 33, 200, 10_000)
+    assert [1 << bucket_bits(n, 5) for n in partitions] == [512, 512, 512, 1024, 4096, 8192]
+    assert [1 << bucket_bits(200, columns) for columns in (0, 64, 65, 500)] == [4096, 4096, 2048, 512]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("first", "shuffle", "bits"), [(None, 200, 12), (100, 8, 11), (None, 8, 9)])
+def test_sparks_own_numbers_of_partitions_count(
+    spark: Any, first: int | None, shuffle: int, bits: int
+) -> None:
+    """As they are set in the session by now, and not only where it was made."""
+    from rheos.runtimes.batch.dataframes import Translation
+    from rheos.runtimes.batch.execution import session_for
+
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", str(shuffle))
+    if first is not None:
+        session.conf.set("spark.sql.adaptive.coalescePartitions.initialPartitionNum", str(first))
+    session.conf.set("fs.example.key", "secret")
+    env = rh.Environment(1, runtime="batch", spark=session)
+    env.from_source(rh.collection([{"n": 1}])).key_by("n").running(n=rh.agg.count()).collect("out")
+    outputs = []
+
+    class Spying(Translation):
+        def _map(self, frame: Any, entry: str, task: Any) -> Any:
+            outputs.append(task.output)
+            return super()._map(frame, entry, task)
+
+    ours = session_for(session)
+    assert ours.conf.get("fs.example.key") == "secret"
+    Spying(ours, bounded_plan(env.plan()), JobId("job"), 1, 16, keep=lambda frame: frame).ends()
+    assert [output.bucket_bits for output in outputs if isinstance(output, RowsOutput)] == [bits]

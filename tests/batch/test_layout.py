@@ -137,6 +137,19 @@ def test_dictionaries_of_any_values_come_back(values: pa.Array) -> None:
     assert found.to_pylist() == [row for batch in batches for row in batch.to_pylist()]
 
 
+def test_narrow_indices_and_run_ends_reach_over_as_many_rows_as_they_can() -> None:
+    runs = pa.run_end_encoded(pa.int16(), pa.int64())
+    schema = pa.schema([("text", pa.dictionary(pa.int8(), pa.string())), ("run", runs)])
+    texts, numbers = [f"t{n % 200}" for n in range(40_000)], [0] * 40_000
+    plain = pa.record_batch(
+        [pa.array([0] * 40_000), pa.array(texts), pa.array(numbers)], names=["h", "a", "b"]
+    )
+    found = list(without_hashes(plain, schema))
+    assert {batch.schema for batch in found} == {schema}
+    assert [text for batch in found for text in batch.column("text").to_pylist()] == texts
+    assert [number for batch in found for number in batch.column("run").to_pylist()] == numbers
+
+
 @pytest.mark.spark
 def test_rows_come_back_from_a_real_shuffle_and_sort(spark: Any) -> None:
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -183,9 +196,10 @@ def through_buckets(batches: list[pa.RecordBatch], carry: Any = lambda rows: row
     left = [rows for batch in batches for rows in outlet.rows(0, batch)] + list(outlet.finish())
     buckets = SortedBuckets(schema, "no folder is needed")
     found = [
-        without_hashes(rows, schema)
+        rows
         for keyed in left
         for bucket, payload in bucket_rows(carry(keyed))
         for rows in buckets.take(bucket, payload)
     ]
-    return pa.concat_batches([*found, *(without_hashes(rows, schema) for rows in buckets.end())])
+    found += buckets.end()
+    return pa.concat_batches([batch for rows in found for batch in without_hashes(rows, schema)])

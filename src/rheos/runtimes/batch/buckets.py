@@ -33,14 +33,19 @@ from rheos.state.key_groups import NullKeyError, hash_keys
 BUDGET_BYTES = 64 * MIB
 """A bucket that is larger is sorted on disk."""
 
+_GATHERED_VALUES = 1 << 18
+"""A sixteenth of the values of 8 bytes that a task gathers."""
+
 _LEAVING_BYTES = 4 * MIB
 """Packed rows leave when they are so many bytes."""
 
 
-def bucket_bits(partitions: int) -> int:
-    """Into how many buckets hashes are cut, as a power of two: 16 to a partition or more, so that
-    partitions are about equal; but not so many that a packed row holds hardly any of ours."""
-    return min(max((16 * partitions - 1).bit_length(), 9), 13)
+def bucket_bits(partitions: int, columns: int) -> int:
+    """Into how many buckets hashes are cut, as a power of two: 16 to a partition, so that partitions
+    are about equal; but from 512 to 8,192, and fewer where there are many columns: then few rows are
+    gathered, and some of them are to be in each bucket."""
+    most = min(max((_GATHERED_VALUES // max(columns, 1)).bit_length() - 1, 9), 13)
+    return min(max((16 * partitions - 1).bit_length(), 9), most)
 
 
 # --- the sender -----------------------------------------------------------------------------------
@@ -63,17 +68,17 @@ class BucketOutlet(Outlet):
         except NullKeyError as error:
             raise error.located_in(batch, self._keys) from None
         columns = [pa.array(hashes.view(np.int64)), *batch.columns]
-        if self._gathered.add(_as(columns, self._schema)):
+        if self._gathered.add(_converted(columns, self._schema)):
             yield from self.finish()
 
     def finish(self) -> Rows:
         gathered = self._gathered.take()
         if gathered:
-            rows = pa.concat_batches(gathered)
-            del gathered
-            yield from self._packed(rows)
+            yield from self._packed(gathered)
 
-    def _packed(self, rows: pa.RecordBatch) -> Rows:
+    def _packed(self, gathered: list[pa.RecordBatch]) -> Rows:
+        rows = pa.concat_batches(gathered)
+        gathered.clear()
         buckets = _buckets(rows.column(HASH).to_numpy(), self._bits)
         rows = rows.take(pa.array(np.argsort(buckets, kind="stable")))
         counts = np.bincount(buckets)
@@ -118,7 +123,8 @@ class SortedBuckets:
         self._size_bytes = 0
 
     def take(self, bucket: int, payload: pa.Buffer) -> Iterator[pa.RecordBatch]:
-        """Gives the hashed rows of the bucket before, where there is a new one."""
+        """Takes packed rows, as the iterator is read, and gives the hashed rows of the bucket before,
+        where there is a new one."""
         if bucket != self._bucket:
             yield from self.end()
             self._bucket = bucket
@@ -138,12 +144,22 @@ class SortedBuckets:
 
     def _taken(self) -> pa.RecordBatch:
         waiting, self._waiting, self._size_bytes = self._waiting, [], 0
-        return self._order.sorted(pa.concat_batches(waiting))
+        rows = pa.concat_batches(waiting)
+        del waiting
+        return self._order.sorted(rows)
 
 
-def without_hashes(rows: pa.RecordBatch, schema: pa.Schema) -> Batch:
-    """Our batch, of hashed rows."""
-    return _as(rows.columns[1:], schema)
+def without_hashes(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[Batch]:
+    """Our batches, of hashed rows: more than one where a dictionary's narrow indices, or a narrow run
+    end, cannot reach over all of them."""
+    try:
+        yield _converted(rows.columns[1:], schema)
+    except pa.ArrowInvalid:
+        half = rows.num_rows // 2
+        if not half:
+            raise
+        yield from without_hashes(rows.slice(0, half), schema)
+        yield from without_hashes(rows.slice(half), schema)
 
 
 # --- how columns travel ---------------------------------------------------------------------------
@@ -155,8 +171,8 @@ def _hashed_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type that stands for one whose rows Arrow cannot gather, or would send with all values that
-    any row has."""
+    """The type that stands for one whose rows Arrow cannot put in another order, or would send with all
+    values that any row has."""
     if isinstance(kind, pa.BaseExtensionType):
         storage = _plain(kind.storage_type)
         return kind if storage == kind.storage_type else storage
@@ -182,7 +198,7 @@ def _plain_field(field: pa.Field) -> pa.Field:
     return field.with_type(_plain(field.type))
 
 
-def _as(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+def _converted(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
     cast = [
         column if column.type == field.type else _cast(column, field.type)
         for column, field in zip(columns, schema, strict=True)

@@ -134,9 +134,10 @@ class Translation:
         }
 
     @cached_property
-    def _bucket_bits(self) -> int:
+    def _partitions(self) -> int:
+        """How many a shuffle begins with."""
         found = (self.session.conf.get(name, None) for name in _PARTITIONS)
-        return bucket_bits(next((int(number) for number in found if number is not None), 200))
+        return next((int(number) for number in found if number is not None), 200)
 
     def _output_of(self, chain: Chain) -> Output:
         last = chain.operators[-1]
@@ -152,7 +153,8 @@ class Translation:
         if _combines(head):
             return CombinedOutput(head)
         assert edge.target_port == 0, "a keyed operator has one port"
-        return RowsOutput(edge, head.ports[0].schema, self._bucket_bits)
+        schema = head.ports[0].schema
+        return RowsOutput(edge, schema, bucket_bits(self._partitions, len(schema)))
 
     def _exits(self, chain: Chain) -> list[Edge]:
         return [edge for edge in self.plan.edges if edge.source == chain.id]

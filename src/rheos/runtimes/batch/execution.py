@@ -25,10 +25,17 @@ _SETTINGS = {
 }
 
 
+_KEPT = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.", "fs.")
+"""How the settings of the user's session begin that change no result, and hold for our plans, too."""
+
+
 def session_for(session: SparkSession) -> SparkSession:
-    """A session of the same Spark, with the settings that a batch job runs under."""
+    """A session of the same Spark, with the settings that a batch job runs under. What the given one
+    was told of file systems, and of the size of partitions, holds."""
     ours = session.newSession()
-    for name, value in _SETTINGS.items():
+    told = session.conf.getAll.items()
+    kept = {name: value for name, value in told if name.startswith(_KEPT)}
+    for name, value in (kept | _SETTINGS).items():
         ours.conf.set(name, value)
     return ours
 

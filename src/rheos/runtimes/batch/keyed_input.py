@@ -93,7 +93,10 @@ class Generations:
                 until_ms = rows.column(TS)[last].as_py() - 1 if self._timed else None
                 yield Feed(rows.slice(begin, last - begin), until_ms, ends=False)
                 begin = last
-        self._waiting, self._count = [rows.slice(begin)], len(hashes) - begin
+        left = rows.slice(begin)
+        if begin > left.num_rows:
+            left = pa.concat_batches([left, left.slice(0, 0)])  # A copy: a slice would keep all rows.
+        self._waiting, self._count = [left], left.num_rows
 
     def _end_of_large(self, rows: pa.RecordBatch) -> int:
         """How many rows of the large key come first."""

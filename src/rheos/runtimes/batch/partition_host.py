@@ -209,7 +209,8 @@ class _PartitionHost:
 
     def _deliver(self, feeds: Iterable[Feed], schema: pa.Schema) -> Rows:
         for fed in feeds:
-            yield from self._push(0, 0, without_hashes(fed.rows, schema))
+            for batch in without_hashes(fed.rows, schema):
+                yield from self._push(0, 0, batch)
             if fed.ends:
                 yield from self._rise(0, MAX_TIMESTAMP_MS)
                 self._operators[0].next_keys()

@@ -20,10 +20,11 @@ _BLOCK_BYTES = 4 * MIB
 """About so much of each run is in memory."""
 
 _MERGED_AT_ONCE = 16
-"""So many runs that follow each other become one: few blocks are in memory, few files are open."""
+"""So many runs that follow each other, and were merged equally often, become one: few blocks are in
+memory, and few files are open."""
 
 Rank: TypeAlias = tuple[int, ...]
-"""Where a row stands in an order: its values in the columns of that."""
+"""Where a row stands in an order: the values of its columns."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,17 @@ class SortedRuns:
     def add(self, rows: pa.RecordBatch) -> None:
         """Takes sorted rows. Of equal rows, those of a run before come first. Raises StateError where
         the disk refuses."""
-        self._write(0, rows.schema, iter([rows]))
-        while (
-            len(last := self._runs[-_MERGED_AT_ONCE:]) == _MERGED_AT_ONCE and last[0][0] == last[-1][0]
-        ):
+        schema = rows.schema
+        self._write(0, schema, iter([rows]))
+        del rows
+        while alike := self._runs_alike():
             del self._runs[-_MERGED_AT_ONCE:]
-            self._write(last[0][0] + 1, rows.schema, self._merged(last))
+            self._write(alike[0][0] + 1, schema, self._merged(alike))
+
+    def _runs_alike(self) -> list[tuple[int, str]]:
+        """The last runs, where so many were merged equally often that they are to be one."""
+        last = self._runs[-_MERGED_AT_ONCE:]
+        return last if len(last) == _MERGED_AT_ONCE and last[0][0] == last[-1][0] else []
 
     def merged(self) -> Iterator[pa.RecordBatch]:
         """All rows in order, in batches; afterwards there are no runs. Raises StateError."""
