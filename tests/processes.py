@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
 import pyspark
 
 from rheos.testing.chaos.processes import JobProcesses
@@ -55,7 +57,8 @@ class Started:
     def end(self) -> None:
         self.processes.look()
         for process in self.processes.alive():
-            process.send_signal(signal.SIGKILL)
+            with contextlib.suppress(psutil.NoSuchProcess):  # It may end by itself meanwhile.
+                process.send_signal(signal.SIGKILL)
         for started in self._started:
             started.wait(30)
 
