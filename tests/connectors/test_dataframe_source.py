@@ -67,7 +67,7 @@ def test_it_is_staged_once_and_its_files_are_in_the_order_of_time(
     for split in splits:
         times = [row["at"] for row in rows_of_split(first, split)]
         assert times == sorted(times)
-        assert first.earliest_ms(split, "at") == times[0].timestamp() * 1000 // 1
+        assert first.earliest_ms(split, "at") == round(times[0].timestamp() * 1000)
         assert first.earliest_ms(split, "other") is None
     again = of(random_rows, tmp_path / "staged")
     assert again.splits() == splits
