@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -12,10 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import psutil
 import pyspark
 
-from rheos.testing.chaos.processes import JobProcesses
+from rheos.testing.chaos.processes import JobProcesses, ended_meanwhile
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 180) -> None:
@@ -57,7 +55,7 @@ class Started:
     def end(self) -> None:
         self.processes.look()
         for process in self.processes.alive():
-            with contextlib.suppress(psutil.NoSuchProcess):  # It may end by itself meanwhile.
+            with ended_meanwhile():
                 process.send_signal(signal.SIGKILL)
         for started in self._started:
             started.wait(30)

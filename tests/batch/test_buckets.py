@@ -18,7 +18,7 @@ from rheos.protocol.elements import TS
 from rheos.protocol.ids import ChainId, JobId
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, bucket_bits
-from rheos.runtimes.batch.layout import HASH, KEYED, NOTE_BUCKET, bucket_rows
+from rheos.runtimes.batch.layout import HASH, KEYED, NOTE_BUCKET, payloads
 from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
 from rheos.runtimes.batch.tasks import RowsOutput
 from rheos.state.key_groups import hash_keys
@@ -54,7 +54,7 @@ def received(
     buckets = SortedBuckets(schema, str(folder / "shuffled"), budget_bytes)
     found: list[pa.RecordBatch] = []
     for batch in table.to_batches():
-        for bucket, payload in bucket_rows(batch):
+        for bucket, payload in payloads(batch, "bucket"):
             if bucket == NOTE_BUCKET:
                 assert not found, "notes come first"
                 assert payload.to_pybytes() == b"before"

@@ -15,7 +15,7 @@ import pytest
 from rheos.plan.physical import Edge, Exchange
 from rheos.protocol.ids import ChainId
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, without_hashes
-from rheos.runtimes.batch.layout import PACKED, bucket_rows, pack, packed_row, packed_rows, unpack
+from rheos.runtimes.batch.layout import PACKED, pack, packed_row, payloads, unpack
 from rheos.runtimes.batch.tasks import RowsOutput
 
 UTC = dt.UTC
@@ -83,7 +83,7 @@ def assert_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
 
 def test_a_batch_comes_back_from_its_packed_form() -> None:
     batch = table_of_all()
-    ((port, payload),) = packed_rows(packed_row(3, pack(batch)))
+    ((port, payload),) = payloads(packed_row(3, pack(batch)), "port")
     assert port == 3
     assert unpack(payload).equals(batch)
     assert packed_row(3, b"").schema == PACKED
@@ -198,7 +198,7 @@ def through_buckets(batches: list[pa.RecordBatch], carry: Any = lambda rows: row
     found = [
         rows
         for keyed in left
-        for bucket, payload in bucket_rows(carry(keyed))
+        for bucket, payload in payloads(carry(keyed), "bucket")
         for rows in buckets.take(bucket, payload)
     ]
     found += buckets.end()

@@ -29,6 +29,7 @@ from rheos.runtimes.batch.outlets import Outlet, Rows
 from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
 from rheos.runtimes.batch.tasks import RowsOutput
 from rheos.state.key_groups import NullKeyError, hash_keys
+from rheos.state.key_index import plain_type
 
 BUDGET_BYTES = 64 * MIB
 """A bucket that is larger is sorted on disk."""
@@ -176,12 +177,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.BaseExtensionType):
         storage = _plain(kind.storage_type)
         return kind if storage == kind.storage_type else storage
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return _plain(kind.value_type)
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    if pa.types.is_binary_view(kind):
-        return pa.large_binary()
+    kind = plain_type(kind)
     if pa.types.is_map(kind):
         key, item = _plain_field(kind.key_field), _plain_field(kind.item_field)
         return pa.map_(key, item, keys_sorted=kind.keys_sorted)

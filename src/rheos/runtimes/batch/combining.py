@@ -25,7 +25,7 @@ from rheos.protocol.snapshots import SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, Gathered
-from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, combined_rows, pack, unpack
+from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, pack, payloads, unpack
 from rheos.runtimes.batch.outlets import Outlet, Rows
 
 BUDGET_BYTES = 64 * MIB
@@ -128,7 +128,7 @@ class CombinedState(Mapping[str, Iterable[pa.Table]]):
             for part in windows.unordered_state()
             if part.kind is StateKind.UNION
         }
-        self._inbox = (row for rows in inbox for row in combined_rows(rows))
+        self._inbox = (row for rows in inbox for row in payloads(rows, "state"))
         self._next = next(self._inbox, None)
 
     def notes(self) -> Iterator[bytes]:

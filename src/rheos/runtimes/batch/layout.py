@@ -86,24 +86,12 @@ def packed_row(port: int, payload: bytes) -> pa.RecordBatch:
     )
 
 
-def packed_rows(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.Buffer]]:
-    """The ports and payloads of packed rows."""
-    for port, payload in zip(rows.column("port").to_pylist(), rows.column("payload"), strict=True):
-        yield port, payload.as_buffer()
-
-
 def combined_row(bucket: int, state: int, payload: bytes) -> pa.RecordBatch:
     arrays = [
         pa.array([value], field.type)
         for value, field in zip((bucket, state, payload), COMBINED, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=COMBINED)
-
-
-def combined_rows(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.Buffer]]:
-    """The states and payloads of combined rows."""
-    for state, payload in zip(rows.column("state").to_pylist(), rows.column("payload"), strict=True):
-        yield state, payload.as_buffer()
 
 
 def keyed_rows(rows: Iterable[tuple[int, int, bytes]]) -> pa.RecordBatch:
@@ -113,7 +101,7 @@ def keyed_rows(rows: Iterable[tuple[int, int, bytes]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=KEYED)
 
 
-def bucket_rows(rows: pa.RecordBatch) -> Iterator[tuple[int, pa.Buffer]]:
-    """The buckets and payloads of keyed rows."""
-    for bucket, payload in zip(rows.column("bucket").to_pylist(), rows.column("payload"), strict=True):
-        yield bucket, payload.as_buffer()
+def payloads(rows: pa.RecordBatch, by: str) -> Iterator[tuple[int, pa.Buffer]]:
+    """The payloads of rows of any layout, each behind what the row has in the column `by`."""
+    for label, payload in zip(rows.column(by).to_pylist(), rows.column("payload"), strict=True):
+        yield label, payload.as_buffer()

@@ -32,7 +32,7 @@ from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, without_ha
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
 from rheos.runtimes.batch.contexts import context_of, partition_number
 from rheos.runtimes.batch.keyed_input import BATCHES, Feed, Generations
-from rheos.runtimes.batch.layout import NOTE_BUCKET, NOTE_PORT, bucket_rows, packed_rows, unpack
+from rheos.runtimes.batch.layout import NOTE_BUCKET, NOTE_PORT, payloads, unpack
 from rheos.runtimes.batch.outlets import FrameOutlet, Outlet, PackedOutlet, Rows
 from rheos.runtimes.batch.source_input import SparkRows, SplitInput, source_operator
 from rheos.runtimes.batch.tasks import (
@@ -66,7 +66,7 @@ def run_unpack(payload: bytes, inbox: Iterable[pa.RecordBatch]) -> Rows:
     out = _outlet(task, partition_number())
     try:
         for rows in inbox:
-            for edge, batch in packed_rows(rows):
+            for edge, batch in payloads(rows, "port"):
                 yield from out.rows(edge, unpack(batch))
         yield from out.finish()
     except RheosError as error:
@@ -181,7 +181,7 @@ class _PartitionHost:
 
     def _take_packed(self, inbox: Rows) -> Rows:
         for rows in inbox:
-            for port, payload in packed_rows(rows):
+            for port, payload in payloads(rows, "port"):
                 if port == NOTE_PORT:
                     yield from self._out.note(payload.to_pybytes())
                 else:
@@ -192,7 +192,7 @@ class _PartitionHost:
         self._in_operator = 0
         generations = Generations(TS in feed.schema.names, BATCHES * self._task.batch_rows)
         for rows in inbox:
-            for bucket, payload in bucket_rows(rows):
+            for bucket, payload in payloads(rows, "bucket"):
                 if bucket == NOTE_BUCKET:
                     yield from self._out.note(payload.to_pybytes())
                 else:
