@@ -20,6 +20,7 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
+from rheos.connectors.generator import generator
 from rheos.errors import InputError, Site
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.graph.windows import Watermark
@@ -344,6 +345,55 @@ def test_only_so_many_splits_are_open_and_the_waiting_hold_the_watermark() -> No
     assert op.watermark() == MAX_OPEN_SPLITS + 10 - 4
     assert op.poll(100) == EndOfInput()
     assert sorted(source.closed) == sorted(source.opened)
+
+
+class Endless(Script):
+    """The splits whose names begin with `live` never end."""
+
+    bounded = False
+
+    def splits(self) -> Sequence[Split]:
+        return [Split(name, name.encode(), phase=int(name.startswith("live"))) for name in self.steps]
+
+    def endless(self, split: Split) -> bool:
+        return split.id.startswith("live")
+
+
+def test_splits_that_never_end_are_all_open_and_take_turns() -> None:
+    steps = {f"live{i:02d}": [[i, i + 100, i + 200]] for i in range(MAX_OPEN_SPLITS + 4)}
+    op, _ = operator(Endless(**steps), strategy=BOUNDED)
+    rounds = [[n for _ in steps for n in numbers(op.poll(1))] for _ in range(3)]
+    assert [sorted(n % 100 for n in read) for read in rounds] == [list(range(len(steps)))] * 3
+    assert op.watermark() == 200 - 4
+
+
+def test_splits_that_end_are_read_a_few_at_a_time_and_before_those_that_never_do() -> None:
+    past = {f"past{i:02d}": [[i]] for i in range(MAX_OPEN_SPLITS + 2)}
+    live = {f"live{i:02d}": [[1000 + i], None] for i in range(MAX_OPEN_SPLITS + 2)}
+    source = Endless(**past, **live)
+    op, _ = operator(source, strategy=BOUNDED)
+    assert len(numbers(op.poll(100))) == len(source.opened) == MAX_OPEN_SPLITS
+    assert op.poll(100) == Pending(0)
+    assert numbers(op.poll(100)) == [MAX_OPEN_SPLITS, MAX_OPEN_SPLITS + 1]
+    assert op.watermark() == MIN_TIMESTAMP_MS
+    assert op.poll(100) == Pending(0)
+    assert sorted(numbers(op.poll(100))) == [1000 + i for i in range(len(live))]
+    assert op.watermark() == 1000 - 4
+
+
+def test_a_generator_without_end_is_read_from_every_split() -> None:
+    """At the pace of its rate, in virtual time."""
+    made = generator(lambda block: {"at": block.index()}, rate_per_s=1700, splits=17)
+    outputs = {MAIN: output_schema(wm=False, schema=made.schema)}
+    op, ctx = operator(made, strategy=BOUNDED, outputs=outputs)
+    assert isinstance(ctx.clock, ManualClock)
+    op.poll(1000)
+    ctx.clock.us += 1_000_000
+    rows = 0
+    while isinstance(read := op.poll(1000), list):
+        rows += sum(out.batch.num_rows for out in read)
+    assert 1700 <= rows <= 1717
+    assert 95 <= op.watermark() <= 100
 
 
 def test_rejected_rows_go_to_their_output_where_someone_reads_it() -> None:

@@ -125,6 +125,11 @@ class Source(ABC):
         may come up to it."""
         return None
 
+    def endless(self, split: Split) -> bool:
+        """Whether the split never ends. A subtask reads a few splits that end at a time, and all of its
+        endless ones at once."""
+        return not self.bounded
+
     def rejected_schema(self) -> pa.Schema | None:
         """The schema of the side output of rejected rows, where the source has one."""
         return None

@@ -142,6 +142,10 @@ class HybridSource(Source):
         begin_ms = self.switches_us[of.number - 1] // 1000
         return begin_ms if known is None else max(known, begin_ms)
 
+    def endless(self, split: Split) -> bool:
+        of = msgspec.msgpack.decode(split.payload, type=_OfPart)
+        return self.parts[of.number].endless(of.split())
+
     def rejected_schema(self) -> pa.Schema | None:
         return next((rows for part in self.parts if (rows := part.rejected_schema())), None)
 

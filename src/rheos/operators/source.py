@@ -40,7 +40,8 @@ REJECTED = "rejected"
 """The tag of the side output of rejected rows."""
 
 MAX_OPEN_SPLITS = 16
-"""A subtask reads so many of its splits at a time; the others wait, and hold the watermark."""
+"""A subtask reads so many splits at a time of those that end; the others wait, and hold the watermark.
+Splits that never end are all open: one that waited for them would wait for ever."""
 
 SPLITS = "splits"
 """The name of the state."""
@@ -107,14 +108,14 @@ class SourceOperator(Operator):
         self._open_phase = min(unread, default=self._last_phase)
         for split in everything[self.ctx.subtask :: self.ctx.parallelism]:
             row = known.get(split.id)
-            state = _SplitState(split, self._before(split))
+            state = _SplitState(split, self._before(split), self._spec.source.endless(split))
             if row is not None:
                 state.position, state.max_ts = row["position"], row["max_ts"]
             if row is not None and row["finished"]:
                 self._finished.append(state)
             else:
                 self._waiting.append(state)
-        self._waiting.sort(key=lambda state: state.split.phase)
+        self._waiting.sort(key=lambda state: (state.split.phase, not state.endless))
 
     def _before(self, split: Split) -> int:
         """The highest watermark that no row of the split is behind."""
@@ -208,12 +209,17 @@ class SourceOperator(Operator):
     def _open_more(self) -> None:
         if self.ctx.parallelism == 1:
             self.open_phase(self.reached_phase())
-        while self._waiting and len(self._open) < MAX_OPEN_SPLITS:
-            if self._waiting[0].split.phase > self._open_phase:
+        while self._waiting and self._waiting[0].split.phase <= self._open_phase:
+            state = self._waiting[0]
+            if not state.endless and self._ending() >= MAX_OPEN_SPLITS:
                 return
-            state = self._waiting.pop(0)
+            del self._waiting[0]
             state.reader = self._spec.source.open(state.split, state.position, self._reader_context)
             self._open.append(state)
+
+    def _ending(self) -> int:
+        """How many splits are open that have an end."""
+        return sum(not state.endless for state in self._open)
 
     def _finish(self, state: _SplitState) -> None:
         assert state.reader is not None
@@ -308,10 +314,11 @@ class SourceOperator(Operator):
 class _SplitState:
     """A split of this subtask, on its way from waiting over open to finished."""
 
-    __slots__ = ("before", "idle", "max_ts", "position", "quiet_since_us", "reader", "split")
+    __slots__ = ("before", "endless", "idle", "max_ts", "position", "quiet_since_us", "reader", "split")
 
-    def __init__(self, split: Split, before: int) -> None:
+    def __init__(self, split: Split, before: int, endless: bool) -> None:
         self.split = split
+        self.endless = endless
         self.before = before
         """Its watermark before its first row, and while it waits."""
         self.position: bytes | None = None

@@ -114,6 +114,9 @@ class _Watched(Source):
     def earliest_ms(self, split: Split, on: str) -> int | None:
         return self.source.earliest_ms(split, on)
 
+    def endless(self, split: Split) -> bool:
+        return self.source.endless(split)
+
 
 class _WatchedReader(SplitReader):
     def __init__(self, reader: SplitReader, ended: Callable[[], None]) -> None:
