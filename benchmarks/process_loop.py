@@ -20,11 +20,11 @@ import rheos as rh
 from rheos.errors import Site
 from rheos.graph.functions import KeyedContext
 from rheos.graph.nodes import MAIN, ProcessSpec, StreamType
+from rheos.host.io import SystemClock
 from rheos.operators.contract import OperatorContext, OutputType, PortType
 from rheos.operators.process import ProcessOperator
 from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.protocol.types import schema_of
-from rheos.runtimes.io import SystemClock
 from rheos.runtimes.simulated.io import SimIo
 
 ROWS = 16_384

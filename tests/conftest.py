@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
-from rheos.runtimes.contract import JobConfig
 
 # The first example of a property pays for imports, and machines differ: time is no property here.
 # Every run draws the same examples; `pytest --hypothesis-profile=search` looks for others.
@@ -29,7 +29,7 @@ def registry_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="session")
 def spark() -> Any:
     """One Spark session for all tests: starting one takes seconds."""
-    from rheos.runtimes.spark_session import get_session
+    from rheos.spark.session import get_session
 
     session, _ = get_session(JobConfig(job=JobId("tests")), slots=4)
     session.conf.set("spark.sql.shuffle.partitions", "4")  # Its 200 are for larger data.

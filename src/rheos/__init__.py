@@ -56,11 +56,11 @@ from rheos.graph.functions import (
 )
 from rheos.graph.state import ListState, MapState, ValueState
 from rheos.graph.windows import Sliding, Tumbling, Watermark
+from rheos.job import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
 from rheos.protocol.durations import duration_ms as duration
 from rheos.protocol.state_config import Backend as StateBackend
 from rheos.protocol.state_config import StateConfig
-from rheos.runtimes.contract import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
-from rheos.runtimes.state_frames import new_savepoint, savepoint
+from rheos.savepoints import new_savepoint, savepoint
 from rheos.version import VERSION
 
 __version__ = VERSION

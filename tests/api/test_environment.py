@@ -15,9 +15,9 @@ import rheos as rh
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
 from rheos.checkpoint.config import CheckpointConfig, FixedDelay, NoRestart
+from rheos.job import JobConfig, JobHandle, JobResult, JobState, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.state_config import Backend, StateConfig
-from rheos.runtimes.contract import JobConfig, JobHandle, JobResult, JobState, JobStatus
 from rheos.task.config import Guarantee, TaskConfig
 from tests.api.programs import events, refused
 

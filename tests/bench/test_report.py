@@ -11,8 +11,8 @@ from rheos.bench.driver import Outcome, Settings
 from rheos.bench.programs import PROGRAMS, Load
 from rheos.bench.recorder import Window
 from rheos.bench.report import as_json, as_table
+from rheos.job import JobState, JobStatus
 from rheos.protocol.ids import JobId
-from rheos.runtimes.contract import JobState, JobStatus
 
 STATUS = JobStatus(JobId("b"), "bench", JobState.RUNNING, 1, 9.0, 1e6, None, 3, 0, 41, 0, 1.0, 0.5)
 SETTINGS = Settings(2, seconds=10, warmup_s=3, checkpoint_interval="2s")

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from rheos.checkpoint.log import JobLog
+from rheos.host.stores import LocalStore
 from rheos.protocol.ids import JobId
-from rheos.runtimes.local_store import LocalStore
 from rheos.testing.chaos.processes import JobProcesses
 from tests.chaos.conftest import ROOT, Started, wait_for
 from tests.chaos.example import EXAMPLE

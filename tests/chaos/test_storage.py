@@ -14,8 +14,8 @@ import pytest
 
 import rheos as rh
 from rheos.checkpoint.log import decode_entry
+from rheos.host.stores import LocalStore, open_store
 from rheos.protocol.ports import Store
-from rheos.runtimes.local_store import LocalStore, open_store
 from rheos.state import format as state_format
 from tests.chaos.conftest import wait_for
 from tests.chaos.example import state_machine as job
@@ -96,7 +96,7 @@ def test_a_full_disk_then_a_torn_and_slow_one(spark: Any, tmp_path: Path) -> Non
 
 WRITING = """
 import sys
-from rheos.runtimes.local_store import LocalStore
+from rheos.host.stores import LocalStore
 store = LocalStore(sys.argv[1])
 for value in range(1_000_000):
     store.put("log/put", bytes([value % 256]) * (1 << 20))

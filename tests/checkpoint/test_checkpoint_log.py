@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from timelines import completed
 
 from rheos.checkpoint.log import (
     AttemptStarted,
@@ -24,6 +23,7 @@ from rheos.errors import CheckpointError
 from rheos.protocol.control import Totals
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.runtimes.simulated.store import MemoryStore
+from tests.checkpoint.timelines import completed
 
 
 def started(attempt: int, kept: list[int], owner: str = "me") -> AttemptStarted:

@@ -5,15 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from timelines import (
-    CONFIG,
-    COUNT,
-    Timeline,
-    acknowledge,
-    completed,
-    file,
-    view_of,
-)
 
 from rheos.checkpoint.config import ExponentialDelay, NoRestart
 from rheos.checkpoint.events import (
@@ -67,6 +58,15 @@ from rheos.protocol.control import (
     TriggerCheckpoint,
 )
 from rheos.protocol.ids import Attempt, CheckpointId
+from tests.checkpoint.timelines import (
+    CONFIG,
+    COUNT,
+    Timeline,
+    acknowledge,
+    completed,
+    file,
+    view_of,
+)
 
 LOST = TransportError("a peer is lost")
 

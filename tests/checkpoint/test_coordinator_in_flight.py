@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
-from timelines import CONFIG, SHAPE, Timeline, acknowledge, file
 
 from rheos.checkpoint.coordinator import Coordinator
 from rheos.checkpoint.events import (
@@ -34,6 +33,7 @@ from rheos.protocol.control import (
     TriggerCheckpoint,
 )
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from tests.checkpoint.timelines import CONFIG, SHAPE, Timeline, acknowledge, file
 
 THREE = replace(CONFIG, max_concurrent=3)
 ONE = Attempt(1)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from timelines import SHAPE, handle
 
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay
 from rheos.checkpoint.coordinator import Coordinator
@@ -73,6 +72,7 @@ from rheos.protocol.control import (
 )
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.runtimes.simulated.store import MemoryStore
+from tests.checkpoint.timelines import SHAPE, handle
 
 PARALLELISM = SHAPE.parallelism
 CONFIG = CheckpointConfig(

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from timelines import CONFIG, Timeline, acknowledge, completed, saved
 
 from rheos.checkpoint.config import NoRestart
 from rheos.checkpoint.events import (
@@ -51,6 +50,7 @@ from rheos.protocol.control import (
     TriggerCheckpoint,
 )
 from rheos.protocol.ids import Attempt, CheckpointId
+from tests.checkpoint.timelines import CONFIG, Timeline, acknowledge, completed, saved
 
 AWAY = CheckpointError("the store is away")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from timelines import SHAPE, SINK, Timeline, acknowledge
-
 from rheos.checkpoint.events import (
     Action,
     AppendLog,
@@ -29,6 +27,7 @@ from rheos.errors import CheckpointError, SchemaError, TransportError
 from rheos.protocol.control import CheckpointComplete, CommittableHandle
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.shapes import FieldShape, TypeShape
+from tests.checkpoint.timelines import SHAPE, SINK, Timeline, acknowledge
 
 BY_DRIVER = replace(SHAPE, on_driver=frozenset({SINK}))
 AWAY = CheckpointError("the table is away")

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from timelines import SHAPE, completed, handle
 
 from rheos.checkpoint.events import JobShape
 from rheos.checkpoint.log import CheckpointCompleted
@@ -24,6 +23,7 @@ from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
 from rheos.state.key_groups import group_range
+from tests.checkpoint.timelines import SHAPE, completed, handle
 
 SCHEMA = pa.schema({"key_group": pa.uint16(), "row": pa.string()})
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-from timelines import completed, handle
 
 from rheos.checkpoint.log import CheckpointCompleted, Numbered
 from rheos.checkpoint.retention import Expired, Retention, attempt_of, stale, state_path
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from tests.checkpoint.timelines import completed, handle
 
 
 def checkpoint(number: int, *paths: str) -> CheckpointCompleted:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from timelines import completed, handle
 
 from rheos.checkpoint.savepoint import (
     MANIFEST,
@@ -24,6 +23,7 @@ from rheos.errors import CheckpointError
 from rheos.protocol.ids import JobId, OperatorId
 from rheos.protocol.snapshots import StateHandle
 from rheos.runtimes.simulated.store import MemoryStore
+from tests.checkpoint.timelines import completed, handle
 
 PART = b"the state"
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from timelines import CONFIG, COUNT, SHAPE, SINK, Timeline, acknowledge, completed, file, saved, view_of
 
 from rheos.checkpoint.config import ExponentialDelay, NoRestart
 from rheos.checkpoint.events import (
@@ -48,6 +47,18 @@ from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.shapes import StateShape, TypeShape
 from rheos.protocol.snapshots import StateKind
 from rheos.runtimes.simulated.store import MemoryStore
+from tests.checkpoint.timelines import (
+    CONFIG,
+    COUNT,
+    SHAPE,
+    SINK,
+    Timeline,
+    acknowledge,
+    completed,
+    file,
+    saved,
+    view_of,
+)
 
 FROM = Origin("job-5-other", "S")
 LOST = TransportError("a worker is lost")

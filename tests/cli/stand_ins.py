@@ -6,15 +6,15 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from rheos.protocol.control import Cost
-from rheos.protocol.ids import JobId
-from rheos.runtimes.contract import (
+from rheos.job import (
     CheckpointInfo,
     JobResult,
     JobState,
     JobStatus,
     OperatorStatus,
 )
+from rheos.protocol.control import Cost
+from rheos.protocol.ids import JobId
 
 STATUS = JobStatus(
     JobId("job"),

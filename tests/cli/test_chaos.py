@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rheos.checkpoint.log import AttemptStarted, JobFinished, JobLog
 from rheos.cli.chaos import finished
+from rheos.host.stores import LocalStore
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.runtimes.local_store import LocalStore
 
 ENTRY = {"attempt": Attempt(1), "owner": "me", "reserved_to": CheckpointId(1)}
 STARTED = AttemptStarted(**ENTRY, from_checkpoint=None, parallelism=1, completed=[])

@@ -19,11 +19,11 @@ from rheos.checkpoint.log import CheckpointCompleted
 from rheos.checkpoint.savepoint import MANIFEST, Savepoint, write_savepoint
 from rheos.cli.main import app
 from rheos.cli.program_file import run_file
+from rheos.host.stores import open_store
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.snapshots import PartMode, StateHandle
-from rheos.runtimes.local_store import open_store
 from rheos.state import format as state_format
 
 PROGRAM = """

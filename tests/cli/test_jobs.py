@@ -14,15 +14,15 @@ from typer.testing import CliRunner
 from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobLog
 from rheos.cli.jobs import size_text
 from rheos.cli.main import app
+from rheos.control.controlled import ControlledJob
+from rheos.control.processes import this_process
+from rheos.control.registry import Registry
 from rheos.errors import CheckpointError
+from rheos.host.stores import open_store
+from rheos.job import JobConfig
 from rheos.protocol.control import Cost
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
-from rheos.runtimes.contract import JobConfig
-from rheos.runtimes.controlled import ControlledJob
-from rheos.runtimes.local_store import open_store
-from rheos.runtimes.processes import this_process
-from rheos.runtimes.registry import Registry
 from tests.cli.stand_ins import StandIn
 
 Start = Callable[..., StandIn]

@@ -17,8 +17,8 @@ from rheos.cli.explain import explain
 from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED
 from rheos.cli.run import run
 from rheos.errors import JobFailedError
+from rheos.job import JobState, JobStatus
 from rheos.protocol.ids import JobId
-from rheos.runtimes.contract import JobState, JobStatus
 
 Write = Callable[[str], Path]
 

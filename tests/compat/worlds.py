@@ -12,11 +12,11 @@ import pyarrow as pa
 import rheos as rh
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.job import JobConfig
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.state_config import Backend, StateConfig
-from rheos.runtimes.contract import JobConfig
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
 from rheos.task.config import TaskConfig

@@ -20,9 +20,9 @@ from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source
 from rheos.connectors.spark.staging import StagedSource
 from rheos.connectors.spark.types import spark_schema, to_spark
 from rheos.errors import CheckpointError, InputError, SchemaError
+from rheos.job import JobConfig, JobState
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import JobId
-from rheos.runtimes.contract import JobConfig, JobState
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
 from rheos.task.config import TaskConfig

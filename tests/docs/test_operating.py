@@ -20,9 +20,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from rheos.control.commands import JobClient
+from rheos.control.registry import JobRecord, Registry
 from rheos.errors import RheosError
-from rheos.runtimes.commands import JobClient
-from rheos.runtimes.registry import JobRecord, Registry
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -8,11 +8,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from compare import difference
-from corpus import PROGRAMS
-from corpus.program import Golden, Program
-from modes import Mode, gap
-from runs import Found
+
+from tests.equivalence.compare import difference
+from tests.equivalence.corpus import PROGRAMS
+from tests.equivalence.corpus.program import Golden, Program
+from tests.equivalence.modes import Mode, gap
+from tests.equivalence.runs import Found
 
 
 @cache

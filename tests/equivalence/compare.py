@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-from corpus.program import Golden, View
+
+from tests.equivalence.corpus.program import Golden, View
 
 Counted = Counter[tuple[Any, ...]]
 

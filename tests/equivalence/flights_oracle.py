@@ -9,7 +9,7 @@ It shares nothing with Rheos. Three rules decide everything:
 - The alerts see departures in the order of their schedule, without those that were scheduled at or
   before the watermark they met.
 
-    python tests/equivalence/flights_oracle.py       prints the three tables
+    python -m tests.equivalence.flights_oracle      prints the three tables
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from corpus import PROGRAMS
-from corpus.program import Program
+from tests.equivalence.corpus import PROGRAMS
+from tests.equivalence.corpus.program import Program
 
 
 class Mode(Enum):

@@ -17,11 +17,11 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
-from corpus.oracle import NEVER, Row, arrived, bare, by_window, quantile, result
-from corpus.program import Golden, Rows, View
 
 import rheos as rh
 from rheos.api.overrides import Overrides, applied
+from tests.equivalence.corpus.oracle import NEVER, Row, arrived, bare, by_window, quantile, result
+from tests.equivalence.corpus.program import Golden, Rows, View
 
 ROOT = Path(__file__).parents[2]
 AS_WRITTEN = "<!-- runs: as written -->"
@@ -32,8 +32,7 @@ RUNTIMES = ("simulated", "continuous", "batch")
 ELSEWHERE = {
     "docs/operating.md": "its jobs never end and are about one runtime: tests/docs/test_operating.py "
     "walks through it and checks every row",
-    "docs/state.md": "it makes and changes savepoints, and runs no job: "
-    "tests/state_frames/test_page.py",
+    "docs/state.md": "it makes and changes savepoints, and runs no job: tests/savepoints/test_page.py",
 }
 """Pages with programs that are not run here, and why."""
 

@@ -17,15 +17,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-from corpus.program import Given, Handing, Program
-from modes import Mode
 
 import rheos as rh
 from rheos import testing
+from rheos.job import JobState
 from rheos.protocol.state_config import Backend, StateConfig
-from rheos.runtimes.contract import JobState
 from rheos.task.config import TaskConfig
 from rheos.testing.simulation import CHECKPOINTS
+from tests.equivalence.corpus.program import Given, Handing, Program
+from tests.equivalence.modes import Mode
 
 Found = Mapping[str, pa.Table]
 """The rows of each sink of a program."""

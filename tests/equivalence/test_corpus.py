@@ -7,15 +7,15 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from checks import each_program, golden
-from compare import difference
-from corpus import PROGRAMS
-from corpus.inputs import SALES
-from corpus.oracle import arrived, by_window, frame
-from corpus.program import Given, Handing
-from modes import GAPS, Mode, gap
 
 import rheos as rh
+from tests.equivalence.checks import each_program, golden
+from tests.equivalence.compare import difference
+from tests.equivalence.corpus import PROGRAMS
+from tests.equivalence.corpus.inputs import SALES
+from tests.equivalence.corpus.oracle import arrived, by_window, frame
+from tests.equivalence.corpus.program import Given, Handing
+from tests.equivalence.modes import GAPS, Mode, gap
 
 
 def test_every_program_runs_in_every_mode_or_says_why_not() -> None:

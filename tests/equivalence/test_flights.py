@@ -6,10 +6,11 @@ import runpy
 import sys
 from pathlib import Path
 
-import flights_oracle
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+
+from tests.equivalence import flights_oracle
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.py"
 

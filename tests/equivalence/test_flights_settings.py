@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import flights_oracle
 import polars as pl
 import pytest
-from test_flights import EXAMPLE, assert_same_rows, run_example
 
 import rheos as rh
 from rheos.testing.chaos.processes import JobProcesses
+from tests.equivalence import flights_oracle
+from tests.equivalence.test_flights import EXAMPLE, assert_same_rows, run_example
 
 
 def assert_found(out: Path) -> None:

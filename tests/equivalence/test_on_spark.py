@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from checks import check, each_program
-from corpus.program import Program
-from modes import Mode, runs
-from runs import Batches
+
+from tests.equivalence.checks import check, each_program
+from tests.equivalence.corpus.program import Program
+from tests.equivalence.modes import Mode, runs
+from tests.equivalence.runs import Batches
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

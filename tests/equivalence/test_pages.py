@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pages
 import pytest
-from compare import difference
-from corpus.program import Golden, View
+
+from tests.equivalence import pages
+from tests.equivalence.compare import difference
+from tests.equivalence.corpus.program import Golden, View
 
 
 @pytest.mark.spark

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from checks import check, each_program
-from corpus.program import Program
-from modes import Mode
-from runs import simulated
+
+from tests.equivalence.checks import check, each_program
+from tests.equivalence.corpus.program import Program
+from tests.equivalence.modes import Mode
+from tests.equivalence.runs import simulated
 
 
 @pytest.mark.parametrize(("program", "mode"), each_program("SIMULATED"))

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pytest
-from compare import difference
 
 import rheos as rh
+from tests.equivalence.compare import difference
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 EVENTS, USERS, SPLITS = 4_000, 24, 3

@@ -1,6 +1,6 @@
 """Breaks the engine in one way after the other, and tells how many drawn worlds notice.
 
-    python tests/simulation/mutations.py [--seeds 40] [--enough 2] [NAME ...]
+    python -m tests.simulation.mutations [--seeds 40] [--enough 2] [NAME ...]
 
 A mutation that few worlds catch says that the simulation is blind there. Each is written against what
 the engine promises, in the fewest words that break it, and tried in worlds of the climate in which it
@@ -30,6 +30,8 @@ from rheos.checkpoint.retention import Expired, Retention
 from rheos.checkpoint.savepoint_requests import SavepointRequests
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.generator import GeneratorSource
+from rheos.driver import master, sources_and_sinks
+from rheos.driver.master import Master
 from rheos.errors import CheckpointError, InternalError
 from rheos.operators.process import ProcessOperator
 from rheos.operators.reduce import ReduceOperator
@@ -37,8 +39,6 @@ from rheos.operators.running import RunningOperator
 from rheos.operators.source import SourceOperator
 from rheos.protocol.control import Acknowledge, CheckpointComplete
 from rheos.protocol.snapshots import PartMode, StateKind
-from rheos.runtimes import master, outside
-from rheos.runtimes.master import Master
 from rheos.task import checkpoints, inputs
 from rheos.task.commits import Committing
 from rheos.task.outputs import OutputEdge
@@ -344,7 +344,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "files that nothing needs stay": [(Checkpointing, "entered", _nothing_swept)],
     "recovery does not commit": [(Master, "_recover", _recovery_without_commit)],
     "an error of a committer ends the job": [
-        (outside, "_publishing", lambda right: _commit_errors_are_final)
+        (sources_and_sinks, "_publishing", lambda right: _commit_errors_are_final)
     ],
     "entries deleted": [(JobLog, "drop", _dropped_entries_deleted)],
     "finished once one has committed": [

@@ -1,7 +1,7 @@
 """What the drawn worlds can see: some of the defects that `mutations.py` knows, each noticed by one of
 a few worlds. Those that fewer worlds notice are left to the command:
 
-    python tests/simulation/mutations.py
+    python -m tests.simulation.mutations
 """
 
 from __future__ import annotations

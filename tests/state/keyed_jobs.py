@@ -18,9 +18,9 @@ from rheos.checkpoint.restoring import restored_state
 from rheos.checkpoint.savepoint_writer import SavepointWriter
 from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
 from rheos.graph.state import StateDeclaration
+from rheos.host.inline_io import InlineIo
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import StateHandle
-from rheos.runtimes.batch.inline_io import InlineIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
 from rheos.state.backend import KeyedStateBackend

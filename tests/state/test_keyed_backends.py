@@ -12,9 +12,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.state.keyed_jobs import MEMORY, ROCKSDB, Job, declared
 
 from rheos.graph.state import ListState, MapState, ValueState
+from tests.state.keyed_jobs import MEMORY, ROCKSDB, Job, declared
 
 
 @dataclass

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.state.keyed_jobs import GROUPS, MEMORY, OPERATOR, ROCKSDB, USERS, Job, declared
 
 from rheos.errors import CheckpointError, ConfigurationError, StateError
 from rheos.graph.state import ListState, MapState, ValueState
@@ -19,6 +18,7 @@ from rheos.state.rocksdb.backend import RocksDbBackend
 from rheos.state.rocksdb.database import failure
 from rheos.state.rocksdb.layout import Form, join, split
 from rheos.state.timers import TIMERS
+from tests.state.keyed_jobs import GROUPS, MEMORY, OPERATOR, ROCKSDB, USERS, Job, declared
 
 MIB = 1 << 20
 

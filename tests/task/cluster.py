@@ -15,11 +15,11 @@ from rheos.api.streams import DataStream
 from rheos.checkpoint.log import CheckpointCompleted
 from rheos.checkpoint.restoring import restored_state
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.driver.master import enumerate_splits
 from rheos.graph.nodes import SinkSpec
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.runtimes.master import enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import Folder
 from rheos.runtimes.simulated.io import SimIo

@@ -41,13 +41,13 @@ from rheos.graph.validate import (
     unbounded_sources,
 )
 from rheos.graph.windows import Watermark
+from rheos.job import JobConfig, JobHandle, JobResult, Runtime
 from rheos.operators.source import REJECTED
 from rheos.plan import explain
 from rheos.plan.physical import PhysicalPlan
 from rheos.plan.planner import make_plan
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId, job_slug
-from rheos.runtimes.contract import JobConfig, JobHandle, JobResult, Runtime
 from rheos.site import call_site, located
 from rheos.state.key_groups import MAX_KEY_GROUPS
 
@@ -338,7 +338,7 @@ class Environment:
                 "have Spark read from there",
             )
         from rheos.runtimes.batch.lazily import to_dataframe
-        from rheos.runtimes.spark_session import get_session
+        from rheos.spark.session import get_session
 
         config = JobConfig(job=JobId("dataframe"), master=self._master, spark=self._spark)
         session, _ = get_session(config, self._parallelism)
@@ -389,7 +389,7 @@ class Environment:
         runtime: Runtime = getattr(importlib.import_module(module), runtime_class)()
         if chosen == "simulated":
             return runtime  # It lives within a call: nobody could ask it anything.
-        from rheos.runtimes.controlled import ControlledRuntime
+        from rheos.control.controlled import ControlledRuntime
 
         return ControlledRuntime(chosen, runtime)
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rheos.job import JobHandle, JobStatus
 from rheos.protocol.durations import Duration
-from rheos.runtimes.contract import JobHandle, JobStatus
 from rheos.site import call_site
 
 if TYPE_CHECKING:

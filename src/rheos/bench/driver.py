@@ -13,8 +13,8 @@ from rheos.bench.programs import Load, Program
 from rheos.bench.recorder import SLICE_NS, Slice, Window, first_complete, measured, read_slices
 from rheos.bench.taps import SINK
 from rheos.errors import JobFailedError
+from rheos.job import JobHandle, JobState, JobStatus
 from rheos.protocol.state_config import StateConfig
-from rheos.runtimes.contract import JobHandle, JobState, JobStatus
 
 _WHOLE = {"0": 0, "-1": -1}
 """Buffer timeouts that are no durations."""

@@ -32,8 +32,8 @@ from rheos.graph import aggregates as agg
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.state import ValueState
 from rheos.graph.windows import Tumbling, Watermark
+from rheos.job import JobHandle, JobState
 from rheos.protocol.state_config import StateConfig
-from rheos.runtimes.contract import JobHandle, JobState
 
 ROWS_PER_MS = 1000
 """Of event time, in each split."""

@@ -11,9 +11,9 @@ from urllib.parse import unquote
 from rheos.checkpoint.log import JobFinished, JobLog
 from rheos.cli.failures import FAILED, INTERRUPTED, report
 from rheos.errors import ConfigurationError
+from rheos.host.stores import open_store
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.ids import JobId
-from rheos.runtimes.local_store import open_store
 from rheos.testing.chaos import Fault, Plan, run
 
 

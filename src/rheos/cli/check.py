@@ -23,10 +23,10 @@ from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED, report
 from rheos.cli.program_file import run_file
 from rheos.connectors.files.listing import absolute
 from rheos.errors import CheckpointError, ConfigurationError, ProgramError
+from rheos.host.stores import open_store, there_is
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.snapshots import StateKind
-from rheos.runtimes.local_store import open_store, there_is
 from rheos.site import done_for
 from rheos.state import format as state_format
 

@@ -20,15 +20,15 @@ from rheos.checkpoint.log import JobLog
 from rheos.cli.failures import INTERRUPTED, MISUSED, report
 from rheos.cli.status import duration_text
 from rheos.connectors.files.listing import absolute
+from rheos.control.commands import JobClient
+from rheos.control.processes import Liveness, liveness
+from rheos.control.registry import JobRecord, Registry, find_job
+from rheos.driver.master import checkpoint_info
 from rheos.errors import ConfigurationError, RheosError, TransportError
+from rheos.host.stores import open_store, there_is
+from rheos.job import CheckpointInfo, JobStatus
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.ids import JobId, job_slug
-from rheos.runtimes.commands import JobClient
-from rheos.runtimes.contract import CheckpointInfo, JobStatus
-from rheos.runtimes.local_store import open_store, there_is
-from rheos.runtimes.master import checkpoint_info
-from rheos.runtimes.processes import Liveness, liveness
-from rheos.runtimes.registry import JobRecord, Registry, find_job
 
 _LOOK_TIMEOUT_S = 3.0
 _GONE_WITHIN_S = 10.0

@@ -17,7 +17,7 @@ from rheos.api.overrides import Overrides
 from rheos.cli.failures import FAILED, INTERRUPTED, report
 from rheos.cli.program_file import run_file
 from rheos.cli.status import StatusDisplay, final_table
-from rheos.runtimes.contract import JobHandle
+from rheos.job import JobHandle
 
 
 def run(file: Path, arguments: Sequence[str], settings: Overrides) -> int:

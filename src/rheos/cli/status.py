@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from rheos.job import JobState, JobStatus
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from rheos.runtimes.contract import JobState, JobStatus
 
 _LINE_EVERY_S = 5.0
 _OVER = (JobState.FINISHED, JobState.CANCELLED, JobState.STOPPED, JobState.FAILED)

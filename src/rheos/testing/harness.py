@@ -27,6 +27,7 @@ from rheos.connectors.schemas import epoch_ms
 from rheos.errors import ProgramError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.graph.windows import Watermark as WatermarkStrategy
+from rheos.host.inline_io import InlineIo
 from rheos.operators.build import build
 from rheos.operators.contract import Operator, OperatorContext, Out
 from rheos.plan.physical import PlannedOperator, ToOperator
@@ -34,7 +35,6 @@ from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM, 
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.snapshots import Snapshot, StateHandle
 from rheos.protocol.state_config import Backend, StateConfig
-from rheos.runtimes.batch.inline_io import InlineIo
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format

@@ -11,13 +11,13 @@ import pyarrow as pa
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay
+from rheos.driver.sources_and_sinks import published_here
 from rheos.graph.nodes import SinkSpec
+from rheos.job import JobConfig, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import JobId, OperatorId
 from rheos.protocol.state_config import StateConfig
-from rheos.runtimes.contract import JobConfig, JobStatus
-from rheos.runtimes.outside import published_here
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
 from rheos.runtimes.simulated.phases import split_rows

@@ -12,9 +12,9 @@ import pyarrow as pa
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.checkpoint.config import CheckpointConfig
+from rheos.job import JobState
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.state_config import StateConfig
-from rheos.runtimes.contract import JobState
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
 from rheos.task.config import Guarantee, TaskConfig

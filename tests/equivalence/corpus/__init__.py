@@ -4,8 +4,8 @@ Each program comes with a golden: its rows, worked out by plain Polars, SQL or s
 which share nothing with Rheos.
 """
 
-from corpus import keyed, sources, stateless, windows
-from corpus.program import Program
+from tests.equivalence.corpus import keyed, sources, stateless, windows
+from tests.equivalence.corpus.program import Program
 
 PROGRAMS: tuple[Program, ...] = (
     *stateless.PROGRAMS,

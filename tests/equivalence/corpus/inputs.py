@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from corpus.program import Rows
+from tests.equivalence.corpus.program import Rows
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -12,10 +12,10 @@ from datetime import datetime
 import polars as pl
 
 import rheos as rh
-from corpus.inputs import MORE_SALES, SALES, Sale
-from corpus.oracle import Row, arrived, bare, by_window, frame, known, result
-from corpus.program import Given, Golden, Program
 from rheos import col
+from tests.equivalence.corpus.inputs import MORE_SALES, SALES, Sale
+from tests.equivalence.corpus.oracle import Row, arrived, bare, by_window, frame, known, result
+from tests.equivalence.corpus.program import Given, Golden, Program
 
 GAP_MS = 6_000
 

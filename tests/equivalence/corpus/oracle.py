@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from corpus.program import Rows
+from tests.equivalence.corpus.program import Rows
 
 Row = dict[str, Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 import rheos as rh
-from corpus.inputs import MORE_SALES, NOON, ONE_SHOP, SALES
-from corpus.keyed import Sessions, sessions_of
-from corpus.oracle import NEVER, Row, arrived, bare, by_window, result
-from corpus.program import Given, Golden, Program
-from corpus.windows import AGGREGATES, aggregated
+from tests.equivalence.corpus.inputs import MORE_SALES, NOON, ONE_SHOP, SALES
+from tests.equivalence.corpus.keyed import Sessions, sessions_of
+from tests.equivalence.corpus.oracle import NEVER, Row, arrived, bare, by_window, result
+from tests.equivalence.corpus.program import Given, Golden, Program
+from tests.equivalence.corpus.windows import AGGREGATES, aggregated
 
 
 def dataframes(given: Given) -> Mapping[str, rh.DataStream]:

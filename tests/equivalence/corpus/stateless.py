@@ -13,10 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import rheos as rh
-from corpus.inputs import EVERY_TYPE, MORE_SALES, NO_SALES, SALES, Address, Parcel, Sale
-from corpus.oracle import Row, frame
-from corpus.program import Given, Golden, Program, Rows
 from rheos import col
+from tests.equivalence.corpus.inputs import (
+    EVERY_TYPE,
+    MORE_SALES,
+    NO_SALES,
+    SALES,
+    Address,
+    Parcel,
+    Sale,
+)
+from tests.equivalence.corpus.oracle import Row, frame
+from tests.equivalence.corpus.program import Given, Golden, Program, Rows
 
 # --- expressions --------------------------------------------------------------------------------------
 

@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 
 import rheos as rh
-from corpus.inputs import BEFORE_1970, KEYED, MORE_SALES, ONE_SHOP, SALES, Sale
-from corpus.oracle import (
+from rheos import col
+from tests.equivalence.corpus.inputs import BEFORE_1970, KEYED, MORE_SALES, ONE_SHOP, SALES, Sale
+from tests.equivalence.corpus.oracle import (
     Row,
     arrived,
     bare,
@@ -22,8 +23,7 @@ from corpus.oracle import (
     quantile,
     result,
 )
-from corpus.program import Given, Golden, Program
-from rheos import col
+from tests.equivalence.corpus.program import Given, Golden, Program
 
 DAY_MS = 86_400_000
 

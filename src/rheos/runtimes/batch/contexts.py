@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rheos.graph.nodes import SourceSpec
+from rheos.host.inline_io import InlineIo
+from rheos.host.io import SystemClock
 from rheos.operators.contract import OperatorContext
 from rheos.plan.physical import PlannedOperator
 from rheos.protocol.ids import Attempt
-from rheos.runtimes.batch.inline_io import InlineIo
 from rheos.runtimes.batch.tasks import Task
-from rheos.runtimes.io import SystemClock
 
 
 def partition_number() -> int:

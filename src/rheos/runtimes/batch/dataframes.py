@@ -44,8 +44,8 @@ from rheos.runtimes.batch.tasks import (
     RowsOutput,
     UnpackTask,
 )
-from rheos.runtimes.spark_session import single_threaded_workers
-from rheos.runtimes.spark_shipping import arrow_task, pack
+from rheos.spark.session import single_threaded_workers
+from rheos.spark.shipping import arrow_task, pack
 
 _HOST = "rheos.runtimes.batch.partition_host"
 

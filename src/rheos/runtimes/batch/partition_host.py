@@ -18,6 +18,8 @@ import pyarrow as pa
 from rheos.connectors.contract import Pending
 from rheos.errors import RheosError, UserFunctionError
 from rheos.graph.nodes import ProcessSpec, SourceSpec
+from rheos.host.garbage import collecting_seldom
+from rheos.host.scratch import scratch_folder
 from rheos.operators.build import build
 from rheos.operators.contract import CommittingOperator, Operator, OperatorContext, Out
 from rheos.operators.ordered import OrderedProcessOperator
@@ -46,8 +48,6 @@ from rheos.runtimes.batch.tasks import (
     Task,
     UnpackTask,
 )
-from rheos.runtimes.garbage import collecting_seldom
-from rheos.runtimes.scratch import scratch_folder
 
 _CHECKPOINT = CheckpointId(1)
 """A batch job has one epoch, which its end closes."""

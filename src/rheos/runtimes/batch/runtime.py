@@ -13,16 +13,10 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from rheos.connectors.collect import CollectSink, collected
+from rheos.driver.sources_and_sinks import prepared_sinks
 from rheos.errors import RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
-from rheos.plan.physical import PhysicalPlan, PlannedOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS
-from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.runtimes.batch import notes
-from rheos.runtimes.batch.bounded import bounded_plan
-from rheos.runtimes.batch.execution import run
-from rheos.runtimes.batch.lazily import explained
-from rheos.runtimes.contract import (
+from rheos.job import (
     JobConfig,
     JobResult,
     JobState,
@@ -30,9 +24,15 @@ from rheos.runtimes.contract import (
     OperatorStatus,
     WithoutCheckpoints,
 )
-from rheos.runtimes.outside import prepared_sinks
-from rheos.runtimes.spark_session import activate, get_session
-from rheos.runtimes.spark_shipping import worker_error
+from rheos.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.protocol.elements import MAX_TIMESTAMP_MS
+from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.runtimes.batch import notes
+from rheos.runtimes.batch.bounded import bounded_plan
+from rheos.runtimes.batch.execution import run
+from rheos.runtimes.batch.lazily import explained
+from rheos.spark.session import activate, get_session
+from rheos.spark.shipping import worker_error
 
 _LISTEN_EVERY_S = 1.0
 _ENDED = (JobState.FINISHED, JobState.CANCELLED, JobState.FAILED)

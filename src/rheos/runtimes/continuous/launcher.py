@@ -14,7 +14,9 @@ from pyspark.sql import SparkSession
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.contract import Split
+from rheos.driver.launcher import LauncherEvent
 from rheos.errors import FencedError, JobFailedError, RheosError, TransportError
+from rheos.job import JobConfig
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, OperatorId
@@ -23,9 +25,8 @@ from rheos.runtimes.continuous.cluster import is_local, slots
 from rheos.runtimes.continuous.control import AllJoined, ControlServer, Silent
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.worker import SlotJob
-from rheos.runtimes.contract import JobConfig, LauncherEvent
-from rheos.runtimes.spark_session import single_threaded_workers
-from rheos.runtimes.spark_shipping import arrow_task, pack, worker_error
+from rheos.spark.session import single_threaded_workers
+from rheos.spark.shipping import arrow_task, pack, worker_error
 
 _JOIN_WITHIN_S = 120.0
 _LEAVE_WITHIN_S = 8.0

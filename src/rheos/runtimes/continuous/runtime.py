@@ -15,16 +15,16 @@ from rheos.checkpoint.events import After
 from rheos.checkpoint.log import safe_name
 from rheos.checkpoint.savepoint import default_directory
 from rheos.connectors.files.listing import absolute
+from rheos.driver.master import Master, enumerate_splits
+from rheos.driver.sources_and_sinks import prepared_sinks, published_here, staged_sources, stages
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
+from rheos.host.io import SystemClock
+from rheos.host.stores import check_writable, open_store
+from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.continuous.cluster import check_slots, driver_host, is_local
 from rheos.runtimes.continuous.launcher import SparkLauncher
-from rheos.runtimes.contract import CheckpointInfo, JobConfig, JobResult, JobStatus
-from rheos.runtimes.io import SystemClock
-from rheos.runtimes.local_store import check_writable, open_store
-from rheos.runtimes.master import Master, enumerate_splits
-from rheos.runtimes.outside import prepared_sinks, published_here, staged_sources, stages
-from rheos.runtimes.spark_session import SessionIo, activate, get_session
+from rheos.spark.session import SessionIo, activate, get_session
 from rheos.version import VERSION
 
 _LISTEN_EVERY_S = 1.0

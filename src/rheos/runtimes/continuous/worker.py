@@ -18,6 +18,10 @@ from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.contract import Split
 from rheos.errors import ConfigurationError, FencedError, InternalError, RheosError, TransportError
+from rheos.host.garbage import collect_seldom
+from rheos.host.io import SystemClock, ThreadedIo
+from rheos.host.scratch import scratch_folder
+from rheos.host.stores import open_store
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, JobId, OperatorId
@@ -25,10 +29,6 @@ from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.continuous.control import ControlClient, Join, Refused
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.transport import ZmqTransport
-from rheos.runtimes.garbage import collect_seldom
-from rheos.runtimes.io import SystemClock, ThreadedIo
-from rheos.runtimes.local_store import open_store
-from rheos.runtimes.scratch import scratch_folder
 from rheos.state import format as state_format
 from rheos.task.config import TaskConfig
 from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine

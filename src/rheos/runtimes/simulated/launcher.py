@@ -11,12 +11,13 @@ from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES
 from rheos.connectors.contract import Split
+from rheos.driver.launcher import LauncherEvent
 from rheos.errors import RheosError, TransportError
+from rheos.job import JobConfig
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.protocol.ports import Store
-from rheos.runtimes.contract import JobConfig, LauncherEvent
 from rheos.runtimes.simulated.clock import ProcessClock, SimClock
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import Watch

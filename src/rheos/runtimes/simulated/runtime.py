@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from rheos.checkpoint.events import After
 from rheos.errors import CheckpointError
+from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.plan.physical import PhysicalPlan
-from rheos.runtimes.contract import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.world import World
 

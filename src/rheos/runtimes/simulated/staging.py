@@ -7,8 +7,8 @@ import shutil
 import tempfile
 import weakref
 
+from rheos.driver.sources_and_sinks import staged_sources, stages
 from rheos.plan.physical import PhysicalPlan
-from rheos.runtimes.outside import staged_sources, stages
 
 
 def staged_beside(owner: object, plan: PhysicalPlan) -> PhysicalPlan:

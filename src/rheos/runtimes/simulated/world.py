@@ -16,12 +16,12 @@ from random import Random
 from rheos.checkpoint.events import After
 from rheos.checkpoint.log import JobFinished, JobLog
 from rheos.checkpoint.savepoint import read_savepoint
+from rheos.driver.master import Master, enumerate_splits
+from rheos.driver.sources_and_sinks import prepared_sinks
 from rheos.errors import CheckpointError, ConfigurationError, FencedError, JobFailedError
+from rheos.job import JobConfig, JobResult, JobState, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import CheckpointId, OperatorId
-from rheos.runtimes.contract import JobConfig, JobResult, JobState, JobStatus
-from rheos.runtimes.master import Master, enumerate_splits
-from rheos.runtimes.outside import prepared_sinks
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.driver import Driver
 from rheos.runtimes.simulated.faults import Faults

@@ -1,0 +1,215 @@
+"""What a command says to a running job, and what the job answers.
+
+A request is one frame to the endpoint of the job's record, msgpack, with the record's token; the answer
+is one frame. Neither is ever unpickled: what comes from a socket stays plain values.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+import zmq
+
+from rheos import errors
+from rheos.control.processes import Liveness, liveness
+from rheos.control.registry import JobRecord
+from rheos.errors import CheckpointError, RheosError, Site, TransportError
+from rheos.job import CheckpointInfo, JobStatus
+from rheos.protocol.ids import JobId
+
+MAX_REQUEST_BYTES = 64 * 1024
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_POLL_MS = 500
+
+
+# --- requests -----------------------------------------------------------------------------------
+
+
+class Request(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    token: str
+    job: JobId
+
+
+class GetStatus(Request, frozen=True):
+    pass
+
+
+class GetCheckpoints(Request, frozen=True):
+    pass
+
+
+class TakeSavepoint(Request, frozen=True):
+    directory: str | None
+    """Absolute, or a URL: the driver's working directory is not the caller's."""
+
+
+class StopWithSavepoint(Request, frozen=True):
+    directory: str | None
+    drain: bool
+
+
+class CancelJob(Request, frozen=True):
+    pass
+
+
+AnyRequest: TypeAlias = GetStatus | GetCheckpoints | TakeSavepoint | StopWithSavepoint | CancelJob
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+class Answer(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    pass
+
+
+class Status(Answer, frozen=True):
+    status: JobStatus
+
+
+class Checkpoints(Answer, frozen=True):
+    checkpoints: list[CheckpointInfo]
+
+
+class SavepointTaken(Answer, frozen=True):
+    directory: str
+
+
+class Cancelled(Answer, frozen=True):
+    pass
+
+
+class Refused(Answer, frozen=True):
+    """The error that came of it."""
+
+    kind: str
+    """The name of its class in `rheos.errors`."""
+    what: str
+    file: str | None = None
+    line: int = 0
+    operator: str | None = None
+    hint: str | None = None
+    detail: str | None = None
+
+    @classmethod
+    def of(cls, error: RheosError) -> Refused:
+        site = error.site
+        return cls(
+            kind=type(error).__name__,
+            what=error.what,
+            file=site.file if site else None,
+            line=site.line if site else 0,
+            operator=error.operator,
+            hint=error.hint,
+            detail=error.detail,
+        )
+
+    def error(self) -> RheosError:
+        found = getattr(errors, self.kind, None)
+        kind = found if isinstance(found, type) and issubclass(found, RheosError) else RheosError
+        return kind(
+            self.what,
+            site=None if self.file is None else Site(self.file, self.line),
+            operator=self.operator,
+            hint=self.hint,
+            detail=self.detail,
+        )
+
+
+AnyAnswer: TypeAlias = Status | Checkpoints | SavepointTaken | Cancelled | Refused
+
+encode = msgspec.msgpack.Encoder().encode
+request_decoder: msgspec.msgpack.Decoder[AnyRequest] = msgspec.msgpack.Decoder(AnyRequest)
+answer_decoder: msgspec.msgpack.Decoder[AnyAnswer] = msgspec.msgpack.Decoder(AnyAnswer)
+
+
+# --- the asking side ----------------------------------------------------------------------------
+
+
+class JobClient:
+    """Speaks to one running job, from any process of the same user on the same host.
+
+    Every call raises the RheosError that the job answered with, or TransportError where none came
+    within `timeout_s`, or the job ended meanwhile."""
+
+    def __init__(self, record: JobRecord, timeout_s: float = 30.0) -> None:
+        self._record = record
+        self._timeout_s = timeout_s
+
+    def status(self) -> JobStatus:
+        answer = self._ask(GetStatus(token=self._record.token, job=self._record.job))
+        assert isinstance(answer, Status)
+        return answer.status
+
+    def checkpoints(self) -> list[CheckpointInfo]:
+        answer = self._ask(GetCheckpoints(token=self._record.token, job=self._record.job))
+        assert isinstance(answer, Checkpoints)
+        return answer.checkpoints
+
+    def savepoint(self, directory: str | None) -> str:
+        answer = self._ask(
+            TakeSavepoint(token=self._record.token, job=self._record.job, directory=directory)
+        )
+        assert isinstance(answer, SavepointTaken)
+        return answer.directory
+
+    def stop(self, directory: str | None, *, drain: bool) -> str:
+        answer = self._ask(
+            StopWithSavepoint(
+                token=self._record.token, job=self._record.job, directory=directory, drain=drain
+            )
+        )
+        assert isinstance(answer, SavepointTaken)
+        return answer.directory
+
+    def cancel(self) -> None:
+        """Returns when the job has stopped."""
+        self._ask(CancelJob(token=self._record.token, job=self._record.job))
+
+    def _ask(self, request: AnyRequest) -> AnyAnswer:
+        record = self._record
+        lives = liveness(record.process)
+        if lives is Liveness.ELSEWHERE:
+            raise TransportError(
+                f"the job {record.job!r} runs as {record.process}, and can be asked only there",
+                hint="run the command on that host",
+            )
+        context = zmq.Context(1)
+        socket: zmq.Socket[bytes] = context.socket(zmq.REQ)
+        try:
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.setsockopt(zmq.MAXMSGSIZE, MAX_ANSWER_BYTES)
+            socket.connect(record.endpoint)
+            socket.send(encode(request))
+            data = self._received(socket)
+        finally:
+            socket.close()
+            context.term()
+        try:
+            answer = answer_decoder.decode(data)
+        except msgspec.MsgspecError as error:
+            raise TransportError(
+                f"the job {record.job!r} gave an answer that cannot be read: {error}",
+                hint="use the command of the version of rheos that runs the job",
+            ) from error
+        if isinstance(answer, Refused):
+            raise answer.error()
+        return answer
+
+    def _received(self, socket: zmq.Socket[bytes]) -> bytes:
+        left_ms = round(self._timeout_s * 1000)
+        while not socket.poll(min(_POLL_MS, max(left_ms, 0))):
+            left_ms -= _POLL_MS
+            if liveness(self._record.process) is Liveness.DEAD:
+                raise CheckpointError(
+                    f"the job {self._record.job!r} has ended without an answer",
+                    hint="its own output says why",
+                )
+            if left_ms <= 0:
+                raise TransportError(
+                    f"the job {self._record.job!r} ({self._record.process}) has not answered "
+                    f"within {self._timeout_s:g} s",
+                    hint="what was asked for may still be done; look by `rheos jobs` and "
+                    "`rheos checkpoints`, or give it longer with --timeout",
+                )
+        return socket.recv()

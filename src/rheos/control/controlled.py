@@ -1,0 +1,157 @@
+"""Around a runtime on a real cluster: its jobs can be found and told what to do from any shell, and a
+job that another driver runs already is refused."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from uuid import uuid4
+
+from rheos.control.lease import DriverLease, LeaseKeeper
+from rheos.control.processes import this_process
+from rheos.control.registry import JobRecord, Registry
+from rheos.control.server import CommandServer
+from rheos.host.io import SystemClock
+from rheos.host.stores import open_store
+from rheos.job import (
+    CheckpointInfo,
+    JobConfig,
+    JobHandle,
+    JobResult,
+    JobStatus,
+    Runtime,
+)
+from rheos.plan.physical import PhysicalPlan
+
+
+class ControlledRuntime:
+    """The runtime `name`, with the job's lease, its record and its command server around each job."""
+
+    def __init__(self, name: str, runtime: Runtime) -> None:
+        self._name = name
+        self._runtime = runtime
+
+    def submit(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        listener: Callable[[JobStatus], None] | None = None,
+    ) -> ControlledJob:
+        """Also raises ConfigurationError where another driver runs the job."""
+        with ExitStack() as undo:
+            lease = _leased(config)
+            if lease is not None:
+                undo.callback(lease.close)
+            handle = self._runtime.submit(plan, config, listener)
+            undo.pop_all()
+        return ControlledJob(handle, plan.name, config, self._name, lease)
+
+
+class ControlledJob:
+    """A JobHandle that stands for the runtime's own, in `job`."""
+
+    def __init__(
+        self,
+        job: JobHandle,
+        name: str,
+        config: JobConfig,
+        runtime: str,
+        lease: LeaseKeeper | None = None,
+    ) -> None:
+        self.job = job
+        self._config = config
+        self._lease = lease
+        self._key = uuid4().hex[:12]
+        self._closing = threading.Lock()
+        self._closed = False
+        self._registry = Registry()
+        self._server: CommandServer | None = None
+        try:
+            self._open(name, runtime)
+        except Exception as error:
+            print(
+                f"the job {config.job!r} runs, but commands will not find it: {error}", file=sys.stderr
+            )
+
+    def _open(self, name: str, runtime: str) -> None:
+        token = secrets.token_urlsafe(24)
+        # Commands come to this object, not to the job: so its `wait` is called when nobody else waits.
+        self._server = CommandServer(self, self._config.job, token)
+        record = JobRecord(
+            key=self._key,
+            job=self._config.job,
+            name=name,
+            process=this_process(),
+            runtime=runtime,
+            checkpoint_dir=self._config.checkpoint_dir,
+            started_ms=SystemClock().now_ms(),
+            endpoint=self._server.endpoint,
+            token=token,
+        )
+        try:
+            self._registry.add(record)
+        finally:
+            # It tells the job's end also where no command will come.
+            self._server.start()
+
+    def status(self) -> JobStatus:
+        return self.job.status()
+
+    def wait(self, timeout_s: float | None = None) -> JobResult:
+        try:
+            result = self.job.wait(timeout_s)
+        except (TimeoutError, KeyboardInterrupt):
+            raise
+        except BaseException:
+            self._close()
+            raise
+        self._close()
+        return result
+
+    def cancel(self) -> None:
+        self.job.cancel()
+        if self._lease is not None:
+            # It has stopped: who does not wait for its result may start it again all the same.
+            self._lease.close()
+
+    def savepoint(self, directory: str | None = None) -> str:
+        return self.job.savepoint(directory)
+
+    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+        return self.job.stop(directory, drain=drain)
+
+    def checkpoints(self) -> Sequence[CheckpointInfo]:
+        return self.job.checkpoints()
+
+    def _close(self) -> None:
+        """Once the job has ended: takes away what tells of it. Returns when it is gone, whichever
+        thread was first."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                if self._lease is not None:
+                    self._lease.close()
+                # Last: who sees that the record is gone may start the job again.
+                self._registry.remove(self._key)
+        if self._server is not None:
+            self._server.close()
+
+
+def _leased(config: JobConfig) -> LeaseKeeper | None:
+    """None where there is no directory that another driver could use."""
+    if config.checkpoint_dir is None:
+        return None
+    clock = SystemClock()
+    # Nothing rests on the note, so it need not be on the disk at once.
+    store = open_store(config.checkpoint_dir, durable=False)
+    lease = DriverLease(store, config.job, this_process(), uuid4().hex, clock.now_ms())
+    lease.acquire(clock, time.sleep, config.checkpoint_dir, watching=_tell)
+    return LeaseKeeper(lease)
+
+
+def _tell(driver: str) -> None:
+    print(f"the job was run by {driver}: looking whether it still is", file=sys.stderr)

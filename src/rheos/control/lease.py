@@ -1,0 +1,165 @@
+"""Takes, renews and gives back the note that a job is being run (`checkpoint/lease.py`)."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from rheos.checkpoint.lease import RENEW_MS, Driver, DriverNote, Verdict, decide, note_path
+from rheos.control.processes import Liveness, ProcessId, liveness
+from rheos.errors import ConfigurationError
+from rheos.protocol.ids import JobId
+from rheos.protocol.ports import Clock, Store
+
+_LOOK_EVERY_MS = 500
+
+_NOBODY = DriverNote(owner="", driver="nobody", since_ms=0)
+
+_DRIVERS = {
+    Liveness.ALIVE: Driver.ALIVE,
+    Liveness.DEAD: Driver.DEAD,
+    Liveness.ELSEWHERE: Driver.UNKNOWN,
+}
+
+
+class DriverLease:
+    """One driver's hold on one job, in the job's store.
+
+    An OSError of the store is never raised: the job's own work tells of it better, and does not
+    depend on the lease.
+    """
+
+    def __init__(self, store: Store, job: JobId, process: ProcessId, owner: str, now_ms: int) -> None:
+        self._store = store
+        self._job = job
+        self._path = note_path(job)
+        self._note = DriverNote(
+            owner=owner,
+            driver=str(process),
+            process=msgspec.Raw(msgspec.json.encode(process)),
+            since_ms=now_ms,
+        )
+        self.held = False
+
+    def acquire(
+        self,
+        clock: Clock,
+        pause: Callable[[float], object],
+        directory: str,
+        watching: Callable[[str], object] = lambda driver: None,
+        looks: Callable[[DriverNote], Driver] | None = None,
+    ) -> None:
+        """Takes the job, at once where nobody has it. Where that can only be told by watching for a
+        few seconds, `watching` is called with the driver that had it.
+
+        Raises ConfigurationError where another driver runs it; `directory` is for its words.
+        """
+        look = driver_of if looks is None else looks
+        first: DriverNote | None = None
+        began_ms = 0
+        with contextlib.suppress(OSError):
+            while True:
+                latest = self._read()
+                if first is None and latest is not None:
+                    first, began_ms = latest, clock.monotonic_us() // 1000
+                driver = Driver.UNKNOWN if latest is None else look(latest)
+                verdict = decide(first, latest, driver, clock.monotonic_us() // 1000 - began_ms)
+                if verdict is Verdict.FREE:
+                    if self._take(latest):
+                        return
+                    first = None  # Another was quicker.
+                elif latest is not None:
+                    if verdict is Verdict.IN_USE:
+                        raise _in_use(self._job, directory, latest)
+                    if latest is first:
+                        watching(latest.driver)
+                pause(_LOOK_EVERY_MS / 1000)
+
+    def renew(self) -> bool:
+        """False where the job is another's now: then there is nothing more to renew."""
+        if not self.held:
+            return False
+        try:
+            present = self._read()
+            if present is not None and present.owner != self._note.owner:
+                self.held = False
+                return False
+            self._note = msgspec.structs.replace(self._note, renewals=self._note.renewals + 1)
+            self._store.put(self._path, msgspec.json.encode(self._note))
+        except OSError:
+            pass  # It may go better the next time.
+        return True
+
+    def release(self) -> None:
+        if not self.held:
+            return
+        self.held = False
+        with contextlib.suppress(OSError):
+            present = self._read()
+            if present is not None and present.owner == self._note.owner:
+                self._store.delete(self._path)
+
+    def _take(self, stale: DriverNote | None) -> bool:
+        """False where another has been quicker."""
+        data = msgspec.json.encode(self._note)
+        if stale is None:
+            self.held = self._store.put_if_absent(self._path, data)
+        else:
+            self._store.put(self._path, data)
+            present = self._read()
+            self.held = present is not None and present.owner == self._note.owner
+        return self.held
+
+    def _read(self) -> DriverNote | None:
+        """None where there is none. A damaged one is nobody's."""
+        try:
+            return msgspec.json.decode(self._store.get(self._path), type=DriverNote)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError:
+            return _NOBODY
+
+
+def driver_of(note: DriverNote) -> Driver:
+    """What can be told of the note's driver from here."""
+    if note is _NOBODY:
+        return Driver.DEAD
+    try:
+        return _DRIVERS[liveness(msgspec.json.decode(note.process, type=ProcessId))]
+    except msgspec.MsgspecError:
+        return Driver.UNKNOWN
+
+
+def _in_use(job: JobId, directory: str, note: DriverNote) -> ConfigurationError:
+    since = datetime.fromtimestamp(note.since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return ConfigurationError(
+        f"the job {job!r} in {directory} is being run by {note.driver}, since {since}",
+        hint=f"cancel it there (rheos cancel {job}), or give this one another name or another "
+        "checkpoint directory",
+    )
+
+
+class LeaseKeeper:
+    """Renews a lease from a thread of its own, until `close`, which gives it back."""
+
+    def __init__(self, lease: DriverLease) -> None:
+        self._lease = lease
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="rheos-lease", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Waits no longer than for a slow store to take a note. May be called again."""
+        self._over.set()
+        self._thread.join(RENEW_MS / 1000)
+
+    def _keep(self) -> None:
+        while not self._over.wait(RENEW_MS / 1000):
+            if not self._lease.renew():
+                return
+        # By the thread that renews it: a renewal that takes long would bring the note back.
+        self._lease.release()

@@ -1,0 +1,156 @@
+"""The jobs that run now, so that any shell of the same user finds them.
+
+Each driver keeps a record per job in a folder of the user's own: `$RHEOS_HOME/jobs`, or else
+`$XDG_STATE_HOME/rheos/jobs`, or else `~/.local/state/rheos/jobs`. It goes with the job. The record of
+a driver that was killed stays, and whoever reads the folder next clears it away. The token in it is
+what lets commands in: so nobody else may read the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from rheos.control.processes import Liveness, ProcessId, liveness
+from rheos.errors import ConfigurationError
+from rheos.protocol.ids import JobId
+
+_SUFFIX = ".json"
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """How to find a running job, and to speak to it."""
+
+    key: str
+    """Its own, among all jobs; the record's file name."""
+    job: JobId
+    name: str
+    process: ProcessId
+    """The driver's."""
+    runtime: str
+    checkpoint_dir: str | None
+    """None: its checkpoints go with it."""
+    started_ms: int
+    """Wall-clock time, ms since the epoch."""
+    endpoint: str
+    token: str
+
+    def __str__(self) -> str:
+        """For the eye, where jobs are to be told apart."""
+        place = self.checkpoint_dir or "no checkpoint directory"
+        return f"{self.job} ({self.name!r}, {self.process}, {place})"
+
+
+def registry_folder() -> Path:
+    home = os.environ.get("RHEOS_HOME")
+    if home:
+        return Path(home).expanduser().absolute() / "jobs"
+    state = os.environ.get("XDG_STATE_HOME")
+    base = Path(state) if state and os.path.isabs(state) else Path.home() / ".local" / "state"
+    return base / "rheos" / "jobs"
+
+
+class Registry:
+    """The folder of records. Safe for many processes: a record is written and removed by its driver
+    alone, whole or not at all."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = registry_folder() if folder is None else folder
+
+    def add(self, record: JobRecord) -> None:
+        """Raises OSError where the folder cannot be written, or is not safe to hold a token."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._keep_to_ourselves()
+        # Made readable for its owner alone.
+        descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix=".new-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(msgspec.json.encode(record))
+            os.replace(temporary, self._path(record.key))
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def remove(self, key: str) -> None:
+        with contextlib.suppress(OSError):
+            self._path(key).unlink(missing_ok=True)
+
+    def records(self) -> list[JobRecord]:
+        """Of the jobs that run, and of those on other hosts that cannot be asked; oldest first.
+
+        Records of drivers that have died are removed. Files that cannot be read are passed over: they
+        may be of another version."""
+        found = []
+        try:
+            paths = sorted(self._folder.glob(f"*{_SUFFIX}"))
+        except OSError:
+            paths = []
+        for path in paths:
+            try:
+                record = msgspec.json.decode(path.read_bytes(), type=JobRecord)
+            except (OSError, msgspec.MsgspecError):
+                continue
+            if liveness(record.process) is Liveness.DEAD:
+                self.remove(path.stem)
+            else:
+                found.append(record)
+        return sorted(found, key=lambda record: (record.started_ms, record.key))
+
+    def _keep_to_ourselves(self) -> None:
+        if os.name != "posix":
+            return
+        facts = self._folder.stat()
+        if facts.st_uid != os.getuid():
+            raise PermissionError(f"{self._folder} belongs to another user")
+        if facts.st_mode & 0o077:
+            self._folder.chmod(0o700)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}{_SUFFIX}"
+
+
+def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
+    """The job that is meant: by its id, name or driver's process id, or a beginning of id or name; with
+    `@` and the checkpoint directory behind it where several have the same. The first of these that
+    any job fits counts. Raises ConfigurationError where there is none, or more than one."""
+    name, at, directory = wanted.rpartition("@")
+    ways = [
+        [r for r in records if r.job == wanted],
+        [r for r in records if r.name == wanted],
+        [r for r in records if str(r.process.pid) == wanted],
+        [r for r in records if at and name in (r.job, r.name) and _is_at(r, directory)],
+        [r for r in records if wanted and (r.job.startswith(wanted) or r.name.startswith(wanted))],
+    ]
+    fitting = next((way for way in ways if way), [])
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise ConfigurationError(
+            f"{wanted!r} may be any of {len(fitting)} running jobs",
+            hint="say which by its whole id, its process id, or JOB@DIRECTORY",
+            detail="\n".join(map(str, fitting)),
+        )
+    if not records:
+        raise ConfigurationError(
+            f"there is no running job {wanted!r}: none of this user's runs here",
+            hint="is RHEOS_HOME the same as where the job was started, and the host?",
+        )
+    raise ConfigurationError(
+        f"there is no running job {wanted!r}",
+        hint="name one of those that run",
+        detail="\n".join(map(str, records)),
+    )
+
+
+def _is_at(record: JobRecord, directory: str) -> bool:
+    place = record.checkpoint_dir
+    if place is None:
+        return False
+    return place.rstrip("/") == (
+        directory if "://" in directory else os.path.abspath(os.path.expanduser(directory))
+    ).rstrip("/")

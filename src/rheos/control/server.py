@@ -1,0 +1,194 @@
+"""The driver's side of the commands: a thread that answers, and never holds the job up."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import threading
+
+import msgspec
+import zmq
+
+from rheos.control.commands import (
+    MAX_REQUEST_BYTES,
+    AnyAnswer,
+    AnyRequest,
+    CancelJob,
+    Cancelled,
+    Checkpoints,
+    GetCheckpoints,
+    GetStatus,
+    Refused,
+    SavepointTaken,
+    Status,
+    StopWithSavepoint,
+    TakeSavepoint,
+    encode,
+    request_decoder,
+)
+from rheos.errors import ConfigurationError, InternalError, RheosError
+from rheos.job import JobHandle
+from rheos.protocol.ids import JobId
+
+_LOOK_EVERY_MS = 250
+_MAX_AT_WORK = 8
+"""Savepoints that may be under way, or wait their turn, at a time."""
+
+
+class CommandServer:
+    """Bound to the loopback interface at once; answers from `start` until `close`, or until the job
+    has ended.
+
+    Every request must carry the token; others get no answer. Whether the job has ended is asked by
+    `handle.wait(0)`, now and then, from the server's thread.
+    """
+
+    def __init__(self, handle: JobHandle, job: JobId, token: str) -> None:
+        self._handle = handle
+        self._job = job
+        self._token = token.encode()
+        self._at_work = 0
+        self._context = zmq.Context(1)
+        # A ROUTER, not a REP: who asks for a savepoint does not keep others waiting for a status.
+        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._done: zmq.Socket[bytes] = self._context.socket(zmq.PULL)
+        self._done_at = "inproc://done"
+        self._closing = False
+        self._lock = threading.Lock()
+        try:
+            self._socket.setsockopt(zmq.LINGER, 1000)
+            self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_REQUEST_BYTES)
+            port = self._socket.bind_to_random_port("tcp://127.0.0.1")
+            self._done.bind(self._done_at)
+        except BaseException:
+            self._context.destroy(0)
+            raise
+        self.endpoint = f"tcp://127.0.0.1:{port}"
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._serve, name="rheos-commands", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Returns when the thread has gone; an answer that takes longer than a moment is lost. May be
+        called again."""
+        self._closing = True
+        if self._thread is None:
+            self._leave()
+        elif threading.current_thread() is not self._thread:
+            self._hand_over([b""])
+            self._thread.join(5.0)
+
+    # --- the server's thread ----------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._done, zmq.POLLIN)
+        try:
+            over = False
+            while not self._closing and not over:
+                ready = dict(poller.poll(_LOOK_EVERY_MS))
+                if self._done in ready:
+                    self._pass_on()
+                if self._socket in ready:
+                    self._take(self._socket.recv_multipart())
+                over = self._job_is_over()
+            self._answer_the_last()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._socket.close()
+            self._done.close(0)
+        # Waits until the last answers have left.
+        self._context.term()
+
+    def _job_is_over(self) -> bool:
+        try:
+            self._handle.wait(0.0)
+        except TimeoutError:
+            return False
+        except BaseException:
+            return True
+        return True
+
+    def _answer_the_last(self) -> None:
+        """Who stopped or cancelled the job is to hear of it, although it has ended by that."""
+        while self._at_work and self._done.poll(2000):
+            self._pass_on()
+
+    def _take(self, frames: list[bytes]) -> None:
+        if len(frames) != 3 or frames[1]:
+            return
+        try:
+            request = request_decoder.decode(frames[2])
+        except msgspec.MsgspecError:
+            return
+        if not hmac.compare_digest(request.token.encode(), self._token):
+            return
+        if request.job != self._job:
+            return
+        if isinstance(request, GetStatus | GetCheckpoints):
+            self._send(frames[0], self._carried_out(request))
+        elif self._at_work >= _MAX_AT_WORK and not isinstance(request, CancelJob):
+            self._send(
+                frames[0],
+                Refused.of(
+                    ConfigurationError(
+                        f"the job has {self._at_work} commands under way already",
+                        hint="wait until one of them is done",
+                    )
+                ),
+            )
+        else:
+            self._at_work += 1
+            threading.Thread(
+                target=self._work, args=(frames[0], request), name="rheos-command", daemon=True
+            ).start()
+
+    def _pass_on(self) -> None:
+        frames = self._done.recv_multipart()
+        if len(frames) == 2:
+            self._at_work -= 1
+            self._socket.send_multipart([frames[0], b"", frames[1]])
+
+    def _send(self, to: bytes, answer: AnyAnswer) -> None:
+        self._socket.send_multipart([to, b"", encode(answer)])
+
+    # --- the threads of single commands -----------------------------------------------------------
+
+    def _work(self, to: bytes, request: AnyRequest) -> None:
+        self._hand_over([to, encode(self._carried_out(request))])
+
+    def _hand_over(self, frames: list[bytes]) -> None:
+        """To the server's thread; nothing where it has gone. A single frame only wakes it."""
+        with self._lock:
+            if self._done.closed:
+                return
+            push: zmq.Socket[bytes] = self._context.socket(zmq.PUSH)
+            with contextlib.closing(push):
+                push.connect(self._done_at)
+                push.send_multipart(frames)
+
+    def _carried_out(self, request: AnyRequest) -> AnyAnswer:
+        try:
+            match request:
+                case GetStatus():
+                    return Status(status=self._handle.status())
+                case GetCheckpoints():
+                    return Checkpoints(checkpoints=list(self._handle.checkpoints()))
+                case TakeSavepoint():
+                    return SavepointTaken(directory=self._handle.savepoint(request.directory))
+                case StopWithSavepoint():
+                    directory = self._handle.stop(request.directory, drain=request.drain)
+                    return SavepointTaken(directory=directory)
+                case CancelJob():
+                    self._handle.cancel()
+                    return Cancelled()
+        except RheosError as error:
+            return Refused.of(error)
+        except Exception as error:
+            return Refused.of(InternalError.of(error))

@@ -1,0 +1,43 @@
+"""What the master needs of a runtime: to run the subtasks of an attempt, and to carry messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
+from rheos.checkpoint.savepoint import Restore
+from rheos.protocol.control import ToMaster, ToTask
+from rheos.protocol.ids import Attempt
+
+LauncherEvent: TypeAlias = ToMaster | AttemptRunning | AttemptLost | AttemptEnded
+
+
+class Launcher(Protocol):
+    """Runs the subtasks of one attempt at a time, and carries the messages. Used by the master alone.
+
+    Every attempt that was launched is told of once by AttemptEnded, last of all, when nothing of it
+    runs any more: after a stop, a failure, or the end of all its subtasks.
+    """
+
+    def free_slots(self) -> int:
+        """How many subtasks can run now. Does not wait."""
+        ...
+
+    def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
+        """Starts `parallelism` subtasks of every operator, from the checkpoint or savepoint where there
+        is one. Does not wait for them: AttemptRunning follows when all are connected. Raises RheosError
+        where it cannot begin."""
+        ...
+
+    def send(self, message: ToTask, subtask: int | None = None) -> None:
+        """To one subtask, or to all; lost where the attempt is over."""
+        ...
+
+    def stop(self, attempt: Attempt) -> None:
+        """Makes an end of the attempt, by force where need be. Does not wait; may be called again."""
+        ...
+
+    def poll(self) -> Sequence[LauncherEvent]:
+        """What has happened since the last call, in order."""
+        ...

@@ -1,0 +1,418 @@
+"""The master: the shell around the coordinator, the same in the continuous and the simulated runtime.
+
+It turns the launcher's events into the coordinator's, and the coordinator's actions into calls of the
+launcher, the log and the store. It has no thread and never waits: its owner calls `step`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from uuid import uuid4
+
+from rheos.checkpoint.coordinator import Coordinator
+from rheos.checkpoint.events import (
+    Action,
+    After,
+    Announce,
+    AppendLog,
+    AttemptEnded,
+    AttemptLost,
+    CancelRequested,
+    DeleteFiles,
+    DiscardSavepoint,
+    DropEntries,
+    EndJob,
+    Event,
+    JobShape,
+    LogAppended,
+    LogFailed,
+    LogLost,
+    LogRead,
+    LogUnreadable,
+    Outcome,
+    Published,
+    PublishFailed,
+    PublishOnDriver,
+    ReadLog,
+    ReadSavepoint,
+    Recover,
+    Recovered,
+    RecoveryFailed,
+    SavepointEnded,
+    SendToAll,
+    Start,
+    StartAttempt,
+    StopAttempt,
+    SubtaskFailed,
+    SweepFiles,
+    Tick,
+    WriteSavepoint,
+)
+from rheos.checkpoint.job_life import Phase
+from rheos.checkpoint.log import CheckpointCompleted, JobLog
+from rheos.checkpoint.retention import stale, state_folder
+from rheos.driver.collected import Collected
+from rheos.driver.launcher import Launcher, LauncherEvent
+from rheos.driver.metrics import JobMetrics
+from rheos.driver.savepoints import OpenStore, SavepointService, open_folder
+from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
+from rheos.driver.sources_and_sinks import publish, publish_listed, published_here, targets
+from rheos.errors import CheckpointError, InternalError, RheosError
+from rheos.host.stores import check_writable
+from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
+from rheos.operators.shapes import state_shapes
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.control import Acknowledge, Failed, Progress, Totals
+from rheos.protocol.ports import Clock, Completion, IoExecutor, Store
+
+_SURELY_LEFT_S = 3600
+"""After this time nobody writes an entry of the log any more."""
+
+_OUTCOMES = {
+    Outcome.FINISHED: JobState.FINISHED,
+    Outcome.CANCELLED: JobState.CANCELLED,
+    Outcome.STOPPED: JobState.STOPPED,
+    Outcome.FAILED: JobState.FAILED,
+}
+
+
+class Master:
+    """Takes one job to its end. Other threads may use what stands under "for any thread", and no more.
+
+    `open_store` opens the folders of savepoints; `io` runs what only the driver can publish. Raises
+    ConfigurationError, naming the directory, where the store cannot be written.
+    """
+
+    def __init__(
+        self,
+        plan: PhysicalPlan,
+        config: JobConfig,
+        *,
+        store: Store,
+        clock: Clock,
+        launcher: Launcher,
+        io: IoExecutor,
+        owner: str | None = None,
+        open_store: OpenStore = open_folder,
+    ) -> None:
+        owner = owner or uuid4().hex
+        directory = config.checkpoint_dir or "a temporary folder"
+        check_writable(store, directory)
+        self._plan = plan
+        self._job = config.job
+        self._writer = config.writer
+        self._store = store
+        self._clock = clock
+        self._launcher = launcher
+        self._io = io
+        self._publication: tuple[PublishOnDriver, Completion[None]] | None = None
+        self._log = JobLog(store, config.job)
+        self._log_identity: str | None = None
+        self._on_driver = published_here(plan)
+        shape = JobShape(
+            {operator.id: operator.name for operator in plan.operators()},
+            plan.parallelism,
+            plan.max_parallelism,
+            state_shapes(plan.operators()),
+            self._on_driver,
+            targets(plan),
+        )
+        self._coordinator = Coordinator(
+            config.job,
+            owner,
+            config.checkpoint,
+            shape,
+            directory,
+            from_savepoint=config.from_savepoint,
+            allow_dropped=config.allow_dropped,
+            min_parallelism=config.min_parallelism,
+        )
+        self._savepoints = SavepointService(config.job, plan.name, owner, open_store)
+        self._metrics = JobMetrics(plan)
+        self._collected = Collected(plan)
+        self._end: EndJob | None = None
+        self._cancel_requested = False
+        self._changed = False
+        self._done = False
+        self._began_us = clock.monotonic_us()
+        self._status = self._make_status()
+        self._kept: tuple[CheckpointInfo, ...] = ()
+
+    # --- for any thread ---------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Whether the job has ended; no step is needed any more."""
+        return self._done
+
+    def cancel(self) -> None:
+        """Asks for the end; the next steps bring it about."""
+        self._cancel_requested = True
+
+    def request_savepoint(self, directory: str, after: After) -> Future[str]:
+        """Asks for a savepoint in a new folder below `directory`. The next steps bring it about; the
+        answer is the folder, or a CheckpointError."""
+        return self._savepoints.request(directory, after)
+
+    def checkpoints(self) -> tuple[CheckpointInfo, ...]:
+        """Those that are kept, the oldest first; as of the last step."""
+        return self._kept
+
+    def abandon(self, error: RheosError) -> None:
+        """No step will follow: who waits for a savepoint is told so."""
+        self._savepoints.close(error)
+
+    def status(self) -> JobStatus:
+        """As of the last step."""
+        status = self._status
+        return status if self.done else replace(status, running_s=self._running_s())
+
+    # --- for the owner ----------------------------------------------------------------------------
+
+    def result(self) -> JobResult:
+        """Once done. Raises the error that ended the job."""
+        assert self._end is not None, "the job has not ended"
+        if self._end.error is not None:
+            raise self._end.error
+        return JobResult(self._status, self._collected.tables())
+
+    def next_step_us(self) -> int | None:
+        """When, by the monotonic clock, a step is due though nothing happens."""
+        deadline_ms = self._coordinator.next_deadline_ms()
+        return None if deadline_ms is None else deadline_ms * 1000
+
+    def step(self) -> None:
+        """Takes in what has happened and acts on it. Log, store and recovery commits may block."""
+        if self._cancel_requested:
+            self._cancel_requested = False
+            self._feed(CancelRequested())
+        while (request := self._savepoints.take()) is not None:
+            self._feed(request)
+        if self._coordinator.phase is Phase.NEW:
+            self._feed(Start())
+        for event in self._launcher.poll():
+            self._take(event)
+        self._hear_of_publication()
+        self._feed(Tick())
+        if self._changed:
+            self._changed = False
+            self._status = self._make_status()
+            self._kept = tuple(map(checkpoint_info, self._coordinator.kept))
+            self._done = self._end is not None
+        if self._done:
+            self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
+
+    def _hear_of_publication(self) -> None:
+        if self._publication is None or not self._publication[1].done():
+            return
+        action, completion = self._publication
+        self._publication = None
+        try:
+            completion.result()
+        except Exception as error:
+            known = error if isinstance(error, RheosError) else InternalError.of(error)
+            self._feed(PublishFailed(action.checkpoint, known))
+        else:
+            self._feed(Published(action.checkpoint))
+
+    def _take(self, event: LauncherEvent) -> None:
+        if event.attempt != self._coordinator.attempt:
+            return
+        self._changed = True
+        match event:
+            case Progress():
+                self._metrics.progressed(event)
+            case Failed():
+                self._feed(SubtaskFailed(event.attempt, event.subtask, _unpickled(event)))
+            case Acknowledge():
+                self._metrics.acknowledged(event)
+                self._feed(event)
+            case _:
+                self._feed(event)
+
+    def _feed(self, event: Event) -> None:
+        """The event and all that follows from it at once."""
+        events = deque([event])
+        while events:
+            now_ms = self._clock.monotonic_us() // 1000
+            wall_ms = self._clock.now_ms()
+            for action in self._coordinator.handle(events.popleft(), now_ms, wall_ms):
+                self._changed = True
+                events.extend(self._carry_out(action))
+
+    # --- actions ----------------------------------------------------------------------------------
+
+    def _carry_out(self, action: Action) -> list[Event]:
+        """Does it, and returns what came of it."""
+        match action:
+            case ReadLog():
+                return [self._read_log()]
+            case ReadSavepoint():
+                return [self._savepoints.read(action.directory, action.thorough)]
+            case WriteSavepoint():
+                return [self._savepoints.write(action)]
+            case DiscardSavepoint():
+                self._savepoints.discard(action.directory)
+            case SavepointEnded():
+                self._savepoints.ended(action)
+            case AppendLog():
+                return [self._append(action)]
+            case Recover():
+                return [self._recover(action)]
+            case PublishOnDriver():
+                self._publish(action)
+            case StartAttempt():
+                return self._start(action)
+            case StopAttempt():
+                self._launcher.stop(action.attempt)
+            case SendToAll():
+                self._launcher.send(action.message)
+            case Announce():
+                self._collected.add(action.checkpoint)
+            case DeleteFiles():
+                self._delete(action.paths)
+            case SweepFiles():
+                self._sweep(action)
+            case DropEntries():
+                for number in action.numbers:
+                    with contextlib.suppress(CheckpointError):
+                        self._log.drop(number)
+            case EndJob():
+                self._end = action
+        return []
+
+    def _read_log(self) -> Event:
+        try:
+            return LogRead(self._log.read(), self._launcher.free_slots())
+        except CheckpointError as error:
+            return LogUnreadable(error)
+
+    def _append(self, action: AppendLog) -> Event:
+        try:
+            if self._log.append(action.number, action.entry):
+                return LogAppended(action.number)
+            return LogLost(action.number)
+        except CheckpointError as error:
+            return LogFailed(action.number, error)
+
+    def _recover(self, action: Recover) -> Event:
+        try:
+            publish(self._plan, self._writer, self._identity(), action.attempt, action.checkpoint)
+        except RheosError as error:
+            return RecoveryFailed(action.attempt, error)
+        if action.checkpoint is not None:
+            self._collected.add(action.checkpoint)
+        return Recovered(action.attempt)
+
+    def _identity(self) -> str:
+        """Of the log, which has been claimed; only where a sink needs it is it read."""
+        if self._log_identity is None and self._on_driver:
+            self._log_identity = self._log.identity()
+        return self._log_identity or ""
+
+    def _publish(self, action: PublishOnDriver) -> None:
+        """Beside the steps: it may take seconds."""
+        assert self._publication is None, "CP29: one is published at a time"
+        plan, log, listed = self._plan, self._identity(), action.committables
+        self._publication = action, self._io.submit(lambda: publish_listed(plan, log, listed))
+
+    def _start(self, action: StartAttempt) -> list[Event]:
+        restore = action.restore
+        self._metrics.begin(restore.entry.totals if restore else Totals(), action.parallelism)
+        try:
+            self._launcher.launch(action.attempt, restore, action.parallelism)
+        except RheosError as error:
+            return [AttemptLost(action.attempt, error), AttemptEnded(action.attempt)]
+        return []
+
+    def _sweep(self, action: SweepFiles) -> None:
+        with contextlib.suppress(OSError):
+            files = self._store.list(state_folder(self._job))
+            self._delete(stale(files, action.attempt, action.keep, action.through))
+            # Of the attempt's own, some are being written now.
+            halves = self._store.unfinished(state_folder(self._job))
+            self._delete(stale(halves, action.attempt, frozenset()))
+            self._delete(self._store.unfinished(self._log.folder, _SURELY_LEFT_S))
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            # What stays is found by the sweep of the next attempt.
+            with contextlib.suppress(OSError):
+                self._store.delete(path)
+
+    # --- status -----------------------------------------------------------------------------------
+
+    def _make_status(self) -> JobStatus:
+        coordinator = self._coordinator
+        operators = self._metrics.operators()
+        watermarks = [o.watermark_ms for o in operators if o.watermark_ms is not None]
+        error = coordinator.shortage or coordinator.last_error
+        last = coordinator.kept[-1] if coordinator.kept else None
+        return JobStatus(
+            job=self._job,
+            name=self._plan.name,
+            state=self._state(),
+            attempt=coordinator.attempt,
+            running_s=self._running_s(),
+            records_per_s=self._metrics.records_per_s(),
+            watermark_ms=min(watermarks, default=None),
+            checkpoints_completed=coordinator.stats.completed,
+            checkpoints_failed=coordinator.stats.failed,
+            last_checkpoint_ms=coordinator.stats.last_duration_ms,
+            restarts=coordinator.restarts,
+            busy_ratio=self._metrics.busy_ratio(),
+            backpressure_ratio=self._metrics.backpressure_ratio(),
+            operators=operators,
+            failure=str(error) if error else None,
+            parallelism=coordinator.parallelism,
+            last_checkpoint_bytes=_state_bytes(last) if last else None,
+            last_checkpoint_sync_us=last.cost.sync_us if last else None,
+        )
+
+    def _running_s(self) -> float:
+        return (self._clock.monotonic_us() - self._began_us) / 1e6
+
+    def _state(self) -> JobState:
+        if self._end is not None:
+            return _OUTCOMES[self._end.outcome]
+        match self._coordinator.phase:
+            case Phase.RUNNING | Phase.FINISHING | Phase.LEAVING:
+                return JobState.RUNNING
+            case Phase.STOPPING | Phase.WAITING:
+                return JobState.RESTARTING
+            case _:
+                return JobState.RESTARTING if self._coordinator.restarts else JobState.STARTING
+
+
+def _state_bytes(entry: CheckpointCompleted) -> int:
+    return sum(handle.size_bytes for handle in entry.handles)
+
+
+def checkpoint_info(entry: CheckpointCompleted) -> CheckpointInfo:
+    """What an entry of the log tells the eye."""
+    return CheckpointInfo(
+        checkpoint=entry.checkpoint,
+        attempt=entry.attempt,
+        completed_ms=entry.completed_ms,
+        duration_ms=entry.duration_ms,
+        state_bytes=_state_bytes(entry),
+        cost=entry.cost,
+        savepoint=entry.savepoint,
+    )
+
+
+def _unpickled(failed: Failed) -> RheosError:
+    try:
+        error = pickle.loads(failed.error)
+    except Exception as unreadable:
+        return RheosError(
+            f"subtask {failed.subtask} failed, and its error cannot be read: {unreadable}"
+        )
+    if isinstance(error, RheosError):
+        return error
+    return RheosError(f"subtask {failed.subtask} failed: {type(error).__name__}: {error}")

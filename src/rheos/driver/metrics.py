@@ -1,0 +1,123 @@
+"""A job's figures, from what its subtasks report.
+
+Totals hold over all attempts: an attempt counts on from the totals that its restored checkpoint
+recorded, so that replayed rows are counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rheos.graph.nodes import SourceSpec
+from rheos.job import OperatorStatus
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.control import Acknowledge, Progress, Totals
+
+
+class JobMetrics:
+    """Kept by the master, for the attempt that runs and for the job."""
+
+    def __init__(self, plan: PhysicalPlan) -> None:
+        self._parallelism = plan.parallelism
+        self._names = {operator.id: operator.name for operator in plan.operators()}
+        self._sources = [
+            operator.id for operator in plan.operators() if isinstance(operator.spec, SourceSpec)
+        ]
+        self._base = Totals()
+        self._counted: dict[int, Totals] = {}
+        """By subtask, in this attempt."""
+        self._latest: dict[int, Progress] = {}
+        self._before: dict[int, Progress] = {}
+
+    def begin(self, base: Totals, parallelism: int) -> None:
+        """An attempt starts from a checkpoint with these totals."""
+        self._base = base
+        self._parallelism = parallelism
+        self._counted.clear()
+        self._latest.clear()
+        self._before.clear()
+
+    def progressed(self, progress: Progress) -> None:
+        subtask = progress.subtask
+        if subtask in self._latest:
+            self._before[subtask] = self._latest[subtask]
+        self._latest[subtask] = progress
+        self._count(subtask, Totals(progress.records_in, progress.records_out, progress.counters))
+
+    def acknowledged(self, acknowledge: Acknowledge) -> None:
+        self._count(acknowledge.subtask, acknowledge.totals)
+
+    def _count(self, subtask: int, totals: Totals) -> None:
+        before = self._counted.get(subtask, Totals())
+        # An acknowledgement tells of its barrier, and may come after a later report.
+        self._counted[subtask] = Totals(
+            _larger(before.records_in, totals.records_in),
+            _larger(before.records_out, totals.records_out),
+            _larger(before.counters, totals.counters),
+        )
+
+    def records_per_s(self) -> float:
+        """What the sources gave, between the last two reports of each subtask."""
+        return sum(
+            1e6
+            * sum(
+                latest.records_out.get(source, 0) - before.records_out.get(source, 0)
+                for source in self._sources
+            )
+            / elapsed_us
+            for before, latest, elapsed_us in self._spans()
+        )
+
+    def busy_ratio(self) -> float:
+        """Of the busiest subtask."""
+        spans = self._spans()
+        return _ratio((latest.busy_us - before.busy_us) / us for before, latest, us in spans)
+
+    def backpressure_ratio(self) -> float:
+        """Of the most held-up subtask."""
+        spans = self._spans()
+        return _ratio((latest.blocked_us - before.blocked_us) / us for before, latest, us in spans)
+
+    def _spans(self) -> list[tuple[Progress, Progress, int]]:
+        spans = (
+            (before, self._latest[subtask], self._latest[subtask].step_us - before.step_us)
+            for subtask, before in self._before.items()
+        )
+        return [span for span in spans if span[2] > 0]
+
+    def operators(self) -> tuple[OperatorStatus, ...]:
+        totals = self._base
+        for counted in self._counted.values():
+            totals = totals.plus(counted)
+        counters: dict[str, dict[str, int]] = {}
+        for path, count in totals.counters.items():
+            operator, _, name = path.rpartition("/")
+            counters.setdefault(operator, {})[name] = count
+        return tuple(
+            OperatorStatus(
+                id=id,
+                name=name,
+                records_in=totals.records_in.get(id, 0),
+                records_out=totals.records_out.get(id, 0),
+                watermark_ms=self._watermark_ms(id),
+                counters=counters.get(id, {}),
+            )
+            for id, name in self._names.items()
+        )
+
+    def _watermark_ms(self, operator: str) -> int | None:
+        """The least over all subtasks; None until each has one."""
+        reported = [
+            progress.watermark_ms[operator]
+            for progress in self._latest.values()
+            if operator in progress.watermark_ms
+        ]
+        return min(reported) if len(reported) == self._parallelism else None
+
+
+def _larger(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+
+
+def _ratio(ratios: Iterable[float]) -> float:
+    return min(max(ratios, default=0.0), 1.0)

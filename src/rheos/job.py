@@ -1,0 +1,200 @@
+"""A job as those see it who start, watch and end it: its settings, status, result, handle, and the
+runtime that takes a plan and gives a running job."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from rheos.checkpoint.config import CheckpointConfig
+from rheos.errors import ConfigurationError
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.control import Cost
+from rheos.protocol.ids import JobId
+from rheos.protocol.state_config import StateConfig
+from rheos.task.config import TaskConfig
+
+
+class JobState(Enum):
+    STARTING = "starting"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    STOPPED = "stopped"
+    """With a savepoint: all up to it is committed, and nothing after it."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class JobConfig:
+    """All that a runtime is told of a job, beside its plan."""
+
+    job: JobId
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    task: TaskConfig = field(default_factory=TaskConfig)
+    checkpoint_dir: str | None = None
+    """A path or fsspec URL; None puts it into a temporary folder that goes with the job."""
+    master: str | None = None
+    """A Spark master; None makes `local[parallelism + 1]`, or takes the session there is."""
+    spark: Any | None = None
+    """An existing SparkSession."""
+    encrypt: bool = False
+    heartbeat_timeout_ms: int = 15_000
+    """A worker and its driver that have not heard of each other for so long give each other up."""
+    state: StateConfig = field(default_factory=StateConfig)
+    from_savepoint: str | None = None
+    """A savepoint's folder: the job's state where its log does not say that it began from there."""
+    allow_dropped: bool = False
+    """State of the savepoint that the program has no place for is left behind."""
+    min_parallelism: int | None = None
+    """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
+
+    @property
+    def writer(self) -> JobId:
+        """What sinks know the job by: its name and its directory. A fork of the same name must not
+        take for its own what the other has staged, and clear it away."""
+        if self.checkpoint_dir is None:
+            return self.job
+        place = zlib.crc32(self.checkpoint_dir.rstrip("/").encode())
+        return JobId(f"{self.job}-{place:08x}")
+
+
+@dataclass(frozen=True)
+class OperatorStatus:
+    """Totals over all subtasks, since the job began."""
+
+    id: str
+    name: str
+    records_in: int = 0
+    records_out: int = 0
+    watermark_ms: int | None = None
+    """None before there is one."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """A job at one moment, for the status line, the command and the tests."""
+
+    job: JobId
+    name: str
+    state: JobState
+    attempt: int
+    running_s: float
+    records_per_s: float
+    """What the sources gave, over the last second or so."""
+    watermark_ms: int | None
+    """The least over all operators."""
+    checkpoints_completed: int
+    checkpoints_failed: int
+    last_checkpoint_ms: int | None
+    """How long the last one took."""
+    restarts: int
+    busy_ratio: float
+    """Share of the time in which the busiest subtask worked."""
+    backpressure_ratio: float
+    """Share of the time in which the most held-up subtask waited for credit."""
+    operators: tuple[OperatorStatus, ...] = ()
+    failure: str | None = None
+    parallelism: int = 0
+    """Of the attempt that runs."""
+    last_checkpoint_bytes: int | None = None
+    """The size of the newest checkpoint's state, with what it shares with those before it."""
+    last_checkpoint_sync_us: int | None = None
+    """How long the newest checkpoint made processing stand still, in the slowest subtask."""
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """One completed checkpoint or savepoint, for the eye."""
+
+    checkpoint: int
+    attempt: int
+    completed_ms: int
+    duration_ms: int
+    state_bytes: int
+    """Of all its files, those it shares with others too."""
+    cost: Cost
+    savepoint: str = ""
+    """The folder of the savepoint that was taken with it."""
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What is left when a job has ended."""
+
+    status: JobStatus
+    collected: Mapping[str, pa.Table] = field(default_factory=dict)
+    """The rows of each collect sink, by the sink's operator name."""
+
+    def counter(self, operator: str, name: str) -> int:
+        """A counter (`late`, `skipped`, ...) of the operator of that name; 0 where it never counted."""
+        return sum(o.counters.get(name, 0) for o in self.status.operators if o.name == operator)
+
+
+class JobHandle(Protocol):
+    """A running job. Its methods may be called from any thread."""
+
+    def status(self) -> JobStatus: ...
+
+    def wait(self, timeout_s: float | None = None) -> JobResult:
+        """Returns when the job has ended. Raises the RheosError that ended it, TimeoutError."""
+        ...
+
+    def cancel(self) -> None:
+        """Stops the job: no further output is committed. Returns when it has stopped."""
+        ...
+
+    def savepoint(self, directory: str | None = None) -> str:
+        """Takes a savepoint while the job goes on, in a new folder below `directory` (None: below the
+        job's checkpoint directory), and returns that folder. Raises CheckpointError where it failed, or
+        the job ended before; the job itself goes on."""
+        ...
+
+    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+        """Takes a savepoint and stops the job: all up to it is committed, and nothing after it. With
+        `drain` the input ends first: windows fire, and the job finishes. Returns the savepoint's
+        folder. Where it fails, the job goes on, and CheckpointError is raised."""
+        ...
+
+    def checkpoints(self) -> Sequence[CheckpointInfo]:
+        """The checkpoints that are kept, the oldest first."""
+        ...
+
+
+class WithoutCheckpoints:
+    """The part of a JobHandle that jobs without checkpoints refuse."""
+
+    def savepoint(self, directory: str | None = None) -> str:
+        raise self._refusal()
+
+    def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
+        raise self._refusal()
+
+    def checkpoints(self) -> Sequence[CheckpointInfo]:
+        return ()
+
+    def _refusal(self) -> ConfigurationError:
+        return ConfigurationError(
+            "this job takes no savepoints: it runs to its end and keeps no state",
+            hint='run it with runtime="continuous", or cancel it',
+        )
+
+
+class Runtime(Protocol):
+    """Executes plans."""
+
+    def submit(
+        self, plan: PhysicalPlan, config: JobConfig, listener: Callable[[JobStatus], None] | None = None
+    ) -> JobHandle:
+        """Starts the plan. Raises ConfigurationError where the surroundings do not allow it.
+
+        `listener` is called about once a second from a thread of the runtime.
+        """
+        ...

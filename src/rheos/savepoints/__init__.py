@@ -1,0 +1,44 @@
+"""State as DataFrames: read a savepoint, make another of it, or make one from history.
+
+    reading   savepoint ─ one task per file ─ keys and values as columns
+    editing   rows ─ encoded ─ repartitionById by key group ─ sorted ─ files ─┐
+              files that stay ─ copied, without the keys that are deleted ────┴─ handles ─ manifest
+
+A savepoint is rows, whatever the state backend; what its states hold, the manifest says. So the
+program is not needed to read or change one, and is asked only where there is no savepoint yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rheos.site import located_at_call
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rheos.plan.physical import PhysicalPlan
+    from rheos.savepoints.bootstrap import NewSavepoint, Planned
+    from rheos.savepoints.reading import SavepointFrames
+
+
+@located_at_call
+def savepoint(spark: SparkSession, path: str) -> SavepointFrames:
+    """Opens the savepoint in this folder, a path or a URL.
+
+    Raises CheckpointError where there is none, or it is damaged or of a later version.
+    """
+    from rheos.savepoints.reading import SavepointFrames
+
+    return SavepointFrames(spark, path)
+
+
+@located_at_call
+def new_savepoint(spark: SparkSession, program: Planned | PhysicalPlan) -> NewSavepoint:
+    """A savepoint to be made from DataFrames, for a program that is to start from it.
+
+    `program` is its Environment, with the streams and sinks written down, or its plan.
+    """
+    from rheos.savepoints.bootstrap import NewSavepoint
+
+    return NewSavepoint(spark, program)

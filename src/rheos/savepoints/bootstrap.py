@@ -1,0 +1,128 @@
+"""A savepoint made from history, for a program that has never run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.savepoint import Savepoint
+from rheos.errors import ConfigurationError
+from rheos.graph.nodes import ProcessSpec, ReduceSpec
+from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState, declarations
+from rheos.operators.reduce import REDUCED
+from rheos.operators.shapes import state_shapes
+from rheos.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.protocol.ids import Attempt, CheckpointId, job_slug
+from rheos.savepoints.catalogue import Catalogue, Listing, StateInfo
+from rheos.savepoints.editing import Base, Put, put
+from rheos.site import located_at_call
+from rheos.version import VERSION
+
+
+class Planned(Protocol):
+    """An Environment with a program, as far as it is asked here."""
+
+    def plan(self, name: str = "job") -> PhysicalPlan: ...
+
+
+class NewSavepoint:
+    """State for a program to start from. Each `with_state` gives a new one; `write` runs it all.
+
+    Sources begin at their beginnings, and what is not given starts empty. Value, list and map state,
+    reduced records and timers can be given.
+    """
+
+    def __init__(self, spark: SparkSession, program: Planned | PhysicalPlan) -> None:
+        plan = program if isinstance(program, PhysicalPlan) else program.plan()
+        self._spark = spark
+        self._base = _base(plan)
+        self._puts: tuple[Put, ...] = ()
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{change.operator}/{change.state}" for change in self._puts) or "nothing yet"
+        return f"new savepoint with {given}\n\n{self.states()!r}"
+
+    def states(self) -> Listing[StateInfo]:
+        """What the program keeps, by operator and state."""
+        return self._base.catalogue.states()
+
+    @located_at_call
+    def with_state(self, operator: str, state: str, rows: DataFrame) -> NewSavepoint:
+        """The rows of one state: its key columns, and behind them `value`; or `position` and `value` of
+        a list, `map_key` and `value` of a map, `timestamp_ms` and `domain` of "timers".
+
+        Raises ConfigurationError where the program has no such state, and SchemaError, naming the
+        columns, where the rows do not fit.
+        """
+        made = put(self._base, (), operator, state, rows, whole=True)
+        if any((change.operator, change.state) == (made.operator, made.state) for change in self._puts):
+            raise ConfigurationError(
+                f"state {state!r} of operator {made.operator!r} is given already",
+                hint="give all of its rows at once, as by union",
+            )
+        new = NewSavepoint.__new__(NewSavepoint)
+        new._spark, new._base, new._puts = self._spark, self._base, (*self._puts, made)
+        return new
+
+    @located_at_call
+    def write(self, path: str) -> str:
+        """Writes the savepoint into a folder that is empty or not there yet, and gives its path.
+
+        Raises InputError where a row does not fit what the program declares; then nothing is left.
+        """
+        from rheos.savepoints.writing import write_changed
+
+        return write_changed(self._spark, self._base, self._puts, path)
+
+
+def _base(plan: PhysicalPlan) -> Base:
+    operators = plan.operators()
+    entry = CheckpointCompleted(
+        attempt=Attempt(0),
+        owner="",
+        reserved_to=CheckpointId(0),
+        checkpoint=CheckpointId(0),
+        final=False,
+        parallelism=plan.parallelism,
+        max_parallelism=plan.max_parallelism,
+        operators={operator.id: operator.name for operator in operators},
+        handles=[],
+        committables=[],
+        states=state_shapes(operators),
+    )
+    savepoint = Savepoint(
+        id="",
+        job=job_slug(plan.name),
+        name=plan.name,
+        version=VERSION,
+        taken_ms=0,
+        entry=entry,
+    )
+    declared = {
+        (operator.id, state): types
+        for operator in operators
+        for state, types in _declared(operator).items()
+    }
+    return Base("", savepoint, Catalogue(entry, f"the program {plan.name!r}"), declared)
+
+
+def _declared(operator: PlannedOperator) -> Mapping[str, Sequence[Any]]:
+    """The types of an operator's values, by state."""
+    match operator.spec:
+        case ProcessSpec(fn=fn):
+            return {name: _types(declaration) for name, declaration in declarations(fn).items()}
+        case ReduceSpec(record=record) if record is not None:
+            return {REDUCED: [record]}
+    return {}
+
+
+def _types(declaration: StateDeclaration) -> Sequence[Any]:
+    match declaration:
+        case ValueState() | ListState():
+            return [declaration.type]
+        case MapState():
+            return [declaration.key_type, declaration.value_type]
+    return []

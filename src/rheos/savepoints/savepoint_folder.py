@@ -1,0 +1,22 @@
+"""The folder of a savepoint, opened by its path."""
+
+from __future__ import annotations
+
+from rheos.checkpoint.savepoint import Savepoint, read_savepoint
+from rheos.connectors.files.listing import absolute
+from rheos.errors import CheckpointError
+from rheos.host.stores import open_store, there_is
+from rheos.protocol.ports import Store
+
+
+def open_savepoint(path: str) -> tuple[str, Store, Savepoint]:
+    """The folder as every worker knows it, its store and its manifest. Raises CheckpointError where
+    there is no savepoint, ConfigurationError where there can be none."""
+    directory = absolute(path)
+    if not there_is(directory):
+        raise CheckpointError(
+            f"there is no savepoint {path!r}: there is no such folder",
+            hint="name the folder that was told when the savepoint was taken",
+        )
+    store = open_store(directory, make=False)
+    return directory, store, read_savepoint(store, path)

@@ -1,0 +1,117 @@
+"""How code gets to Spark's Python workers, and how errors come back from them."""
+
+from __future__ import annotations
+
+import base64
+import io
+import pickle
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from rheos.connectors.spark.workers import module_absent, module_lacking
+from rheos.errors import JobFailedError, ProgramError, RheosError
+
+ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
+_ABSENT = re.compile(r"rheos-absent:([\w.]+) (.*?):rheos-absent")
+_MSGSPEC_NOTES = "__msgspec_cache__"
+
+
+class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+    """Leaves out what msgspec notes on a record class once it has coded one in this process: it cannot
+    be pickled, and is made anew where it is missing."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, type) and _MSGSPEC_NOTES in vars(obj):
+            delattr(obj, _MSGSPEC_NOTES)
+        return super().reducer_override(obj)
+
+
+def pack(value: Any) -> bytes:
+    """Pickles for a worker: what the user's script (`__main__`) defines goes by value. Raises
+    ProgramError where something of the program cannot be pickled."""
+    out = io.BytesIO()
+    try:
+        _Pickler(out).dump(value)
+    except Exception as error:
+        raise ProgramError(
+            f"the program cannot be sent to the workers: {error}",
+            hint="functions take with them what they refer to, and locks, files and connections cannot "
+            "be sent: make these in open()",
+        ) from error
+    return out.getvalue()
+
+
+def arrow_task(entry: str, payload: bytes, *, readable: bool = False) -> ArrowTask:
+    """A function for `mapInArrow` that runs `entry` ("package.module:function") on the worker.
+
+    `entry` is called with `payload` and the incoming batches. The worker first learns the driver's
+    `sys.path`, so that modules beside the job file are found when the payload is unpickled. An error
+    of `entry` reaches the driver in a form that `worker_error` reads; where it is to be `readable`, its
+    own text stands before that.
+    """
+    paths = [path for path in sys.path if path]
+
+    # A nested function is pickled by value, so the worker needs no import to get it.
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import importlib
+        import sys
+
+        sys.path.extend(path for path in paths if path not in sys.path)
+        try:
+            shipping = importlib.import_module("rheos.spark.shipping")
+            module, name = entry.split(":")
+            run = getattr(importlib.import_module(module), name)
+        except ImportError as error:
+            # Nothing of Rheos may be here to tell it with.
+            raise RuntimeError(f"rheos-absent:{error.name} {sys.executable}:rheos-absent") from None
+        try:
+            yield from run(payload, batches)
+        except ModuleNotFoundError as error:
+            absent = shipping.module_absent(str(error.name), sys.executable)
+            raise RuntimeError(shipping.sealed(absent)) from None
+        except shipping.RheosError as error:
+            told = f"{error}\n{shipping.sealed(error)}" if readable else shipping.sealed(error)
+            raise RuntimeError(told) from None
+
+    return task
+
+
+def sealed(error: RheosError) -> str:
+    """The error as text that survives the JVM."""
+    try:
+        data = pickle.dumps(error)
+    except Exception:
+        # Something in it cannot be pickled: the text can.
+        data = pickle.dumps(JobFailedError(str(error)))
+    return f"rheos-error:{base64.b64encode(data).decode()}:rheos-error"
+
+
+def worker_error(error: BaseException) -> RheosError:
+    """What really failed, from what Spark raised. Anything else than a RheosError of a task becomes a
+    JobFailedError with the Python part of Spark's message."""
+    if isinstance(error, RheosError):
+        return error
+    text = str(error)
+    found = _MARK.search(text)
+    if found:
+        original = pickle.loads(base64.b64decode(found.group(1)))
+        assert isinstance(original, RheosError)
+        return original
+    absent = _ABSENT.search(text)
+    if absent:
+        return module_absent(absent.group(1), absent.group(2))
+    lacking = module_lacking(text)
+    if lacking is not None:
+        return lacking
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith(("at ", "..."))]
+    return JobFailedError(
+        "a Spark task failed" if len(lines) > 1 else (text or type(error).__name__),
+        detail="\n".join(lines) if len(lines) > 1 else None,
+    )

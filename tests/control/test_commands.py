@@ -1,0 +1,267 @@
+"""Commands to a running job: over a real socket, to a job that is a stand-in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import zmq
+
+from rheos.control.commands import MAX_REQUEST_BYTES, GetStatus, JobClient, encode
+from rheos.control.controlled import ControlledJob, ControlledRuntime
+from rheos.control.processes import this_process
+from rheos.control.registry import JobRecord, Registry
+from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, Site, TransportError
+from rheos.job import JobConfig
+from rheos.protocol.ids import JobId
+from tests.cli.stand_ins import INFO, STATUS, StandIn
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def job() -> Iterator[StandIn]:
+    made = StandIn()
+    yield made
+    made.allowed.set()
+    made.over.set()
+
+
+@pytest.fixture
+def controlled(home: Path, job: StandIn) -> Iterator[ControlledJob]:
+    made = ControlledJob(job, "a job", config(checkpoint_dir="/data"), "continuous")
+    yield made
+    job.over.set()
+    job.failure = None
+    made.wait()
+
+
+def config(**settings: Any) -> JobConfig:
+    return JobConfig(job=JobId("job"), **settings)
+
+
+def record() -> JobRecord:
+    (found,) = Registry().records()
+    return found
+
+
+def threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("rheos-")}
+
+
+@pytest.mark.usefixtures("controlled")
+def test_what_is_asked_is_answered_as_it_was_given() -> None:
+    client = JobClient(record(), 20)
+    assert client.status() == STATUS
+    assert client.checkpoints() == [INFO]
+
+
+@pytest.mark.usefixtures("controlled")
+def test_commands_reach_the_job(job: StandIn) -> None:
+    job.allowed.set()
+    client = JobClient(record(), 20)
+    assert client.savepoint("/s") == "/s/savepoint-1"
+    assert client.savepoint(None) == "None/savepoint-1"
+    assert client.stop("s3://b", drain=True) == "s3://b/savepoint-1"
+    assert job.asked == [("savepoint", "/s"), ("savepoint", None), ("stop", "s3://b", True)]
+
+
+def test_a_savepoint_that_takes_long_holds_no_other_command_up(
+    controlled: ControlledJob, job: StandIn
+) -> None:
+    taken: list[str] = []
+    waiting = threading.Thread(target=lambda: taken.append(JobClient(record(), 20).savepoint("/s")))
+    waiting.start()
+    assert JobClient(record(), 20).status() == STATUS
+    assert taken == []
+    job.allowed.set()
+    waiting.join(20)
+    assert taken == ["/s/savepoint-1"]
+
+
+@pytest.mark.usefixtures("controlled")
+def test_no_more_commands_wait_than_a_few(job: StandIn) -> None:
+    waiting = [
+        threading.Thread(target=lambda: JobClient(record(), 20).savepoint("/s")) for _ in range(8)
+    ]
+    for thread in waiting:
+        thread.start()
+    for _ in range(2_000):
+        if len(job.asked) == 8:
+            break
+        threading.Event().wait(0.01)
+    with pytest.raises(ConfigurationError, match="8 commands under way"):
+        JobClient(record(), 20).savepoint("/s")
+    assert JobClient(record(), 20).checkpoints() == [INFO]
+    JobClient(record(), 20).cancel()
+    job.allowed.set()
+    for thread in waiting:
+        thread.join(20)
+
+
+@pytest.mark.usefixtures("controlled")
+def test_who_cancels_hears_that_it_is_done(job: StandIn) -> None:
+    JobClient(record(), 20).cancel()
+    assert job.over.is_set()
+
+
+@pytest.mark.usefixtures("controlled")
+def test_an_error_arrives_as_it_was_raised(job: StandIn) -> None:
+    job.allowed.set()
+    job.savepoint_failure = CheckpointError(
+        "the disk is full", site=Site("job.py", 3), operator="map", hint="make room", detail="more"
+    )
+    with pytest.raises(CheckpointError) as caught:
+        JobClient(record(), 20).savepoint("/s")
+    assert str(caught.value) == str(job.savepoint_failure)
+    job.savepoint_failure = ValueError("unforeseen")
+    with pytest.raises(Exception, match="ValueError: unforeseen"):
+        JobClient(record(), 20).savepoint("/s")
+
+
+@pytest.mark.usefixtures("controlled")
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda found: encode(GetStatus(token="guessed", job=found.job)),
+        lambda found: encode(GetStatus(token=found.token, job=JobId("another"))),
+        lambda found: b"\xc1 no msgpack",
+        lambda found: b"x" * (MAX_REQUEST_BYTES + 1),
+    ],
+    ids=["token", "job", "garbage", "size"],
+)
+def test_a_stranger_gets_no_answer_and_does_no_harm(
+    request_of: Callable[[JobRecord], bytes],
+) -> None:
+    with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.connect(record().endpoint)
+        socket.send(request_of(record()))
+        assert JobClient(record(), 20).status() == STATUS
+        assert not socket.poll(100)
+
+
+@pytest.mark.usefixtures("controlled")
+def test_a_job_that_does_not_answer_in_time_is_said_to_be_slow(job: StandIn) -> None:
+    with pytest.raises(TransportError, match=r"has not answered within 0\.1 s"):
+        JobClient(record(), 0.1).savepoint("/s")
+    job.allowed.set()
+
+
+@pytest.mark.usefixtures("controlled")
+def test_a_driver_that_dies_answers_no_more() -> None:
+    gone = msgspec.structs.replace(this_process(), started_s=0.5)
+    unheard = msgspec.structs.replace(record(), process=gone, token="another")
+    with pytest.raises(CheckpointError, match="has ended without an answer"):
+        JobClient(unheard, 20).status()
+
+
+@pytest.mark.usefixtures("controlled")
+def test_a_job_of_another_host_is_asked_there() -> None:
+    away = msgspec.structs.replace(
+        record(), process=msgspec.structs.replace(this_process(), host="away")
+    )
+    with pytest.raises(TransportError, match="on host away, and can be asked only there"):
+        JobClient(away, 20).status()
+
+
+# --- the life of a controlled job ---------------------------------------------------------------
+
+
+def test_the_record_tells_of_the_job_while_it_runs(controlled: ControlledJob, job: StandIn) -> None:
+    found = record()
+    assert (found.job, found.name, found.runtime) == ("job", "a job", "continuous")
+    assert (found.checkpoint_dir, found.process) == ("/data", this_process())
+    with pytest.raises(TimeoutError):
+        controlled.wait(0.0)
+    assert record() == found
+    job.over.set()
+    controlled.wait()
+    assert (Registry().records(), threads()) == ([], set())
+
+
+def test_a_job_that_failed_leaves_nothing_behind(controlled: ControlledJob, job: StandIn) -> None:
+    job.failure = JobFailedError("a slot was lost")
+    job.over.set()
+    with pytest.raises(JobFailedError):
+        controlled.wait()
+    assert (Registry().records(), threads()) == ([], set())
+
+
+@pytest.mark.usefixtures("controlled")
+def test_a_job_that_nobody_waits_for_leaves_nothing_behind(job: StandIn) -> None:
+    job.over.set()
+    for _ in range(2_000):
+        if not threads():
+            break
+        threading.Event().wait(0.01)
+    assert (Registry().records(), threads()) == ([], set())
+
+
+def test_a_registry_that_cannot_be_written_does_not_fail_the_job(
+    tmp_path: Path, job: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "file"))
+    lonely = ControlledJob(job, "a job", config(), "batch")
+    assert "runs, but commands will not find it" in capsys.readouterr().err
+    assert lonely.status() == STATUS
+    job.over.set()
+    lonely.wait()
+    assert threads() == set()
+
+
+class Submits:
+    """A runtime whose jobs are stand-ins."""
+
+    def __init__(self, job: StandIn | Exception) -> None:
+        self.job = job
+
+    def submit(self, plan: Any, config: JobConfig, listener: Any = None) -> Any:
+        if isinstance(self.job, Exception):
+            raise self.job
+        return self.job
+
+
+class Plan:
+    name = "a job"
+
+
+def submit(runtime: Submits, directory: Path) -> ControlledJob:
+    return ControlledRuntime("continuous", runtime).submit(
+        Plan(),  # type: ignore[arg-type]
+        config(checkpoint_dir=str(directory)),
+    )
+
+
+@pytest.mark.usefixtures("home")
+def test_a_job_that_is_run_already_is_refused_until_it_has_ended(tmp_path: Path, job: StandIn) -> None:
+    first = submit(Submits(job), tmp_path)
+    with pytest.raises(ConfigurationError, match=f"'job' in {tmp_path} is being run by process"):
+        submit(Submits(StandIn()), tmp_path)
+    other = StandIn()
+    elsewhere = submit(Submits(other), tmp_path / "elsewhere")
+    assert len(Registry().records()) == 2
+    for ended, handle in ((other, elsewhere), (job, first)):
+        ended.over.set()
+        handle.wait()
+    again = StandIn()
+    again.over.set()
+    submit(Submits(again), tmp_path).wait()
+    assert (Registry().records(), threads()) == ([], set())
+
+
+@pytest.mark.usefixtures("home")
+def test_a_job_that_does_not_begin_is_not_in_use(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no slots"):
+        submit(Submits(ConfigurationError("no slots")), tmp_path)
+    assert list(tmp_path.rglob("driver.json")) == []
+    assert (Registry().records(), threads()) == ([], set())

@@ -1,0 +1,191 @@
+"""Two drivers and one job: who takes it, keeps it, and gives it back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+from rheos.checkpoint.lease import RENEW_MS, WATCH_MS, Driver, DriverNote
+from rheos.control import lease as driver_lease
+from rheos.control.lease import DriverLease, LeaseKeeper, driver_of
+from rheos.control.processes import ProcessId, this_process
+from rheos.errors import ConfigurationError
+from rheos.protocol.ids import JobId
+from rheos.runtimes.simulated.store import MemoryStore
+
+JOB = JobId("job")
+PATH = "job/driver.json"
+AWAY = ProcessId(host="away", boot="b", namespace="n", pid=7, started_s=1.0)
+
+
+@dataclass
+class Time:
+    """A clock, and the pause that moves it; `then` is what others do meanwhile."""
+
+    now_us: int = 0
+    then: Callable[[int], None] = lambda ms: None
+    told: list[str] = field(default_factory=list)
+
+    def now_ms(self) -> int:
+        return self.now_us // 1000
+
+    def now_ns(self) -> int:
+        return self.now_us * 1000
+
+    def monotonic_us(self) -> int:
+        return self.now_us
+
+    def pause(self, seconds: float) -> None:
+        self.now_us += round(seconds * 1e6)
+        self.then(self.now_us // 1000)
+
+
+def lease(store: MemoryStore, owner: str, process: ProcessId = AWAY) -> DriverLease:
+    return DriverLease(store, JOB, process, owner, now_ms=1_700_000_000_000)
+
+
+def acquire(
+    taken: DriverLease, time: Time, looks: Callable[[DriverNote], Driver] | None = None
+) -> DriverLease:
+    taken.acquire(time, time.pause, "/checkpoints", time.told.append, looks)
+    return taken
+
+
+def owner_in(store: MemoryStore) -> str:
+    return msgspec.json.decode(store.files[PATH], type=DriverNote).owner
+
+
+def test_a_job_nobody_runs_is_taken_at_once_and_given_back() -> None:
+    store, time = MemoryStore(), Time()
+    taken = acquire(lease(store, "a"), time)
+    assert (taken.held, owner_in(store), time.now_us) == (True, "a", 0)
+    taken.release()
+    assert store.files == {}
+
+
+def test_a_living_driver_of_this_host_refuses_at_once() -> None:
+    store, time = MemoryStore(), Time()
+    acquire(lease(store, "a", this_process()), time)
+    with pytest.raises(ConfigurationError) as caught:
+        acquire(lease(store, "b"), time)
+    assert caught.value.what == (
+        f"the job 'job' in /checkpoints is being run by process {this_process().pid} on host "
+        f"{this_process().host}, since 2023-11-14T22:13:20Z"
+    )
+    assert "rheos cancel job" in (caught.value.hint or "")
+    assert (owner_in(store), time.now_us, time.told) == ("a", 0, [])
+
+
+def test_a_dead_driver_of_this_host_is_replaced_at_once() -> None:
+    store, time = MemoryStore(), Time()
+    gone = msgspec.structs.replace(this_process(), started_s=this_process().started_s - 100)
+    acquire(lease(store, "a", gone), time)
+    assert acquire(lease(store, "b"), time).held
+    assert (owner_in(store), time.now_us) == ("b", 0)
+
+
+def test_a_driver_elsewhere_that_renews_keeps_the_job() -> None:
+    store, time = MemoryStore(), Time()
+    first = acquire(lease(store, "a"), time)
+    time.then = lambda ms: first.renew() and None if ms == RENEW_MS else None
+    with pytest.raises(ConfigurationError, match="process 7 on host away"):
+        acquire(lease(store, "b"), time)
+    assert RENEW_MS <= time.now_ms() < WATCH_MS
+    assert time.told == ["process 7 on host away"]
+    assert owner_in(store) == "a"
+
+
+def test_a_driver_elsewhere_that_has_gone_silent_is_replaced() -> None:
+    store, time = MemoryStore(), Time()
+    silent = acquire(lease(store, "a"), time)
+    taken = acquire(lease(store, "b"), time)
+    assert (owner_in(store), time.now_ms()) == ("b", WATCH_MS)
+    # It wakes, finds the job taken, and touches it no more.
+    assert not silent.renew()
+    silent.release()
+    assert owner_in(store) == "b"
+    assert taken.renew()
+
+
+def test_of_two_that_find_it_free_one_takes_it() -> None:
+    store, time = MemoryStore(), Time()
+    quicker = lease(store, "a", this_process())
+
+    def in_between(moment: str, operation: str, path: str) -> None:
+        if (moment, operation) == ("before", "put_if_absent"):
+            store.on_access = None
+            acquire(quicker, time)
+
+    store.on_access = in_between
+    with pytest.raises(ConfigurationError, match="is being run by"):
+        acquire(lease(store, "b"), time)
+    assert owner_in(store) == "a"
+
+
+def test_of_two_that_replace_a_dead_one_the_later_write_holds() -> None:
+    store, time = MemoryStore(), Time()
+    store.files[PATH] = b"damaged"
+    later = lease(store, "a", this_process())
+
+    def in_between(moment: str, operation: str, path: str) -> None:
+        if (moment, operation) == ("after", "put"):
+            store.on_access = None
+            store.files[PATH] = b"damaged"
+            acquire(later, time)
+
+    store.on_access = in_between
+    with pytest.raises(ConfigurationError, match="is being run by"):
+        acquire(lease(store, "b"), time)
+    assert (later.held, owner_in(store)) == (True, "a")
+
+
+def test_a_renewal_that_takes_long_does_not_bring_the_note_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver_lease, "RENEW_MS", 20)
+    store = MemoryStore()
+    taken = lease(store, "a", this_process())
+    acquire(taken, Time())
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(moment: str, operation: str, path: str) -> None:
+        if (moment, operation) == ("before", "put"):
+            begun.set()
+            assert may_end.wait(20)
+
+    store.on_access = slow
+    keeper = LeaseKeeper(taken)
+    assert begun.wait(20)
+    keeper.close()
+    may_end.set()
+    keeper._thread.join(20)
+    assert store.files == {}
+
+
+@pytest.mark.parametrize("operation", ["get", "put_if_absent", "put"])
+def test_a_store_that_fails_stops_nobody(operation: str) -> None:
+    def fails(moment: str, at: str, path: str) -> None:
+        if at == operation:
+            raise OSError("full")
+
+    store, time = MemoryStore(), Time()
+    taken = lease(store, "a")
+    if operation == "put":
+        acquire(taken, time)
+    store.on_access = fails
+    if operation == "put":
+        assert taken.renew()  # It is tried again.
+    else:
+        acquire(taken, time)
+        assert not taken.held
+        assert not taken.renew()
+    taken.release()
+
+
+def test_a_note_of_another_version_can_only_be_watched() -> None:
+    note = DriverNote(owner="a", driver="d", process=msgspec.Raw(b'{"pod":"p"}'), since_ms=0)
+    assert driver_of(note) is Driver.UNKNOWN

@@ -1,0 +1,176 @@
+"""The records of running jobs, and which of them a command means."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from rheos.control.processes import Liveness, ProcessId, liveness, this_process
+from rheos.control.registry import JobRecord, Registry, find_job, registry_folder
+from rheos.errors import ConfigurationError
+from rheos.protocol.ids import JobId
+
+
+def record(job: str = "job", **changes: object) -> JobRecord:
+    made = JobRecord(
+        key=job,
+        job=JobId(job),
+        name=job,
+        process=this_process(),
+        runtime="continuous",
+        checkpoint_dir=None,
+        started_ms=0,
+        endpoint="tcp://127.0.0.1:1",
+        token="secret",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """Another process, which waits to be ended."""
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        yield process
+        process.kill()
+
+
+def process_id(process: subprocess.Popen[bytes]) -> ProcessId:
+    started = psutil.Process(process.pid).create_time() - (psutil.boot_time() if psutil.LINUX else 0)
+    return msgspec.structs.replace(this_process(), pid=process.pid, started_s=started)
+
+
+# --- processes ----------------------------------------------------------------------------------
+
+
+def test_a_process_lives_until_it_has_ended(sleeper: subprocess.Popen[bytes]) -> None:
+    known = process_id(sleeper)
+    assert liveness(known) is Liveness.ALIVE
+    sleeper.kill()
+    # Until its parent has looked after it, it is still in the table of processes.
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    assert liveness(known) is Liveness.DEAD
+    sleeper.wait()
+    assert liveness(known) is Liveness.DEAD
+
+
+def test_a_process_id_that_was_given_again_is_not_the_same_process() -> None:
+    here = this_process()
+    earlier = msgspec.structs.replace(here, started_s=here.started_s - 5)
+    assert (liveness(here), liveness(earlier)) == (Liveness.ALIVE, Liveness.DEAD)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"host": "another"}, Liveness.ELSEWHERE),
+        ({"boot": "before"}, Liveness.DEAD),
+        ({"namespace": "pid:[1]"}, Liveness.ELSEWHERE),
+    ],
+)
+def test_only_what_shares_the_host_can_be_looked_at(
+    changes: dict[str, str], expected: Liveness
+) -> None:
+    assert liveness(msgspec.structs.replace(this_process(), **changes)) is expected
+
+
+# --- records ------------------------------------------------------------------------------------
+
+
+def test_records_come_and_go(tmp_path: Path) -> None:
+    registry = Registry(tmp_path / "a" / "jobs")
+    assert registry.records() == []
+    later, sooner = record("later", started_ms=2), record("sooner", started_ms=1)
+    registry.add(later)
+    registry.add(sooner)
+    assert registry.records() == [sooner, later]
+    registry.remove(sooner.key)
+    registry.remove(sooner.key)
+    assert registry.records() == [later]
+
+
+def test_nobody_else_can_read_a_token(tmp_path: Path) -> None:
+    folder = tmp_path / "jobs"
+    folder.mkdir(mode=0o755)
+    Registry(folder).add(record())
+    (file,) = folder.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_records_of_dead_drivers_are_cleared_away_and_those_of_other_hosts_are_not(
+    tmp_path: Path,
+) -> None:
+    registry = Registry(tmp_path)
+    here = this_process()
+    away = record("away", process=msgspec.structs.replace(here, host="another"))
+    registry.add(record("dead", process=msgspec.structs.replace(here, started_s=1.0)))
+    registry.add(away)
+    (tmp_path / "newer.json").write_text('{"what": "another version"}')
+    assert registry.records() == [away]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["away.json", "newer.json"]
+
+
+def test_the_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "own"))
+    assert registry_folder() == tmp_path / "own" / "jobs"
+    monkeypatch.delenv("RHEOS_HOME")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert registry_folder() == tmp_path / "state" / "rheos" / "jobs"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert registry_folder() == tmp_path / ".local" / "state" / "rheos" / "jobs"
+
+
+# --- which job is meant -------------------------------------------------------------------------
+
+VISITS = record("visits-1a2b", name="visits", process=msgspec.structs.replace(this_process(), pid=41))
+HERE = record("flights", name="Flights", checkpoint_dir="/data/here")
+THERE = record("flights", name="Flights", checkpoint_dir="s3://bucket/there")
+LONGER = record("flights-late", name="flights, late", checkpoint_dir="/data/here")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("visits-1a2b", VISITS),
+        ("visits", VISITS),
+        ("41", VISITS),
+        ("vis", VISITS),
+        ("flights@/data/here", HERE),
+        ("Flights@/data/../data/here/", HERE),
+        ("flights@s3://bucket/there", THERE),
+        ("flights-", LONGER),
+    ],
+)
+def test_a_job_is_found_by_what_tells_it_apart(wanted: str, found: JobRecord) -> None:
+    assert find_job(wanted, [VISITS, HERE, THERE, LONGER]) is found
+
+
+def test_a_whole_id_is_no_beginning_of_another() -> None:
+    assert find_job("flights", [HERE, LONGER]) is HERE
+
+
+def test_jobs_that_share_what_was_said_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="'flights' may be any of 2 running jobs") as caught:
+        find_job("flights", [VISITS, HERE, THERE, LONGER])
+    listed = (caught.value.detail or "").splitlines()
+    assert [line.rpartition(", ")[2] for line in listed] == ["/data/here)", "s3://bucket/there)"]
+
+
+@pytest.mark.parametrize("wanted", ["bookings", "", "flights@/elsewhere", "visits@/data/here"])
+def test_a_job_that_is_not_there_is_refused_with_those_that_are(wanted: str) -> None:
+    with pytest.raises(ConfigurationError, match="there is no running job") as caught:
+        find_job(wanted, [VISITS, HERE])
+    assert len((caught.value.detail or "").splitlines()) == 2
+    with pytest.raises(ConfigurationError, match="none of this user's runs here"):
+        find_job(wanted, [])

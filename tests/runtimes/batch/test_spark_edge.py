@@ -1,0 +1,130 @@
+"""The edge to Spark: what is said when it is not there, and how errors come back from its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rheos.errors import ConfigurationError, JobFailedError, RheosError, Site, UserFunctionError
+from rheos.job import JobConfig
+from rheos.protocol.ids import JobId
+from rheos.spark import session as spark_session
+from rheos.spark.shipping import arrow_task, pack, sealed, worker_error
+
+
+def test_without_java_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(ConfigurationError, match=r"none in JAVA_HOME[\s\S]*apt-get install openjdk"):
+        spark_session._require_java()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ConfigurationError, match="none on this machine"):
+        spark_session._require_java()
+
+
+def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("""#!/bin/sh\necho 'openjdk version "1.8.0_292"' >&2\n""")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="is Java 8"):
+        spark_session._require_java()
+
+
+def test_an_error_survives_the_way_through_the_jvm_as_text() -> None:
+    error = UserFunctionError(
+        "ValueError: boo",
+        site=Site("job.py", 7),
+        operator="parse",
+        record="{'a': 1}",
+        detail="File ...",
+    )
+    found = worker_error(
+        RuntimeError(f"Job aborted. RuntimeError: {sealed(error)}\n\tat org.apache...")
+    )
+    assert isinstance(found, UserFunctionError)
+    assert str(found) == str(error)
+    assert vars(found) == vars(error)
+
+
+def test_an_error_that_cannot_be_pickled_survives_as_text() -> None:
+    error = RheosError("odd", site=Site("job.py", 7))
+    error.unpicklable = lambda: None  # type: ignore[attr-defined]
+    found = worker_error(RuntimeError(sealed(error)))
+    assert isinstance(found, JobFailedError)
+    assert "job.py:7: odd" in str(found)
+
+
+def test_of_any_other_failure_the_python_part_is_told() -> None:
+    text = "Task failed:\nTraceback:\n  MemoryError\n\tat org.apache.spark.Executor.run\n\t... 9 more"
+    assert str(worker_error(RuntimeError(text))) == (
+        "a Spark task failed\n  | Task failed:\n  | Traceback:\n  |   MemoryError"
+    )
+
+
+def test_the_given_session_must_be_a_classic_one() -> None:
+    class FromConnect:
+        pass
+
+    FromConnect.__module__ = "pyspark.sql.connect.session"
+    with pytest.raises(ConfigurationError, match="Spark Connect"):
+        spark_session.get_session(JobConfig(job=JobId("j"), spark=FromConnect()), slots=1)
+
+
+@pytest.mark.spark
+class TestWithSpark:
+    def test_a_session_is_used_again(self, spark: Any) -> None:
+        assert spark_session.get_session(JobConfig(job=JobId("j")), slots=2) == (spark, True)
+        assert spark_session.get_session(JobConfig(job=JobId("j"), spark=spark), slots=9) == (
+            spark,
+            False,
+        )
+
+    def test_another_master_than_the_given_sessions_is_refused(
+        self, spark: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(spark_session, "_ours", None)  # As if the user had made it.
+        config = JobConfig(job=JobId("j"), master="spark://elsewhere:7077")
+        with pytest.raises(
+            ConfigurationError, match=r"'spark://elsewhere:7077'.*running in this process"
+        ):
+            spark_session.get_session(config, slots=2)
+
+    def test_workers_hold_polars_and_arrow_to_one_thread(self, spark: Any) -> None:
+        before = dict(spark.sparkContext.environment)
+        with spark_session.single_threaded_workers(spark):
+            frame = spark.range(0, 1, 1, 1).mapInArrow(arrow_task(f"{__name__}:threads", b""), "n int")
+        assert spark.sparkContext.environment == before
+        assert [row.n for row in frame.collect()] == [1, 1]
+
+    def test_an_error_in_a_worker_reaches_the_driver_as_itself(self, spark: Any) -> None:
+        error = UserFunctionError("no", site=Site("job.py", 3), record="r")
+        frame = spark.range(1).mapInArrow(arrow_task(f"{__name__}:fail", pack(error)), "n int")
+        with pytest.raises(Exception, match="rheos-error") as caught:
+            frame.collect()
+        found = worker_error(caught.value)
+        assert type(found) is UserFunctionError
+        assert vars(found) == vars(error)
+
+    def test_the_session_is_made_quietly(self, spark: Any) -> None:
+        assert spark.conf.get("spark.ui.showConsoleProgress") == "false"
+        assert spark.sparkContext.getConf().get("spark.stage.maxConsecutiveAttempts") == "1"
+
+
+def threads(_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import polars as pl
+
+    for _batch in batches:
+        counts = [pl.thread_pool_size(), pa.cpu_count()]
+        yield pa.record_batch([pa.array(counts, pa.int32())], names=["n"])
+
+
+def fail(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pickle
+
+    yield from ()
+    raise pickle.loads(payload)

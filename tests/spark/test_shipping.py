@@ -1,0 +1,73 @@
+"""What a script defines reaches the workers, whatever the process has done with it before."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from rheos.errors import ConfigurationError, ProgramError
+from rheos.spark import shipping as spark_shipping
+from rheos.spark.shipping import arrow_task, pack, worker_error
+
+
+def test_what_cannot_be_pickled_is_the_programs_fault() -> None:
+    lock = threading.Lock()
+    with pytest.raises(
+        ProgramError, match=r"cannot be sent to the workers: cannot pickle '_thread.lock'"
+    ):
+        pack(lambda row: lock)
+
+
+def test_a_record_class_ships_after_it_was_decoded_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook that has run a job simulated, and now runs it on Spark."""
+
+    @dataclass
+    class Visit:
+        user: int
+
+    decoder = msgspec.msgpack.Decoder(Visit)
+    shipped: Any = pickle.loads(pack(Visit))
+    assert shipped is not None
+    assert msgspec.convert({"user": 7}, shipped).user == 7
+    assert decoder.decode(msgspec.msgpack.encode(Visit(8))) == Visit(8)
+    assert msgspec.convert({"user": 9}, Visit) == Visit(9)
+
+
+def test_a_worker_without_a_module_is_told_of() -> None:
+    """The lines of a worker's traceback, which show the code that raised, are not taken for it."""
+    raised = RuntimeError(
+        '    raise RuntimeError(f"rheos-absent:{error.name} {sys.executable}:rheos-absent")\n'
+        "RuntimeError: rheos-absent:rheos.runtimes /opt/a python:rheos-absent\n"
+    )
+    error = worker_error(raised)
+    assert isinstance(error, ConfigurationError)
+    assert error.what == "a worker's Python (/opt/a python) has no module 'rheos.runtimes'"
+
+
+def test_a_worker_whose_python_lacks_pyarrow_is_told_of() -> None:
+    """Spark itself asks for it, before any task of Rheos is there to tell."""
+    raised = RuntimeError(
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "pyspark/worker.py", line 1920, in read_udfs\n    import pyarrow as pa\n'
+        "ModuleNotFoundError: No module named 'pyarrow'\n\n\tat org.apache.spark.api.python.Base"
+    )
+    error = worker_error(raised)
+    assert isinstance(error, ConfigurationError)
+    assert "has no module 'pyarrow'" in error.what
+    assert "PYSPARK_PYTHON" in (error.hint or "")
+
+
+def test_a_module_that_the_program_needs_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_rules(payload: bytes, batches: Any) -> Any:
+        raise ModuleNotFoundError("No module named 'rules'", name="rules")
+
+    monkeypatch.setattr(spark_shipping, "without_rules", without_rules, raising=False)
+    task = arrow_task("rheos.spark.shipping:without_rules", b"")
+    with pytest.raises(RuntimeError) as raised:
+        list(task([]))
+    assert "has no module 'rules'" in str(worker_error(raised.value))
