@@ -22,7 +22,7 @@ from polars import col, lit
 from rheos.api import restart
 from rheos.api.environment import Environment
 from rheos.api.keyed import KeyedStream
-from rheos.api.settings import Checkpoints
+from rheos.api.settings import Checkpoints, Settings
 from rheos.api.sinks import collect_sink, print_sink
 from rheos.api.sources import dataframe
 from rheos.api.streams import DataStream
@@ -89,6 +89,7 @@ __all__ = [
     "Replay",
     "RheosError",
     "SchemaError",
+    "Settings",
     "Sliding",
     "StateAccessError",
     "StateBackend",

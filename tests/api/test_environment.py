@@ -14,6 +14,7 @@ import pytest
 import rheos as rh
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
+from rheos.api.partial import Partial, from_command
 from rheos.checkpoint.config import CheckpointConfig, FixedDelay, NoRestart
 from rheos.job import JobConfig, JobHandle, JobResult, JobState, JobStatus
 from rheos.plan.physical import PhysicalPlan
@@ -66,6 +67,10 @@ class Recorder:
         self.handles.append(Done(config, plan.name))
         self.handles[-1].interrupted = self.interrupted
         return self.handles[-1]
+
+
+def command(**settings: Any) -> tuple[Partial]:
+    return (from_command(settings, {name: f"--{name}" for name in settings}),)
 
 
 def endless() -> rh.generator:  # type: ignore[valid-type]
@@ -286,10 +291,12 @@ def test_a_command_overrides_the_program() -> None:
     heard: list[str] = []
     started: list[JobHandle] = []
     said = Overrides(
-        parallelism=4,
-        master="local[8]",
-        checkpoint_dir="/elsewhere",
-        checkpoint_interval="1s",
+        command(
+            parallelism=4,
+            master="local[8]",
+            checkpoint_dir="/elsewhere",
+            checkpoint_interval="1s",
+        ),
         listener=lambda name: lambda status: heard.append(name),
         submitted=started.append,
     )
@@ -308,29 +315,6 @@ def test_a_command_overrides_the_program() -> None:
     recorder.listeners[0](recorder.handles[0].status())
     assert heard == ["job"]
     assert overrides.current() == Overrides()
-
-
-def test_a_command_has_the_last_word_on_state_and_checkpoints_too() -> None:
-    said = Overrides(
-        parallelism=4,
-        from_savepoint="/s/1",
-        allow_dropped=True,
-        min_parallelism=1,
-        state_backend="rocksdb",
-        state_memory_bytes=1 << 25,
-        unaligned_after="0s",
-        at_least_once=False,
-    )
-    written = rh.Checkpoints(retain=7, unaligned_after="9s", at_least_once=True)
-    with overrides.applied(said):
-        _, config = run(parallelism=2, min_parallelism=2, from_savepoint="/s/0", checkpoints=written)
-    assert (config.from_savepoint, config.allow_dropped, config.min_parallelism) == ("/s/1", True, 1)
-    assert config.state == StateConfig(Backend.ROCKSDB, 1 << 25)
-    assert config.checkpoint.retain == 7
-    assert config.task.unaligned_after_us == 0
-    assert config.task.guarantee is Guarantee.EXACTLY_ONCE
-    with overrides.applied(Overrides(max_concurrent_checkpoints=2)):
-        assert run()[1].checkpoint.max_concurrent == 2
 
 
 def test_a_program_can_be_captured_and_not_run() -> None:

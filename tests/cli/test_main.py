@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from rheos.api.partial import NAMES
 from rheos.cli.main import app
+from rheos.cli.options import OPTIONS
 
 PRINTS = """
 import sys
 from rheos.api import overrides
-o = overrides.current()
-print(o.parallelism, o.master, o.runtime, o.checkpoint_dir, o.checkpoint_interval, sys.argv[1:])
+names = "parallelism", "master", "runtime", "checkpoint_dir", "checkpoint_interval"
+print(*map(overrides.current().said, names), sys.argv[1:])
 """
 
 
@@ -83,20 +86,57 @@ def test_a_wrong_command_line_is_a_misuse(arguments: list[str]) -> None:
     assert "Usage:" in result.stderr
 
 
-def test_every_option_of_run_reaches_the_program(tmp_path: Path) -> None:
+def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
     path = tmp_path / "job.py"
     path.write_text(
         "from rheos.api import overrides\n"
-        "o = overrides.current()\n"
-        "print(o.from_savepoint, o.allow_dropped, o.min_parallelism, o.state_backend,\n"
-        "      o.state_memory_bytes, o.unaligned_after, o.max_concurrent_checkpoints,\n"
-        "      o.at_least_once)\n"
+        "from rheos.cli.options import OPTIONS\n"
+        "print({name: said for name in OPTIONS if (said := overrides.current().said(name))})\n"
     )
-    assert CliRunner().invoke(app, ["run", str(path)]).stdout == " ".join(["None"] * 8) + "\n"
-    options = "--from-savepoint s --allow-dropped --min-parallelism 1 --state-backend rocksdb"
-    options += " --state-memory 512MB --unaligned-after 0s --max-concurrent-checkpoints 2"
-    result = CliRunner().invoke(app, ["run", *options.split(), "--at-least-once", str(path)])
-    assert result.stdout == f"s True 1 rocksdb {512 << 20} 0s 2 True\n"
+    assert CliRunner().invoke(app, ["run", str(path)]).stdout == "{}\n"
+    options = "--parallelism 2 --runtime batch --master local[2] --checkpoint-dir c"
+    options += " --checkpoint-interval 5s --from-savepoint s --allow-dropped --min-parallelism 1"
+    options += " --state-backend rocksdb --state-memory 512MB --unaligned-after 0s"
+    options += " --max-concurrent-checkpoints 2 --at-least-once"
+    result = CliRunner().invoke(app, ["run", *options.split(), str(path)])
+    assert ast.literal_eval(result.stdout) == {
+        "parallelism": 2,
+        "runtime": "batch",
+        "master": "local[2]",
+        "checkpoint_dir": "c",
+        "checkpoint_interval": "5s",
+        "from_savepoint": "s",
+        "allow_dropped": True,
+        "min_parallelism": 1,
+        "state.backend": "rocksdb",
+        "state.memory_bytes": 512 << 20,
+        "checkpoints.unaligned_after": "0s",
+        "checkpoints.max_concurrent": 2,
+        "checkpoints.at_least_once": True,
+    }
+    assert set(OPTIONS) == set(ast.literal_eval(result.stdout)) <= NAMES
+
+
+def test_a_file_of_settings_stands_below_the_options(tmp_path: Path) -> None:
+    job, config = tmp_path / "job.py", tmp_path / "job.toml"
+    job.write_text(PRINTS)
+    config.write_text('parallelism = 3\nmaster = "local[9]"\n')
+    given = ["run", str(job), "--config", str(config), "--parallelism", "2"]
+    assert CliRunner().invoke(app, given).stdout == "2 local[9] None None None []\n"
+
+
+@pytest.mark.parametrize("command", ["run", "explain", "check", "chaos"])
+def test_a_wrong_file_of_settings_is_a_misuse_with_its_line(
+    command: str, file: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "job.toml"
+    config.write_text("parallelism = 2\n\nparalelism = 3\n")
+    given = ["--from-savepoint", "s"] if command == "check" else []
+    result = CliRunner().invoke(app, [command, *given, "--config", str(config), file])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"{config}:3: there is no setting 'paralelism'\n  what to do: write parallelism\n"
+    )
 
 
 def test_a_wrong_size_is_a_misuse(file: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from rheos.api import overrides
 from rheos.api.overrides import Overrides
+from rheos.api.partial import from_command
 from rheos.cli.explain import explain
 from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED
 from rheos.cli.run import run
@@ -83,9 +84,9 @@ def test_the_settings_hold_while_the_file_runs(
 ) -> None:
     file = write("""
         from rheos.api import overrides
-        print(overrides.current().parallelism, overrides.current().listener is not None)
+        print(overrides.current().said("parallelism"), overrides.current().listener is not None)
     """)
-    assert run(file, [], Overrides(parallelism=3)) == 0
+    assert run(file, [], Overrides((from_command({"parallelism": 3}, {}),))) == 0
     assert capsys.readouterr().out == "3 True\n"
     assert overrides.current() == Overrides()
 

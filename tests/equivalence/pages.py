@@ -20,6 +20,8 @@ import pytest
 
 import rheos as rh
 from rheos.api.overrides import Overrides, applied
+from rheos.api.partial import from_command
+from rheos.cli.options import OPTIONS
 from tests.equivalence.corpus.oracle import NEVER, Row, arrived, bare, by_window, quantile, result
 from tests.equivalence.corpus.program import Golden, Rows, View
 
@@ -86,7 +88,8 @@ def run(page: str, runtime: str) -> list[Ran]:
                 continue
             # Empty lines above it: so errors name the line of the page.
             code = compile("\n" * block.line + block.code, str(ROOT / page), "exec", dont_inherit=True)
-            with applied(Overrides(runtime=None if block.as_written else runtime)):
+            chosen = from_command({"runtime": None if block.as_written else runtime}, OPTIONS)
+            with applied(Overrides((chosen,))):
                 exec(code, names)
     return ran
 

@@ -2,7 +2,7 @@
 
 A command sets them before it runs the user's file, in the same process:
 
-    with overrides.applied(Overrides(parallelism=4)):
+    with overrides.applied(Overrides(settings=(partial.from_file("job.toml"),))):
         runpy.run_path("job.py", run_name="__main__")
 
 With `capture=True` nothing runs: the program's first `execute` raises `ProgramCaptured`, which carries
@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rheos.api.partial import Partial
 from rheos.job import JobHandle, JobStatus
-from rheos.protocol.durations import Duration
 from rheos.site import call_site
 
 if TYPE_CHECKING:
@@ -28,27 +28,18 @@ Listener = Callable[[JobStatus], None]
 
 @dataclass(frozen=True)
 class Overrides:
-    """None leaves a setting as the program has it."""
-
-    parallelism: int | None = None
-    max_parallelism: int | None = None
-    runtime: str | None = None
-    master: str | None = None
-    checkpoint_dir: str | None = None
-    checkpoint_interval: Duration | None = None
-    from_savepoint: str | None = None
-    allow_dropped: bool | None = None
-    min_parallelism: int | None = None
-    state_backend: str | None = None
-    state_memory_bytes: int | None = None
-    unaligned_after: Duration | None = None
-    max_concurrent_checkpoints: int | None = None
-    at_least_once: bool | None = None
+    settings: tuple[Partial, ...] = ()
+    """Each wins over those before it, and all over what the program says."""
     listener: Callable[[str], Listener] | None = None
     """Makes the listener of a job from its name."""
     submitted: Callable[[JobHandle], None] | None = None
     """Is told of each job that was started."""
     capture: bool = False
+
+    def said(self, name: str) -> Any:
+        """The setting of that name, as far as it is said here; otherwise None."""
+        said = [partial.values[name] for partial in self.settings if name in partial.values]
+        return said[-1] if said else None
 
 
 class ProgramCaptured(BaseException):

@@ -1,19 +1,30 @@
-"""Settings of an environment that are more than a word: what they mean, and whether they fit."""
+"""The settings of a job: what there is, what each means, and what holds where nothing is said.
+
+They are given in four places, each of which wins over those below it:
+
+1. on the command line: `rheos run job.py --parallelism 8`;
+2. in a file of settings: `rheos run job.py --config job.toml`;
+3. in the program, as arguments: `rh.Environment(parallelism=8)`;
+4. in the program, as a whole: `rh.Environment(settings=rh.Settings(parallelism=8))`.
+
+All but the command line use the names of `Settings`. `partial` holds what each place says, and lays one
+over the other; `resolve` makes of the whole what a runtime takes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+import os
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict
 
-from rheos.checkpoint.config import CheckpointConfig, RestartStrategy
-from rheos.errors import ConfigurationError
-from rheos.protocol.durations import Duration, duration_ms
-from rheos.protocol.state_config import MIB, Backend, StateConfig
-from rheos.task.config import Guarantee, TaskConfig
+from rheos.checkpoint.config import RestartStrategy
+from rheos.job import Runtime
+from rheos.protocol.durations import Duration
+from rheos.protocol.state_config import StateConfig
 
+RuntimeName: TypeAlias = Literal["auto", "continuous", "batch", "simulated"]
 StateChoice: TypeAlias = StateConfig | Literal["memory", "rocksdb"]
-
-_LEAST_STATE_BYTES = MIB
+Folder: TypeAlias = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -41,95 +52,83 @@ class Checkpoints:
     tolerable_failures: int = 3
 
 
-def checkpoint_config(
-    said: Checkpoints,
-    interval: Duration | None,
-    timeout: Duration,
-    restart: RestartStrategy,
-) -> CheckpointConfig:
-    """Raises ConfigurationError where a setting is wrong, or two do not go together."""
-    if said.unaligned_after is not None and said.at_least_once:
-        raise ConfigurationError(
-            "checkpoints that are at least once have no barriers that could overtake rows",
-            hint="leave out unaligned_after, or at_least_once",
-        )
-    min_pause_ms = _ms("min_pause", said.min_pause)
-    max_concurrent = positive("max_concurrent", said.max_concurrent)
-    if min_pause_ms and max_concurrent > 1:
-        raise ConfigurationError(
-            f"{max_concurrent} checkpoints at a time leave no pause between one and the next",
-            hint="leave out max_concurrent, or min_pause",
-        )
-    return CheckpointConfig(
-        interval_ms=None if interval is None else positive_ms("checkpoint_interval", interval),
-        timeout_ms=positive_ms("checkpoint_timeout", timeout),
-        min_pause_ms=min_pause_ms,
-        retain=positive("retain", said.retain),
-        tolerable_failures=_whole("tolerable_failures", said.tolerable_failures, at_least=0),
-        max_concurrent=max_concurrent,
-        restart=restart,
-    )
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings of a job, each with what holds where nothing is said.
+
+    Args:
+        parallelism: how many subtasks each operator has; each takes a slot of the cluster. None takes
+            as many as the machine has cores, but 4 at the most.
+        max_parallelism: the number of key groups that state is kept in, and so the highest
+            parallelism at which it can be read again. It stays the same for the life of a job.
+        min_parallelism: a job that has lost slots for good goes on with fewer, down to this many. None
+            waits until there are enough.
+        runtime: "continuous", "batch" or "simulated"; "auto" takes batch where every source is
+            bounded, and continuous otherwise. Or a runtime itself.
+        spark: a SparkSession to run on; otherwise there is one already, or one is made.
+        master: a Spark master, such as "local[4]" or "spark://host:7077".
+        checkpoint_dir: where checkpoints and the job's log are kept: a path or an fsspec URL. A job
+            that is started again with the same name and folder goes on where it was. None takes a
+            temporary folder, which goes with the job.
+        checkpoint_interval: how often a checkpoint is taken; None only at the end of the input.
+        checkpoint_timeout: a checkpoint that takes longer is given up.
+        checkpoints: how they are taken, beyond that; see `rh.Checkpoints`.
+        restart: what happens after a failure; see `rh.restart`. None is `exponential_delay()`.
+        state: where state is kept while the job runs: "memory", or "rocksdb" for state that outgrows
+            it; a `rh.StateConfig` also says how much memory it may take, and where the files go.
+        from_savepoint: the folder or URL of a savepoint, from which the job takes its state where it
+            does not go on from checkpoints that it has taken since.
+        allow_dropped: state of the savepoint that the program has no place for is left behind;
+            otherwise the job is refused.
+        batch_rows: how many rows travel together at the most.
+        buffer_timeout: how long a row may wait for others to travel with: 0 sends at once, -1 only
+            full batches.
+        credits: how many batches a channel may have on the way.
+        encrypt: encrypts what travels between subtasks.
+        heartbeat_timeout: a worker that was not heard of for so long is given up, and the job goes on
+            from the last checkpoint; a worker that has not heard of its driver for so long leaves.
+    """
+
+    parallelism: int | None = None
+    max_parallelism: int = 128
+    min_parallelism: int | None = None
+    runtime: RuntimeName | Runtime = "auto"
+    spark: Any | None = None
+    master: str | None = None
+    checkpoint_dir: Folder | None = None
+    checkpoint_interval: Duration | None = "10s"
+    checkpoint_timeout: Duration = "10m"
+    checkpoints: Checkpoints = Checkpoints()
+    restart: RestartStrategy | None = None
+    state: StateChoice = "memory"
+    from_savepoint: Folder | None = None
+    allow_dropped: bool = False
+    batch_rows: int = 16_384
+    buffer_timeout: Duration | int = "10ms"
+    credits: int = 4
+    encrypt: bool = False
+    heartbeat_timeout: Duration = "15s"
 
 
-def task_config(
-    said: Checkpoints, batch_rows: int, buffer_timeout_us: int | None, credits: int
-) -> TaskConfig:
-    """`said` was looked through by `checkpoint_config`."""
-    after = said.unaligned_after
-    return TaskConfig(
-        batch_rows=positive("batch_rows", batch_rows),
-        buffer_timeout_us=buffer_timeout_us,
-        credits=positive("credits", credits),
-        guarantee=Guarantee.AT_LEAST_ONCE if said.at_least_once else Guarantee.EXACTLY_ONCE,
-        unaligned_after_us=None if after is None else _ms("unaligned_after", after) * 1000,
-    )
+class SettingArguments(TypedDict, total=False):
+    """Of `rh.Environment`, beside the parallelism: the fields of `Settings`, none of which must be
+    given. A type checker knows them by this; what they mean stands there."""
 
-
-def state_config(
-    said: StateChoice, backend: str | None = None, memory_bytes: int | None = None
-) -> StateConfig:
-    """What the program said, with a command's words over it. Raises ConfigurationError."""
-    config = said if isinstance(said, StateConfig) else StateConfig(_backend(said))
-    if backend is not None:
-        config = replace(config, backend=_backend(backend))
-    if memory_bytes is not None:
-        config = replace(config, memory_bytes=memory_bytes)
-    # A word will do for a backend within a StateConfig, too.
-    config = replace(config, backend=_backend(config.backend))
-    _whole("the memory of the state", config.memory_bytes, at_least=_LEAST_STATE_BYTES)
-    return config
-
-
-def _backend(value: Any) -> Backend:
-    try:
-        return Backend(value)
-    except ValueError:
-        raise ConfigurationError(
-            f"there is no state backend {value!r}",
-            hint='write state="memory" or state="rocksdb", or '
-            "state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30)",
-        ) from None
-
-
-def positive(name: str, value: Any) -> int:
-    return _whole(name, value, at_least=1)
-
-
-def positive_ms(name: str, value: Duration) -> int:
-    ms = duration_ms(value)
-    if ms <= 0:
-        raise ConfigurationError(f"{name} must be more than nothing, not {value!r}")
-    return ms
-
-
-def _whole(name: str, value: Any, *, at_least: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
-        raise ConfigurationError(f"{name} must be a whole number of at least {at_least}, not {value!r}")
-    return value
-
-
-def _ms(name: str, value: Duration) -> int:
-    ms = duration_ms(value)
-    if ms < 0:
-        raise ConfigurationError(f"{name} must not be less than nothing, and is {value!r}")
-    return ms
+    max_parallelism: int
+    min_parallelism: int | None
+    runtime: RuntimeName | Runtime
+    spark: Any | None
+    master: str | None
+    checkpoint_dir: Folder | None
+    checkpoint_interval: Duration | None
+    checkpoint_timeout: Duration
+    checkpoints: Checkpoints | None
+    restart: RestartStrategy | None
+    state: StateChoice
+    from_savepoint: Folder | None
+    allow_dropped: bool
+    batch_rows: int
+    buffer_timeout: Duration | int
+    credits: int
+    encrypt: bool
+    heartbeat_timeout: Duration

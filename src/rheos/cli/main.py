@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rheos.cli import control
-from rheos.cli.options import PASSES_ARGUMENTS_ON, PassingOn, duration, size
+from rheos.cli.options import (
+    OPTIONS,
+    PASSES_ARGUMENTS_ON,
+    AllowDropped,
+    Arguments,
+    AtLeastOnce,
+    CheckpointDir,
+    CheckpointInterval,
+    Config,
+    File,
+    FromSavepoint,
+    Json,
+    Master,
+    MaxConcurrent,
+    MinParallelism,
+    Parallelism,
+    PassingOn,
+    RuntimeOption,
+    StateBackendOption,
+    StateMemory,
+    UnalignedAfter,
+    duration,
+)
+
+if TYPE_CHECKING:
+    from rheos.api.overrides import Overrides
 
 app = typer.Typer(
     name="rheos",
@@ -19,18 +45,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The Python file that builds the job.")]
-Arguments = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="ARGS", help="Its own arguments; after `--` all are its own."),
-]
-Parallelism = Annotated[
-    int | None, typer.Option(min=1, help="Subtasks of every operator.", show_default=False)
-]
-RuntimeName = Annotated[
-    str | None, typer.Option(help="continuous, batch or simulated.", show_default=False)
-]
 
 
 class Format(StrEnum):
@@ -53,6 +67,20 @@ class StateBackend(StrEnum):
     ROCKSDB = "rocksdb"
 
 
+def _settings(config: Path | None, given: Mapping[str, object]) -> Overrides:
+    """What the command says: the file of settings, and its options over it."""
+    from rheos.api import partial
+    from rheos.api.overrides import Overrides
+    from rheos.cli.failures import report
+    from rheos.errors import RheosError
+
+    try:
+        files = () if config is None else (partial.from_file(config),)
+    except RheosError as error:
+        raise typer.Exit(report(error)) from None
+    return Overrides(settings=(*files, partial.from_command(given, OPTIONS)))
+
+
 @app.callback()
 def _rheos() -> None:
     pass
@@ -65,77 +93,41 @@ app.add_typer(control.app)
 def run(
     file: File,
     arguments: Arguments = None,
+    config: Config = None,
     parallelism: Parallelism = None,
-    master: Annotated[
-        str | None, typer.Option(help="A Spark master, such as local[4] or spark://host:7077.")
-    ] = None,
-    runtime: RuntimeName = None,
-    checkpoint_dir: Annotated[
-        str | None, typer.Option(help="Where checkpoints go: a folder or an fsspec URL.")
-    ] = None,
-    checkpoint_interval: Annotated[
-        str | None, typer.Option(callback=duration, help="Time between checkpoints, such as 10s.")
-    ] = None,
-    from_savepoint: Annotated[
-        str | None,
-        typer.Option(
-            help="Take the state from this savepoint, unless the job goes on from checkpoints that "
-            "it has taken since."
-        ),
-    ] = None,
-    allow_dropped: Annotated[
-        bool,
-        typer.Option("--allow-dropped", help="Leave state behind that the program has no place for."),
-    ] = False,
-    min_parallelism: Annotated[
-        int | None,
-        typer.Option(min=1, help="Go on with so few subtasks where slots are lost for good."),
-    ] = None,
-    state_backend: Annotated[
-        str | None, typer.Option(help="memory, or rocksdb for state that outgrows it.")
-    ] = None,
-    state_memory: Annotated[
-        str | None,
-        typer.Option(
-            callback=size, help="About how much memory the state of a slot takes, such as 512MB."
-        ),
-    ] = None,
-    unaligned_after: Annotated[
-        str | None,
-        typer.Option(
-            callback=duration,
-            help="How long a barrier waits before it overtakes rows: 0s at once, or 5s.",
-        ),
-    ] = None,
-    max_concurrent_checkpoints: Annotated[
-        int | None, typer.Option(min=1, help="How many checkpoints may be under way at a time.")
-    ] = None,
-    at_least_once: Annotated[
-        bool,
-        typer.Option("--at-least-once", help="No input waits for barriers; rows may count twice."),
-    ] = False,
+    master: Master = None,
+    runtime: RuntimeOption = None,
+    checkpoint_dir: CheckpointDir = None,
+    checkpoint_interval: CheckpointInterval = None,
+    from_savepoint: FromSavepoint = None,
+    allow_dropped: AllowDropped = False,
+    min_parallelism: MinParallelism = None,
+    state_backend: StateBackendOption = None,
+    state_memory: StateMemory = None,
+    unaligned_after: UnalignedAfter = None,
+    max_concurrent_checkpoints: MaxConcurrent = None,
+    at_least_once: AtLeastOnce = False,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
-    from rheos.api.overrides import Overrides
     from rheos.cli.run import run
     from rheos.protocol.sizes import size_bytes
 
-    settings = Overrides(
-        parallelism=parallelism,
-        master=master,
-        runtime=runtime,
-        checkpoint_dir=checkpoint_dir,
-        checkpoint_interval=checkpoint_interval,
-        from_savepoint=from_savepoint,
-        allow_dropped=allow_dropped or None,
-        min_parallelism=min_parallelism,
-        state_backend=state_backend,
-        state_memory_bytes=None if state_memory is None else size_bytes(state_memory),
-        unaligned_after=unaligned_after,
-        max_concurrent_checkpoints=max_concurrent_checkpoints,
-        at_least_once=at_least_once or None,
-    )
-    raise typer.Exit(run(file, arguments or [], settings))
+    given = {
+        "parallelism": parallelism,
+        "master": master,
+        "runtime": runtime,
+        "checkpoint_dir": checkpoint_dir,
+        "checkpoint_interval": checkpoint_interval,
+        "from_savepoint": from_savepoint,
+        "allow_dropped": allow_dropped or None,
+        "min_parallelism": min_parallelism,
+        "state.backend": state_backend,
+        "state.memory_bytes": None if state_memory is None else size_bytes(state_memory),
+        "checkpoints.unaligned_after": unaligned_after,
+        "checkpoints.max_concurrent": max_concurrent_checkpoints,
+        "checkpoints.at_least_once": at_least_once or None,
+    }
+    raise typer.Exit(run(file, arguments or [], _settings(config, given)))
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
@@ -151,13 +143,13 @@ def explain(
         ),
     ] = Format.TEXT,
     parallelism: Parallelism = None,
-    runtime: RuntimeName = None,
+    runtime: RuntimeOption = None,
+    config: Config = None,
 ) -> None:
     """Show what a job file builds, without running it."""
-    from rheos.api.overrides import Overrides
     from rheos.cli.explain import explain
 
-    settings = Overrides(parallelism=parallelism, runtime=runtime)
+    settings = _settings(config, {"parallelism": parallelism, "runtime": runtime})
     raise typer.Exit(explain(file, arguments or [], format_.value, settings))
 
 
@@ -171,17 +163,17 @@ def check(
     allow_dropped: Annotated[
         bool, typer.Option("--allow-dropped", help="State that the program no longer has may go.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
     parallelism: Parallelism = None,
+    config: Config = None,
 ) -> None:
     """Say what becomes of a savepoint's state under a job file, without running it.
 
     Ends with 1 where state would be lost or cannot be read, and with 2 where there is no savepoint.
     """
-    from rheos.api.overrides import Overrides
     from rheos.cli.check import check
 
-    settings = Overrides(parallelism=parallelism)
+    settings = _settings(config, {"parallelism": parallelism})
     given = arguments or []
     raise typer.Exit(
         check(file, given, from_savepoint, settings, allow_dropped=allow_dropped, as_json=json)
@@ -220,26 +212,23 @@ def chaos(
         ),
     ] = "20s",
     seed: Annotated[int, typer.Option(help="Draws kinds, victims and lengths.")] = 0,
+    config: Config = None,
     parallelism: Parallelism = None,
-    master: Annotated[
-        str | None, typer.Option(help="A Spark master, such as local-cluster[2,1,1024].")
-    ] = None,
-    checkpoint_dir: Annotated[
-        str | None, typer.Option(help="Where checkpoints go: a folder or an fsspec URL.")
-    ] = None,
-    checkpoint_interval: Annotated[
-        str | None, typer.Option(callback=duration, help="Time between checkpoints, such as 10s.")
-    ] = None,
+    master: Master = None,
+    checkpoint_dir: CheckpointDir = None,
+    checkpoint_interval: CheckpointInterval = None,
 ) -> None:
     """Run a job file, and kill its processes while it works. Only its own are struck."""
     from rheos.cli.chaos import chaos
 
+    settings = _settings(config, {"checkpoint_dir": checkpoint_dir})
     options = [
-        ("--parallelism", parallelism),
-        ("--master", master),
-        ("--checkpoint-dir", checkpoint_dir),
-        ("--checkpoint-interval", checkpoint_interval),
-        ("--runtime", "continuous"),
+        ("--config", config),
+        (OPTIONS["parallelism"], parallelism),
+        (OPTIONS["master"], master),
+        (OPTIONS["checkpoint_dir"], settings.said("checkpoint_dir")),
+        (OPTIONS["checkpoint_interval"], checkpoint_interval),
+        (OPTIONS["runtime"], "continuous"),
     ]
     code = chaos(
         file,
@@ -291,7 +280,7 @@ def bench(
     minutes: Annotated[
         int, typer.Option(min=1, help="soak: how long it is watched.", show_default="30")
     ] = 30,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
 ) -> None:
     """Measure throughput and latency on the continuous runtime; or soak a job with all kinds of
     state, and see that rate, memory and checkpoints hold."""

@@ -1,10 +1,12 @@
-"""Options: those that are the program's and those that are nearly one of ours; durations and sizes."""
+"""Options: those of settings, once for all commands that take them; those that are the program's, and
+those that are nearly one of ours; durations and sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -58,3 +60,89 @@ def _checked(value: str | None, read: Callable[[str], object]) -> str | None:
         except ProgramError as error:
             raise typer.BadParameter(f"{error.what}; {error.hint}") from None
     return value
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The Python file that builds the job.")]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ARGS", help="Its own arguments; after `--` all are its own."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="TOML",
+        help="A file of settings, by the names of rh.Settings. What is given here wins over it, and "
+        "it over the program.",
+    ),
+]
+Parallelism = Annotated[
+    int | None, typer.Option(min=1, help="Subtasks of every operator.", show_default=False)
+]
+RuntimeOption = Annotated[
+    str | None, typer.Option(help="continuous, batch or simulated.", show_default=False)
+]
+Master = Annotated[
+    str | None, typer.Option(help="A Spark master, such as local[4] or spark://host:7077.")
+]
+CheckpointDir = Annotated[
+    str | None, typer.Option(help="Where checkpoints go: a folder or an fsspec URL.")
+]
+CheckpointInterval = Annotated[
+    str | None, typer.Option(callback=duration, help="Time between checkpoints, such as 10s.")
+]
+FromSavepoint = Annotated[
+    str | None,
+    typer.Option(
+        help="Take the state from this savepoint, unless the job goes on from checkpoints that "
+        "it has taken since."
+    ),
+]
+AllowDropped = Annotated[
+    bool,
+    typer.Option("--allow-dropped", help="Leave state behind that the program has no place for."),
+]
+MinParallelism = Annotated[
+    int | None,
+    typer.Option(min=1, help="Go on with so few subtasks where slots are lost for good."),
+]
+StateBackendOption = Annotated[
+    str | None,
+    typer.Option(help="memory, or rocksdb for state that outgrows it."),
+]
+StateMemory = Annotated[
+    str | None,
+    typer.Option(callback=size, help="About how much memory the state of a slot takes, such as 512MB."),
+]
+UnalignedAfter = Annotated[
+    str | None,
+    typer.Option(
+        callback=duration,
+        help="How long a barrier waits before it overtakes rows: 0s at once, or 5s.",
+    ),
+]
+MaxConcurrent = Annotated[
+    int | None, typer.Option(min=1, help="How many checkpoints may be under way at a time.")
+]
+AtLeastOnce = Annotated[
+    bool,
+    typer.Option("--at-least-once", help="No input waits for barriers; rows may count twice."),
+]
+
+OPTIONS = {
+    "parallelism": "--parallelism",
+    "runtime": "--runtime",
+    "master": "--master",
+    "checkpoint_dir": "--checkpoint-dir",
+    "checkpoint_interval": "--checkpoint-interval",
+    "from_savepoint": "--from-savepoint",
+    "allow_dropped": "--allow-dropped",
+    "min_parallelism": "--min-parallelism",
+    "state.backend": "--state-backend",
+    "state.memory_bytes": "--state-memory",
+    "checkpoints.unaligned_after": "--unaligned-after",
+    "checkpoints.max_concurrent": "--max-concurrent-checkpoints",
+    "checkpoints.at_least_once": "--at-least-once",
+}
+"""The option of each setting that has one."""

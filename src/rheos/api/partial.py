@@ -1,0 +1,244 @@
+"""Some of the settings, as one place gives them, and how several places make one `Settings`.
+
+The names are those of `Settings`. A field of one of its groups is named by both: "checkpoints.retain",
+"state.backend". In a file, a group is a table:
+
+    parallelism = 8
+    checkpoint_dir = "s3://bucket/checkpoints"
+    restart = { strategy = "fixed_delay", attempts = 3, delay = "5s" }
+
+    [checkpoints]
+    retain = 5
+
+    [state]
+    backend = "rocksdb"
+    memory_bytes = "512MB"
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rheos.api import restart
+from rheos.api.settings import Checkpoints, Settings
+from rheos.errors import ConfigurationError, RheosError, Site
+from rheos.protocol.sizes import size_bytes
+from rheos.protocol.state_config import Backend, StateConfig
+
+Place: TypeAlias = Site | str
+"""Where a setting was given: a line of a file, or an option of the command."""
+
+_GROUPS: Mapping[str, type] = {"checkpoints": Checkpoints, "state": StateConfig}
+
+NAMES = frozenset(
+    {setting.name for setting in fields(Settings)}
+    | {f"{group}.{part.name}" for group, kind in _GROUPS.items() for part in fields(kind)}
+)
+
+
+@dataclass(frozen=True)
+class Partial:
+    """Raises ConfigurationError where there is no setting of a name."""
+
+    values: Mapping[str, Any]
+    place: Callable[[str], Place]
+    """Of a setting, by its name."""
+
+    def __post_init__(self) -> None:
+        for name in self.values:
+            if name not in NAMES:
+                with blamed(self.place(name)):
+                    raise _unknown(name)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What all places together say."""
+
+    settings: Settings
+    site: Site
+    """Of the environment that they are for."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    """Of what was given somewhere: where that was which won."""
+
+    @contextmanager
+    def checking(self, *names: str) -> Iterator[None]:
+        """Errors within it are about the settings of these names: they begin with where the first of
+        them that was given anywhere was given."""
+        wider = [name.partition(".")[0] for name in names]
+        given = (self.places[name] for name in (*names, *wider) if name in self.places)
+        with blamed(next(given, self.site)):
+            yield
+
+
+@contextmanager
+def blamed(place: Place) -> Iterator[None]:
+    """Errors within it begin with that place."""
+    try:
+        yield
+    except RheosError as error:
+        if isinstance(place, Site):
+            error.site = place
+        else:
+            error.what = f"{place}: {error.what}"
+        raise error from None
+
+
+def merge(partials: Sequence[Partial], site: Site) -> Merged:
+    """Each wins over those before it. `site` is that of the environment they are for. Raises
+    ConfigurationError where a group is none."""
+    merged = Merged(Settings(state=StateConfig()), site)  # Of a word one is made.
+    for partial in partials:
+        # A group as a whole first: single fields of it go on top.
+        for name in sorted(partial.values, key=lambda name: "." in name):
+            merged = _with(merged, name, partial.values[name], partial.place(name))
+    return merged
+
+
+def _with(merged: Merged, name: str, value: Any, place: Place) -> Merged:
+    group, _, part = name.partition(".")
+    with blamed(place):
+        if part:
+            value = replace(getattr(merged.settings, group), **{part: value})
+        elif group in _GROUPS:
+            value = _group(group, value)
+    settings = replace(merged.settings, **{group: value})
+    # A group that is given as a whole leaves nothing of what was said of its fields before.
+    before = {said: at for said, at in merged.places.items() if not said.startswith(f"{name}.")}
+    return replace(merged, settings=settings, places={**before, name: place})
+
+
+def _group(name: str, value: Any) -> Any:
+    """A group as it is written in a program: its class, or a word."""
+    if name == "checkpoints":
+        if value is None or isinstance(value, Checkpoints):
+            return value or Checkpoints()
+        raise ConfigurationError(
+            f"checkpoints={value!r} is not known", hint="write checkpoints=rh.Checkpoints(retain=3)"
+        )
+    return value if isinstance(value, StateConfig) else StateConfig(backend(value))
+
+
+def backend(value: Any) -> Backend:
+    """By its word. Raises ConfigurationError."""
+    try:
+        return Backend(value)
+    except ValueError:
+        raise ConfigurationError(
+            f"there is no state backend {value!r}",
+            hint='write state="memory" or state="rocksdb", or '
+            "state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30)",
+        ) from None
+
+
+def from_program(values: Mapping[str, Any], site: Site) -> Partial:
+    """What the arguments of `rh.Environment` say, at that line."""
+    return Partial(values, lambda name: site)
+
+
+def whole(settings: Any, site: Site) -> Partial:
+    """What `rh.Environment(settings=...)` says."""
+    if not isinstance(settings, Settings):
+        raise ConfigurationError(
+            f"settings={settings!r} is not known",
+            site=site,
+            hint="write rh.Environment(settings=rh.Settings(parallelism=2))",
+        )
+    return from_program({each.name: getattr(settings, each.name) for each in fields(settings)}, site)
+
+
+def from_command(values: Mapping[str, Any], options: Mapping[str, str]) -> Partial:
+    """What the command's options say: `options` has the option of each setting. None is not given."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return Partial(given, options.__getitem__)
+
+
+def from_file(path: str | Path) -> Partial:
+    """What a TOML file says. Raises ConfigurationError: there is none, it is no TOML, it has a name
+    that is no setting, or a setting that only a program can give."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"the settings in {str(path)!r} cannot be read: {error}",
+            hint="give a TOML file that can be read: rheos run job.py --config job.toml",
+        ) from None
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(
+            f"the settings in {str(path)!r} are not TOML: {error}",
+            hint='write one setting a line, such as: checkpoint_interval = "10s"',
+        ) from None
+    lines = _lines(text)
+
+    def place(name: str) -> Site:
+        return Site(str(path), lines.get(name) or lines.get(name.partition(".")[0], 1))
+
+    return Partial(dict(_read(tables, place)), place)
+
+
+def _read(tables: Mapping[str, Any], place: Callable[[str], Place]) -> Iterator[tuple[str, Any]]:
+    for name, value in tables.items():
+        with blamed(place(name)):
+            if name == "spark":
+                raise ConfigurationError(
+                    "a session of Spark cannot be written in a file", hint="give the master instead"
+                )
+            if name == "restart":
+                yield name, _strategy(value)
+            elif name in _GROUPS and isinstance(value, dict):
+                for part, inner in value.items():
+                    dotted = f"{name}.{part}"
+                    yield dotted, size_bytes(inner) if dotted == "state.memory_bytes" else inner
+            else:
+                yield name, value
+
+
+def _strategy(value: Any) -> Any:
+    """`"none"`, or `{ strategy = "fixed_delay", attempts = 3 }`: a function of `rh.restart`."""
+    said = dict(value) if isinstance(value, dict) else {"strategy": value}
+    name = said.pop("strategy", None)
+    names = [each for each in restart.__all__ if each.islower()]
+    try:
+        if name not in names:
+            raise TypeError(f"there is no restart strategy {name!r}")
+        return getattr(restart, name)(**said)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"restart: {str(error).removeprefix(f'{name}() ')}",
+            hint='write restart = { strategy = "fixed_delay", attempts = 3, delay = "1s" }; the '
+            f"strategies are {', '.join(names)}",
+        ) from None
+
+
+_TABLE = re.compile(r"\s*\[\s*([\w.]+)\s*\]")
+_KEY = re.compile(r"\s*([\w.]+)\s*=")
+
+
+def _lines(text: str) -> dict[str, int]:
+    """In which line each name is said, as far as that is seen without parsing."""
+    found: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _TABLE.match(line):
+            table = f"{match[1]}."
+            found.setdefault(match[1], number)
+        elif match := _KEY.match(line):
+            found.setdefault(table + match[1], number)
+    return found
+
+
+def _unknown(name: str) -> RheosError:
+    meant = get_close_matches(name, NAMES, 1)
+    return ConfigurationError(
+        f"there is no setting {name!r}",
+        hint=f"write {meant[0]}" if meant else "see rh.Settings for those that there are",
+    )

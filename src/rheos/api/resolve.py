@@ -1,0 +1,244 @@
+"""From settings to what a runtime takes: every setting is looked at here, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, get_args
+
+from rheos.api.partial import Merged, backend
+from rheos.api.settings import RuntimeName
+from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
+from rheos.connectors.files.listing import absolute
+from rheos.errors import ConfigurationError, ProgramError
+from rheos.graph.validate import check_parallelism
+from rheos.job import JobConfig, Runtime
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.protocol.ids import JobId
+from rheos.protocol.state_config import MIB, StateConfig
+from rheos.state.key_groups import MAX_KEY_GROUPS
+from rheos.task.config import Guarantee, TaskConfig
+
+_DEFAULT_PARALLELISM = 4
+_LEAST_STATE_BYTES = MIB
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Settings that were looked at."""
+
+    parallelism: int
+    max_parallelism: int
+    runtime: RuntimeName | Runtime
+    config: JobConfig
+    """Of a job without a name."""
+
+    def of_job(self, job: JobId) -> JobConfig:
+        return replace(self.config, job=job)
+
+
+def resolve(merged: Merged) -> Resolved:
+    """Raises ConfigurationError or ProgramError where a setting is wrong, or two do not go together;
+    it begins with the place where that was given."""
+    said = merged.settings
+    with merged.checking("parallelism", "max_parallelism"):
+        parallelism = _default_parallelism() if said.parallelism is None else said.parallelism
+        check_parallelism(parallelism, said.max_parallelism, MAX_KEY_GROUPS)
+    with merged.checking("runtime"):
+        runtime = _runtime(said.runtime)
+    config = JobConfig(
+        job=JobId(""),
+        checkpoint=_checkpoint(merged),
+        task=_task(merged),
+        checkpoint_dir=_folder(merged, "checkpoint_dir"),
+        master=_text(merged, "master"),
+        spark=said.spark,
+        encrypt=_flag(merged, "encrypt"),
+        heartbeat_timeout_ms=_positive_ms(merged, "heartbeat_timeout"),
+        state=_state(merged),
+        from_savepoint=_folder(merged, "from_savepoint"),
+        allow_dropped=_flag(merged, "allow_dropped"),
+        min_parallelism=_min_parallelism(merged, parallelism),
+    )
+    return Resolved(parallelism, said.max_parallelism, runtime, config)
+
+
+def _default_parallelism() -> int:
+    return min(os.cpu_count() or 1, _DEFAULT_PARALLELISM)
+
+
+def _runtime(value: Any) -> RuntimeName | Runtime:
+    names = get_args(RuntimeName)
+    if value in names or hasattr(value, "submit"):
+        chosen: RuntimeName | Runtime = value
+        return chosen
+    raise ConfigurationError(
+        f"there is no runtime {value!r}", hint='write "auto", "continuous", "batch" or "simulated"'
+    )
+
+
+def _checkpoint(merged: Merged) -> CheckpointConfig:
+    said = merged.settings.checkpoints
+    max_concurrent = _whole(merged, "checkpoints.max_concurrent")
+    min_pause_ms = _ms(merged, "checkpoints.min_pause", said.min_pause)
+    with merged.checking("checkpoints.unaligned_after"):
+        if said.unaligned_after is not None and _flag(merged, "checkpoints.at_least_once"):
+            raise ConfigurationError(
+                "checkpoints that are at least once have no barriers that could overtake rows",
+                hint="leave out unaligned_after, or at_least_once",
+            )
+    with merged.checking("checkpoints.max_concurrent"):
+        if min_pause_ms and max_concurrent > 1:
+            raise ConfigurationError(
+                f"{max_concurrent} checkpoints at a time leave no pause between one and the next",
+                hint="leave out max_concurrent, or min_pause",
+            )
+    no_interval = merged.settings.checkpoint_interval is None
+    return CheckpointConfig(
+        interval_ms=None if no_interval else _positive_ms(merged, "checkpoint_interval"),
+        timeout_ms=_positive_ms(merged, "checkpoint_timeout"),
+        min_pause_ms=min_pause_ms,
+        retain=_whole(merged, "checkpoints.retain"),
+        tolerable_failures=_whole(merged, "checkpoints.tolerable_failures", at_least=0),
+        max_concurrent=max_concurrent,
+        restart=_restart(merged),
+    )
+
+
+def _task(merged: Merged) -> TaskConfig:
+    after = merged.settings.checkpoints.unaligned_after
+    at_least_once = _flag(merged, "checkpoints.at_least_once")
+    with merged.checking("buffer_timeout"):
+        buffer_timeout_us = _buffer_timeout_us(merged.settings.buffer_timeout)
+    return TaskConfig(
+        batch_rows=_whole(merged, "batch_rows"),
+        buffer_timeout_us=buffer_timeout_us,
+        credits=_whole(merged, "credits"),
+        guarantee=Guarantee.AT_LEAST_ONCE if at_least_once else Guarantee.EXACTLY_ONCE,
+        unaligned_after_us=(
+            None if after is None else _ms(merged, "checkpoints.unaligned_after", after) * 1000
+        ),
+    )
+
+
+def _buffer_timeout_us(value: Duration | int) -> int | None:
+    """0 sends at once; -1 (None inside) only full buffers."""
+    if value == -1:
+        return None
+    if value == 0:
+        return 0
+    if isinstance(value, str | timedelta):
+        ms = duration_ms(value)
+        if ms >= 0:
+            return ms * 1000
+    raise ConfigurationError(
+        f"buffer_timeout={value!r} is not known",
+        hint='write a duration such as "10ms", 0 to send at once, or -1 to send only full batches',
+    )
+
+
+def _restart(merged: Merged) -> RestartStrategy:
+    said: Any = merged.settings.restart
+    with merged.checking("restart"):
+        if said is None:
+            return ExponentialDelay()
+        if isinstance(said, RestartStrategy):
+            return said
+        raise ConfigurationError(
+            f"restart={said!r} is not known",
+            hint='write restart=rh.restart.fixed_delay(3, delay="1s")',
+        )
+
+
+def _state(merged: Merged) -> StateConfig:
+    said = merged.settings.state
+    assert isinstance(said, StateConfig), "merging makes one of a word"
+    with merged.checking("state.backend"):
+        # A word will do for a backend within a StateConfig, too.
+        config = replace(said, backend=backend(said.backend))
+    with merged.checking("state.memory_bytes"):
+        _check_whole("the memory of the state", config.memory_bytes, at_least=_LEAST_STATE_BYTES)
+    return config
+
+
+def _min_parallelism(merged: Merged, parallelism: int) -> int | None:
+    if merged.settings.min_parallelism is None:
+        return None
+    least = _whole(merged, "min_parallelism")
+    with merged.checking("min_parallelism"):
+        if least > parallelism:
+            raise ConfigurationError(
+                f"min_parallelism {least} is greater than the parallelism, which is {parallelism}",
+                hint="a job goes down to it where slots are lost: give a lower one",
+            )
+    return least
+
+
+def _value(merged: Merged, name: str) -> Any:
+    group, _, part = name.partition(".")
+    value = getattr(merged.settings, group)
+    return getattr(value, part) if part else value
+
+
+def _whole(merged: Merged, name: str, *, at_least: int = 1) -> int:
+    with merged.checking(name):
+        return _check_whole(name.rpartition(".")[2], _value(merged, name), at_least=at_least)
+
+
+def _check_whole(name: str, value: Any, *, at_least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+        raise ConfigurationError(f"{name} must be a whole number of at least {at_least}, not {value!r}")
+    return value
+
+
+def _flag(merged: Merged, name: str) -> bool:
+    value = _value(merged, name)
+    with merged.checking(name):
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"{name.rpartition('.')[2]} is true or false, not {value!r}")
+    return value
+
+
+def _text(merged: Merged, name: str) -> str | None:
+    value = _value(merged, name)
+    with merged.checking(name):
+        if value is None or (isinstance(value, str) and value):
+            return value
+        raise ConfigurationError(f"{name} is a text that is not empty, not {value!r}")
+
+
+def _folder(merged: Merged, name: str) -> str | None:
+    value = _value(merged, name)
+    with merged.checking(name):
+        if value is None:
+            return None
+        if isinstance(value, str | os.PathLike) and str(value):
+            return absolute(value)
+        raise ConfigurationError(f"{name} is a path or a URL, not {value!r}")
+
+
+def _positive_ms(merged: Merged, name: str) -> int:
+    value = _value(merged, name)
+    with merged.checking(name):
+        ms = _duration_ms(name, value)
+        if ms <= 0:
+            raise ConfigurationError(f"{name} must be more than nothing, not {value!r}")
+    return ms
+
+
+def _ms(merged: Merged, name: str, value: Duration) -> int:
+    last = name.rpartition(".")[2]
+    with merged.checking(name):
+        ms = _duration_ms(last, value)
+        if ms < 0:
+            raise ConfigurationError(f"{last} must not be less than nothing, and is {value!r}")
+    return ms
+
+
+def _duration_ms(name: str, value: Duration) -> int:
+    try:
+        return duration_ms(value)
+    except ProgramError as error:
+        error.what = f"{name}: {error.what}"
+        raise
