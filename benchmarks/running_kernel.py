@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from rheos import aggregates as agg
 from rheos.errors import Site
-from rheos.graph import aggregates as agg
 from rheos.graph.nodes import MAIN, RunningSpec, StreamType
 from rheos.operators.contract import OperatorContext, OutputType, PortType
 from rheos.operators.running import RunningOperator, running_schema

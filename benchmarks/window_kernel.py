@@ -24,8 +24,8 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 import numpy as np
 import pyarrow as pa
 
+from rheos import aggregates as agg
 from rheos.errors import Site
-from rheos.graph import aggregates as agg
 from rheos.graph.nodes import MAIN, StreamType, WindowSpec
 from rheos.graph.windows import Sliding, Tumbling, Window
 from rheos.operators.contract import OperatorContext, OutputType, PortType

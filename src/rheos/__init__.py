@@ -19,6 +19,7 @@ env.execute("hits per country")
 
 from polars import col, lit
 
+from rheos import aggregates as agg
 from rheos.api import restart
 from rheos.api.environment import Environment
 from rheos.api.keyed import KeyedStream
@@ -46,7 +47,6 @@ from rheos.errors import (
     TransportError,
     UserFunctionError,
 )
-from rheos.graph import aggregates as agg
 from rheos.graph.functions import (
     KeyedContext,
     KeyedProcessFunction,

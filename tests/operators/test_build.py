@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rheos.graph import aggregates as agg
+from rheos import aggregates as agg
 from rheos.graph.nodes import ExpressionSpec, MapBatchesSpec, MapSpec, RunningSpec, Spec, UnionSpec
 from rheos.operators.build import build
 from rheos.operators.expressions import ExpressionOperator

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rheos import aggregates as agg
+from rheos.aggregates import Agg
 from rheos.errors import InputError, UnrestorableError
-from rheos.graph import aggregates as agg
-from rheos.graph.aggregates import Agg
 from rheos.graph.nodes import RunningSpec
 from rheos.operators.running import STATE, RunningOperator, running_schema
 from rheos.protocol.elements import TS, visible

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rheos import aggregates as agg
 from rheos.errors import CheckpointError, ConfigurationError, UnrestorableError
-from rheos.graph import aggregates as agg
 from rheos.graph.nodes import RunningSpec
 from rheos.operators import running_disk
 from rheos.operators.running import STATE, RunningOperator

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import pyarrow as pa
 
+from rheos.aggregates import Agg
 from rheos.api.misplaced import OF_ANY, misplaced
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
@@ -24,7 +25,6 @@ from rheos.api.typing_of_functions import (
 )
 from rheos.api.windowed import WindowedStream
 from rheos.errors import ProgramError, SchemaError
-from rheos.graph.aggregates import Agg
 from rheos.graph.functions import KeyedProcessFunction
 from rheos.graph.nodes import MAIN, Input, ProcessSpec, ReduceSpec, RunningSpec, Spec, StreamType
 from rheos.graph.state import declarations

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from rheos.aggregates import Agg
 from rheos.api.misplaced import OF_ANY, misplaced
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
 from rheos.api.typing_of_functions import input_record, output_type
 from rheos.errors import ProgramError
-from rheos.graph.aggregates import Agg
 from rheos.graph.functions import WindowFunction
 from rheos.graph.nodes import MAIN, Input, StreamType, WindowSpec
 from rheos.graph.render import spell_window

@@ -9,12 +9,12 @@ from typing import Literal
 import polars as pl
 import pyarrow as pa
 
+from rheos import aggregates as agg
 from rheos.api.environment import Environment
 from rheos.bench import grep, grouping, state_machine
 from rheos.bench.taps import SINK, SOURCE, MeasuredSource, MeasuringSink
 from rheos.connectors.generator import GeneratorFunction, GeneratorSource, generator
 from rheos.errors import ConfigurationError
-from rheos.graph import aggregates as agg
 
 SINCE = "t"
 """The column from which latencies count: when the record was due, or made where there is no rate."""

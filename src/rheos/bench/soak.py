@@ -21,6 +21,7 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
+from rheos import aggregates as agg
 from rheos.api.environment import Environment
 from rheos.bench.driver import start_of_rows
 from rheos.bench.recorder import SLICE_NS, NewSlices, Slice, cpu_share, memory_mib
@@ -28,7 +29,6 @@ from rheos.bench.taps import SINK, MeasuringSink
 from rheos.connectors import files
 from rheos.connectors.generator import Block, generator
 from rheos.errors import JobFailedError
-from rheos.graph import aggregates as agg
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.state import ValueState
 from rheos.graph.windows import Tumbling, Watermark

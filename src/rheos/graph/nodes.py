@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 import pyarrow as pa
 
+from rheos.aggregates import Agg
 from rheos.connectors.contract import Sink, Source
 from rheos.errors import Site
-from rheos.graph.aggregates import Agg
 from rheos.graph.windows import Watermark, Window
 
 MAIN = ""

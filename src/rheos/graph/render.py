@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from rheos.graph.aggregates import Agg
+from rheos.aggregates import Agg
 from rheos.graph.nodes import (
     MAIN,
     ExpressionSpec,

@@ -10,17 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from rheos.aggregates import KINDS, Agg
 from rheos.connectors.contract import Source
 from rheos.errors import ProgramError, SchemaError
-from rheos.graph.aggregates import Agg, AggKind
 from rheos.graph.nodes import Graph, Node, SinkSpec, SourceSpec, StreamType
 from rheos.graph.types import describe
 from rheos.graph.windows import Watermark, Window
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.elements import HIDDEN_PREFIX
-
-RUNNING_KINDS = (AggKind.COUNT, AggKind.SUM, AggKind.MIN, AggKind.MAX, AggKind.MEAN)
-"""The aggregates that can be kept up to date row by row, in constant space."""
 
 
 def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError:
@@ -120,6 +117,11 @@ def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str
     for name, agg in aggregates.items():
         if not isinstance(agg, Agg):
             raise ProgramError(f"{name}={agg!r} is not an aggregate", hint=f"write {example}")
+        if KINDS.get(agg.kind) is not type(agg):
+            raise ProgramError(
+                f"{name}={agg} is of a kind that is not registered: its state could not be read again",
+                hint=f"name the kind in rheos.aggregates.KINDS; there are {', '.join(KINDS)}",
+            )
         checked[name] = agg
     return checked
 
@@ -127,27 +129,19 @@ def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str
 def aggregate_fields(aggregates: Mapping[str, Agg], schema: pa.Schema) -> list[pa.Field]:
     """The columns of the results. Raises SchemaError for unknown columns and wrong types."""
     for agg in aggregates.values():
-        if agg.column is None:
-            continue
-        if agg.column not in schema.names:
-            raise unknown_column(agg.column, schema, f" in {agg.kind.value}()")
-        kind = schema.field(agg.column).type
-        if pa.types.is_nested(kind) and agg.kind is not AggKind.COUNT:
-            raise SchemaError(
-                f"{agg.kind.value}() cannot compare values of {agg.column!r}, which is {kind}",
-                hint="name a column of single values",
-            )
+        if agg.column is not None and agg.column not in schema.names:
+            raise unknown_column(agg.column, schema, f" in {agg.kind}()")
     return [pa.field(name, agg.result_type(schema)) for name, agg in aggregates.items()]
 
 
 def check_running(aggregates: Mapping[str, Agg]) -> None:
     """Each can be kept up to date row by row."""
     for name, agg in aggregates.items():
-        if agg.kind not in RUNNING_KINDS:
+        if not agg.can_run():
             raise ProgramError(
-                f"{name}={agg.kind.value}() cannot be kept running, as its state has no bound",
+                f"{name}={agg.kind}() cannot be kept running, as its state has no bound",
                 hint="use it over windows: .window(rh.Tumbling(...)).aggregate(...); running() takes "
-                + ", ".join(kind.value for kind in RUNNING_KINDS),
+                + ", ".join(name for name, kind in KINDS.items() if kind.can_run()),
             )
 
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from rheos.errors import ConfigurationError, UnrestorableError
-from rheos.graph.aggregates import Agg
+from rheos.aggregates.contract import Agg
+from rheos.aggregates.integer_sum import SumTooLarge
+from rheos.errors import ConfigurationError, InputError, UnrestorableError
 from rheos.graph.nodes import MAIN, RunningSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.running_disk import DiskRunningState, tables_of_sets
 from rheos.operators.running_state import MemoryRunningState
-from rheos.protocol.elements import Batch
+from rheos.protocol.elements import Batch, strip_hidden
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import RestoredState, Snapshot, SnapshotPart
 from rheos.protocol.state_config import Backend
@@ -76,10 +77,24 @@ class RunningOperator(Operator):
             slots = self._state.slots_of([batch.column(key) for key in self._keys])
         except NullKeyError as error:
             raise error.located_in(batch, self._keys) from None
-        made = self._state.run(slots, batch)
+        try:
+            made = self._state.run(slots, batch)
+        except SumTooLarge as error:
+            raise self._too_large(error, batch) from None
         if self._schema is not None:
             arrays = [made[name] if name in made else batch.column(name) for name in self._schema.names]
             yield Out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+    def _too_large(self, error: SumTooLarge, batch: Batch) -> InputError:
+        record = strip_hidden(batch.slice(error.row, 1)).to_pylist()[0]
+        return InputError(
+            error.what,
+            site=self.ctx.site,
+            operator=self.ctx.name,
+            record=str(record),
+            key=", ".join(repr(record[key]) for key in self._keys),
+            hint=error.hint,
+        )
 
     def next_keys(self) -> None:
         self._state.close()

@@ -23,9 +23,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.graph.aggregates import Agg
+from rheos.aggregates.contract import Agg
+from rheos.aggregates.segments import Ints
 from rheos.operators.running_state import KEY, FrozenRows, RunningState
-from rheos.operators.segments import Ints
 from rheos.protocol.elements import Batch
 from rheos.protocol.snapshots import PartMode, RestoredFiles, Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB

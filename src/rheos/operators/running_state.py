@@ -14,10 +14,11 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from rheos.aggregates.cells import At, Cell, Frozen
+from rheos.aggregates.contract import Agg
+from rheos.aggregates.integer_sum import SumTooLarge
+from rheos.aggregates.segments import Ints, Segments
 from rheos.errors import UnrestorableError
-from rheos.graph.aggregates import Agg
-from rheos.operators.running_cells import At, Column, make_cell
-from rheos.operators.segments import Ints, Segments
 from rheos.protocol.elements import Batch
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_groups import groups_of_columns
@@ -38,7 +39,7 @@ class FrozenRows:
     keys: Sequence[pa.ChunkedArray]
     """By slot."""
     at: At
-    parts: Mapping[str, Column]
+    parts: Mapping[str, Frozen]
 
     def columns(self) -> dict[str, pa.Array]:
         """The columns but for the key group, in the order of the slots."""
@@ -65,10 +66,7 @@ class RunningState:
         self._keys = tuple(keys)
         self._index = KeyIndex([schema.field(key).type for key in keys])
         self._columns = {name: agg.column for name, agg in aggregates.items()}
-        self._cells = {
-            name: make_cell(agg, None if agg.column is None else schema.field(agg.column).type)
-            for name, agg in aggregates.items()
-        }
+        self._cells = {name: _cell(agg, schema) for name, agg in aggregates.items()}
         self._changed = np.zeros(64, dtype=np.bool_)
 
     def __len__(self) -> int:
@@ -85,13 +83,16 @@ class RunningState:
         return slots
 
     def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
-        """Takes a batch in, and gives the aggregates after each of its rows."""
+        """Takes a batch in, and gives the aggregates after each of its rows. Raises SumTooLarge."""
         rows = Segments(slots, len(self._index))
         self._changed[rows.slots] = True
         made: dict[str, pa.Array] = {}
         for name, cell in self._cells.items():
             column = self._columns[name]
-            made[name] = cell.run(rows, None if column is None else batch.column(column))
+            try:
+                made[name] = cell.run(rows, None if column is None else batch.column(column))
+            except SumTooLarge as error:
+                raise SumTooLarge(error.row, column or "") from None
         return made
 
     def find(self, columns: Sequence[pa.Array]) -> Slots:
@@ -208,3 +209,9 @@ class MemoryRunningState(RunningState):
 
     def close(self) -> None:
         """Nothing to do: memory goes by itself."""
+
+
+def _cell(agg: Agg, schema: pa.Schema) -> Cell:
+    running = agg.running(schema)
+    assert running is not None, f"{agg} cannot be kept running: checked where it is written"
+    return running.cell()

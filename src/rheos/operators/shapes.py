@@ -5,14 +5,13 @@ The names are those of the parts that the operators' snapshots give.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, assert_never
 
 import polars as pl
 import pyarrow as pa
 
 from rheos.errors import RheosError, Site
-from rheos.graph.aggregates import AggKind
 from rheos.graph.nodes import (
     ExpressionSpec,
     MapBatchesSpec,
@@ -39,9 +38,9 @@ from rheos.operators.held import HELD, HELD_BEHIND
 from rheos.operators.reduce import REDUCED
 from rheos.operators.running import STATE as RUNNING
 from rheos.operators.source import SPLITS
-from rheos.operators.window.aggregates import Table, tables_of
-from rheos.operators.window.frames import INPUT, empty_frame, key_names
+from rheos.operators.window.frames import empty_frame, key_names
 from rheos.operators.window.process import STATE as WINDOW_ROWS
+from rheos.operators.window.tables import Table, Tables
 from rheos.operators.window.windowed import FIRED
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import OperatorId
@@ -178,12 +177,9 @@ def _running(spec: RunningSpec, schema: pa.Schema) -> TypeShape:
     """An aggregate that is new starts from nothing, so none is required."""
     fields = []
     for name, agg in spec.aggregates.items():
-        kind = pa.int64() if agg.column is None else schema.field(agg.column).type
-        if agg.kind is AggKind.COUNT:
-            kind = pa.int64()
-        elif agg.kind in (AggKind.SUM, AggKind.MEAN):
-            kind = pa.float64() if pa.types.is_floating(kind) else pa.int64()
-        shape = TypeShape(name=str(canonical(kind)), label=str(agg))
+        running = agg.running(schema)
+        assert running is not None, f"{agg} cannot be kept running: checked where it is written"
+        shape = TypeShape(name=str(canonical(running.stored)), label=str(agg))
         fields.append(FieldShape(name=name, type=shape, required=False))
     return TypeShape(name="aggregates", fields=fields)
 
@@ -207,23 +203,20 @@ def _windows(spec: WindowSpec, port: PortType) -> States:
     if spec.fn is not None:
         states[WINDOW_ROWS] = _keyed(port, Holds.WINDOW_CONTENT, _columns(visible(port.schema)))
         return states
-    totals, others = tables_of(key_names(port.keys), spec.aggregates, port.schema)
-    for table in (totals, *others):
-        states[table.name] = _keyed(port, Holds.WINDOW_CONTENT, _partial(table, spec, port))
+    tables = Tables(key_names(port.keys), spec.aggregates, port.schema)
+    inside = dict(zip(key_names(port.keys), port.keys, strict=True)) | tables.inputs
+    nothing = empty_frame(port.schema, inside)
+    totals = tables.totals
+    for table in (totals, *tables.others):
+        states[table.name] = _keyed(port, Holds.WINDOW_CONTENT, _stored(table, nothing))
     if totals.has_exact:
         limbs = TypeShape(name="limbs of exact sums")
         states[totals.sums_name] = _keyed(port, Holds.WINDOW_CONTENT, limbs, exact=True)
     return states
 
 
-def _partial(table: Table, spec: WindowSpec, port: PortType) -> TypeShape:
-    """The columns that a table of partial aggregates writes."""
-    used = {agg.column for agg in spec.aggregates.values() if agg.column is not None}
-    inside: Mapping[str, str] = {
-        **dict(zip(key_names(port.keys), port.keys, strict=True)),
-        **{INPUT + column: column for column in used},
-    }
-    nothing = empty_frame(port.schema, inside)
+def _stored(table: Table, nothing: pl.DataFrame) -> TypeShape:
+    """The columns that a table of aggregates must have."""
     made = table.partial(nothing, ()).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     fields = [
         FieldShape(name=name, type=TypeShape(name=str(canonical(made.field(name).type))))

@@ -376,3 +376,16 @@ def _culprit(values: Sequence[Any], field: pa.Field) -> TypeMismatch:
 
 def _expected(field: pa.Field) -> str:
     return f"{field.type}{' or None' if field.nullable else ''}"
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """What a type stands for, in a layout that Arrow can gather and concatenate."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_binary_view(kind):
+        return pa.large_binary()
+    return kind

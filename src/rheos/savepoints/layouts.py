@@ -14,7 +14,7 @@
 
 The *pane* of a row of window state is `pane_start`, `pane_end` (a slice that every window is a whole
 number of; of a tumbling window the window itself), and `first_window_end`: where the first window ends
-that takes the row.
+that takes the row. A sum of integers that is beyond 64 bits there is null.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.aggregates import KINDS, Agg, exact_sum
 from rheos.connectors.spark.types import spark_arrow_type
+from rheos.errors import SchemaError
 from rheos.operators.running_state import AGG
-from rheos.operators.window import exact_sum
-from rheos.operators.window.aggregates import Totals
 from rheos.operators.window.frames import KEY, KEY_GROUP
 from rheos.operators.window.process import STATE as WINDOW_ROWS
 from rheos.operators.window.segments import SLICE, VALID
+from rheos.operators.window.tables import Totals
 from rheos.operators.window.windowed import FIRED
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
@@ -229,41 +230,40 @@ class _Running(Layout):
     def __init__(self, shape: StateShape) -> None:
         self._keys = KeyColumns(shape.key)
         fields = list(self._keys.shown)
-        self._aggregates: list[tuple[str, pa.DataType]] = []
+        self._aggregates: list[tuple[str, type[Agg], pa.DataType]] = []
         names = unique(self._keys.names, [field.name for field in shape.value.fields])
         for field in shape.value.fields:
-            mean = field.type.label.startswith("mean(")
-            kind = pa.float64() if mean else arrow_type(field.type.name)
-            self._aggregates.append((field.name, kind))
+            agg = _kind_of(field.type.label)
+            kind = agg.running_type(arrow_type(field.type.name))
+            self._aggregates.append((field.name, agg, kind))
             fields.append(pa.field(names[field.name], spark_arrow_type(kind, field.name)))
         self.schema = pa.schema(fields)
 
     def rows(self, table: pa.Table) -> pa.Table:
-        columns = [_aggregate(table, name, kind) for name, kind in self._aggregates]
+        columns = [_aggregate(table, *aggregate) for aggregate in self._aggregates]
         return pa.table([*self._keys.of_table(table, KEY), *columns], names=self.schema.names)
 
 
-def _aggregate(table: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
+def _kind_of(label: str) -> type[Agg]:
+    """The kind of an aggregate, which was written as "kind(column)"."""
+    kind = KINDS.get(label.partition("(")[0])
+    if kind is None or not kind.can_run():
+        raise SchemaError(
+            f"the state holds {label}, and this Rheos knows no such running aggregate",
+            hint="read it with the Rheos that wrote it, or a newer one",
+        )
+    return kind
+
+
+def _aggregate(table: pa.Table, name: str, agg: type[Agg], kind: pa.DataType) -> pa.Array:
     """The value of a running aggregate, from the parts of its cell."""
+    prefix = f"{AGG}{name}."
     parts = {
-        part: plain_column(table, f"{AGG}{name}.{part}")
-        for part in ("count", "sum", "seen", "best")
-        if f"{AGG}{name}.{part}" in table.column_names
+        column.removeprefix(prefix): plain_column(table, column)
+        for column in table.column_names
+        if column.startswith(prefix) and "." not in column.removeprefix(prefix)
     }
-    if "best" in parts:
-        value = parts["best"]
-        if value.type != kind and pa.types.is_temporal(kind):
-            value = value.view(kind)
-    elif "sum" in parts and "count" in parts:
-        count = parts["count"]
-        some = pc.if_else(pc.greater(count, 0), count, pa.scalar(None, count.type))
-        return pc.divide(parts["sum"].cast(pa.float64(), safe=False), some.cast(pa.float64()))
-    else:
-        value = parts.get("sum", parts.get("count"))
-    if value is None:
-        return pa.nulls(table.num_rows, kind)
-    seen = parts.get("seen")
-    return value if seen is None else pc.if_else(seen, value, pa.scalar(None, value.type))
+    return agg.running_value(parts, kind) if parts else pa.nulls(table.num_rows, kind)
 
 
 # --- windows ------------------------------------------------------------------------------------------
@@ -354,13 +354,26 @@ class TotalsLayout(_Panes):
             if told in ("summed", "sum"):
                 count = plain_column(table, f"summed.{column}")
                 some = pc.if_else(pc.greater(count, 0), count, pa.scalar(None, count.type))
-                total = plain_column(table, f"sum.{column}")
+                total, beyond = plain_column(table, f"sum.{column}"), _beyond(table, column)
                 if told == "summed":
-                    value = pc.divide(total.cast(pa.float64(), safe=False), some.cast(pa.float64()))
+                    whole = pc.add(
+                        total.cast(pa.float64(), safe=False),
+                        pc.multiply(beyond.cast(pa.float64(), safe=False), 2.0**64),
+                    )
+                    value = pc.divide(whole, some.cast(pa.float64()))
                 else:
-                    value = pc.if_else(some.is_valid(), total, pa.scalar(None, total.type))
+                    known = pc.and_(some.is_valid(), pc.equal(beyond, 0))
+                    value = pc.if_else(known, total, pa.scalar(None, total.type))
             made.append(value)
         return pa.table([*self._indexed(table), *made], names=self.schema.names)
+
+
+def _beyond(table: pa.Table, column: str) -> pa.Array:
+    """By how many times 2**64 the sums of a column are beyond 64 bits. State of 0.1.0 does not say."""
+    name = f"beyond.{column}"
+    if name in table.column_names:
+        return pc.fill_null(plain_column(table, name), 0)
+    return pa.array(np.zeros(table.num_rows, dtype=np.int64))
 
 
 def _is(name: str, told: str) -> bool:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.protocol.columns import plain_type
 from rheos.state.key_groups import Words, normalised, plain
 
 Slots: TypeAlias = npt.NDArray[np.int32]
@@ -233,19 +234,6 @@ class _ColumnIndex:
         if isinstance(values, np.ndarray):
             return self._words.lookup_or_add(values)
         return self._texts.lookup_or_add(values)
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """What a type stands for, in a layout that Arrow can gather and concatenate."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return plain_type(kind.storage_type)
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return plain_type(kind.value_type)
-    if pa.types.is_string_view(kind):
-        return pa.large_string()
-    if pa.types.is_binary_view(kind):
-        return pa.large_binary()
-    return kind
 
 
 def _large(chunks: Sequence[pa.Array]) -> int:

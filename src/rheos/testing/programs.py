@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from rheos import aggregates as agg
 from rheos.api.streams import DataStream
-from rheos.graph import aggregates as agg
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.state import ListState, MapState, ValueState
 from rheos.graph.windows import Sliding, Tumbling

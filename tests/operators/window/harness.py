@@ -18,8 +18,9 @@ from unittest.mock import patch
 import polars as pl
 import pyarrow as pa
 
+from rheos.aggregates import Agg
+from rheos.aggregates.quantile import Quantile
 from rheos.errors import Site
-from rheos.graph.aggregates import Agg, AggKind
 from rheos.graph.nodes import MAIN, StreamType, WindowSpec
 from rheos.graph.windows import Window
 from rheos.operators import spill
@@ -344,22 +345,23 @@ def aggregated(agg: Agg, rows: list[dict[str, Any]]) -> Any:
         return len(rows)
     values = [row[agg.column] for row in rows if row[agg.column] is not None]
     match agg.kind:
-        case AggKind.COUNT:
+        case "count":
             return len(values)
-        case AggKind.COUNT_DISTINCT:
+        case "count_distinct":
             return len(set(values))
     if not values:
         return None
     match agg.kind:
-        case AggKind.SUM:
+        case "sum":
             return _exact(values) if isinstance(values[0], float) else sum(values)
-        case AggKind.MIN:
+        case "min":
             return min(values)
-        case AggKind.MAX:
+        case "max":
             return max(values)
-        case AggKind.MEAN:
+        case "mean":
             return _exact(values) / len(values)
-        case AggKind.QUANTILE:
+        case "quantile":
+            assert isinstance(agg, Quantile)
             return pl.Series(values, dtype=pl.Float64).quantile(agg.q, interpolation="linear")
 
 

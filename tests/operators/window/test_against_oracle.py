@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.graph import aggregates as agg
+from rheos import aggregates as agg
 from rheos.graph.windows import Sliding, Tumbling, Window
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from tests.operators.window.harness import Bench, Oracle, deltas_wherever_they_can_be, state_on_disk

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rheos.graph import aggregates as agg
+from rheos import aggregates as agg
 from rheos.graph.windows import Sliding, Tumbling
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rheos import aggregates as agg
 from rheos.errors import StateError
-from rheos.graph import aggregates as agg
 from rheos.graph.windows import Sliding, Tumbling, Window
 from rheos.operators.window.panes import Room
 from tests.operators.window.harness import Bench, state_on_disk

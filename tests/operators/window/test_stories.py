@@ -11,8 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from rheos import aggregates as agg
 from rheos.errors import CheckpointError, InputError
-from rheos.graph import aggregates as agg
 from rheos.graph.windows import Sliding, Tumbling
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rheos.protocol.ids import CheckpointId
@@ -253,7 +253,7 @@ def test_state_of_other_windows_is_refused() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "lacks"),
     [
-        (agg.count(), agg.sum("v"), "summed.v"),
+        (agg.count(), agg.sum("v"), "sum.v"),
         (agg.sum("v"), agg.mean("v"), "exactly.v"),
         (agg.count("v"), agg.quantile("v", 0.5), "values.v"),
         (agg.count("v"), agg.count_distinct("v"), "distinct.v"),

@@ -1,7 +1,7 @@
 """Between Arrow batches, as they flow, and the Polars frames that window state is made of.
 
 In frames the user's columns carry a prefix that says what they are, so that no name of hers can meet
-one of ours: "key.country", "in.price".
+one of ours: "key.country", "in.price" (`aggregates/contract.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from rheos.protocol.elements import Batch
 from rheos.state.key_groups import groups_of_columns
 
 KEY = "key."
-INPUT = "in."
 KEY_GROUP = "key_group"
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import partial
 
 import polars as pl
 
-from rheos.graph.aggregates import AggKind
+from rheos.aggregates.integer_sum import SumTooLarge
+from rheos.errors import InputError
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
-from rheos.operators.window.aggregates import tables_of
 from rheos.operators.window.assign import Assigned
 from rheos.operators.window.firing import Which
-from rheos.operators.window.frames import INPUT, KEY_GROUP, batches_of, empty_frame, paned
+from rheos.operators.window.frames import KEY_GROUP, batches_of, empty_frame, paned
 from rheos.operators.window.layout import Layout
 from rheos.operators.window.panes import PaneStore
 from rheos.operators.window.segments import END, PANE, SLICE
+from rheos.operators.window.tables import Table, Tables
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM
 
@@ -31,14 +32,13 @@ class WindowAggregateOperator(WindowOperator):
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx, spec)
-        totals, others = tables_of(self._keys, spec.aggregates, ctx.ports[0].schema)
-        self._totals = totals
-        self._others = others
-        self._index = self._store(totals.merge)
-        self._other_stores = [self._store(table.merge) for table in others]
-        used = dict.fromkeys(agg.column for agg in spec.aggregates.values() if agg.column is not None)
-        keys = dict(zip(self._keys, ctx.ports[0].keys, strict=True))
-        self._used = keys | {INPUT + column: column for column in used}
+        tables = Tables(self._keys, spec.aggregates, ctx.ports[0].schema)
+        self._totals = tables.totals
+        self._others = tables.others
+        self._of_nothing = tables.of_nothing
+        self._index = self._store(self._totals.merge)
+        self._other_stores = [self._store(table.merge) for table in self._others]
+        self._used = dict(zip(self._keys, ctx.ports[0].keys, strict=True)) | tables.inputs
         self._size = spec.window.size_ms
 
     def _columns(self) -> dict[str, str]:
@@ -60,16 +60,30 @@ class WindowAggregateOperator(WindowOperator):
         if not frames:
             return
         on = [*self._keys, END]
-        result = self._totals.finish(self._totals.merge(frames, (END,)))
+        result = self._finished(self._totals, frames)
         for table, store in zip(self._others, self._other_stores, strict=True):
             frames = which.rows_of(store)
             if frames:
-                finished = table.finish(table.merge(frames, (END,)))
-                result = result.join(finished, on=on, how="left")
+                result = result.join(self._finished(table, frames), on=on, how="left")
         output = self.ctx.outputs[MAIN]
         rows = result.sort([END, *self._keys]).select(self._results(result.columns))
         for batch in batches_of(rows, output.schema, self.ctx.batch_rows):
             yield Out(batch)
+
+    def _finished(self, table: Table, frames: list[pl.DataFrame]) -> pl.DataFrame:
+        merged = table.merge(frames, (END,))
+        try:
+            return table.finish(merged)
+        except SumTooLarge as error:
+            row = merged.row(error.row, named=True)
+            start, end = row[END] - self._size, row[END]
+            raise InputError(
+                f"{error.what} in the window from {start} to {end} ms",
+                site=self.ctx.site,
+                operator=self.ctx.name,
+                key=", ".join(repr(row[key]) for key in self._keys),
+                hint=error.hint,
+            ) from None
 
     def _results(self, present: list[str]) -> list[pl.Expr]:
         """The output's columns, from what the tables gave. A window without any value of a column has
@@ -83,15 +97,19 @@ class WindowAggregateOperator(WindowOperator):
             (end - self._size).cast(_TIME).alias("window_start"),
             end.cast(_TIME).alias("window_end"),
         ]
-        for name, agg in self._spec.aggregates.items():
+        for name in self._spec.aggregates:
             value = pl.col(name) if name in present else pl.lit(None)
-            if agg.kind is AggKind.COUNT_DISTINCT:
-                value = value.fill_null(0)
+            of_nothing = self._of_nothing.get(name)
+            if of_nothing is not None:
+                value = value.fill_null(of_nothing)
             results.append(value.alias(name))
         results.append((end - 1).alias(TS))
         if WM in self.ctx.outputs[MAIN].schema.names:
             results.append(pl.lit(MIN_TIMESTAMP_MS).alias(WM))
         return results
+
+    def _nullable(self) -> Container[str]:
+        return self._totals.optional
 
     def _state_names(self) -> list[str]:
         return [table.name for table in (self._totals, *self._others)]

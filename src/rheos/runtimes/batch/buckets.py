@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.protocol.columns import plain_type
 from rheos.protocol.elements import TS, Batch
 from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, Gathered
@@ -29,7 +30,6 @@ from rheos.runtimes.batch.outlets import Outlet, Rows
 from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
 from rheos.runtimes.batch.tasks import RowsOutput
 from rheos.state.key_groups import NullKeyError, hash_keys
-from rheos.state.key_index import plain_type
 
 BUDGET_BYTES = 64 * MIB
 """A bucket that is larger is sorted on disk."""

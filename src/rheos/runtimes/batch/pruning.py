@@ -79,7 +79,7 @@ class _Needs:
                 behind = frozenset() if late is None else self.of_output(chain, operator, late)
             case _:
                 return everything
-        read = {each.column for each in aggregates.values() if each.column is not None}
+        read = {column for each in aggregates.values() for column in each.columns}
         return behind.union(read, given.keys)
 
 

@@ -13,11 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rheos.state.key_index import Slots
-
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Numbers: TypeAlias = npt.NDArray[Any]
+Slots: TypeAlias = npt.NDArray[np.int32]
 
 _EXACT = 2.0**53
 """Whole floats below it add up without rounding."""

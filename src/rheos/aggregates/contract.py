@@ -1,0 +1,214 @@
+"""What a kind of aggregate defines, and the forms in which windows keep it.
+
+Windows keep the *state* of an aggregate by key and pane. It is made from input rows, merged with state
+of the same key and pane, or key and window, and finished into a result. Merging is associative and
+commutative to the bit, so results depend on the rows alone, not on how they came in batches. There are
+two forms:
+
+- `Reduced`: one row per key and pane, which all such aggregates of an operator share. Its parts are
+  columns (`Column`), or sums (`IntegerSum`, `ExactSum`); aggregates with equal parts share them.
+- `Gathered`: values of the input, all of them or the different ones, as rows of a state of their own.
+
+Columns are named by kind and column ("min.price"), so that state outlives a changed program.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.aggregates.cells import Cell
+from rheos.errors import SchemaError
+
+VALUE = "value"
+"""The column of what is gathered."""
+
+_INPUT = "in."
+
+
+def input_name(column: str) -> str:
+    """What an input column is called in the frames that window state is made of."""
+    return _INPUT + column
+
+
+def given(column: str) -> pl.Expr:
+    """An input column, in `Column.make` and `Gathered.value`."""
+    return pl.col(input_name(column))
+
+
+def one_zero(value: pl.Expr) -> pl.Expr:
+    """-0.0 and 0.0 are equal, so which one came first would show. (Polars leaves out `+ 0.0`.)"""
+    return pl.when(value == 0).then(0.0).otherwise(value)
+
+
+# --- windows ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column with a value for each key and pane."""
+
+    name: str
+    """ "kind.column"; the name of a window's own columns or of a sum is not allowed."""
+    make: pl.Expr
+    """Aggregates the rows of a key and pane, whose columns are those `given`."""
+    merge: pl.Expr
+    """Aggregates several rows of state, by the names of columns."""
+
+
+@dataclass(frozen=True)
+class IntegerSum:
+    """The sum of a column of integers or booleans, as int64, and how many values it has. A result that
+    is beyond 64 bits ends the job with an error; sums on the way to it may be."""
+
+    column: str
+
+    @property
+    def total(self) -> pl.Expr:
+        return pl.col(f"sum.{self.column}")
+
+    @property
+    def count(self) -> pl.Expr:
+        return pl.col(f"summed.{self.column}")
+
+
+@dataclass(frozen=True)
+class ExactSum:
+    """The exact sum of a column of floats or of integers, rounded once to float64, and how many values
+    it has."""
+
+    column: str
+
+    @property
+    def total(self) -> pl.Expr:
+        return pl.col(f"exact sum.{self.column}")
+
+    @property
+    def count(self) -> pl.Expr:
+        return pl.col(f"exactly.{self.column}")
+
+
+Part: TypeAlias = Column | IntegerSum | ExactSum
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """State of one row."""
+
+    parts: Sequence[Part]
+    result: pl.Expr
+    """Made of the parts of a key and window."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """State of many rows, without nulls."""
+
+    state: str
+    """The name of the state in snapshots, "what.column". Equal names mean equal rows."""
+    value: pl.Expr
+    """Of an input row."""
+    distinct: bool
+    """Whether equal values of a key are kept once."""
+    result: pl.Expr
+    """Aggregates the column VALUE of a key and window."""
+    of_nothing: Any = None
+    """The result of a window without values."""
+
+
+# --- running ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Running:
+    """How an aggregate is kept up to date row by row, in constant space."""
+
+    cell: Callable[[], Cell]
+    stored: pa.DataType
+    """The type that a changed program is compared by."""
+
+
+# --- kinds --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Agg(ABC):
+    """One aggregate of a column. Nulls are left out, except by `count()` without a column."""
+
+    kind: ClassVar[str]
+    """Its name, in programs and in stored state."""
+
+    column: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.column or ''})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return () if self.column is None else (self.column,)
+
+    @abstractmethod
+    def result_type(self, schema: pa.Schema) -> pa.DataType:
+        """The type of the result over rows of `schema`. Raises SchemaError."""
+
+    @abstractmethod
+    def windowed(self, schema: pa.Schema) -> Reduced | Gathered:
+        """What windows over rows of `schema` keep of it."""
+
+    def running(self, schema: pa.Schema) -> Running | None:
+        """How it is kept running; None where that is not possible."""
+        return None
+
+    @staticmethod
+    def running_type(stored: pa.DataType) -> pa.DataType:
+        """The type of `running_value`, given the type that is `stored`."""
+        return stored
+
+    @staticmethod
+    def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
+        """The values of running cells, from the columns that they froze; `kind` is their
+        `running_type`. For who looks into savepoints; of kinds that can be kept running."""
+        raise NotImplementedError
+
+    @classmethod
+    def can_run(cls) -> bool:
+        """Whether it can be kept running."""
+        return cls.running is not Agg.running
+
+    # --- for kinds --------------------------------------------------------------------------------
+
+    def _type(self, schema: pa.Schema) -> pa.DataType:
+        """The type of its column. Raises SchemaError where it is not there."""
+        assert self.column is not None
+        if self.column not in schema.names:
+            raise SchemaError(
+                f"unknown column {self.column!r} in {self.kind}()",
+                hint=f"the columns here are {', '.join(schema.names)}",
+            )
+        return schema.field(self.column).type
+
+    def _comparable(self, schema: pa.Schema) -> pa.DataType:
+        """The type of its column, whose values can be compared. Raises SchemaError."""
+        kind = self._type(schema)
+        if pa.types.is_nested(kind):
+            raise SchemaError(
+                f"{self.kind}() cannot compare values of {self.column!r}, which is {kind}",
+                hint="name a column of single values",
+            )
+        return kind
+
+    def _number(self, schema: pa.Schema) -> pa.DataType:
+        """The type of its column, which has numbers. Raises SchemaError."""
+        kind = self._comparable(schema)
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise SchemaError(
+                f"{self.kind}() needs a number, and column {self.column!r} is {kind}",
+                hint="name a numeric column, or cast it before",
+            )
+        return kind

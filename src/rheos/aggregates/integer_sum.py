@@ -1,0 +1,75 @@
+"""Sums of integers that do not wrap around unseen.
+
+A sum is held as an int64 modulo 2**64 and, beside it, by how many times 2**64 it is beyond that: both
+follow from the rows alone, so sums of sums may leave 64 bits and come back, in any order and grouping.
+Values are looked at first: where their least and greatest show that no sum of them can be too large,
+which is nearly always, nothing more is done.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rheos.aggregates.segments import Ints, Numbers, Segments
+
+_WORD = 1 << 32
+_LIMIT = 1 << 63
+
+
+class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputError
+    """A sum of integers is beyond 64 bits."""
+
+    def __init__(self, row: int, column: str = "") -> None:
+        super().__init__(f"the sum of {column!r} is beyond 64 bits in row {row}")
+        self.row = row
+        """Of the batch or frame."""
+        self.column = column
+
+    @property
+    def what(self) -> str:
+        return f"the sum of {self.column!r} is beyond 64 bits"
+
+    hint = (
+        "make the column a float before, where 15 digits will do: "
+        ".with_columns(n=pl.col('n').cast(pl.Float64)); sums of floats have no such bound"
+    )
+
+
+def may_be_beyond(values: pl.Series) -> bool:
+    """Whether some sum of the values may be beyond 64 bits."""
+    low, high = values.min(), values.max()
+    return low is not None and _largest(low, high) * len(values) >= _LIMIT
+
+
+def beyond(values: pl.Expr) -> pl.Expr:
+    """How many times 2**64 the sum of integers is beyond what an int64 holds of it."""
+    low = (values % _WORD).cast(pl.Int64).sum()
+    high = (values // _WORD).cast(pl.Int64).sum()
+    return (high + low // _WORD - wrapped(values) // _WORD) // _WORD
+
+
+def wrapped(values: pl.Expr) -> pl.Expr:
+    """The sum modulo 2**64."""
+    return values.cast(pl.Int64, wrap_numerical=True).sum()
+
+
+def check_running(rows: Segments, values: Numbers, carry: Ints, sums: Ints) -> None:
+    """Looks for the first of the running sums that is beyond 64 bits. `values` and `sums` are sorted;
+    `carry` has what each segment began with. Raises SumTooLarge."""
+    largest = _largest(values.min(), values.max())
+    if largest * rows.rows + _largest(carry.min(), carry.max()) < _LIMIT:
+        return
+    added = values.astype(np.int64, copy=False)
+    before = sums - added
+    wraps = ((before ^ sums) & (added ^ sums)) < 0
+    if values.dtype == np.uint64:
+        wraps |= values >= _LIMIT
+    if wraps.any():
+        raise SumTooLarge(int(rows.order[wraps].min()))
+
+
+def _largest(low: Any, high: Any) -> int:
+    return max(int(high), -int(low))
