@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.checkpoint.log import CheckpointCompleted
-from rheos.checkpoint.restoring import restored_state
-from rheos.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.checkpoint.savepoint import Restore
 from rheos.driver.master import enumerate_splits
 from rheos.graph.nodes import SinkSpec
 from rheos.plan.physical import PhysicalPlan
@@ -25,9 +25,9 @@ from rheos.runtimes.simulated.folder import Folder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
 from rheos.runtimes.simulated.store import MemoryStore
-from rheos.state import format as state_format
 from rheos.task.config import TaskConfig
-from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine
+from rheos.task.engine import Lifecycle, SubtaskEngine
+from rheos.task.slot import Deployment, open_slot
 from rheos.testing.memory import MemorySink
 
 JOB = JobId("job")
@@ -84,29 +84,29 @@ class Cluster:
         self.network = HeldNetwork(
             self.attempt, plan.edge_schemas(), task.credits, self.clock.monotonic_us, self._delay_us
         )
-        splits = enumerate_splits(plan)
+        deployment = Deployment(
+            plan=self.plan,
+            job=JOB,
+            writer=JOB,
+            attempt=self.attempt,
+            config=task,
+            splits=enumerate_splits(plan),
+            restore=None if restore is None else Restore(entry=restore),
+        )
         self.slots: list[_Slot] = []
         for subtask in range(parallelism):
             io = SimIo(self.clock.monotonic_us, self._delay_us)
-            restored = (
-                restored_state(restore, subtask, parallelism, self.store, state_format.decode)
-                if restore is not None
-                else {}
-            )
-            engine = SubtaskEngine(
-                self.plan,
-                Assignment(JOB, self.attempt, subtask, splits, restored),
-                task,
+            engine = open_slot(
+                deployment,
+                subtask,
+                store=self.store,
+                open_store=partial(Folder, self.store),
                 transport=SimTransport(self.network, subtask),
                 clock=self.clock,
                 io=io,
-                snapshots=SnapshotWriter(
-                    JOB, self.attempt, subtask, self.store, io, state_format.encode, inline_bytes=0
-                ),
                 report=self._reported,
-                open_store=lambda folder: Folder(self.store, folder),
+                inline_bytes=0,
             )
-            engine.open()
             self.slots.append(_Slot(engine, io))
 
     def _delay_us(self) -> int:

@@ -27,6 +27,7 @@ from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.worker import SlotJob
 from rheos.spark.session import single_threaded_workers
 from rheos.spark.shipping import arrow_task, pack, worker_error
+from rheos.task.slot import Deployment
 
 _JOIN_WITHIN_S = 120.0
 _LEAVE_WITHIN_S = 8.0
@@ -80,14 +81,16 @@ class SparkLauncher:
         assert self._attempt is None, "one attempt at a time"
         plan = replace(self._plan, parallelism=parallelism)
         slot = SlotJob(
-            plan=plan,
-            job=self._config.job,
-            writer=self._config.writer,
-            attempt=attempt,
-            config=self._config.task,
-            state=self._config.state,
-            splits=self._splits,
-            restore=restore,
+            deployment=Deployment(
+                plan=plan,
+                job=self._config.job,
+                writer=self._config.writer,
+                attempt=attempt,
+                config=self._config.task,
+                splits=self._splits,
+                restore=restore,
+                state=self._config.state,
+            ),
             checkpoint_dir=self._directory,
             driver=self._server.address,
             heartbeat_timeout_ms=self._config.heartbeat_timeout_ms,

@@ -6,32 +6,25 @@ import contextlib
 import gc
 import pickle
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import zmq
 from pyspark import BarrierTaskContext
 
-from rheos.checkpoint.restoring import restored_state
-from rheos.checkpoint.savepoint import Restore
-from rheos.checkpoint.snapshot_writer import SnapshotWriter
-from rheos.connectors.contract import Split
 from rheos.errors import ConfigurationError, FencedError, InternalError, RheosError, TransportError
 from rheos.host.garbage import collect_seldom
 from rheos.host.io import SystemClock, ThreadedIo
 from rheos.host.scratch import scratch_folder
 from rheos.host.stores import open_store
-from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
-from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.state_config import StateConfig
+from rheos.protocol.ids import Attempt
 from rheos.runtimes.continuous.control import ControlClient, Join, Refused
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.transport import ZmqTransport
-from rheos.state import format as state_format
-from rheos.task.config import TaskConfig
-from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine
+from rheos.task.engine import Lifecycle, SubtaskEngine
+from rheos.task.slot import Deployment, open_slot
 from rheos.version import VERSION
 
 _IO_THREADS = 2
@@ -41,15 +34,7 @@ _IO_THREADS = 2
 class SlotJob:
     """What the driver ships to every slot of an attempt."""
 
-    plan: PhysicalPlan
-    job: JobId
-    writer: JobId
-    """What sinks know the job by."""
-    attempt: Attempt
-    config: TaskConfig
-    state: StateConfig
-    splits: Mapping[OperatorId, Sequence[Split]]
-    restore: Restore | None
+    deployment: Deployment
     checkpoint_dir: str
     driver: str
     """The address of the control channel."""
@@ -91,18 +76,19 @@ def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     subtask = context.partitionId()
     host = slot.host or context.getTaskInfos()[subtask].address.rsplit(":", 1)[0]
     pa.set_cpu_count(1)
+    deployment = slot.deployment
     transport = ZmqTransport(
-        attempt=slot.attempt,
+        attempt=deployment.attempt,
         subtask=subtask,
         token=slot.token,
-        schemas=slot.plan.edge_schemas(),
-        initial_credits=slot.config.credits,
+        schemas=deployment.plan.edge_schemas(),
+        initial_credits=deployment.config.credits,
         host=host,
         ports=slot.ports,
         security=slot.security,
     )
     waker = _Waker(transport.waker())
-    join = Join(slot.attempt, subtask, slot.token, transport.address, VERSION)
+    join = Join(deployment.attempt, subtask, slot.token, transport.address, VERSION)
     client = ControlClient(
         transport.context, slot.driver, join, slot.security, waker, slot.heartbeat_timeout_ms
     )
@@ -113,7 +99,7 @@ def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         if isinstance(answer, Refused):
             raise FencedError(f"the driver refused subtask {subtask}: {answer.reason}")
         transport.connect(answer.addresses)
-        with scratch_folder(slot.state.directory) as scratch:
+        with scratch_folder(deployment.state.directory) as scratch:
             _run_slot(slot, subtask, transport, client, waker, scratch)
     finally:
         waker.close()
@@ -144,36 +130,19 @@ def _run_slot(
     scratch: str,
 ) -> None:
     io = ThreadedIo(_IO_THREADS, waker)
-    store = open_store(slot.checkpoint_dir)
-    snapshots = SnapshotWriter(slot.job, slot.attempt, subtask, store, io, state_format.encode)
-    if slot.restore is not None and slot.restore.origin is None:
-        snapshots.adopt(slot.restore.entry.handles)
-    clock = SystemClock()
     engine: SubtaskEngine | None = None
     try:
-        restored = (
-            restored_state(
-                slot.restore.entry,
-                subtask,
-                slot.plan.parallelism,
-                store if slot.restore.origin is None else open_store(slot.restore.origin.directory),
-                state_format.decode,
-            )
-            if slot.restore is not None
-            else {}
-        )
-        engine = SubtaskEngine(
-            slot.plan,
-            Assignment(slot.writer, slot.attempt, subtask, slot.splits, restored, slot.state, scratch),
-            slot.config,
-            transport=transport,
-            clock=clock,
-            io=io,
-            snapshots=snapshots,
-            report=client.send,
+        engine = open_slot(
+            slot.deployment,
+            subtask,
+            store=open_store(slot.checkpoint_dir),
             open_store=open_store,
+            transport=transport,
+            clock=SystemClock(),
+            io=io,
+            report=client.send,
+            scratch=scratch,
         )
-        engine.open()
         # What the start made lives as long as the task: the collector need not look at it again.
         gc.freeze()
         collect_seldom()
@@ -181,7 +150,7 @@ def _run_slot(
         engine.report_progress()
     except Exception as error:
         told = error if isinstance(error, RheosError) else InternalError.of(error)
-        _report_failure(client, slot.attempt, subtask, told)
+        _report_failure(client, slot.deployment.attempt, subtask, told)
         raise told from error
     finally:
         io.close()

@@ -23,6 +23,7 @@ from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import Watch
 from rheos.runtimes.simulated.network import SimNetwork
 from rheos.runtimes.simulated.slot import Slot
+from rheos.task.slot import Deployment
 
 _LEASE_US = 400_000
 
@@ -99,18 +100,22 @@ class SimLauncher:
             self._clock.monotonic_us,
             self.delay_us,
         )
+        deployment = Deployment(
+            plan=plan,
+            job=self._config.job,
+            writer=self._config.writer,
+            attempt=attempt,
+            config=self._config.task,
+            splits=self._splits,
+            restore=restore,
+            state=self._config.state,
+        )
         # The states of small programs are small: to meet the store's failures, they must go there.
         inline_bytes = self._rng.choice([0, 0, 300, INLINE_BYTES])
         self.slots = [
             Slot(
-                plan,
-                self._config.job,
-                self._config.writer,
-                attempt,
+                deployment,
                 subtask,
-                self._config.task,
-                self._splits,
-                restore,
                 store=self._store,
                 clock=self._clock,
                 network=self.network,
@@ -119,7 +124,6 @@ class SimLauncher:
                 io_delay_us=self._io_delay_us,
                 report=self._reported,
                 inline_bytes=inline_bytes,
-                state=self._config.state,
             )
             for subtask in range(parallelism)
         ]

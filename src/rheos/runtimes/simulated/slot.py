@@ -8,26 +8,20 @@ import shutil
 import tempfile
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from functools import partial
 from uuid import uuid4
 
-from rheos.checkpoint.restoring import RestoredByOperator, restored_state
-from rheos.checkpoint.savepoint import Restore
-from rheos.checkpoint.snapshot_writer import INLINE_BYTES, SnapshotWriter
-from rheos.connectors.contract import Split
+from rheos.checkpoint.snapshot_writer import INLINE_BYTES
 from rheos.errors import RheosError
-from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
-from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.protocol.ports import Clock, Store
-from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import Folder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
-from rheos.state import format as state_format
-from rheos.task.config import TaskConfig
-from rheos.task.engine import Assignment, Lifecycle, SubtaskEngine
+from rheos.task.engine import Lifecycle, SubtaskEngine
+from rheos.task.slot import Deployment, open_slot
 
 
 class Slot:
@@ -36,14 +30,8 @@ class Slot:
 
     def __init__(
         self,
-        plan: PhysicalPlan,
-        job: JobId,
-        writer: JobId,
-        attempt: Attempt,
+        deployment: Deployment,
         subtask: int,
-        config: TaskConfig,
-        splits: Mapping[OperatorId, Sequence[Split]],
-        restore: Restore | None,
         *,
         store: Store,
         clock: SimClock,
@@ -53,9 +41,8 @@ class Slot:
         io_delay_us: Callable[[], int],
         report: Callable[[control.ToMaster], None],
         inline_bytes: int = INLINE_BYTES,
-        state: StateConfig,
     ) -> None:
-        self.attempt = attempt
+        self.attempt = deployment.attempt
         self.subtask = subtask
         self.alive = True
         self.dies_at_us: int | None = None
@@ -69,35 +56,24 @@ class Slot:
         self._io = SimIo(clock.monotonic_us, io_delay_us)
         self._engine: SubtaskEngine | None = None
         # However the slot ends, its disk goes with it.
-        scratch = os.path.join(state.directory or tempfile.gettempdir(), f"rheos-{uuid4().hex}")
+        scratch = os.path.join(
+            deployment.state.directory or tempfile.gettempdir(), f"rheos-{uuid4().hex}"
+        )
         weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
 
-        def made() -> SubtaskEngine:
-            restored: RestoredByOperator = {}
-            snapshots = SnapshotWriter(
-                job, attempt, subtask, store, self._io, state_format.encode, inline_bytes
-            )
-            if restore is not None:
-                origin = restore.origin
-                if origin is None:
-                    snapshots.adopt(restore.entry.handles)
-                home = store if origin is None else Folder(store, origin.directory)
-                restored = restored_state(
-                    restore.entry, subtask, plan.parallelism, home, state_format.decode
-                )
-            return SubtaskEngine(
-                plan,
-                Assignment(writer, attempt, subtask, splits, restored, state, scratch),
-                config,
-                transport=SimTransport(network, subtask),
-                clock=own_clock,
-                io=self._io,
-                snapshots=snapshots,
-                report=report,
-                open_store=lambda folder: Folder(store, folder),
-            )
-
-        self._make_engine = made
+        self._open_engine = partial(
+            open_slot,
+            deployment,
+            subtask,
+            store=store,
+            open_store=partial(Folder, store),
+            transport=SimTransport(network, subtask),
+            clock=own_clock,
+            io=self._io,
+            report=report,
+            scratch=scratch,
+            inline_bytes=inline_bytes,
+        )
 
     def deliver(self, message: control.ToTask) -> None:
         """The master has sent a message; it arrives later, after those before it."""
@@ -129,8 +105,7 @@ class Slot:
             return True
         try:
             if self._engine is None:
-                self._engine = self._make_engine()
-                self._engine.open()
+                self._engine = self._open_engine()
             engine = self._engine
             worked = self._io.run_due()
             while self._inbox and self._inbox[0][0] <= now_us:

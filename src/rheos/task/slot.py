@@ -1,0 +1,101 @@
+"""Opens a slot: the engine of one subtask of every chain, with the state that it begins from.
+
+Every host of slots calls it: the worker of a Spark stage, the simulated worker, and the tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rheos.checkpoint.restoring import RestoredByOperator, restored_state
+from rheos.checkpoint.savepoint import Restore
+from rheos.checkpoint.snapshot_writer import INLINE_BYTES, SnapshotWriter
+from rheos.connectors.contract import Split
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol import control
+from rheos.protocol.ids import Attempt, JobId, OperatorId
+from rheos.protocol.ports import Clock, IoExecutor, Store, Transport
+from rheos.protocol.state_config import StateConfig
+from rheos.state import format as state_format
+from rheos.task.config import TaskConfig
+from rheos.task.engine import Assignment, SubtaskEngine
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What every slot of an attempt is given, whatever hosts it. Picklable."""
+
+    plan: PhysicalPlan
+    job: JobId
+    writer: JobId
+    """What sinks know the job by."""
+    attempt: Attempt
+    config: TaskConfig
+    splits: Mapping[OperatorId, Sequence[Split]]
+    """Every source's whole list."""
+    restore: Restore | None
+    """What the attempt begins from; None where it begins afresh."""
+    state: StateConfig = field(default_factory=StateConfig)
+
+
+def open_slot(
+    deployment: Deployment,
+    subtask: int,
+    *,
+    store: Store,
+    open_store: Callable[[str], Store],
+    transport: Transport,
+    clock: Clock,
+    io: IoExecutor,
+    report: Callable[[control.ToMaster], None],
+    scratch: str | None = None,
+    inline_bytes: int = INLINE_BYTES,
+) -> SubtaskEngine:
+    """The engine, open and ready for its first step. Raises RheosError; then nothing is left open.
+
+    `store` is that of the job's checkpoint directory; `open_store` opens the folder of a savepoint, and
+    may be called on the I/O executor. `report` takes the messages for the master. `scratch` is a local
+    folder of this slot alone, which need not exist yet; None where there is no disk. State of up to
+    `inline_bytes` lies in the log itself.
+    """
+    snapshots = SnapshotWriter(
+        deployment.job, deployment.attempt, subtask, store, io, state_format.encode, inline_bytes
+    )
+    restored: RestoredByOperator = {}
+    restore = deployment.restore
+    if restore is not None:
+        home = store
+        if restore.origin is None:
+            snapshots.adopt(restore.entry.handles)
+        else:
+            home = open_store(restore.origin.directory)
+        parallelism = deployment.plan.parallelism
+        restored = restored_state(restore.entry, subtask, parallelism, home, state_format.decode)
+    engine = SubtaskEngine(
+        deployment.plan,
+        Assignment(
+            deployment.writer,
+            deployment.attempt,
+            subtask,
+            deployment.splits,
+            restored,
+            deployment.state,
+            scratch,
+        ),
+        deployment.config,
+        transport=transport,
+        clock=clock,
+        io=io,
+        snapshots=snapshots,
+        report=report,
+        open_store=open_store,
+    )
+    try:
+        engine.open()
+    except BaseException:
+        with contextlib.suppress(Exception):
+            engine.close()
+        raise
+    return engine
