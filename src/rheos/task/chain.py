@@ -9,14 +9,15 @@ what the outputs should keep, and the snapshot is taken before the rows that wai
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from rheos.connectors.contract import Pending
-from rheos.operators.contract import Out
+from rheos.operators.contract import Out, Restored
 from rheos.operators.source import EndOfInput
 from rheos.protocol.control import Totals
 from rheos.protocol.elements import (
@@ -31,7 +32,7 @@ from rheos.protocol.elements import (
     Mark,
     Watermark,
 )
-from rheos.protocol.ids import Attempt, CheckpointId
+from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.ports import Clock, Transport
 from rheos.task.barriers import WaitingBarriers
 from rheos.task.config import TaskConfig
@@ -39,7 +40,10 @@ from rheos.task.in_flight import InFlight
 from rheos.task.inputs import Arrival, Channel, Event, InputGate
 from rheos.task.outputs import Outputs
 from rheos.task.taken import Taken
-from rheos.task.tree import OperatorTree, Work
+from rheos.task.tree import OperatorTree
+from rheos.task.tree import Work as WorkOf
+
+Work: TypeAlias = WorkOf[None]
 
 _ELEMENTS_PER_RUN = 4
 """How many elements a chain takes before the others have their turn."""
@@ -58,7 +62,7 @@ class ChainRunner:
 
     def __init__(
         self,
-        tree: OperatorTree,
+        tree: OperatorTree[None],
         gate: InputGate | None,
         outputs: Outputs,
         transport: Transport,
@@ -97,9 +101,13 @@ class ChainRunner:
 
     # --- what the engine asks ---------------------------------------------------------------------
 
+    def open(self, restored: Mapping[OperatorId, Restored]) -> None:
+        """Opens the operators with their restored state. Called once, first."""
+        self._tree.open(restored)
+
     def restore(self, in_flight: Iterable[InFlight]) -> None:
         """Rows that were on their way to the chain's operators, in the order to process them in. Called
-        once, before the first run."""
+        before the first run."""
         self._restored.extend(in_flight)
 
     def trigger(self, checkpoint: CheckpointId, kind: BarrierKind) -> None:
@@ -206,7 +214,7 @@ class ChainRunner:
         if now_us < self._poll_at_us:
             self.wake_after_us = self._poll_at_us - now_us
             return None
-        polled = self._source.poll(self._batch_rows)
+        polled = self._tree.poll(self._batch_rows)
         if isinstance(polled, EndOfInput):
             return self._end()
         if isinstance(polled, Pending):

@@ -15,7 +15,6 @@ from functools import reduce
 from rheos.checkpoint.log import safe_name
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.contract import Split
-from rheos.errors import RheosError
 from rheos.operators.build import build
 from rheos.operators.contract import Operator, OperatorContext, Restored
 from rheos.plan.physical import Chain, Exchange, PhysicalPlan, PlannedOperator
@@ -129,7 +128,6 @@ class SubtaskEngine:
     # --- building ---------------------------------------------------------------------------------
 
     def _build_chain(self, chain: Chain) -> ChainRunner:
-        operators = [self._build_operator(planned) for planned in chain.operators]
         edges = {edge.id: edge for edge in self._plan.edges}
         parallelism = self._plan.parallelism
         channels = [
@@ -155,7 +153,7 @@ class SubtaskEngine:
         gate = InputGate(channels, self._clock.monotonic_us, blocking=blocking) if channels else None
         outputs = Outputs(sending, {id: heads[edges[id].target] for id in sending})
         return ChainRunner(
-            OperatorTree(chain, operators, outputs),
+            OperatorTree(chain, self._build_operator, outputs),
             gate,
             outputs,
             self._transport,
@@ -190,12 +188,10 @@ class SubtaskEngine:
 
     def open(self) -> None:
         """Opens every operator with its restored state. Called once, before all that follows."""
-        for planned in self._plan.operators():
-            restored = self._assignment.restored.get(planned.id, {})
-            try:
-                self._operators[planned.id].open(without_in_flight(restored))
-            except RheosError as error:
-                raise error.located(site=planned.site, operator=planned.name) from error
+        for chain in self._chains:
+            ids = [planned.id for planned in chain.chain.operators]
+            restored = self._assignment.restored
+            chain.open({id: without_in_flight(restored[id]) for id in ids if id in restored})
         self._phases = SourcePhases(self._attempt, self._subtask, self._operators)
         for chain in self._chains:
             chain.restore(self._in_flight(chain.chain, IN_FLIGHT_INPUT))

@@ -10,7 +10,7 @@ written beyond the bound, marks wait in their place among the rows, and the barr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -227,6 +227,13 @@ class Outputs:
         self._readers = readers
         self.overdraft = False
         """Nothing waits for credit."""
+
+    def rows(self, edge: int, batch: Batch) -> Iterator[None]:
+        """Rows for an edge: waits (`yield`) while it has no room."""
+        output = self.edges[edge]
+        while not output.writable:
+            yield
+        output.write(batch)
 
     @property
     def writable(self) -> bool:

@@ -1,28 +1,41 @@
 """The operators of one subtask of a chain, joined in place: what one gives, the next has at once.
 
-Every way in is a generator that goes from the rows or the mark through all operators and out on the
-edges. It waits (`yield`) only where an output has no room, and is to be driven to its end before the
-next one is begun (EX9).
+Every way in is a generator that goes from the rows or the mark through all operators and out by the
+outputs. It yields what the outputs yield, and is to be driven to its end before the next one is begun
+(EX9): in the continuous runtime an output that has no room, which is waited for; in the batch runtime
+what goes to Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, Protocol, TypeVar, assert_never
 
+from rheos.connectors.contract import Pending
 from rheos.errors import InternalError, RheosError
-from rheos.operators.contract import Operator, Out
-from rheos.operators.source import SourceOperator
-from rheos.plan.physical import Chain, ToOperator
+from rheos.operators.contract import CommittingOperator, Operator, Out, Restored
+from rheos.operators.source import EndOfInput, SourceOperator
+from rheos.plan.physical import Chain, PlannedOperator, ToEdge, ToOperator
 from rheos.protocol.control import Totals
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId, OperatorId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.task.in_flight import InFlight
-from rheos.task.outputs import Outputs
 
-Work: TypeAlias = Generator[None, None, None]
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+Work = Generator[T, None, None]
+
+
+class RowOutputs(Protocol[T_co]):
+    """Where the rows go that no operator of the chain takes."""
+
+    def rows(self, edge: int, batch: Batch) -> Iterable[T_co]:
+        """Rows for an edge. They are taken once the iterator has been driven to its end."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +47,80 @@ class Shares:
     """Of a savepoint: the whole state."""
 
 
-class OperatorTree:
-    """`outputs` is where the rows go that no operator of the chain takes."""
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What an operator has counted since the attempt began."""
 
-    def __init__(self, chain: Chain, operators: Sequence[Operator], outputs: Outputs) -> None:
+    operator: OperatorId
+    records_in: int
+    records_out: int
+    counters: Mapping[str, int]
+
+
+class OperatorTree(Generic[T]):
+    """Made and driven by the host of a chain: `ChainRunner`, or a task of the batch runtime.
+
+    `make` gives the operator of a planned one, not open yet; it is called for each, the head first.
+    Raises RheosError, with the operator's place, where one cannot be made.
+    """
+
+    def __init__(
+        self, chain: Chain, make: Callable[[PlannedOperator], Operator], outputs: RowOutputs[T]
+    ) -> None:
         self.chain = chain
-        self._operators = operators
         self._outputs = outputs
+        self._at = 0
+        """The operator that has been called last: it is named in errors."""
+        self._operators: list[Operator] = []
+        for index, planned in enumerate(chain.operators):
+            self._at = index
+            try:
+                self._operators.append(make(planned))
+            except Exception as error:
+                raise self.located(error) from error
         self._ids = [planned.id for planned in chain.operators]
         self._routes = [planned.routes for planned in chain.operators]
         self._timed = [
             i
-            for i, operator in enumerate(operators)
+            for i, operator in enumerate(self._operators)
             if type(operator).next_processing_time_ms is not Operator.next_processing_time_ms
         ]
-        self._at = 0
-        """The operator that has been called last: it is named in errors."""
-        self._records_in = [0] * len(operators)
-        self._records_out = [0] * len(operators)
-        head = operators[0]
+        self._records_in = [0] * len(self._operators)
+        self._records_out = [0] * len(self._operators)
+        head = self._operators[0]
         self.source = head if isinstance(head, SourceOperator) else None
+
+    @property
+    def operators(self) -> Mapping[OperatorId, Operator]:
+        return dict(zip(self._ids, self._operators, strict=True))
+
+    def open(self, restored: Mapping[OperatorId, Restored]) -> None:
+        """Opens every operator, with its restored state where there is some. Called once, first. Raises
+        RheosError, with the operator's place."""
+        for index, id in enumerate(self._ids):
+            self._at = index
+            try:
+                self._operators[index].open(restored.get(id, {}))
+            except Exception as error:
+                raise self.located(error) from error
 
     # --- rows -------------------------------------------------------------------------------------
 
-    def batch(self, port: int, batch: Batch) -> Work:
+    def batch(self, port: int, batch: Batch) -> Work[T]:
         """Rows for an input of the first operator."""
         return self._push(0, port, batch)
 
-    def polled(self, outs: Iterable[Out]) -> Work:
+    def poll(self, max_rows: int) -> list[Out] | Pending | EndOfInput:
+        """Asks the source for rows; what it gives goes to `polled`."""
+        assert self.source is not None
+        self._at = 0
+        return self.source.poll(max_rows)
+
+    def polled(self, outs: Iterable[Out]) -> Work[T]:
         """What the source has read."""
         return self._emit(0, outs)
 
-    def in_flight(self, rows: InFlight) -> Work:
+    def in_flight(self, rows: InFlight) -> Work[T]:
         """Rows that were on their way to one of the operators when a checkpoint was taken."""
         index = self._ids.index(rows.operator)
         for batch in rows.batches:
@@ -73,33 +128,54 @@ class OperatorTree:
             self._records_in[index] += batch.num_rows
             yield from self._emit(index, self._operators[index].on_in_flight(rows.port, batch))
 
-    def _push(self, index: int, port: int, batch: Batch) -> Work:
+    def _push(self, index: int, port: int, batch: Batch) -> Work[T]:
         self._at = index
         self._records_in[index] += batch.num_rows
         return self._emit(index, self._operators[index].on_batch(port, batch))
 
-    def _emit(self, index: int, outs: Iterable[Out]) -> Work:
+    def _emit(self, index: int, outs: Iterable[Out]) -> Work[T]:
         """What the operator gives goes to those behind it."""
         for out in outs:
-            self._records_out[index] += out.batch.num_rows
+            rows = out.batch.num_rows
+            if not rows:
+                continue
+            self._records_out[index] += rows
             for route in self._routes[index].get(out.tag, ()):
-                if isinstance(route, ToOperator):
-                    yield from self._push(route.index, 0, out.batch)
-                else:
-                    edge = self._outputs.edges[route.edge]
-                    while not edge.writable:
-                        yield
-                    edge.write(out.batch)
+                match route:
+                    case ToOperator(behind):
+                        yield from self._push(behind, 0, out.batch)
+                    case ToEdge(edge):
+                        yield from self._outputs.rows(edge, out.batch)
+                    case _:
+                        assert_never(route)
             self._at = index
 
     # --- time and the end -------------------------------------------------------------------------
 
-    def watermark(self, timestamp_ms: int) -> Work:
-        for index, operator in enumerate(self._operators):
-            self._at = index
-            yield from self._emit(index, operator.on_watermark(timestamp_ms))
+    def watermark(self, timestamp_ms: int) -> Work[T]:
+        """The watermark rises for all operators, the head first."""
+        for index in range(len(self._operators)):
+            yield from self._rise(index, timestamp_ms)
 
-    def processing_time(self, now_ms: int) -> Work:
+    def watermark_of_head(self, timestamp_ms: int) -> Work[T]:
+        """The watermark rises for the head alone: its keys have ended, and others follow."""
+        return self._rise(0, timestamp_ms)
+
+    def watermark_behind_head(self, timestamp_ms: int) -> Work[T]:
+        """The watermark rises for all but the head, which has met the end of its keys."""
+        for index in range(1, len(self._operators)):
+            yield from self._rise(index, timestamp_ms)
+
+    def _rise(self, index: int, timestamp_ms: int) -> Work[T]:
+        self._at = index
+        return self._emit(index, self._operators[index].on_watermark(timestamp_ms))
+
+    def next_keys(self) -> None:
+        """All keys of the head so far have ended: it forgets them."""
+        self._at = 0
+        self._operators[0].next_keys()
+
+    def processing_time(self, now_ms: int) -> Work[T]:
         for index in self._timed:
             self._at = index
             yield from self._emit(index, self._operators[index].on_processing_time(now_ms))
@@ -111,7 +187,7 @@ class OperatorTree:
         times = (self._operators[index].next_processing_time_ms() for index in self._timed)
         return min((time for time in times if time is not None), default=None)
 
-    def end(self) -> Work:
+    def end(self) -> Work[T]:
         """No row will come any more."""
         for index, operator in enumerate(self._operators):
             self._at = index
@@ -130,20 +206,36 @@ class OperatorTree:
                 shares.savepoint.append((self._ids[index], operator.savepoint(snapshot)))
         return shares
 
+    def committables(self, checkpoint: CheckpointId) -> Iterator[tuple[OperatorId, bytes]]:
+        """What the operators with a second phase have staged, and nothing else of their snapshots."""
+        for index, operator in enumerate(self._operators):
+            if isinstance(operator, CommittingOperator):
+                self._at = index
+                for committable in operator.snapshot(checkpoint).committables:
+                    yield self._ids[index], committable
+
+    def counted(self) -> Iterator[Counted]:
+        """By operator, the head first."""
+        for index, operator in enumerate(self._operators):
+            yield Counted(
+                self._ids[index],
+                self._records_in[index],
+                self._records_out[index],
+                operator.ctx.counters,
+            )
+
     def totals(self) -> Totals:
         """What the operators have counted since the attempt began."""
+        counted = list(self.counted())
         return Totals(
-            dict(zip(self._ids, self._records_in, strict=True)),
-            dict(zip(self._ids, self._records_out, strict=True)),
-            {
-                f"{id}/{name}": count
-                for id, operator in zip(self._ids, self._operators, strict=True)
-                for name, count in operator.ctx.counters.items()
-            },
+            {of.operator: of.records_in for of in counted},
+            {of.operator: of.records_out for of in counted},
+            {f"{of.operator}/{name}": n for of in counted for name, n in of.counters.items()},
         )
 
     def located(self, error: Exception) -> RheosError:
-        """The error, with the operator that was called last."""
+        """The error, with the place of the operator that was called last. What no operator expects is a
+        defect of Rheos or of a connector: operators say so themselves where the user's code raised."""
         at = self.chain.operators[self._at]
         known = error if isinstance(error, RheosError) else InternalError.of(error)
         return known.located(site=at.site, operator=at.name)

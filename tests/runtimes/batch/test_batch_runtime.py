@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 import threading
@@ -17,6 +18,8 @@ import pytest
 
 import rheos as rh
 from rheos import col
+from rheos.connectors import contract
+from rheos.errors import InternalError
 from rheos.job import JobState
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
@@ -351,3 +354,22 @@ def test_a_script_uses_modules_beside_it_and_its_own_classes(tmp_path: Path) -> 
     assert ran.stdout == "[3.0, 4.0, 5.0]\n", ran.stderr
     noise = [line for line in ran.stderr.splitlines() if "incubator modules" not in line]
     assert noise == []
+
+
+class Broken(contract.Sink):
+    """A connector that raises what nobody expects."""
+
+    def open(self, ctx: contract.SinkContext) -> contract.SinkWriter:
+        raise LookupError("no such printer")
+
+
+@pytest.mark.parametrize("runtime", ["batch", "simulated", "continuous"])
+def test_an_exception_that_nothing_expects_is_the_same_error_in_every_runtime(runtime: Any) -> None:
+    env = rh.Environment(1, runtime=runtime)
+    sales(env).sink_to(Broken(), name="printer")
+    line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]
+    with pytest.raises(InternalError) as caught:
+        env.execute("broken")
+    assert str(caught.value).startswith(
+        f"{__file__}:{line}: operator 'printer': LookupError: no such printer"
+    )

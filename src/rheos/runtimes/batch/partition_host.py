@@ -7,27 +7,27 @@ number alone.
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import time
-import traceback
 from collections.abc import Iterable
+from functools import partial
+from typing import TypeAlias, assert_never
 
 import pyarrow as pa
 
 from rheos.connectors.contract import Pending
-from rheos.errors import RheosError, UserFunctionError
+from rheos.errors import RheosError
 from rheos.graph.nodes import ProcessSpec, SourceSpec
 from rheos.host.garbage import collecting_seldom
 from rheos.host.scratch import scratch_folder
 from rheos.operators.build import build
-from rheos.operators.contract import CommittingOperator, Operator, OperatorContext, Out
+from rheos.operators.contract import Operator, OperatorContext
 from rheos.operators.ordered import OrderedProcessOperator
-from rheos.operators.source import EndOfInput, SourceOperator
+from rheos.operators.source import EndOfInput
 from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.operators.window.windowed import WindowOperator
-from rheos.plan.physical import PlannedOperator, ToOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS, Batch
+from rheos.plan.physical import PlannedOperator
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS
 from rheos.protocol.ids import CheckpointId
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, without_hashes
@@ -48,6 +48,9 @@ from rheos.runtimes.batch.tasks import (
     Task,
     UnpackTask,
 )
+from rheos.task.tree import OperatorTree
+
+Tree: TypeAlias = OperatorTree[pa.RecordBatch]
 
 _CHECKPOINT = CheckpointId(1)
 """A batch job has one epoch, which its end closes."""
@@ -106,90 +109,82 @@ class _PartitionHost:
 
     def __init__(self, task: ChainTask, scratch: str) -> None:
         self._task = task
-        self._chain = task.chain
         self._scratch = scratch
         self._partition = partition_number()
-        self._operators: list[Operator] = []
-        self._contexts: list[OperatorContext] = []
-        self._in_operator = 0
-        self._records_in = [0] * len(task.chain.operators)
-        self._records_out = [0] * len(task.chain.operators)
         self._out = _outlet(task, self._partition)
 
     def run(self, inbox: Rows) -> Rows:
-        feed = self._task.input
+        tree = OperatorTree(self._task.chain, partial(self._operator, inbox), self._out)
         try:
-            if isinstance(feed, CombinedInput):
-                yield from self._located(self._build(inbox))
-                yield from self._take_combined(inbox)
-            else:
-                yield from self._located(self._open(inbox))
-                if isinstance(feed, PackedInput):
-                    yield from self._take_packed(inbox)
-                elif isinstance(feed, KeyedInput):
-                    yield from self._take_keyed(inbox, feed)
-                else:
-                    yield from self._located(self._read_source())
-            yield from self._located(self._finish())
-            yield from self._located(self._notes())
+            yield from self._drive(tree, inbox)
+        except Exception as error:
+            raise tree.located(error) from None
         finally:
-            self._close()
+            tree.close()
+
+    def _operator(self, inbox: Rows, planned: PlannedOperator) -> Operator:
+        task = self._task
+        feed = task.input
+        is_head = planned is task.chain.operators[0]
+        index = task.chain.operators.index(planned)
+        ctx = context_of(
+            task,
+            planned,
+            self._partition,
+            keyed=is_head and isinstance(feed, KeyedInput | CombinedInput),
+            scratch=f"{self._scratch}/{index}",
+        )
+        if isinstance(planned.spec, SourceSpec):
+            assert isinstance(feed, SplitInput | SparkRows)
+            return source_operator(ctx, planned.spec, feed, inbox)
+        return _operator(ctx, planned)
+
+    def _drive(self, tree: Tree, inbox: Rows) -> Rows:
+        feed = self._task.input
+        match feed:
+            case CombinedInput():
+                yield from self._take_combined(tree, inbox)
+            case KeyedInput():
+                tree.open({})
+                yield from self._take_keyed(tree, inbox, feed)
+            case PackedInput():
+                tree.open({})
+                yield from self._take_packed(tree, inbox)
+            case SplitInput() | SparkRows():
+                tree.open({})
+                yield from self._read_source(tree)
+            case _:
+                assert_never(feed)
+        # A keyed operator has met the end of its last keys.
+        keyed = isinstance(feed, KeyedInput)
+        yield from (tree.watermark_behind_head if keyed else tree.watermark)(MAX_TIMESTAMP_MS)
+        yield from tree.end()
+        yield from self._out.finish()
+        yield from self._notes(tree)
 
     # --- input ------------------------------------------------------------------------------------
 
-    def _open(self, inbox: Rows) -> Rows:
-        yield from self._build(inbox)
-        for index, operator in enumerate(self._operators):
-            self._in_operator = index
-            operator.open({})
-
-    def _build(self, inbox: Rows) -> Rows:
-        feed = self._task.input
-        keyed = isinstance(feed, KeyedInput | CombinedInput)
-        for index, planned in enumerate(self._chain.operators):
-            self._in_operator = index
-            ctx = context_of(
-                self._task,
-                planned,
-                self._partition,
-                keyed=keyed and index == 0,
-                scratch=f"{self._scratch}/{index}",
-            )
-            if isinstance(planned.spec, SourceSpec):
-                assert isinstance(feed, SplitInput | SparkRows)
-                operator: Operator = source_operator(ctx, planned.spec, feed, inbox)
-            else:
-                operator = _operator(ctx, planned)
-            self._contexts.append(ctx)
-            self._operators.append(operator)
-        yield from ()
-
-    def _read_source(self) -> Rows:
-        source = self._operators[0]
-        assert isinstance(source, SourceOperator)
+    def _read_source(self, tree: Tree) -> Rows:
         while True:
-            self._in_operator = 0
-            polled = source.poll(self._task.batch_rows)
+            polled = tree.poll(self._task.batch_rows)
             if isinstance(polled, EndOfInput):
                 return
             if isinstance(polled, Pending):
                 wake_after_us = polled.wake_after_us
                 time.sleep((1000 if wake_after_us is None else wake_after_us) / 1e6)
                 continue
-            for out in polled:
-                yield from self._route(0, out)
+            yield from tree.polled(polled)
 
-    def _take_packed(self, inbox: Rows) -> Rows:
+    def _take_packed(self, tree: Tree, inbox: Rows) -> Rows:
         for rows in inbox:
             for port, payload in payloads(rows, "port"):
                 if port == NOTE_PORT:
                     yield from self._out.note(payload.to_pybytes())
                 else:
-                    yield from self._located(self._push(0, port, unpack(payload)))
+                    yield from tree.batch(port, unpack(payload))
 
-    def _take_keyed(self, inbox: Rows, feed: KeyedInput) -> Rows:
+    def _take_keyed(self, tree: Tree, inbox: Rows, feed: KeyedInput) -> Rows:
         buckets = SortedBuckets(feed.schema, f"{self._scratch}/shuffled")
-        self._in_operator = 0
         generations = Generations(TS in feed.schema.names, BATCHES * self._task.batch_rows)
         for rows in inbox:
             for bucket, payload in payloads(rows, "bucket"):
@@ -197,116 +192,52 @@ class _PartitionHost:
                     yield from self._out.note(payload.to_pybytes())
                 else:
                     ordered = buckets.take(bucket, payload)
-                    yield from self._located(self._feed(ordered, generations, feed.schema))
-        yield from self._located(self._feed(buckets.end(), generations, feed.schema))
-        yield from self._located(self._deliver(generations.end(), feed.schema))
+                    yield from self._feed(tree, ordered, generations, feed.schema)
+        yield from self._feed(tree, buckets.end(), generations, feed.schema)
+        yield from self._deliver(tree, generations.end(), feed.schema)
 
     def _feed(
-        self, ordered: Iterable[pa.RecordBatch], generations: Generations, schema: pa.Schema
+        self,
+        tree: Tree,
+        ordered: Iterable[pa.RecordBatch],
+        generations: Generations,
+        schema: pa.Schema,
     ) -> Rows:
         for rows in ordered:
-            yield from self._deliver(generations.take(rows), schema)
+            yield from self._deliver(tree, generations.take(rows), schema)
 
-    def _deliver(self, feeds: Iterable[Feed], schema: pa.Schema) -> Rows:
+    def _deliver(self, tree: Tree, feeds: Iterable[Feed], schema: pa.Schema) -> Rows:
         for fed in feeds:
             for batch in without_hashes(fed.rows, schema):
-                yield from self._push(0, 0, batch)
+                if batch.num_rows:
+                    yield from tree.batch(0, batch)
             if fed.ends:
-                yield from self._rise(0, MAX_TIMESTAMP_MS)
-                self._operators[0].next_keys()
+                yield from tree.watermark_of_head(MAX_TIMESTAMP_MS)
+                tree.next_keys()
             elif fed.until_ms is not None:
-                yield from self._rise(0, fed.until_ms)
+                yield from tree.watermark_of_head(fed.until_ms)
 
-    def _take_combined(self, inbox: Rows) -> Rows:
-        windows = self._operators[0]
+    def _take_combined(self, tree: Tree, inbox: Rows) -> Rows:
+        head = self._task.chain.operators[0].id
+        windows = tree.operators[head]
         assert isinstance(windows, WindowOperator)
         state = CombinedState(windows, inbox)
         for note in state.notes():
             yield from self._out.note(note)
-        yield from self._located(self._restore(state))
-
-    def _restore(self, state: CombinedState) -> Rows:
-        for index, operator in enumerate(self._operators):
-            self._in_operator = index
-            operator.open({} if index else state)
+        tree.open({head: state})
         state.check_read()
-        yield from ()
 
-    # --- rows through the tree --------------------------------------------------------------------
+    # --- notes ------------------------------------------------------------------------------------
 
-    def _push(self, index: int, port: int, batch: Batch) -> Rows:
-        if not batch.num_rows:
-            return
-        self._in_operator = index
-        self._records_in[index] += batch.num_rows
-        for out in self._operators[index].on_batch(port, batch):
-            yield from self._route(index, out)
-            self._in_operator = index
-
-    def _route(self, index: int, out: Out) -> Rows:
-        self._records_out[index] += out.batch.num_rows
-        for route in self._chain.operators[index].routes.get(out.tag, ()):
-            if isinstance(route, ToOperator):
-                yield from self._push(route.index, 0, out.batch)
-            elif not out.batch.num_rows:
-                continue
-            else:
-                yield from self._out.rows(route.edge, out.batch)
-
-    def _rise(self, index: int, timestamp_ms: int) -> Rows:
-        """Raises the watermark of one operator."""
-        self._in_operator = index
-        for out in self._operators[index].on_watermark(timestamp_ms):
-            yield from self._route(index, out)
-            self._in_operator = index
-
-    def _finish(self) -> Rows:
-        for index, operator in enumerate(self._operators):
-            # A keyed operator has met the end of its last keys.
-            if index or not isinstance(self._task.input, KeyedInput):
-                yield from self._rise(index, MAX_TIMESTAMP_MS)
-            self._in_operator = index
-            for out in operator.on_end():
-                yield from self._route(index, out)
-                self._in_operator = index
-        yield from self._out.finish()
-
-    # --- notes, errors, the end -------------------------------------------------------------------
-
-    def _notes(self) -> Rows:
-        for index, planned in enumerate(self._chain.operators):
-            self._in_operator = index
-            operator = self._operators[index]
-            if isinstance(operator, CommittingOperator):
-                for committable in operator.snapshot(_CHECKPOINT).committables:
-                    staged = notes.Staged(operator=planned.id, committable=committable)
-                    yield from self._out.note(notes.encode(staged))
-            counted = notes.Counted(
-                operator=planned.id,
-                records_in=self._records_in[index],
-                records_out=self._records_out[index],
-                counters=self._contexts[index].counters,
+    def _notes(self, tree: Tree) -> Rows:
+        for operator, committable in tree.committables(_CHECKPOINT):
+            staged = notes.Staged(operator=operator, committable=committable)
+            yield from self._out.note(notes.encode(staged))
+        for counted in tree.counted():
+            note = notes.Counted(
+                operator=counted.operator,
+                records_in=counted.records_in,
+                records_out=counted.records_out,
+                counters=dict(counted.counters),
             )
-            yield from self._out.note(notes.encode(counted))
-
-    def _located(self, work: Rows) -> Rows:
-        """Gives every error of the operators its place in the user's code."""
-        planned = self._chain.operators
-        try:
-            yield from work
-        except RheosError as error:
-            at = planned[self._in_operator]
-            raise error.located(site=at.site, operator=at.name) from None
-        except Exception as error:
-            at = planned[self._in_operator]
-            raise UserFunctionError(
-                f"{type(error).__name__}: {error}",
-                site=at.site,
-                operator=at.name,
-                detail="".join(traceback.format_exception(error)),
-            ) from None
-
-    def _close(self) -> None:
-        with contextlib.ExitStack() as closing:
-            for operator in self._operators:
-                closing.callback(operator.close)
+            yield from self._out.note(notes.encode(note))
