@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.checkpoint.log import decode_entry
+from rheos.checkpoint.log_entries import decode_entry
 from rheos.host.stores import LocalStore, open_store
 from rheos.protocol.ports import Store
 from rheos.state import format as state_format

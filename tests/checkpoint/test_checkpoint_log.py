@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.checkpoint.log import (
+from rheos.checkpoint.log import JobLog, LogView
+from rheos.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     JobFinished,
-    JobLog,
     LogEntry,
-    LogView,
     Numbered,
+    Place,
     decode_entry,
     encode_entry,
-    safe_name,
 )
+from rheos.checkpoint.names import safe_name
 from rheos.errors import CheckpointError
 from rheos.protocol.control import Totals
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
@@ -27,19 +27,24 @@ from tests.checkpoint.timelines import completed
 
 
 def started(attempt: int, kept: list[int], owner: str = "me") -> AttemptStarted:
+    """In these logs entry n + 1 is checkpoint n."""
+    newest = kept[-1] - 1 if kept else 0
     return AttemptStarted(
         attempt=Attempt(attempt),
         owner=owner,
-        reserved_to=CheckpointId(attempt * 10),
-        from_checkpoint=None,
+        reserved_to=CheckpointId(newest + 1 + attempt),
+        from_checkpoint=CheckpointId(newest) if kept else None,
         parallelism=2,
         completed=kept,
     )
 
 
 FINISHED = JobFinished(
-    attempt=Attempt(1), owner="me", reserved_to=CheckpointId(9), checkpoint=CheckpointId(3)
+    attempt=Attempt(1), owner="me", reserved_to=CheckpointId(9), checkpoint=CheckpointId(2)
 )
+
+
+PLACE = Place(JobId("job"), "me", 7)
 
 
 class Counting(MemoryStore):
@@ -69,7 +74,8 @@ def test_an_empty_log() -> None:
 
 @pytest.mark.parametrize("entry", [started(3, [1, 2]), completed(7, final=True), FINISHED])
 def test_an_entry_survives_the_file(entry: LogEntry) -> None:
-    assert decode_entry(encode_entry(entry), "path") == entry
+    assert decode_entry(encode_entry(entry, PLACE), "path") == (entry, 2, PLACE)
+    assert decode_entry(encode_entry(entry, None), "path") == (entry, 1, None)
 
 
 def test_handles_keep_their_bytes() -> None:
@@ -77,7 +83,7 @@ def test_handles_keep_their_bytes() -> None:
     inline = msgspec.structs.replace(entry.handles[0], inline=bytes(range(256)), path="")
     totals = Totals({"a": 1}, {"b": 2}, {"a/late": 3})
     entry = msgspec.structs.replace(entry, handles=[inline], totals=totals)
-    assert decode_entry(encode_entry(entry), "path") == entry
+    assert decode_entry(encode_entry(entry, PLACE), "path").entry == entry
 
 
 def test_the_view_has_the_newest_entry_and_the_kept_checkpoints() -> None:
@@ -97,7 +103,7 @@ def test_a_dropped_checkpoint_keeps_its_number() -> None:
 
 
 def test_what_is_no_checkpoint_is_not_dropped() -> None:
-    log, _ = log_of(started(1, []), FINISHED)
+    log, _ = log_of(started(1, []), completed(2), FINISHED)
     log.drop(1)
     assert log.read().newest == FINISHED
 
@@ -107,10 +113,10 @@ def test_reading_does_not_walk_over_failed_attempts() -> None:
     entries += [started(n, [5, 6]) for n in range(2, 100)]
     log, store = log_of(*entries)
     store.reads.clear()
-    view = log.read()
+    view = JobLog(store, JobId("job")).read()
     assert [kept.number for kept in view.completed] == [5, 6]
     assert view.attempt == 99
-    assert len(store.reads) == 3
+    assert store.reads == [log.path(number) for number in (104, 1, 103, 5, 6)]
 
 
 def test_reading_stops_at_the_first_dropped_checkpoint() -> None:
@@ -119,11 +125,11 @@ def test_reading_stops_at_the_first_dropped_checkpoint() -> None:
         log.drop(number)
     store.reads.clear()
     assert [kept.number for kept in log.read().completed] == [49, 50]
-    assert len(store.reads) == 3
+    assert store.reads == [log.path(number) for number in (50, 49, 48, 47)]
 
 
 def test_kept_checkpoints_are_found_behind_a_claim_and_after_it() -> None:
-    log, _ = log_of(started(1, []), completed(1), started(2, [2]), completed(3, 2))
+    log, _ = log_of(started(1, []), completed(1), started(2, [2]), completed(3, 2, reserved=2))
     assert [kept.number for kept in log.read().completed] == [2, 4]
     log.drop(2)
     assert [kept.number for kept in log.read().completed] == [4]
@@ -166,7 +172,7 @@ def test_other_files_in_the_folder_are_no_entries() -> None:
 
 @given(cut=st.integers(0, 10_000), flip=st.booleans())
 def test_a_damaged_entry_is_told_with_its_path(cut: int, flip: bool) -> None:
-    whole = encode_entry(completed(1))
+    whole = encode_entry(completed(1), PLACE)
     at = cut % len(whole)
     damaged = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] if flip else whole[:at]
     with pytest.raises(CheckpointError, match=r"the log entry job/log/1\.json"):
@@ -174,8 +180,8 @@ def test_a_damaged_entry_is_told_with_its_path(cut: int, flip: bool) -> None:
 
 
 def test_an_entry_of_a_later_format_asks_for_a_later_version() -> None:
-    data = msgspec.json.encode({"format": 2, "crc32": 0, "entry": {}})
-    with pytest.raises(CheckpointError, match="has format 2") as caught:
+    data = msgspec.json.encode({"format": 3, "crc32": 0, "entry": {}})
+    with pytest.raises(CheckpointError, match="has format 3") as caught:
         decode_entry(data, "path")
     assert "later" in str(caught.value.hint)
 

@@ -14,7 +14,7 @@ from rheos.checkpoint.compatibility import (
     compare_entry,
     refusals,
 )
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind

@@ -37,7 +37,7 @@ from rheos.checkpoint.events import (
     Tick,
 )
 from rheos.checkpoint.job_life import Phase
-from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.checkpoint.savepoint import Restore
 from rheos.errors import (
     CheckpointError,

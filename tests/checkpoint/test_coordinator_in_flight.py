@@ -22,7 +22,8 @@ from rheos.checkpoint.events import (
     StopAttempt,
     Tick,
 )
-from rheos.checkpoint.log import CheckpointCompleted, LogView
+from rheos.checkpoint.log import LogView
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.errors import CheckpointError
 from rheos.protocol.control import (
     CheckpointAborted,

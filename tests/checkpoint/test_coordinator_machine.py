@@ -55,7 +55,8 @@ from rheos.checkpoint.events import (
     WriteSavepoint,
 )
 from rheos.checkpoint.job_life import Phase
-from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished, JobLog
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.checkpoint.retention import referred, stale
 from rheos.checkpoint.savepoint import Savepoint
 from rheos.errors import CheckpointError, ConfigurationError, FencedError, TransportError

@@ -36,7 +36,7 @@ from rheos.checkpoint.events import (
     Tick,
     WriteSavepoint,
 )
-from rheos.checkpoint.log import JobFinished
+from rheos.checkpoint.log_entries import JobFinished
 from rheos.checkpoint.savepoint import Restore
 from rheos.errors import CheckpointError, TransportError
 from rheos.protocol.control import (

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.checkpoint.events import JobShape
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.recovery import check_fits, shares
 from rheos.checkpoint.restoring import Decode, restored_state
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
@@ -76,6 +76,7 @@ class Job:
                 rows=len(groups),
                 checksum=zlib.crc32(data),
                 inline=data if inline else b"",
+                size_bytes=len(data),
             )
         )
 
@@ -312,7 +313,9 @@ class TestDamage:
     def test_a_file_that_cannot_be_decoded_is_named(self, decoder: Decode) -> None:
         job = self.job()
         job.store.put("part.arrow", b"rubbish")
-        job.handles[0] = msgspec.structs.replace(job.handles[0], checksum=zlib.crc32(b"rubbish"))
+        job.handles[0] = msgspec.structs.replace(
+            job.handles[0], checksum=zlib.crc32(b"rubbish"), size_bytes=7
+        )
         with pytest.raises(CheckpointError, match=r"in part\.arrow could not be read"):
             job.restored(0, 1, StateKind.KEYED, decoder)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.checkpoint.log import CheckpointCompleted, Numbered
-from rheos.checkpoint.retention import Expired, Retention, attempt_of, stale, state_path
+from rheos.checkpoint.log_entries import CheckpointCompleted, Numbered
+from rheos.checkpoint.names import state_path
+from rheos.checkpoint.retention import Expired, Retention, attempt_of, stale
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from tests.checkpoint.timelines import completed, handle
 

@@ -31,11 +31,11 @@ from rheos.checkpoint.events import (
     SweepFiles,
     Tick,
 )
-from rheos.checkpoint.log import (
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     JobFinished,
-    JobLog,
     LogEntry,
     Origin,
 )
@@ -91,13 +91,13 @@ def claim(
     )
 
 
-def finished(origin: Origin | None = None) -> JobFinished:
+def finished(attempt: int, checkpoint: int, origin: Origin | None = None) -> JobFinished:
     return JobFinished(
-        attempt=Attempt(1),
+        attempt=Attempt(attempt),
         owner="other",
-        reserved_to=CheckpointId(9),
+        reserved_to=CheckpointId(checkpoint + 2),
         origin=origin,
-        checkpoint=CheckpointId(7),
+        checkpoint=CheckpointId(checkpoint),
     )
 
 
@@ -229,7 +229,7 @@ class TestLineage:
     def test_another_savepoint_begins_a_new_lineage(self, ended: bool) -> None:
         """Of a job that runs no more, or has finished; what it had before counts no more."""
         log: list[LogEntry] = [claim(1), completed(6, owner="other"), completed(7, owner="other")]
-        time = Starts(log=log + [finished()] * ended, from_savepoint="S")
+        time = Starts(log=log + [finished(1, 7)] * ended, from_savepoint="S")
         assert time.reads() == [ReadSavepoint("S", thorough=True)]
         actions = time.at(0, SavepointRead("S", savepoint()))
         claimed = claim_of(actions)
@@ -245,9 +245,9 @@ class TestLineage:
         log: list[LogEntry] = [
             claim(1),
             completed(6, owner="other"),
-            claim(4, origin=FROM),
+            claim(4, origin=FROM, reserved_to=9),
             completed(8, 4, owner="other", origin=FROM),
-            claim(5, origin=FROM, kept=[4], from_checkpoint=8),
+            claim(5, origin=FROM, kept=[4], from_checkpoint=8, reserved_to=11),
         ]
         claimed = claim_of(Starts(log=log).reads())
         assert (claimed.from_checkpoint, claimed.completed) == (8, [4])
@@ -260,7 +260,7 @@ class TestLineage:
 
     def test_a_job_that_has_finished_since_is_not_run_again(self) -> None:
         final = completed(8, 4, owner="other", final=True, origin=FROM)
-        log: list[LogEntry] = [claim(4, origin=FROM), final, finished(FROM)]
+        log: list[LogEntry] = [claim(4, origin=FROM), final, finished(4, 8, FROM)]
         error = error_of(Starts(log=log, from_savepoint="S").reads())
         assert isinstance(error, ConfigurationError)
         assert "has finished already (it began from this savepoint)" in str(error)
@@ -307,7 +307,7 @@ class TestFit:
 
     def test_output_that_is_not_committed_is_not_dropped(self) -> None:
         shape = JobShape({COUNT: "count"}, 2, 8)
-        time = Starts(log=[claim(1), completed(1)], shape=shape, allow_dropped=True)
+        time = Starts(log=[claim(1), completed(1, owner="other")], shape=shape, allow_dropped=True)
         error = error_of(time.reads())
         assert "output that is not yet committed, of sinks that the program no longer has" in str(error)
 
@@ -455,7 +455,7 @@ class TestSlots:
 
 def test_files_of_the_old_lineage_are_not_needed() -> None:
     """CP10, CP17: no kept checkpoint refers to them, and the sweep takes them."""
-    log: list[LogEntry] = [claim(1), completed(6)]
+    log: list[LogEntry] = [claim(1), completed(6, owner="other")]
     time = Starts(log=log, from_savepoint="S")
     time.reads()
     actions = time.log_takes(0, time.at(0, SavepointRead("S", savepoint()))[0])

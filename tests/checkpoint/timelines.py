@@ -20,7 +20,8 @@ from rheos.checkpoint.events import (
     Start,
     WriteSavepoint,
 )
-from rheos.checkpoint.log import CheckpointCompleted, LogEntry, LogView, Numbered, Origin
+from rheos.checkpoint.log import LogView
+from rheos.checkpoint.log_entries import CheckpointCompleted, LogEntry, Numbered, Origin
 from rheos.protocol.control import Acknowledge, CommittableHandle, Committed, Drained, Totals
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
@@ -48,6 +49,7 @@ def handle(
     rows: int = 1,
     inline: bytes = b"",
     checksum: int = 0,
+    size_bytes: int = 10,
 ) -> StateHandle:
     return StateHandle(
         operator=OperatorId(operator),
@@ -55,7 +57,7 @@ def handle(
         state=state,
         kind=kind,
         mode=mode,
-        size_bytes=10,
+        size_bytes=size_bytes,
         rows=rows,
         checksum=checksum,
         path=path,

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rheos.checkpoint.log import AttemptStarted, JobFinished, JobLog
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.cli.chaos import finished
 from rheos.host.stores import LocalStore
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 
 ENTRY = {"attempt": Attempt(1), "owner": "me", "reserved_to": CheckpointId(1)}
 STARTED = AttemptStarted(**ENTRY, from_checkpoint=None, parallelism=1, completed=[])
+FINAL = CheckpointCompleted(
+    **ENTRY,
+    checkpoint=CheckpointId(1),
+    final=True,
+    parallelism=1,
+    max_parallelism=1,
+    operators={},
+    handles=[],
+    committables=[],
+)
 FINISHED = JobFinished(**ENTRY, checkpoint=CheckpointId(1))
 
 
@@ -20,7 +31,9 @@ def test_a_directory_whose_jobs_have_all_finished(tmp_path: Path) -> None:
     first, second = JobLog(store, JobId("flüsse")), JobLog(store, JobId("rivers"))
     first.append(1, STARTED)
     assert not finished(str(tmp_path))
-    first.append(2, FINISHED)
+    first.append(2, FINAL)
+    assert not finished(str(tmp_path)), "its output is not all committed"
+    first.append(3, FINISHED)
     assert finished(str(tmp_path))
     second.append(1, STARTED)
     assert not finished(str(tmp_path)), "one of two still runs"

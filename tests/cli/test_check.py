@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.savepoint import MANIFEST, Savepoint, write_savepoint
 from rheos.cli.main import app
 from rheos.cli.program_file import run_file

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobLog
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted
 from rheos.cli.jobs import size_text
 from rheos.cli.main import app
 from rheos.control.controlled import ControlledJob
@@ -191,7 +192,7 @@ def completed(number: int, **changes: Any) -> CheckpointCompleted:
         size_bytes=3 << 20,
         rows=1,
         checksum=0,
-        path="p",
+        path="daily-visits/state/1/1/o/0-count-0.arrow",
     )
     entry = CheckpointCompleted(
         attempt=Attempt(1),

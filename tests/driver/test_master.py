@@ -14,7 +14,7 @@ import pytest
 from rheos.checkpoint.config import CheckpointConfig, FixedDelay, NoRestart
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.retention import state_path
+from rheos.checkpoint.names import state_path
 from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.collect import CollectedRows, CollectSink
 from rheos.connectors.contract import (
@@ -426,7 +426,7 @@ class TestRecovery:
             driver.step(*driver.shares(checkpoint))
         files = driver.store.list("job/log")
         assert len(files) == 3
-        assert json.loads(driver.store.get(files[1]))["entry"]["dropped"] is True
+        assert json.loads(driver.store.get(files[1]))["entry"]["entry"]["dropped"] is True
         assert [
             kept.entry.checkpoint for kept in JobLog(driver.store, JobId("job")).read().completed
         ] == [2]

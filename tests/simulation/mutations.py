@@ -22,7 +22,8 @@ import msgspec
 from rheos.checkpoint import restoring, starting
 from rheos.checkpoint.checkpointing import Checkpointing
 from rheos.checkpoint.events import SendToAll, SweepFiles
-from rheos.checkpoint.log import CheckpointCompleted, JobLog
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.open_checkpoints import OpenCheckpoints
 from rheos.checkpoint.phases import Phases
 from rheos.checkpoint.publishing import Publishing

@@ -13,7 +13,7 @@ from random import Random
 
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.savepoint import Restore
 from rheos.driver.master import enumerate_splits
 from rheos.graph.nodes import SinkSpec

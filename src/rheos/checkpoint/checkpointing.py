@@ -19,7 +19,7 @@ from rheos.checkpoint.events import (
     SendToAll,
     SweepFiles,
 )
-from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
 from rheos.checkpoint.publishing import Publishing
 from rheos.checkpoint.recovery import Continuation

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rheos.checkpoint.column_changes import wider_column, wider_number
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.type_changes import Change, changes, described, found_by
 from rheos.checkpoint.type_changes import Verdict as Verdict
 from rheos.errors import CheckpointError

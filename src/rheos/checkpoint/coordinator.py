@@ -45,7 +45,7 @@ from rheos.checkpoint.events import (
     Tick,
 )
 from rheos.checkpoint.job_life import JobLife, Phase
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.errors import RheosError
 from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, PhaseRead
 

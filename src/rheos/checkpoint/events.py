@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from rheos.checkpoint.log import CheckpointCompleted, LogEntry, LogView
+from rheos.checkpoint.log import LogView
+from rheos.checkpoint.log_entries import CheckpointCompleted, LogEntry
 from rheos.checkpoint.savepoint import Restore, Savepoint
 from rheos.errors import RheosError
 from rheos.protocol.control import (

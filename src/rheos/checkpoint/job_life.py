@@ -29,7 +29,7 @@ from rheos.checkpoint.events import (
     StartAttempt,
     StopAttempt,
 )
-from rheos.checkpoint.log import AttemptStarted, CheckpointCompleted, JobFinished, LogEntry
+from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished, LogEntry
 from rheos.checkpoint.phases import Phases
 from rheos.checkpoint.placement import Short, Wait
 from rheos.checkpoint.restart import Failures

@@ -13,7 +13,7 @@ from enum import Enum
 
 import msgspec
 
-from rheos.checkpoint.log import safe_name
+from rheos.checkpoint.names import safe_name
 from rheos.protocol.ids import JobId
 
 RENEW_MS = 3_000

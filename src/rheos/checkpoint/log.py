@@ -8,108 +8,25 @@ short tombstones, never deleted, so that a driver who fell asleep finds its numb
 from __future__ import annotations
 
 import re
-import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
-from urllib.parse import quote
 
-import msgspec
-
-from rheos.errors import CheckpointError
-from rheos.protocol.control import CommittableHandle, Cost, Totals
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.checkpoint.log_entries import (
+    IF_DAMAGED,
+    AttemptStarted,
+    CheckpointCompleted,
+    LogEntry,
+    Numbered,
+    Origin,
+    Place,
+    Stored,
+    decode_entry,
+    encode_entry,
+)
+from rheos.checkpoint.log_order import not_listed, out_of_order
+from rheos.checkpoint.names import handle_problem, safe_name, state_folder
+from rheos.errors import CheckpointError, UnrestorableError
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.ports import Store
-from rheos.protocol.shapes import StateShape, TypeShape
-from rheos.protocol.snapshots import StateHandle
-
-FORMAT = 1
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """The savepoint that a job was started from."""
-
-    id: str
-    directory: str
-
-
-class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
-    attempt: Attempt
-    owner: str
-    """The driver that wrote it. Tells a driver its own entry from another's of the same content."""
-    reserved_to: CheckpointId
-    """No checkpoint after this id was opened before the next entry was written (CP4)."""
-    origin: Origin | None = None
-    """The savepoint that the job's state comes from: checkpoints that do not say so count no more
-    (CP17)."""
-
-
-class AttemptStarted(Entry, frozen=True):
-    """The claim: from here on `attempt` alone may add entries."""
-
-    from_checkpoint: CheckpointId | None
-    parallelism: int
-    completed: list[int]
-    """The numbers of the entries whose checkpoints were kept at that time, oldest first: a reader
-    need not walk over the claims of a job that failed many times."""
-
-
-class CheckpointCompleted(Entry, frozen=True):
-    """The checkpoint exists: all its state is written, and what it lists may be committed."""
-
-    checkpoint: CheckpointId
-    final: bool
-    """All input has ended and is in it: nothing is left to run, only to commit."""
-    parallelism: int
-    max_parallelism: int
-    operators: dict[OperatorId, str]
-    """The name of every operator of the plan."""
-    handles: list[StateHandle]
-    committables: list[CommittableHandle]
-    totals: Totals = Totals()
-    """The job's, at the barrier, from its beginning."""
-    states: dict[OperatorId, dict[str, StateShape]] = {}
-    """What each state holds, as the program declared it."""
-    targets: dict[OperatorId, TypeShape] = {}
-    """The columns that sinks write into, where these are not their own, as they were."""
-    cost: Cost = Cost()
-    duration_ms: int = 0
-    """From the trigger to the last acknowledgement."""
-    completed_ms: int = 0
-    """Wall-clock time, ms since the epoch."""
-    savepoint: str = ""
-    """The directory of the savepoint that was asked for with it. It is there once its manifest is."""
-    dropped: bool = False
-    """Retention has dropped the checkpoint; the entry holds its number alone."""
-
-    def tombstone(self) -> CheckpointCompleted:
-        return msgspec.structs.replace(
-            self,
-            handles=[],
-            committables=[],
-            operators={},
-            totals=Totals(),
-            states={},
-            targets={},
-            dropped=True,
-        )
-
-
-class JobFinished(Entry, frozen=True):
-    """The final checkpoint is committed everywhere. Nothing follows."""
-
-    checkpoint: CheckpointId
-
-
-LogEntry: TypeAlias = AttemptStarted | CheckpointCompleted | JobFinished
-
-
-@dataclass(frozen=True, slots=True)
-class Numbered:
-    """A checkpoint with the number of its entry."""
-
-    number: int
-    entry: CheckpointCompleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,88 +53,50 @@ class LogView:
         return self.newest.origin if self.newest else None
 
 
-class _Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    format: int
-    crc32: int
-    entry: msgspec.Raw
-
-
-_entry_decoder: msgspec.json.Decoder[LogEntry] = msgspec.json.Decoder(LogEntry)
-_envelope_decoder: msgspec.json.Decoder[_Envelope] = msgspec.json.Decoder(_Envelope)
-
-
-def encode_entry(entry: LogEntry) -> bytes:
-    body = msgspec.json.encode(entry)
-    return msgspec.json.encode(
-        _Envelope(format=FORMAT, crc32=zlib.crc32(body), entry=msgspec.Raw(body))
-    )
-
-
-def decode_entry(data: bytes, path: str) -> LogEntry:
-    """Raises CheckpointError, naming `path`, where the bytes are no whole entry of a known format."""
-    damaged = f"the log entry {path} is damaged"
-    hint = "restore the file from a copy; without it the job cannot be continued safely"
-    try:
-        envelope = _envelope_decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise CheckpointError(f"{damaged}: {error}", hint=hint) from error
-    if envelope.format > FORMAT:
-        raise CheckpointError(
-            f"the log entry {path} has format {envelope.format}; this version reads up to {FORMAT}",
-            hint="continue the job with the version of rheos that wrote it, or a later one",
-        )
-    if envelope.format < 1:
-        raise CheckpointError(f"{damaged}: there never was a format {envelope.format}", hint=hint)
-    if zlib.crc32(envelope.entry) != envelope.crc32:
-        raise CheckpointError(f"{damaged}: its checksum does not match", hint=hint)
-    try:
-        return _entry_decoder.decode(envelope.entry)
-    except msgspec.MsgspecError as error:
-        raise CheckpointError(f"{damaged}: {error}", hint=hint) from error
-
-
-def safe_name(text: str) -> str:
-    """`text` as one path component: readable and injective; very long ones get a checksum."""
-    name = quote(text, safe="").replace("%20", " ") or "%"
-    if name.startswith("."):
-        name = "%2E" + name[1:]
-    return name if len(name) <= 100 else f"{name[:90]}~{zlib.crc32(text.encode()):08x}"
-
-
+_NEWEST_DROPPED = "its checkpoint is the newest, and yet it was dropped (CP10)"
 _ENTRY_NAME = re.compile(r"(\d{10})\.json")
 
 
 class JobLog:
-    """The log of one job in a store. Errors of the store come out as CheckpointError."""
+    """The log of one job in a store. Errors of the store come out as CheckpointError; an entry that is
+    damaged, or is not the one that belongs where it lies, as UnrestorableError (CP31)."""
 
     def __init__(self, store: Store, job: JobId) -> None:
         self._store = store
+        self._job = job
+        self._identity: str | None = None
         self.folder = f"{safe_name(job)}/log"
+        self._states = state_folder(job)
 
     def path(self, number: int) -> str:
         return f"{self.folder}/{number:010d}.json"
 
     def read(self) -> LogView:
-        """Costs one listing, and reads only the newest entry and the checkpoints that are kept."""
+        """Costs one listing, and reads only the newest entry, the checkpoints that are kept, the first
+        entry, and one before those."""
         last = self._last_number()
-        newest: LogEntry | None = None
+        if last == 0:
+            return LogView()
+        newest = stored = self._get(last)
         completed: list[Numbered] = []
+        """The newest first."""
         number = last
-        while number >= 1:
-            entry = self._get(number)
-            newest = newest or entry
-            match entry:
-                case AttemptStarted():
-                    completed.extend(self._kept(entry.completed))
+        while True:
+            before = self._get(number - 1) if number > 1 else None
+            self._check_order(number, before, stored)
+            entry = stored.entry
+            if isinstance(entry, AttemptStarted):
+                completed.extend(reversed(self._listed(number, stored, bool(completed))))
+                break
+            if isinstance(entry, CheckpointCompleted):
+                if entry.dropped:
+                    if not completed:
+                        raise self._wrong(number, _NEWEST_DROPPED)
                     break
-                case CheckpointCompleted():
-                    if entry.dropped:
-                        break
-                    completed.append(Numbered(number, entry))
-                case JobFinished():
-                    pass
-            number -= 1
-        return LogView(last + 1, newest, tuple(reversed(completed)))
+                completed.append(Numbered(number, entry))
+            assert before is not None, "CP31: a log begins with a claim"
+            number, stored = number - 1, before
+        return LogView(last + 1, newest.entry, tuple(reversed(completed)))
 
     def identity(self) -> str:
         """Who began the log. No other log has it, also not one that comes into this one's place. Only
@@ -225,7 +104,12 @@ class JobLog:
 
         Raises CheckpointError where its first entry cannot be read.
         """
-        return self._get(1).owner
+        if self._identity is None:
+            first = self._decoded(1)
+            if first.place is not None and first.place.log != first.entry.owner:
+                raise self._wrong(1, f"it says that the log was begun by {first.place.log}")
+            self._identity = first.entry.owner
+        return self._identity
 
     def append(self, number: int, entry: LogEntry) -> bool:
         """False where another driver has made the number (CP2).
@@ -233,7 +117,8 @@ class JobLog:
         Raises CheckpointError where the store failed: then the entry may or may not be there, and
         only reading the log again tells.
         """
-        path, data = self.path(number), encode_entry(entry)
+        identity = entry.owner if number == 1 else self.identity()
+        path, data = self.path(number), encode_entry(entry, Place(self._job, identity, number))
         try:
             if self._store.put_if_absent(path, data):
                 return True
@@ -242,27 +127,87 @@ class JobLog:
             raise CheckpointError(f"the log entry {path} could not be written: {error}") from error
         if present == data:
             return True  # A write that was reported as failed had gone through.
-        if decode_entry(present, path).owner == entry.owner:
+        if decode_entry(present, path).entry.owner == entry.owner:
             raise CheckpointError(f"the log entry {path} was written late by an earlier try")
         return False
 
     def drop(self, number: int) -> None:
         """Rewrites a checkpoint's entry as its tombstone."""
-        entry = self._get(number)
+        stored = self._get(number)
+        entry = stored.entry
         if isinstance(entry, CheckpointCompleted) and not entry.dropped:
             try:
-                self._store.put(self.path(number), encode_entry(entry.tombstone()))
+                # In the format that it had: formats only rise with the numbers.
+                self._store.put(self.path(number), encode_entry(entry.tombstone(), stored.place))
             except OSError as error:
                 raise CheckpointError(f"{self.path(number)} could not be written: {error}") from error
 
-    def _kept(self, numbers: Sequence[int]) -> list[Numbered]:
-        """Newest first."""
-        kept = []
-        for number in reversed(numbers):
-            entry = self._get(number)
-            if isinstance(entry, CheckpointCompleted) and not entry.dropped:
-                kept.append(Numbered(number, entry))
-        return kept
+    # --- reading ----------------------------------------------------------------------------------
+
+    def _listed(self, number: int, claim: Stored, newer: bool) -> list[Numbered]:
+        """The checkpoints that the claim lists and that are not dropped, the oldest first. `newer`:
+        whether there are newer ones, so that all of these may be dropped."""
+        entry = claim.entry
+        assert isinstance(entry, AttemptStarted)
+        listed = []
+        for at in entry.completed:
+            if not 1 <= at < number:
+                raise self._wrong(number, f"it lists entry {at}, which is not before it")
+            stored = self._get(at)
+            if not isinstance(stored.entry, CheckpointCompleted):
+                raise self._wrong(at, f"entry {number} lists it as a checkpoint, and it is none")
+            self._check_formats(number, claim, stored)
+            listed.append(Numbered(at, stored.entry))
+        if (wrong := not_listed(entry, listed)) is not None:
+            raise self._wrong(number, wrong)
+        if listed and listed[-1].entry.dropped and not newer:
+            raise self._wrong(listed[-1].number, _NEWEST_DROPPED)
+        return [numbered for numbered in listed if not numbered.entry.dropped]
+
+    def _check_order(self, number: int, before: Stored | None, stored: Stored) -> None:
+        if before is None:
+            if not isinstance(stored.entry, AttemptStarted):
+                raise self._wrong(number, "a log begins with the claim of an attempt")
+            return
+        self._check_formats(number, stored, before)
+        if (wrong := out_of_order(before.entry, stored.entry)) is not None:
+            raise self._wrong(number, wrong)
+
+    def _check_formats(self, number: int, stored: Stored, earlier: Stored) -> None:
+        if stored.format < earlier.format:
+            raise self._wrong(
+                number, f"it has format {stored.format} behind entries of format {earlier.format}"
+            )
+
+    def _get(self, number: int) -> Stored:
+        """The entry, checked for all that it says of itself."""
+        stored = self._decoded(number)
+        if stored.place is not None and stored.place.log != self.identity():
+            raise self._wrong(number, "it is of another log of this job")
+        return stored
+
+    def _decoded(self, number: int) -> Stored:
+        path = self.path(number)
+        try:
+            data = self._store.get(path)
+        except OSError as error:
+            raise CheckpointError(f"the log entry {path} could not be read: {error}") from error
+        stored = decode_entry(data, path)
+        if stored.place is not None and stored.place.job != self._job:
+            raise self._wrong(number, f"it is of the job {stored.place.job!r}")
+        if stored.place is not None and stored.place.number != number:
+            raise self._wrong(number, f"it is entry {stored.place.number}")
+        entry = stored.entry
+        if isinstance(entry, CheckpointCompleted) and not entry.dropped:
+            for handle in entry.handles:
+                if (wrong := handle_problem(handle, entry.parallelism, self._states)) is not None:
+                    raise self._wrong(number, wrong)
+        return stored
+
+    def _wrong(self, number: int, why: str) -> UnrestorableError:
+        return UnrestorableError(
+            f"the log entry {self.path(number)} does not belong there: {why}", hint=IF_DAMAGED
+        )
 
     def _last_number(self) -> int:
         try:
@@ -273,16 +218,8 @@ class JobLog:
         numbers = sorted(int(match[1]) for match in matches if match)
         for expected, number in enumerate(numbers, start=1):
             if number != expected:
-                raise CheckpointError(
+                raise UnrestorableError(
                     f"the log {self.folder} has a gap: entry {expected} is missing, {number} is there",
                     hint="restore the file from a copy; entries of the log are never to be deleted",
                 )
         return len(numbers)
-
-    def _get(self, number: int) -> LogEntry:
-        path = self.path(number)
-        try:
-            data = self._store.get(path)
-        except OSError as error:
-            raise CheckpointError(f"the log entry {path} could not be read: {error}") from error
-        return decode_entry(data, path)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from rheos.checkpoint.config import ExponentialDelay
 from rheos.checkpoint.events import Action, PublishOnDriver, SendToAll
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.restart import may_restart
 from rheos.errors import RheosError
 from rheos.protocol.control import CheckpointComplete

@@ -14,7 +14,8 @@ import msgspec
 
 from rheos.checkpoint.compatibility import Verdict, compare_entry, refusals
 from rheos.checkpoint.events import JobShape, SavepointRead
-from rheos.checkpoint.log import CheckpointCompleted, JobFinished, LogView, Numbered, Origin
+from rheos.checkpoint.log import LogView
+from rheos.checkpoint.log_entries import CheckpointCompleted, JobFinished, Numbered, Origin
 from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.targets import target_refusal
 from rheos.errors import CheckpointError, ConfigurationError

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.recovery import Share, owned, shares
 from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol.ids import OperatorId
@@ -122,9 +122,12 @@ def read_part(store: Store, handle: StateHandle) -> bytes:
         ) from error
     except OSError as error:
         raise CheckpointError(f"the state {_named(handle)} could not be read: {error}") from error
-    if zlib.crc32(data) != handle.checksum:
+    wrong = "its checksum does not match" if zlib.crc32(data) != handle.checksum else ""
+    if len(data) != handle.size_bytes:
+        wrong = f"it has {len(data)} bytes, and {handle.size_bytes} were written"
+    if wrong:
         raise UnrestorableError(
-            f"the state {_named(handle)} is damaged: its checksum does not match",
+            f"the state {_named(handle)} is damaged: {wrong}",
             hint="restore the file from a copy, or start anew in another checkpoint directory",
         )
     return data

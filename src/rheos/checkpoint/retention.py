@@ -10,28 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rheos.checkpoint.log import CheckpointCompleted, Numbered, safe_name
-from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.checkpoint.log_entries import CheckpointCompleted, Numbered
+from rheos.protocol.ids import Attempt, CheckpointId
 from rheos.protocol.snapshots import StateHandle
-
-
-def state_folder(job: JobId) -> str:
-    return f"{safe_name(job)}/state"
-
-
-def state_path(
-    job: JobId,
-    attempt: Attempt,
-    checkpoint: CheckpointId,
-    operator: OperatorId,
-    subtask: int,
-    state: str,
-    name: str = "0.arrow",
-) -> str:
-    """Where a subtask writes a piece of a part (`0.arrow`, `1.arrow`, ...), or a file of a set. The
-    attempt is in it: no two attempts write one file."""
-    file = f"{subtask}-{safe_name(state)}-{safe_name(name)}"
-    return f"{state_folder(job)}/{attempt}/{checkpoint}/{safe_name(operator)}/{file}"
 
 
 def attempt_of(path: str) -> Attempt | None:

@@ -14,7 +14,9 @@ import zlib
 
 import msgspec
 
-from rheos.checkpoint.log import CheckpointCompleted, Origin, safe_name
+from rheos.checkpoint.log_entries import CheckpointCompleted, Origin
+from rheos.checkpoint.names import handle_problem, safe_name
+from rheos.checkpoint.sealed import Sealed
 from rheos.errors import CheckpointError
 from rheos.protocol.ids import JobId, OperatorId
 from rheos.protocol.ports import Store
@@ -56,13 +58,6 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True):
     """The savepoint whose folder the paths are below; None: the job's own checkpoint directory."""
 
 
-class _Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    format: int
-    crc32: int
-    body: msgspec.Raw
-
-
-_envelope_decoder: msgspec.json.Decoder[_Envelope] = msgspec.json.Decoder(_Envelope)
 _body_decoder: msgspec.json.Decoder[Savepoint] = msgspec.json.Decoder(Savepoint)
 
 
@@ -82,8 +77,7 @@ def write_savepoint(store: Store, savepoint: Savepoint) -> None:
 
     Raises CheckpointError where it fails, or another savepoint is there.
     """
-    body = msgspec.json.encode(savepoint)
-    data = msgspec.json.encode(_Envelope(format=FORMAT, crc32=zlib.crc32(body), body=msgspec.Raw(body)))
+    data = _sealed("").seal(msgspec.json.encode(savepoint), FORMAT)
     try:
         if store.put_if_absent(MANIFEST, data) or store.get(MANIFEST) == data:
             return
@@ -125,28 +119,25 @@ def _missing(store: Store, directory: str) -> CheckpointError:
     )
 
 
+def _sealed(directory: str) -> Sealed:
+    return Sealed(
+        what=f"the savepoint {directory!r}",
+        key="body",
+        newest=FORMAT,
+        if_damaged=f"restore its {MANIFEST} from a copy, or start from another savepoint",
+        if_later="start from it with the version of rheos that took it, or a later one",
+    )
+
+
 def _decode(data: bytes, directory: str) -> Savepoint:
-    damaged = f"the savepoint {directory!r} is damaged"
-    hint = f"restore its {MANIFEST} from a copy, or start from another savepoint"
-    try:
-        envelope = _envelope_decoder.decode(data)
-    except msgspec.MsgspecError as error:
-        raise CheckpointError(f"{damaged}: its manifest cannot be read: {error}", hint=hint) from error
-    if envelope.format > FORMAT:
-        raise CheckpointError(
-            f"the savepoint {directory!r} has format {envelope.format}; this version reads up to "
-            f"{FORMAT}",
-            hint="start from it with the version of rheos that took it, or a later one",
-        )
-    if envelope.format < 1:
-        message = f"{damaged}: there never was a format {envelope.format}"
-        raise CheckpointError(message, hint=hint)
-    if zlib.crc32(envelope.body) != envelope.crc32:
-        raise CheckpointError(f"{damaged}: the checksum of its manifest does not match", hint=hint)
-    try:
-        return _body_decoder.decode(envelope.body)
-    except msgspec.MsgspecError as error:
-        raise CheckpointError(f"{damaged}: its manifest cannot be read: {error}", hint=hint) from error
+    """CP32: its handles name files of its own folder, and nothing else."""
+    sealed = _sealed(directory)
+    _, body = sealed.open(data)
+    savepoint = sealed.decoded(body, _body_decoder)
+    for handle in savepoint.entry.handles:
+        if (wrong := handle_problem(handle, savepoint.entry.parallelism, STATE)) is not None:
+            raise sealed.damaged(wrong)
+    return savepoint
 
 
 def verify_savepoint(store: Store, savepoint: Savepoint, directory: str) -> None:

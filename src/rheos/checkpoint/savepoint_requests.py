@@ -24,7 +24,7 @@ from rheos.checkpoint.events import (
     SavepointRequested,
     WriteSavepoint,
 )
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.open_checkpoints import OpenCheckpoint
 from rheos.errors import CheckpointError, RheosError
 from rheos.protocol.ids import CheckpointId

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import msgspec
 import pyarrow as pa
 
-from rheos.checkpoint.retention import state_path
+from rheos.checkpoint.names import state_path
 from rheos.errors import CheckpointError, RheosError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.ports import Completion, Immediate, IoExecutor, Store

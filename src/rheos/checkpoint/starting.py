@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.events import JobShape, LogRead, SavepointRead
-from rheos.checkpoint.log import JobFinished, LogView
+from rheos.checkpoint.log import LogView
+from rheos.checkpoint.log_entries import JobFinished
 from rheos.checkpoint.placement import Placed, Placement, Short, Wait
 from rheos.checkpoint.recovery import Continuation, decide, needed_savepoint
 from rheos.errors import CheckpointError, FencedError

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from rheos.checkpoint.log import JobFinished, JobLog
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log_entries import JobFinished
 from rheos.cli.failures import FAILED, INTERRUPTED, report
 from rheos.errors import ConfigurationError
 from rheos.host.stores import open_store

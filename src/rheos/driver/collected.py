@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.connectors.collect import CollectSink, collected
 from rheos.graph.nodes import SinkSpec
 from rheos.plan.physical import PhysicalPlan, PlannedOperator

@@ -54,8 +54,10 @@ from rheos.checkpoint.events import (
     WriteSavepoint,
 )
 from rheos.checkpoint.job_life import Phase
-from rheos.checkpoint.log import CheckpointCompleted, JobLog
-from rheos.checkpoint.retention import stale, state_folder
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.checkpoint.names import state_folder
+from rheos.checkpoint.retention import stale
 from rheos.driver.collected import Collected
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.metrics import JobMetrics

@@ -8,7 +8,8 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from rheos.checkpoint.log import CheckpointCompleted, safe_name
+from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.checkpoint.names import safe_name
 from rheos.connectors.contract import Committer, Source, Split
 from rheos.errors import CheckpointError, RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.savepoint import Savepoint
 from rheos.errors import ConfigurationError
 from rheos.graph.nodes import ProcessSpec, ReduceSpec

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from rheos.checkpoint.log import CheckpointCompleted
+from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.savepoint import STATE, Savepoint, write_savepoint
 from rheos.connectors.files.listing import absolute
 from rheos.errors import CheckpointError

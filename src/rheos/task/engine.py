@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import reduce
 
-from rheos.checkpoint.log import safe_name
+from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.contract import Split
 from rheos.operators.build import build

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from rheos.checkpoint.events import After
-from rheos.checkpoint.log import safe_name
+from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.savepoint import default_directory
 from rheos.connectors.files.listing import absolute
 from rheos.driver.master import Master, enumerate_splits

@@ -9,14 +9,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 
-from rheos.checkpoint.log import (
+from rheos.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     JobFinished,
     Origin,
     decode_entry,
-    safe_name,
 )
+from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.savepoint import MANIFEST, Restore, Savepoint, read_savepoint
 from rheos.connectors.contract import Split
 from rheos.errors import CheckpointError
@@ -64,6 +64,7 @@ class Watch:
         self._files = files
         self._clock = clock
         self._retain = max(1, retain)
+        self._job = job
         self._log = f"{safe_name(job)}/log/"
         self._state = f"{safe_name(job)}/state/"
         self._savepoints = f"{SAVEPOINTS}/"
@@ -129,13 +130,15 @@ class Watch:
 
     def _rewritten(self, number: int, path: str, data: bytes) -> None:
         before = self.completed.get(number)
-        if before is None or decode_entry(data, path) != before.tombstone():
+        if before is None or decode_entry(data, path).entry != before.tombstone():
             self._broken(f"CP1: the entry {path} was written over")
         elif before in self._kept():
             self._broken(f"CP10: checkpoint {before.checkpoint} was dropped too early")
 
     def _entered(self, number: int, path: str, data: bytes) -> None:
-        entry = decode_entry(data, path)
+        entry, _, place = decode_entry(data, path)
+        if place is not None and (place.job, place.number) != (self._job, number):
+            self._broken(f"CP31: {path} says that it is entry {place.number} of {place.job!r}")
         if number != self._newest + 1:
             self._broken(f"CP1: entry {number} follows {self._newest}")
         if self._finished:

@@ -14,7 +14,8 @@ from functools import partial
 from random import Random
 
 from rheos.checkpoint.events import After
-from rheos.checkpoint.log import JobFinished, JobLog
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log_entries import JobFinished
 from rheos.checkpoint.savepoint import read_savepoint
 from rheos.driver.master import Master, enumerate_splits
 from rheos.driver.sources_and_sinks import prepared_sinks

@@ -1,0 +1,173 @@
+"""The entries of a job's log, and the files that they are.
+
+    {"format": 2, "crc32": 3735928559, "entry": {"place": {...}, "entry": {...}}}
+
+The checksum covers the place: the job, the log and the number that the entry was written for (CP31).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from rheos.checkpoint.sealed import Sealed
+from rheos.protocol.control import CommittableHandle, Cost, Totals
+from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.shapes import StateShape, TypeShape
+from rheos.protocol.snapshots import StateHandle
+
+FORMAT = 2
+"""Written. Format 1, of 0.1.0, is read; it does not say where an entry belongs."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The savepoint that a job was started from."""
+
+    id: str
+    directory: str
+
+
+class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
+    attempt: Attempt
+    owner: str
+    """The driver that wrote it. Tells a driver its own entry from another's of the same content."""
+    reserved_to: CheckpointId
+    """No checkpoint after this id was opened before the next entry was written (CP4)."""
+    origin: Origin | None = None
+    """The savepoint that the job's state comes from: checkpoints that do not say so count no more
+    (CP17)."""
+
+
+class AttemptStarted(Entry, frozen=True):
+    """The claim: from here on `attempt` alone may add entries."""
+
+    from_checkpoint: CheckpointId | None
+    parallelism: int
+    completed: list[int]
+    """The numbers of the entries whose checkpoints were kept at that time, oldest first: a reader
+    need not walk over the claims of a job that failed many times."""
+
+
+class CheckpointCompleted(Entry, frozen=True):
+    """The checkpoint exists: all its state is written, and what it lists may be committed."""
+
+    checkpoint: CheckpointId
+    final: bool
+    """All input has ended and is in it: nothing is left to run, only to commit."""
+    parallelism: int
+    max_parallelism: int
+    operators: dict[OperatorId, str]
+    """The name of every operator of the plan."""
+    handles: list[StateHandle]
+    committables: list[CommittableHandle]
+    totals: Totals = Totals()
+    """The job's, at the barrier, from its beginning."""
+    states: dict[OperatorId, dict[str, StateShape]] = {}
+    """What each state holds, as the program declared it."""
+    targets: dict[OperatorId, TypeShape] = {}
+    """The columns that sinks write into, where these are not their own, as they were."""
+    cost: Cost = Cost()
+    duration_ms: int = 0
+    """From the trigger to the last acknowledgement."""
+    completed_ms: int = 0
+    """Wall-clock time, ms since the epoch."""
+    savepoint: str = ""
+    """The directory of the savepoint that was asked for with it. It is there once its manifest is."""
+    dropped: bool = False
+    """Retention has dropped the checkpoint; the entry holds its number alone."""
+
+    def tombstone(self) -> CheckpointCompleted:
+        return msgspec.structs.replace(
+            self,
+            handles=[],
+            committables=[],
+            operators={},
+            totals=Totals(),
+            states={},
+            targets={},
+            dropped=True,
+        )
+
+
+class JobFinished(Entry, frozen=True):
+    """The final checkpoint is committed everywhere. Nothing follows."""
+
+    checkpoint: CheckpointId
+
+
+LogEntry: TypeAlias = AttemptStarted | CheckpointCompleted | JobFinished
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A checkpoint with the number of its entry."""
+
+    number: int
+    entry: CheckpointCompleted
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Which entry of which log it is (CP31)."""
+
+    job: JobId
+    log: str
+    """The log's identity: who made its first entry. Directories that were copied have the same."""
+    number: int
+
+
+class Stored(NamedTuple):
+    """An entry as its file holds it."""
+
+    entry: LogEntry
+    format: int
+    place: Place | None
+    """Where it says that it belongs; None in format 1, which does not say it."""
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True):
+    """What the checksum is of, in format 2. In format 1 that is the entry alone."""
+
+    place: Place
+    entry: LogEntry
+
+
+_entry_decoder: msgspec.json.Decoder[LogEntry] = msgspec.json.Decoder(LogEntry)
+_body_decoder: msgspec.json.Decoder[_Body] = msgspec.json.Decoder(_Body)
+
+
+def _sealed(path: str) -> Sealed:
+    return Sealed(
+        what=f"the log entry {path}",
+        key="entry",
+        newest=FORMAT,
+        if_damaged=IF_DAMAGED,
+        if_later="continue the job with the version of rheos that wrote it, or a later one",
+    )
+
+
+IF_DAMAGED = (
+    "restore the file from a copy: without it the job cannot be continued safely. Or start anew in "
+    "another checkpoint directory, from a savepoint where there is one"
+)
+
+
+def encode_entry(entry: LogEntry, place: Place | None) -> bytes:
+    """`place` None writes format 1, in which an entry of format 1 is written again."""
+    if place is None:
+        return _sealed("").seal(msgspec.json.encode(entry), 1)
+    return _sealed("").seal(msgspec.json.encode(_Body(place=place, entry=entry)), FORMAT)
+
+
+def decode_entry(data: bytes, path: str) -> Stored:
+    """Raises UnrestorableError, naming `path`, where the bytes are no whole entry of a known format.
+
+    Whether it is the one that belongs there only the log can tell.
+    """
+    sealed = _sealed(path)
+    format, content = sealed.open(data)
+    if format == 1:
+        return Stored(sealed.decoded(content, _entry_decoder), 1, None)
+    body = sealed.decoded(content, _body_decoder)
+    return Stored(body.entry, format, body.place)
