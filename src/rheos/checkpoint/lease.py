@@ -9,6 +9,7 @@ CP24).
 
 from __future__ import annotations
 
+import zlib
 from enum import Enum
 
 import msgspec
@@ -34,6 +35,30 @@ class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
     """Wall-clock time of its host, ms since the epoch."""
     renewals: int = 0
     """Grows while the driver lives. A count and no time: clocks of two hosts do not agree."""
+    job: str = ""
+    """Whose note it is. Empty in one that 0.1.0 wrote."""
+    crc32: int | None = None
+    """Of the note without it. None in one that 0.1.0 wrote."""
+
+
+def encode_note(note: DriverNote) -> bytes:
+    """With its checksum; drivers of 0.1.0 read it, too."""
+    plain = msgspec.json.encode(msgspec.structs.replace(note, crc32=None))
+    return msgspec.json.encode(msgspec.structs.replace(note, crc32=zlib.crc32(plain)))
+
+
+def decode_note(data: bytes, job: JobId) -> DriverNote:
+    """A note without an owner, where it is not as it was written, or is another job's: a driver that
+    lives renews it soon."""
+    unreadable = DriverNote(owner="", driver="a driver whose note is damaged", since_ms=0)
+    try:
+        note = msgspec.json.decode(data, type=DriverNote)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return unreadable
+    if note.crc32 is None and not note.job:
+        return note
+    plain = msgspec.json.encode(msgspec.structs.replace(note, crc32=None))
+    return note if note.crc32 == zlib.crc32(plain) and note.job == job else unreadable
 
 
 class Driver(Enum):

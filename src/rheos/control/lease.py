@@ -9,15 +9,22 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from rheos.checkpoint.lease import RENEW_MS, Driver, DriverNote, Verdict, decide, note_path
+from rheos.checkpoint.lease import (
+    RENEW_MS,
+    Driver,
+    DriverNote,
+    Verdict,
+    decide,
+    decode_note,
+    encode_note,
+    note_path,
+)
 from rheos.control.processes import Liveness, ProcessId, liveness
 from rheos.errors import ConfigurationError
 from rheos.protocol.ids import JobId
 from rheos.protocol.ports import Clock, Store
 
 _LOOK_EVERY_MS = 500
-
-_NOBODY = DriverNote(owner="", driver="nobody", since_ms=0)
 
 _DRIVERS = {
     Liveness.ALIVE: Driver.ALIVE,
@@ -42,6 +49,7 @@ class DriverLease:
             driver=str(process),
             process=msgspec.Raw(msgspec.json.encode(process)),
             since_ms=now_ms,
+            job=job,
         )
         self.held = False
 
@@ -85,11 +93,11 @@ class DriverLease:
             return False
         try:
             present = self._read()
-            if present is not None and present.owner != self._note.owner:
+            if present is not None and present.owner not in ("", self._note.owner):
                 self.held = False
                 return False
             self._note = msgspec.structs.replace(self._note, renewals=self._note.renewals + 1)
-            self._store.put(self._path, msgspec.json.encode(self._note))
+            self._store.put(self._path, encode_note(self._note))
         except OSError:
             pass  # It may go better the next time.
         return True
@@ -105,7 +113,7 @@ class DriverLease:
 
     def _take(self, stale: DriverNote | None) -> bool:
         """False where another has been quicker."""
-        data = msgspec.json.encode(self._note)
+        data = encode_note(self._note)
         if stale is None:
             self.held = self._store.put_if_absent(self._path, data)
         else:
@@ -115,22 +123,18 @@ class DriverLease:
         return self.held
 
     def _read(self) -> DriverNote | None:
-        """None where there is none. A damaged one is nobody's."""
+        """None where there is none."""
         try:
-            return msgspec.json.decode(self._store.get(self._path), type=DriverNote)
+            return decode_note(self._store.get(self._path), self._job)
         except FileNotFoundError:
             return None
-        except msgspec.MsgspecError:
-            return _NOBODY
 
 
 def driver_of(note: DriverNote) -> Driver:
     """What can be told of the note's driver from here."""
-    if note is _NOBODY:
-        return Driver.DEAD
     try:
         return _DRIVERS[liveness(msgspec.json.decode(note.process, type=ProcessId))]
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return Driver.UNKNOWN
 
 
