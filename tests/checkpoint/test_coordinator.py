@@ -116,7 +116,7 @@ class TestStart:
         assert time.at(0, LogRead(view_of())) == [AppendLog(1, claim(1, 1, [], None))]
         assert time.at(0, LogAppended(1)) == [
             SweepFiles(Attempt(1), frozenset()),
-            Recover(Attempt(1), None),
+            Recover(Attempt(1), None, True),
         ]
         assert time.at(0, Recovered(Attempt(1))) == [StartAttempt(Attempt(1), None, 2)]
         assert time.at(0, AttemptRunning(Attempt(1))) == []
@@ -129,7 +129,10 @@ class TestStart:
         # CP4: checkpoints 3 and 4 may have been open when the other driver was lost.
         assert time.at(0, LogRead(time.view())) == [AppendLog(4, claim(2, 5, [2, 3], 2))]
         keep = frozenset(file(1, n, i) for n in (1, 2) for i in (0, 1))
-        assert time.at(0, LogAppended(4)) == [SweepFiles(Attempt(2), keep), Recover(Attempt(2), log[2])]
+        assert time.at(0, LogAppended(4)) == [
+            SweepFiles(Attempt(2), keep),
+            Recover(Attempt(2), log[2], False),
+        ]
         assert time.at(0, Recovered(Attempt(2))) == [StartAttempt(Attempt(2), Restore(entry=log[2]), 2)]
         time.at(0, AttemptRunning(Attempt(2)))
         assert time.at(1000, Tick()) == [trigger(5, attempt=2)]
@@ -184,7 +187,7 @@ class TestStart:
         final = completed(1, owner="other", final=True)
         time = Timeline(log=[claim(1, 1, [], None), final])
         time.at(0, Start())
-        assert time.claims(0)[-1] == Recover(Attempt(2), final)
+        assert time.claims(0)[-1] == Recover(Attempt(2), final, False)
         [append] = time.at(0, Recovered(Attempt(2)))
         assert isinstance(append, AppendLog)
         assert isinstance(append.entry, JobFinished)
@@ -379,7 +382,7 @@ class TestFailure:
         assert time.at(2199, Tick()) == []
         assert time.at(2200, Tick()) == [ReadLog()]
         assert time.at(2200, LogRead(time.view())) == [AppendLog(3, claim(2, 4, [2], 1))]
-        assert time.at(2200, LogAppended(3))[-1] == Recover(Attempt(2), completed(1))
+        assert time.at(2200, LogAppended(3))[-1] == Recover(Attempt(2), completed(1), False)
         assert time.at(2300, Recovered(Attempt(2))) == [
             StartAttempt(Attempt(2), Restore(entry=completed(1)), 2)
         ]
@@ -396,7 +399,7 @@ class TestFailure:
         assert time.log_takes(1400, append) == [Announce(completed(1))]
         assert time.coordinator.phase is Phase.WAITING
         time.at(1900, Tick())
-        assert time.claims(1900)[-1] == Recover(Attempt(2), completed(1))
+        assert time.claims(1900)[-1] == Recover(Attempt(2), completed(1), False)
 
     def test_a_failure_right_after_the_log_has_the_checkpoint(self) -> None:
         time = Timeline().runs()
@@ -404,7 +407,7 @@ class TestFailure:
         assert time.completes(1100, 1)[1] == complete(1)
         time.at(1101, failed(), AttemptEnded(Attempt(1)))
         time.at(1601, Tick())
-        assert time.claims(1601)[-1] == Recover(Attempt(2), completed(1))
+        assert time.claims(1601)[-1] == Recover(Attempt(2), completed(1), False)
 
     def test_an_open_checkpoint_ends_with_its_attempt_and_its_id_is_not_used_again(self) -> None:
         """CP4."""
@@ -462,7 +465,7 @@ class TestFailure:
         time.at(1800, Tick())
         # The write had gone through after all.
         time.log.append(append.entry)
-        assert time.claims(1800)[-1] == Recover(Attempt(2), completed(1))
+        assert time.claims(1800)[-1] == Recover(Attempt(2), completed(1), False)
 
     def test_a_log_that_is_away_when_restarting_is_waited_for(self) -> None:
         time = Timeline().runs()
@@ -603,7 +606,7 @@ class TestEndOfInput:
         time.completes(6, 1)
         time.at(7, failed(), AttemptEnded(Attempt(1)))
         time.at(507, Tick())
-        assert time.claims(507)[-1] == Recover(Attempt(2), completed(1, final=True))
+        assert time.claims(507)[-1] == Recover(Attempt(2), completed(1, final=True), False)
         [append] = time.at(508, Recovered(Attempt(2)))
         assert time.log_takes(508, append) == [EndJob(Outcome.FINISHED)]
 

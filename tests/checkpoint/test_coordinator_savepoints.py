@@ -225,7 +225,7 @@ class TestFailure:
         assert time.at(30, failed()) == [StopAttempt(Attempt(1))]
         assert time.log_takes(40, append) == [Announce(completed(1, savepoint="S1"))]
         entry = completed(1, savepoint="S1")
-        assert time.restarts(50)[-1] == Recover(Attempt(2), entry)
+        assert time.restarts(50)[-1] == Recover(Attempt(2), entry, False)
         assert time.at(600, Recovered(Attempt(2))) == [
             write(1),
             StartAttempt(Attempt(2), Restore(entry=entry), 2),

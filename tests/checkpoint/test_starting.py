@@ -148,7 +148,7 @@ class TestFromSavepoint:
         assert (claimed.origin, claimed.from_checkpoint, claimed.completed) == (FROM, None, [])
         assert time.log_takes(0, actions[0]) == [
             SweepFiles(Attempt(4), frozenset()),
-            Recover(Attempt(4), None),
+            Recover(Attempt(4), None, False),
         ], "CP13: a savepoint has nothing to commit"
         restore = Restore(entry=entry, origin=FROM)
         assert time.at(0, Recovered(Attempt(4))) == [StartAttempt(Attempt(4), restore, 2)]
@@ -238,7 +238,7 @@ class TestLineage:
         assert time.log_takes(0, actions[0]) == [
             DropEntries((2, 3)),
             SweepFiles(Attempt(4), frozenset()),
-            Recover(Attempt(4), None),
+            Recover(Attempt(4), None, False),
         ]
 
     def test_checkpoints_of_an_older_lineage_are_not_seen(self) -> None:

@@ -15,7 +15,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from rheos.connectors import files
 from rheos.connectors.contract import SinkWriter
-from rheos.connectors.files.committer import STAGING, Folder, StagedFile, _decoder
+from rheos.connectors.files.committer import STAGING, StagedFile, _decoder
+from rheos.connectors.files.folder import Folder
 from rheos.connectors.files.sink import FileSink
 from rheos.errors import (
     CheckpointError,
@@ -333,3 +334,79 @@ def test_what_others_stage_is_seen_though_the_folder_was_listed_before() -> None
     Folder("memory://seen").create("staged/second").close()
     assert there.exists("staged/second")
     assert there.names("staged") == ["first", "second"]
+
+
+def run_of(folder: Path, job: str = "shop", sink: str = "sink-1", **settings: Any) -> FileSink:
+    """A sink as a run of the job has it."""
+    return files.sink(folder, **settings).prepared(SCHEMA, (job, sink))
+
+
+def run_afresh(sink: FileSink, *numbers: int, run: str) -> None:
+    """A run that begins with nothing and writes rows."""
+    committer = sink.committer()
+    committer.check()
+    committer.begin()
+    out = writer(sink, job=run)
+    out.write(rows(*numbers))
+    committer.commit(out.prepare(C1))
+    out.close()
+
+
+def test_a_run_that_begins_with_nothing_does_not_double_what_is_there(tmp_path: Path) -> None:
+    run_afresh(run_of(tmp_path), 1, 2, run="shop-1")
+    with pytest.raises(ConfigurationError, match="this job begins with nothing") as refused:
+        run_of(tmp_path).committer().check()
+    assert 'mode="overwrite"' in str(refused.value.hint)
+    with pytest.raises(ConfigurationError, match="this job begins with nothing"):
+        files.sink(tmp_path).committer().check()  # Before it is prepared, too.
+    assert read_back(tmp_path) == [1, 2]
+
+
+def test_a_run_may_add_to_what_is_there_or_replace_what_it_wrote(tmp_path: Path) -> None:
+    run_afresh(run_of(tmp_path), 1, 2, run="shop-1")
+    run_afresh(run_of(tmp_path, mode="append"), 3, run="shop-2")
+    assert read_back(tmp_path) == [1, 2, 3]
+    run_afresh(run_of(tmp_path, mode="overwrite"), 4, run="shop-3")
+    assert read_back(tmp_path) == [4]
+
+
+def test_overwriting_spares_the_other_sinks_of_the_job_and_refuses_what_is_not_the_jobs(
+    tmp_path: Path,
+) -> None:
+    run_afresh(run_of(tmp_path, sink="sink-2"), 10, run="shop-1")
+    run_afresh(run_of(tmp_path, mode="append"), 1, run="shop-1")
+    (tmp_path / "_SUCCESS").touch()
+    run_afresh(run_of(tmp_path, mode="overwrite"), 2, run="shop-2")
+    assert read_back(tmp_path) == [2, 10]
+    for name in ("notes.txt", "part-0123456789ab-1-0-00000.parquet"):
+        (tmp_path / name).touch()
+        with pytest.raises(ConfigurationError, match=f"not this job's \\({name}\\)"):
+            run_of(tmp_path, mode="overwrite").committer().check()
+        (tmp_path / name).unlink()
+    with pytest.raises(ConfigurationError, match="not this job's"):
+        run_of(tmp_path, job="another", mode="overwrite").committer().check()
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+def test_a_sink_that_got_no_rows_leaves_a_folder_that_can_be_read(
+    tmp_path: Path, format: Any, compression: str | None
+) -> None:
+    sink = run_of(tmp_path / "out", format=format, compression=compression)
+    for _ in range(2):  # An attempt that fails before its first checkpoint is followed by another.
+        sink.committer().check()
+        sink.committer().begin()
+    assert len(visible(tmp_path / "out")) == 1
+    assert read_back(tmp_path / "out") == []
+    if format == "parquet":
+        assert pl.read_parquet(tmp_path / "out").schema == {"k": pl.String, "n": pl.Int64}
+
+
+def test_where_a_folder_has_no_rows_a_run_may_begin(tmp_path: Path) -> None:
+    run_of(tmp_path).committer().begin()
+    run_of(tmp_path, job="another").committer().check()
+
+
+def test_an_unknown_mode_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match="mode='replace' is not known"):
+        files.sink(tmp_path, mode="replace")  # type: ignore[arg-type]

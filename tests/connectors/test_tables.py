@@ -182,7 +182,7 @@ def test_a_table_that_changes_takes_nothing_half(spark: Any, database: str, tmp_
     # A table of its own place: to drop it leaves the files.
     made = "CREATE TABLE {} (n {}, k STRING) USING parquet PARTITIONED BY (k) LOCATION '{}'"
     spark.sql(made.format(target, "BIGINT", tmp_path / "files"))
-    sink = rh.tables.sink(target).prepared(schema)
+    sink = rh.tables.sink(target).prepared(schema, ("job", "sink-1"))
     sink = pickle.loads(pickle.dumps(sink))
     ctx: Any = SinkContext(JobId("job"), Attempt(1), "sink-1", 0, None, None, schema)  # type: ignore[arg-type]
     writer, committer = sink.open(ctx), sink.committer()

@@ -263,6 +263,8 @@ class Recover:
 
     attempt: Attempt
     checkpoint: CheckpointCompleted | None
+    afresh: bool
+    """The job goes on from nothing: no row of it has been published."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,10 @@ class JobLife:
     def _claimed(self) -> list[Action]:
         self.phase = Phase.RECOVERING
         self._has_claimed = True
-        return [*self._checkpoints.claimed(), Recover(self.attempt, self._checkpoints.own)]
+        return [
+            *self._checkpoints.claimed(),
+            Recover(self.attempt, self._checkpoints.own, self._checkpoints.restore is None),
+        ]
 
     def _recovered(self, event: Recovered) -> list[Action]:
         assert self.phase is Phase.RECOVERING

@@ -194,6 +194,16 @@ class Committer(ABC):
         numbers of checkpoints rise; a job whose log is lost begins another, and counts from one."""
         return self
 
+    def check(self) -> None:
+        """Whether a job may begin here that goes on from nothing: ConfigurationError where what is in
+        the target would be mixed with its rows against the user's wish. Changes nothing. Called on the
+        driver when such a job is submitted, and again before its first attempt."""
+
+    def begin(self) -> None:
+        """Makes the target ready for such a job: what is to be replaced goes, and readers find a target
+        though no row ever comes. Called on the driver before anything is published, and again where the
+        job fails before its first checkpoint."""
+
     @abstractmethod
     def commit(self, committables: Sequence[bytes]) -> None:
         """Publishes; committing the same again does nothing. Raises on failure; it is retried."""
@@ -209,9 +219,10 @@ class Committer(ABC):
 class Sink(ABC):
     """A frozen description of where rows go."""
 
-    def prepared(self, schema: pa.Schema) -> Sink:
+    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> Sink:
         """What is really written. A sink whose target has a life of its own looks at it here, and makes
-        it where there is none; `schema` are the visible columns that it will be given.
+        it where there is none; `schema` are the visible columns that it will be given, `writer` the
+        names of the job and of the operator, which are the same at each run.
 
         Called once on the driver, when the job is submitted. In the runtimes that have a SparkSession
         it is active in the thread. Raises SchemaError where the rows do not fit the target,

@@ -45,7 +45,8 @@ def sink(
             of the catalog, and Parquet for a folder.
         partition_by: the columns that a table which is made here is partitioned by. For a Parquet table
             that is there already, those it has.
-        mode: "append"; there is no other.
+        mode: "append"; there is no other. A table keeps what it has: a job that begins anew, without
+            the checkpoints of the run before, appends its rows once more.
     """
     text = os.fspath(target)
     if not isinstance(text, str) or not text.strip():
@@ -83,7 +84,7 @@ class TableSink(Sink):
     format: TableFormat | None
     partition_by: tuple[str, ...]
 
-    def prepared(self, schema: pa.Schema) -> Sink:
+    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> Sink:
         from rheos.connectors.spark.tables import prepared
 
         return prepared(self, schema)

@@ -62,8 +62,15 @@ from rheos.driver.collected import Collected
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.metrics import JobMetrics
 from rheos.driver.savepoints import OpenStore, SavepointService, open_folder
+from rheos.driver.sources_and_sinks import (
+    begin_targets,
+    check_targets,
+    publish,
+    publish_listed,
+    published_here,
+    targets,
+)
 from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
-from rheos.driver.sources_and_sinks import publish, publish_listed, published_here, targets
 from rheos.errors import CheckpointError, InternalError, RheosError
 from rheos.host.stores import check_writable
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
@@ -304,6 +311,9 @@ class Master:
 
     def _recover(self, action: Recover) -> Event:
         try:
+            if action.afresh:
+                check_targets(self._plan)
+                begin_targets(self._plan)
             publish(self._plan, self._writer, self._identity(), action.attempt, action.checkpoint)
         except RheosError as error:
             return RecoveryFailed(action.attempt, error)

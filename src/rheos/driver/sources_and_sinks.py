@@ -56,16 +56,17 @@ def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
 def prepared_sinks(plan: PhysicalPlan) -> PhysicalPlan:
     """The plan with its sinks made ready to be written. Raises RheosError, with the user's line."""
     chains = tuple(
-        replace(chain, operators=tuple(map(_prepared, chain.operators))) for chain in plan.chains
+        replace(chain, operators=tuple(_prepared(each, plan.name) for each in chain.operators))
+        for chain in plan.chains
     )
     return replace(plan, chains=chains)
 
 
-def _prepared(planned: PlannedOperator) -> PlannedOperator:
+def _prepared(planned: PlannedOperator, job: str) -> PlannedOperator:
     if not isinstance(planned.spec, SinkSpec):
         return planned
     with _located(planned):
-        sink = planned.spec.sink.prepared(visible(planned.ports[0].schema))
+        sink = planned.spec.sink.prepared(visible(planned.ports[0].schema), (job, planned.id))
     return replace(planned, spec=replace(planned.spec, sink=sink))
 
 
@@ -82,6 +83,22 @@ def targets(plan: PhysicalPlan) -> dict[OperatorId, TypeShape]:
         if isinstance(planned.spec, SinkSpec)
         and (target := planned.spec.sink.target_shape()) is not None
     }
+
+
+def check_targets(plan: PhysicalPlan) -> None:
+    """Of a job that begins with nothing. Raises ConfigurationError, with the user's line, where a sink
+    must not write beside what is there."""
+    for planned, committer in _committers(plan):
+        with _located(planned):
+            committer.check()
+
+
+def begin_targets(plan: PhysicalPlan) -> None:
+    """Makes the sinks' targets ready for the rows of a job that begins with nothing, before any of them
+    is published. Raises RheosError, with the user's line."""
+    for planned, committer in _committers(plan):
+        with _located(planned), _publishing():
+            committer.begin()
 
 
 def publish_listed(plan: PhysicalPlan, log: str, listed: Iterable[CommittableHandle]) -> None:

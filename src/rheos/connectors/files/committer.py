@@ -1,8 +1,8 @@
 """Publishing staged files by rename, and clearing away what was staged in vain.
 
 Files are staged in `<path>/.rheos-staging/<job>/<attempt>/` and published as
-`<path>/part-<sink>-<attempt>-<subtask>-<number>.<end>`. A name is never used twice, so that the pair
-(staged there?, published there?) says how far a commit has come:
+`<path>/part-<sink>-<run>-<attempt>-<subtask>-<number>.<end>`. A name is never used twice, so that the
+pair (staged there?, published there?) says how far a commit has come:
 
     staged, not published      to be renamed
     not staged, published      done already
@@ -12,18 +12,16 @@ Files are staged in `<path>/.rheos-staging/<job>/<attempt>/` and published as
 
 from __future__ import annotations
 
-import contextlib
-import os
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, unquote
 
-import fsspec
 import msgspec
 
 from rheos.connectors.contract import Committer
+from rheos.connectors.files.folder import Folder
+from rheos.connectors.files.target import EmptyFile, Mode, check_target, put_empty, remove_own
 from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol.ids import Attempt, JobId
 
@@ -46,77 +44,22 @@ def staging_folder(job: JobId, attempt: Attempt) -> str:
     return posixpath.join(STAGING, quote(job, safe=""), str(attempt))
 
 
-class Folder:
-    """The sink's folder. Locally, what is written and renamed is also made to survive a power cut."""
-
-    def __init__(self, url: str) -> None:
-        self.system, self.root = fsspec.core.url_to_fs(url)
-        self.local = "file" in self.system.protocol
-
-    def path(self, relative: str) -> str:
-        return posixpath.join(self.root, relative)
-
-    def exists(self, relative: str) -> bool:
-        self.system.invalidate_cache()  # Other processes write here, too.
-        return bool(self.system.exists(self.path(relative)))
-
-    def create(self, relative: str) -> Any:
-        """Opens a new file for writing, and makes its folder, which others may remove meanwhile."""
-        parent = posixpath.dirname(self.path(relative))
-        for _ in range(100):
-            try:
-                self.system.makedirs(parent, exist_ok=True)
-                return self.system.open(self.path(relative), "wb")
-            except FileNotFoundError:
-                continue
-        raise FileNotFoundError(parent)
-
-    def rename(self, staged: str, target: str) -> None:
-        if self.local:
-            os.rename(self.path(staged), self.path(target))
-        else:
-            self.system.mv(self.path(staged), self.path(target))
-
-    def sync(self, relative: str) -> None:
-        """Makes a closed file, or the names in a folder, durable."""
-        if self.local:
-            handle = os.open(self.path(relative), os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
-
-    def remove(self, relative: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self.system.rm_file(self.path(relative))
-
-    def names(self, relative: str) -> list[str]:
-        """The names in a folder; none where there is no such folder."""
-        path = self.path(relative)
-        self.system.invalidate_cache()
-        try:
-            found = self.system.ls(path, detail=False)
-        except FileNotFoundError:
-            return []
-        return sorted(posixpath.basename(name.rstrip("/")) for name in found)
-
-    def remove_if_empty(self, relative: str) -> None:
-        """Removes the folder and its empty parents, up to the staging folder."""
-        while relative:
-            try:
-                if self.names(relative):
-                    return
-                self.system.rmdir(self.path(relative))
-            except FileNotFoundError:
-                pass
-            except OSError:
-                return  # Another subtask has put a file there meanwhile.
-            relative = posixpath.dirname(relative)
-
-
 @dataclass(frozen=True)
 class FileCommitter(Committer):
     path: str
+    mode: Mode = "append"
+    owner: str = ""
+    empty: EmptyFile | None = None
+
+    def check(self) -> None:
+        check_target(Folder(self.path), self.path, self.mode, self.owner)
+
+    def begin(self) -> None:
+        folder = Folder(self.path)
+        if self.mode == "overwrite" and self.owner:
+            remove_own(folder, self.owner)
+        if self.empty is not None:
+            put_empty(folder, self.empty)
 
     def commit(self, committables: Sequence[bytes]) -> None:
         files = [_decoder.decode(committable) for committable in committables]

@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
+import io
 import os
 import posixpath
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
-from rheos.connectors.files.committer import FileCommitter, Folder, StagedFile, staging_folder
+from rheos.connectors.files.committer import FileCommitter, StagedFile, staging_folder
+from rheos.connectors.files.folder import Folder
 from rheos.connectors.files.jsonl import encode_lines, wire_schema
 from rheos.connectors.files.listing import Format, absolute
+from rheos.connectors.files.target import EmptyFile, Mode, owner_mark
 from rheos.errors import ConfigurationError, ProgramError, SchemaError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
@@ -40,6 +43,7 @@ def sink(
     format: Format = "parquet",
     roll_bytes: int = ROLL_BYTES,
     compression: str | None = None,
+    mode: Mode = "error",
 ) -> FileSink:
     """Writes rows into files of a folder; each is visible once its checkpoint is complete.
 
@@ -50,7 +54,14 @@ def sink(
         roll_bytes: a file that has reached this size is closed and a next one begun. Every checkpoint
             closes files too.
         compression: for Parquet a codec (default "snappy"); for JSON Lines "gzip" or none.
+        mode: what becomes of files that are there already when the job begins with nothing, which is
+            every run without a checkpoint directory. "error" refuses to start; "append" leaves them and
+            adds to them; "overwrite" removes what this sink of a job of this name has written, and
+            refuses to start where there is anything else. A job that goes on from its checkpoints or
+            from a savepoint goes on in its files, whatever the mode.
     """
+    if mode not in get_args(Mode):
+        raise ProgramError(f"mode={mode!r} is not known", hint='write "error", "append" or "overwrite"')
     codec = compression or ("snappy" if format == "parquet" else "none")
     known: dict[str, tuple[str, ...]] = {"parquet": _PARQUET_CODECS, "jsonl": ("none", "gzip")}
     if format not in known:
@@ -62,7 +73,7 @@ def sink(
         )
     if roll_bytes <= 0:
         raise ProgramError(f"roll_bytes={roll_bytes} is no size", hint="give a number of bytes above 0")
-    return FileSink(absolute(path), format, roll_bytes, codec)
+    return FileSink(absolute(path), format, roll_bytes, codec, mode)
 
 
 @dataclass(frozen=True)
@@ -73,12 +84,38 @@ class FileSink(Sink):
     format: Format
     roll_bytes: int
     compression: str
+    mode: Mode = "append"
+    owner: str = ""
+    """Marks the files of this sink, of a job of this name. Empty until it is prepared."""
+    schema: pa.Schema | None = None
+    """Of the rows, once prepared."""
+
+    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> FileSink:
+        return replace(self, owner=owner_mark(*writer), schema=schema)
 
     def open(self, ctx: SinkContext) -> SinkWriter:
         return FileWriter(self, ctx)
 
     def committer(self) -> Committer:
-        return FileCommitter(self.path)
+        return FileCommitter(self.path, self.mode, self.owner, self._empty())
+
+    @property
+    def end(self) -> str:
+        """Of a file's name."""
+        if self.format == "parquet":
+            return "parquet"
+        return "jsonl.gz" if self.compression == "gzip" else "jsonl"
+
+    def _empty(self) -> EmptyFile | None:
+        """A file without rows, by which readers know the columns before there are any."""
+        if self.schema is None:
+            return None
+        out = io.BytesIO()
+        if self.format == "parquet":
+            pq.write_table(self.schema.empty_table(), out, compression=self.compression)
+        elif self.compression == "gzip":
+            out.write(gzip.compress(b"", mtime=0))
+        return EmptyFile(f"part-{self.owner}-empty.{self.end}", out.getvalue())
 
     def validate(self, schema: pa.Schema) -> None:
         if self.format == "jsonl":
@@ -118,8 +155,9 @@ class FileWriter(SinkWriter):
         self._ctx = ctx
         self._folder = Folder(sink.path)
         self._staging = staging_folder(ctx.job, ctx.attempt)
-        owner = hashlib.sha256(f"{ctx.job}\0{ctx.operator}".encode()).hexdigest()[:12]
-        self._prefix = f"part-{owner}-{ctx.attempt}-{ctx.subtask}"
+        run = hashlib.sha256(f"{ctx.job}\0{ctx.operator}".encode()).hexdigest()[:12]
+        owner = f"{sink.owner}-" if sink.owner else ""
+        self._prefix = f"part-{owner}{run}-{ctx.attempt}-{ctx.subtask}"
         self._number = 0
         self._buffer: list[Batch] = []
         self._buffer_rows = 0
@@ -171,10 +209,8 @@ class FileWriter(SinkWriter):
             self._folder.sync(self._staging)
 
     def _new_file(self) -> _OpenFile:
-        end = "parquet" if self._sink.format == "parquet" else "jsonl"
-        if self._sink.format == "jsonl" and self._sink.compression == "gzip":
-            end += ".gz"
-        relative = posixpath.join(self._staging, f"{self._prefix}-{self._number:05d}.{end}")
+        name = f"{self._prefix}-{self._number:05d}.{self._sink.end}"
+        relative = posixpath.join(self._staging, name)
         self._number += 1
         raw = self._folder.create(relative)
         if self._sink.format == "parquet":

@@ -28,7 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from rheos.connectors.contract import Committer
-from rheos.connectors.files.committer import STAGING, FileCommitter, Folder
+from rheos.connectors.files.committer import STAGING, FileCommitter
+from rheos.connectors.files.folder import Folder
 from rheos.connectors.spark.table_writer import StagedPart, part_decoder
 from rheos.connectors.spark.types import spark_schema
 from rheos.errors import CheckpointError, UnrestorableError

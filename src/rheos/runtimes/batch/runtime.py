@@ -13,7 +13,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from rheos.connectors.collect import CollectSink, collected
-from rheos.driver.sources_and_sinks import prepared_sinks
+from rheos.driver.sources_and_sinks import begin_targets, check_targets, prepared_sinks
 from rheos.errors import RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.job import (
@@ -49,9 +49,12 @@ class BatchRuntime:
     ) -> BatchJob:
         """Starts the plan. Raises ConfigurationError where a source never ends, or Spark is missing."""
         plan = bounded_plan(plan)
+        check_targets(plan)
         session, _ = get_session(config, plan.parallelism)
         activate(session)
-        return BatchJob(prepared_sinks(plan), config, session, listener)
+        plan = prepared_sinks(plan)
+        check_targets(plan)
+        return BatchJob(plan, config, session, listener)
 
 
 def spark_plan(plan: PhysicalPlan, config: JobConfig) -> str:
@@ -149,6 +152,7 @@ class BatchJob(WithoutCheckpoints):
         """Publishes what the tasks staged whose rows Spark has taken; others' files are left out."""
         # A table takes what two jobs of one identity publish for the same, and keeps just the first.
         log = f"{self._writer}-{uuid4().hex}"
+        begin_targets(self._plan)
         for operator, sink in self._sinks():
             staged = self._figures[operator.id].staged
             committer = sink.sink.committer()

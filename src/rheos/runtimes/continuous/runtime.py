@@ -16,7 +16,13 @@ from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.savepoint import default_directory
 from rheos.connectors.files.listing import absolute
 from rheos.driver.master import Master, enumerate_splits
-from rheos.driver.sources_and_sinks import prepared_sinks, published_here, staged_sources, stages
+from rheos.driver.sources_and_sinks import (
+    check_targets,
+    prepared_sinks,
+    published_here,
+    staged_sources,
+    stages,
+)
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
 from rheos.host.io import SystemClock
 from rheos.host.stores import check_writable, open_store
@@ -47,6 +53,8 @@ class ContinuousRuntime:
             config = replace(config, from_savepoint=absolute(config.from_savepoint).rstrip("/"))
         # What must first be written down is looked for when that is done.
         splits = None if stages(plan) else enumerate_splits(plan)
+        if config.checkpoint_dir is None and config.from_savepoint is None:
+            check_targets(plan)  # It begins with nothing: that need not wait for Spark.
         session, _ = get_session(config, plan.parallelism + 1)
         activate(session)
         plan = prepared_sinks(plan)

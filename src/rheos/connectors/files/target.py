@@ -1,0 +1,91 @@
+"""What lies in a sink's folder when a job begins: whose it is, and what becomes of it.
+
+The files of a sink are called `part-<job and sink>-...`: `owner_mark` makes that part from the names of
+the job and of the operator, which are the same at each run. So a run can tell the files of the runs
+before it from all others, and only those are ever removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from rheos.connectors.files.folder import Folder
+from rheos.errors import ConfigurationError
+
+Mode: TypeAlias = Literal["error", "append", "overwrite"]
+
+_MARK = 8
+_EMPTY = re.compile(r"part-[0-9a-f]{16}-empty\.(parquet|jsonl|jsonl\.gz)")
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class EmptyFile:
+    """A file without rows. It stands in the folder from the beginning, so that readers find columns."""
+
+    name: str
+    content: bytes
+
+
+def owner_mark(job: str, operator: str) -> str:
+    """Of the files of a sink: 16 hexadecimal digits, of which the first half is the job's."""
+    return _digits(job) + _digits(f"{job}\0{operator}")
+
+
+def check_target(folder: Folder, url: str, mode: Mode, owner: str) -> None:
+    """Raises ConfigurationError where rows would be mixed with what is there. Readers pass over names
+    that begin with "." or "_", and so is done here."""
+    if mode == "append" or (mode == "overwrite" and not owner):
+        return
+    there = [name for name in folder.names("") if not name.startswith((".", "_"))]
+    held = [name for name in there if _EMPTY.fullmatch(name) is None]
+    if mode == "overwrite":
+        # Other sinks of the job may write here, too.
+        held = [name for name in held if not _of_job(name, owner)]
+    if not held:
+        return
+    named = ", ".join(held[:_NAMED]) + (", ..." if len(held) > _NAMED else "")
+    if mode == "error":
+        raise ConfigurationError(
+            f"the sink's folder {url} holds files already ({named}), and this job begins with nothing",
+            hint='to replace what it wrote before: mode="overwrite"; to add to it: mode="append"; or '
+            "choose another folder. A job with a checkpoint_dir goes on where it was",
+        )
+    raise ConfigurationError(
+        f"the sink's folder {url} holds files that are not this job's ({named}), and overwriting them "
+        "is refused",
+        hint="remove them yourself if they may go, or choose another folder",
+    )
+
+
+def remove_own(folder: Folder, owner: str) -> None:
+    """Removes what this sink published in runs before."""
+    pattern = _parts(owner)
+    for name in folder.names(""):
+        if pattern.fullmatch(name):
+            folder.remove(name)
+
+
+def put_empty(folder: Folder, empty: EmptyFile) -> None:
+    """Writes the file, in one step, in place of one of an earlier run."""
+    staged = f".{empty.name}.tmp"
+    with folder.create(staged) as out:
+        out.write(empty.content)
+    if not folder.local and folder.exists(empty.name):
+        folder.remove(empty.name)
+    folder.rename(staged, empty.name)
+
+
+def _of_job(name: str, owner: str) -> bool:
+    return bool(owner) and _parts(owner[:_MARK] + "[0-9a-f]" * _MARK).fullmatch(name) is not None
+
+
+def _parts(owner: str) -> re.Pattern[str]:
+    return re.compile(rf"part-{owner}-[0-9a-f]{{12}}-\d+-\d+-\d{{5,}}\.(parquet|jsonl|jsonl\.gz)")
+
+
+def _digits(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_MARK]
