@@ -23,12 +23,15 @@ import psutil
 import pyarrow as pa
 
 from rheos.graph.state import ValueState
+from rheos.host.io import SystemClock
 from rheos.protocol.snapshots import RestoredFiles, RestoredState
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.keys import KeyCodec
+from rheos.state.kinds import handle_of
 from rheos.state.memory import MemoryBackend
 from rheos.state.rocksdb.backend import RocksDbBackend
 from rheos.state.rocksdb.files import FILES
+from rheos.state.scope import KeyScope
 
 MIB = 1 << 20
 GROUPS = 128
@@ -75,11 +78,12 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
 
     def backend(name: str) -> KeyedStateBackend:
         if given.backend == "memory":
-            return MemoryBackend(KEYS, GROUPS)
+            return MemoryBackend(KEYS, GROUPS, KeyScope(SystemClock()))
         return RocksDbBackend(
             KEYS,
             GROUPS,
             range(GROUPS),
+            KeyScope(SystemClock()),
             folder=str(folder / name),
             writer=name,
             memory_bytes=given.memory_mib * MIB,
@@ -88,7 +92,7 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
     state = ValueState(str)
     state.name = "text"
     kept = backend("1-0")
-    handle = kept.handle(state)
+    handle = handle_of(state, kept)
     kept.restore({})
     size = users * (given.value_bytes + 20) / MIB
     print(f"{users:,} keys, {size:,.0f} MiB of values, for which there are {given.memory_mib} MiB")
@@ -161,7 +165,7 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
     kept.close()
     if given.backend == "rocksdb":
         kept = backend("2-0")
-        handle = kept.handle(state)
+        handle = handle_of(state, kept)
         began = time.perf_counter()
         kept.restore({FILES: Files(last)})
         line("restored", f"{time.perf_counter() - began:.2f} s")

@@ -21,13 +21,16 @@ from rheos.graph.state import StateDeclaration
 from rheos.host.inline_io import InlineIo
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import StateHandle
+from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.key_groups import group_range, subtask_of
 from rheos.state.keys import KeyCodec
+from rheos.state.kinds import handle_of
 from rheos.state.memory import MemoryBackend
 from rheos.state.rocksdb.backend import RocksDbBackend
+from rheos.state.scope import KeyScope
 from rheos.state.timers import TimerService
 
 GROUPS = 16
@@ -49,7 +52,7 @@ class Subtask:
     def __init__(self, backend: KeyedStateBackend, states: dict[str, StateDeclaration]) -> None:
         self.backend = backend
         self.timers: TimerService = backend.timers(event_time=True)
-        self.handles = {name: backend.handle(copy.copy(state)) for name, state in states.items()}
+        self.handles = {name: handle_of(copy.copy(state), backend) for name, state in states.items()}
 
     def __getitem__(self, key: Any) -> Any:
         """The handles, under the key."""
@@ -78,6 +81,7 @@ class Job:
     memory_bytes: int = 1 << 20
     keys: KeyCodec = USERS
     store: MemoryStore = field(default_factory=MemoryStore)
+    clock: SimClock = field(default_factory=SimClock)
     attempt: int = 0
     checkpoints: int = 0
     subtasks: list[Subtask] = field(default_factory=list)
@@ -110,11 +114,12 @@ class Job:
     def _backend(self, subtask: int) -> KeyedStateBackend:
         folder = str(self.folder / f"{self.attempt}-{subtask}")
         if self.backend == MEMORY:
-            return MemoryBackend(self.keys, GROUPS, scratch=folder)
+            return MemoryBackend(self.keys, GROUPS, KeyScope(self.clock), scratch=folder)
         return RocksDbBackend(
             self.keys,
             GROUPS,
             group_range(subtask, self.parallelism, GROUPS),
+            KeyScope(self.clock),
             folder=folder,
             writer=f"{self.attempt}-{subtask}",
             memory_bytes=self.memory_bytes,

@@ -17,11 +17,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from rheos.errors import SchemaError, StateAccessError
 from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
 from rheos.protocol.snapshots import PartMode
+from rheos.runtimes.simulated.clock import SimClock
 from rheos.state.format import decode, encode
 from rheos.state.key_groups import key_groups
 from rheos.state.keys import KeyCodec
+from rheos.state.kinds import handle_of
 from rheos.state.memory import MemoryBackend
 from rheos.state.parts import MAX_DELTAS
+from rheos.state.scope import KeyScope
 
 GROUPS = 16
 USERS = KeyCodec(pa.schema([("user", pa.string())]), ("user",))
@@ -56,8 +59,8 @@ class Subtask:
     def __init__(self, states: dict[str, StateDeclaration], keys: KeyCodec = USERS) -> None:
         self.states = states
         self.keys = keys
-        self.backend = MemoryBackend(keys, GROUPS)
-        self.handles = {name: self.backend.handle(state) for name, state in states.items()}
+        self.backend = MemoryBackend(keys, GROUPS, KeyScope(SimClock()))
+        self.handles = {name: handle_of(state, self.backend) for name, state in states.items()}
         self.chains: dict[str, list[pa.Table]] = {name: [] for name in states}
         self.modes: dict[str, list[PartMode]] = {name: [] for name in states}
 

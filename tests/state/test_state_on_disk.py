@@ -17,6 +17,7 @@ from rheos.state.memory import MemoryBackend
 from rheos.state.rocksdb.backend import RocksDbBackend
 from rheos.state.rocksdb.database import failure
 from rheos.state.rocksdb.layout import Form, join, split
+from rheos.state.scope import KeyScope
 from rheos.state.timers import TIMERS
 from tests.state.keyed_jobs import GROUPS, MEMORY, OPERATOR, ROCKSDB, USERS, Job, declared
 
@@ -106,8 +107,8 @@ def test_what_one_key_holds_may_be_larger_than_the_memory(tmp_path: Path) -> Non
     [task] = job.subtasks
     assert isinstance(task.backend, RocksDbBackend)
     seen, log = task.backend._tables["seen"], task.backend._tables["log"]
-    assert sum(len(entry.values) for entry in seen.young.values()) < 500
-    assert sum(len(entry.items) for entry in log.young.values()) < 500
+    assert sum(len(entry) for entry in seen.young.values()) < 500
+    assert sum(len(entry) for entry in log.young.values()) < 500
     assert job["one"].seen[1_234] == "x" * 100
     assert (len(job["one"].log), len(job["one"].seen)) == (3_000, 3_000)
     job.close()
@@ -192,7 +193,7 @@ def test_the_memory_backend_without_a_disk_refuses_files(tmp_path: Path) -> None
 
     class Diskless(Job):
         def _backend(self, subtask: int) -> MemoryBackend:
-            return MemoryBackend(self.keys, GROUPS)
+            return MemoryBackend(self.keys, GROUPS, KeyScope(self.clock))
 
     other = Diskless(tmp_path, job.states, MEMORY, store=job.store)
     with pytest.raises(CheckpointError, match="files of another state backend") as caught:

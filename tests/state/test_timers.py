@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from rheos.errors import StateAccessError
 from rheos.protocol.snapshots import PartMode
-from rheos.state.backend import KeyScope
+from rheos.runtimes.simulated.clock import SimClock
 from rheos.state.keys import KeyCodec
+from rheos.state.scope import KeyScope
 from rheos.state.timers import TIMERS, MemoryTimers, TimerService
 
 KEYS = KeyCodec(pa.schema([("user", pa.string())]), ("user",))
@@ -21,7 +22,7 @@ KEYS = KeyCodec(pa.schema([("user", pa.string())]), ("user",))
 
 class Timers(MemoryTimers):
     def __init__(self, **options: Any) -> None:
-        self.scope = KeyScope()
+        self.scope = KeyScope(SimClock())
         super().__init__(KEYS, 16, self.scope, **options)
         self.chain: list[pa.Table] = []
         self.modes: list[PartMode] = []

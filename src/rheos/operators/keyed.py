@@ -33,8 +33,9 @@ from rheos.operators.records import (
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS
 from rheos.protocol.snapshots import Snapshot
 from rheos.protocol.types import RecordCollector, TypeMismatch
-from rheos.state.backend import NO_KEY, KeyScope
 from rheos.state.keys import KeyCodec
+from rheos.state.kinds import handle_of
+from rheos.state.scope import NO_KEY, KeyScope
 from rheos.state.timers import TIMERS, TimerQueue, TimerService
 
 Stamps = npt.NDArray[np.int64]
@@ -61,7 +62,7 @@ class FunctionContext(KeyScope):
     timers: TimerService
 
     def __init__(self, core: KeyedCore) -> None:
-        super().__init__()
+        super().__init__(core.ctx.clock)
         self._core = core
         self.call = 0
         """The number of the current call in its delivery."""
@@ -69,11 +70,7 @@ class FunctionContext(KeyScope):
 
     @property
     def watermark(self) -> int:
-        return self._core.watermark_ms
-
-    @property
-    def processing_time(self) -> int:
-        return self._core.ctx.clock.now_ms()
+        return self.watermark_ms
 
     def output(self, tag: str, record: Any) -> None:
         self._core.side_output(tag, record)
@@ -106,7 +103,6 @@ class KeyedCore:
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
         self.ctx = ctx
-        self.watermark_ms = MIN_TIMESTAMP_MS
         port = ctx.ports[0]
         self.codec = KeyCodec(port.schema, port.keys)
         self.context = context = FunctionContext(self)
@@ -116,11 +112,20 @@ class KeyedCore:
         self.function = copy.deepcopy(spec.fn)
         for name, declaration in declarations(self.function).items():
             assert name not in OWN_STATES, "the program was looked through as it was written"
-            object.__setattr__(self.function, name, self.backend.handle(declaration))
+            object.__setattr__(self.function, name, handle_of(declaration, self.backend))
 
         self._main = _Pending(MAIN, ctx.outputs.get(MAIN))
         self._sides = {tag: _Pending(tag, ctx.outputs.get(tag)) for tag in spec.side_outputs}
         self._begin((), (), None, None)
+
+    @property
+    def watermark_ms(self) -> int:
+        """The watermark that calls run at."""
+        return self.context.watermark_ms
+
+    @watermark_ms.setter
+    def watermark_ms(self, timestamp_ms: int) -> None:
+        self.context.watermark_ms = timestamp_ms
 
     def open(self, restored: Restored) -> None:
         self.backend.restore(restored)

@@ -14,7 +14,7 @@ from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.protocol.types import RecordCollector, TypeMismatch, row_type, rows_of
 from rheos.state.keys import Key, KeyCodec
-from rheos.state.tables import ABSENT
+from rheos.state.stores import ABSENT
 
 REDUCED = "reduced"
 

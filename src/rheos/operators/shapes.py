@@ -6,7 +6,7 @@ The names are those of the parts that the operators' snapshots give.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, assert_never
+from typing import Protocol, assert_never
 
 import polars as pl
 import pyarrow as pa
@@ -25,13 +25,7 @@ from rheos.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
-from rheos.graph.state import (
-    ListState,
-    MapState,
-    StateDeclaration,
-    ValueState,
-    declarations,
-)
+from rheos.graph.state import declarations
 from rheos.graph.types import canonical
 from rheos.operators.contract import PortType
 from rheos.operators.held import HELD, HELD_BEHIND
@@ -47,6 +41,7 @@ from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import StateKind
 from rheos.state.describe import type_shape
+from rheos.state.kinds import shape_of
 from rheos.state.timers import TIMERS
 
 States = dict[str, StateShape]
@@ -136,7 +131,7 @@ def _columns(schema: pa.Schema, name: str = "columns") -> TypeShape:
 
 def _process(spec: ProcessSpec, port: PortType) -> States:
     states = {
-        name: _keyed(port, *_declared(declaration))
+        name: _keyed(port, *shape_of(declaration))
         for name, declaration in declarations(spec.fn).items()
     }
     states[TIMERS] = _keyed(port, Holds.TIMERS, TypeShape(name="timer"))
@@ -144,19 +139,6 @@ def _process(spec: ProcessSpec, port: PortType) -> States:
         states[HELD] = _keyed(port, Holds.ROWS, _columns(visible(port.schema)))
         states[HELD_BEHIND] = _keyed(port, Holds.PROGRESS, TypeShape(name="watermark"))
     return states
-
-
-def _declared(declaration: StateDeclaration) -> tuple[Holds, TypeShape]:
-    name = declaration.name
-    match declaration:
-        case ValueState():
-            return Holds.VALUE, type_shape(name, declaration.type)
-        case ListState():
-            return Holds.LIST, type_shape(name, declaration.type)
-        case MapState():
-            types: list[Any] = [declaration.key_type, declaration.value_type]
-            return Holds.MAP, TypeShape(name="dict", args=[type_shape(name, kind) for kind in types])
-    raise AssertionError(f"unknown state {declaration!r}")
 
 
 def _reduced(spec: ReduceSpec, schema: pa.Schema) -> TypeShape:

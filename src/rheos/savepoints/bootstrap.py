@@ -11,7 +11,7 @@ from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.savepoint import Savepoint
 from rheos.errors import ConfigurationError
 from rheos.graph.nodes import ProcessSpec, ReduceSpec
-from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState, declarations
+from rheos.graph.state import declarations
 from rheos.operators.reduce import REDUCED
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan, PlannedOperator
@@ -19,6 +19,7 @@ from rheos.protocol.ids import Attempt, CheckpointId, job_slug
 from rheos.savepoints.catalogue import Catalogue, Listing, StateInfo
 from rheos.savepoints.editing import Base, Put, put
 from rheos.site import located_at_call
+from rheos.state.kinds import stored_types
 from rheos.version import VERSION
 
 
@@ -113,16 +114,7 @@ def _declared(operator: PlannedOperator) -> Mapping[str, Sequence[Any]]:
     """The types of an operator's values, by state."""
     match operator.spec:
         case ProcessSpec(fn=fn):
-            return {name: _types(declaration) for name, declaration in declarations(fn).items()}
+            return {name: stored_types(declaration) for name, declaration in declarations(fn).items()}
         case ReduceSpec(record=record) if record is not None:
             return {REDUCED: [record]}
     return {}
-
-
-def _types(declaration: StateDeclaration) -> Sequence[Any]:
-    match declaration:
-        case ValueState() | ListState():
-            return [declaration.type]
-        case MapState():
-            return [declaration.key_type, declaration.value_type]
-    return []

@@ -33,7 +33,7 @@ from rheos.savepoints.layouts import (
 from rheos.savepoints.reading_tasks import ReadState, tables
 from rheos.state.codec import ValueCodec
 from rheos.state.keys import Key
-from rheos.state.tables import PLACE
+from rheos.state.parts import PLACE
 from rheos.state.timers import EVENT, NAMESPACE, PROCESSING
 
 RAW = pa.schema(

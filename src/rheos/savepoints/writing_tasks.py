@@ -30,8 +30,7 @@ from rheos.savepoints.forms import array_header
 from rheos.savepoints.keys import KeyColumns
 from rheos.savepoints.reading_tasks import decoded, numbered
 from rheos.state import format as state_format
-from rheos.state.parts import ROWS
-from rheos.state.tables import PLACE
+from rheos.state.parts import PLACE, ROWS
 
 HANDLES = pa.schema([pa.field("handle", pa.binary(), nullable=False)])
 

@@ -1,67 +1,24 @@
-"""The contract of keyed state: tables of values by key, one per declaration, and their snapshots.
+"""The contract of keyed state: stores of values by key, one per declaration, and their snapshots.
 
-A backend belongs to one subtask of one operator. The operator sets `scope.key` before each call of user
-code; handles (`state/handles.py`) read and write the tables of that key. `snapshot` is called at a
-barrier, between calls. The synchronous part of it is short: what cannot change is only referred to, and
-encoded when the part is written.
+A backend belongs to one subtask of one operator, and only stores. The operator sets `scope.key` before
+each call of user code; handles (`state/kinds/`) read and write the stores at that key. `snapshot` is
+called at a barrier, between calls. The synchronous part of it is short: what cannot change is only
+referred to, and encoded when the part is written.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any
 
 import pyarrow as pa
 
-from rheos.errors import StateAccessError
-from rheos.graph.state import StateDeclaration
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.state.keys import Key
-
-if TYPE_CHECKING:
-    from rheos.state.timers import TimerService
-
-
-class NoKey:
-    """Stands for the key where there is none. Looking anything up by it is the user's error."""
-
-    def __hash__(self) -> NoReturn:
-        raise StateAccessError(
-            "keyed state or a timer was used outside a keyed context",
-            hint="use it in process_element, on_timer or process; not in open, close or __init__",
-        )
-
-
-NO_KEY = NoKey()
-
-
-class KeyScope:
-    """The key that user code runs under."""
-
-    __slots__ = ("key",)
-
-    def __init__(self) -> None:
-        self.key: Any = NO_KEY
-
-
-class Values(Protocol):
-    """The bare values of one state, for operators that keep state of their own."""
-
-    @property
-    def values(self) -> dict[Key, Any]:
-        """Those that are in memory. It may be read and written until the next `prepare`."""
-        ...
-
-    @property
-    def dirty(self) -> set[Key]:
-        """The keys whose values have changed, which is for the operator to tell."""
-        ...
-
-    def fetch(self, key: Key) -> Any:
-        """The value of a key that is not in `values`, where it has one: then it is there now. Else
-        `tables.ABSENT`."""
-        ...
+from rheos.state.scope import KeyScope
+from rheos.state.stores import ListStore, MapStore, ValueStore
+from rheos.state.timers import TimerService
 
 
 class KeyedStateBackend(ABC):
@@ -72,15 +29,20 @@ class KeyedStateBackend(ABC):
     """`prepare` is to be called once for about so many rows or timers."""
 
     @abstractmethod
-    def handle(self, declaration: StateDeclaration) -> Any:
-        """What the user's function gets in the place of the declaration. Called before `restore`.
+    def values(self, name: str, declared: Any) -> ValueStore:
+        """The store of a state of one value per key, of a declared type. Called before `restore`, as
+        those below, and once for each name.
 
         Raises SchemaError where the declared type cannot be stored.
         """
 
     @abstractmethod
-    def values(self, name: str, declared: Any) -> Values:
-        """A value state that is used without handles. Called before `restore`."""
+    def lists(self, name: str, declared: Any) -> ListStore:
+        """Of a list per key; the type is that of its elements."""
+
+    @abstractmethod
+    def maps(self, name: str, key: Any, value: Any) -> MapStore:
+        """Of a dict per key; the types are those of its keys and values."""
 
     @abstractmethod
     def timers(self, *, event_time: bool) -> TimerService:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
 from rheos.protocol.snapshots import PartMode, RestoredState, Snapshot, SnapshotPart
-from rheos.state.backend import KeyedStateBackend, KeyScope
-from rheos.state.codec import ValueCodec
-from rheos.state.handles import ListHandle, MapHandle, MutableValueHandle, ValueHandle
+from rheos.state.backend import KeyedStateBackend
 from rheos.state.keys import KeyCodec
 from rheos.state.parts import merged, row_part
 from rheos.state.rocksdb.backend import tables_of_files
 from rheos.state.rocksdb.files import FILES
+from rheos.state.scope import KeyScope
 from rheos.state.tables import ListTable, MapTable, StateTable, ValueTable
 from rheos.state.timers import MemoryTimers, TimerService
+
+T = TypeVar("T", bound=StateTable)
 
 
 class MemoryBackend(KeyedStateBackend):
@@ -34,38 +34,28 @@ class MemoryBackend(KeyedStateBackend):
         self,
         keys: KeyCodec,
         max_parallelism: int,
-        scope: KeyScope | None = None,
+        scope: KeyScope,
         scratch: str | None = None,
     ) -> None:
-        self.scope = scope or KeyScope()
+        self.scope = scope
         self._keys = keys
         self._max_parallelism = max_parallelism
         self._scratch = scratch
         self._tables: dict[str, StateTable] = {}
         self._timers: MemoryTimers | None = None
 
-    def handle(self, declaration: StateDeclaration) -> Any:
-        name = declaration.name
-        match declaration:
-            case ValueState():
-                table = self.values(name, declaration.type)
-                make = ValueHandle if table.codec.immutable else MutableValueHandle
-                return make(table, self.scope, declaration.default)
-            case ListState():
-                element = ValueCodec(name, declaration.type)
-                lists = ListTable(ValueCodec(name, list[declaration.type]), element)  # type: ignore[name-defined]
-                self._tables[name] = lists
-                return ListHandle(lists, self.scope)
-            case MapState():
-                maps = MapTable(
-                    ValueCodec(name, declaration.key_type), ValueCodec(name, declaration.value_type)
-                )
-                self._tables[name] = maps
-                return MapHandle(maps, self.scope)
-        raise AssertionError(f"unknown state {declaration!r}")
+    # --- what is kept -------------------------------------------------------------------------------
 
     def values(self, name: str, declared: Any) -> ValueTable:
-        table = ValueTable(ValueCodec(name, declared))
+        return self._keep(name, ValueTable(name, declared))
+
+    def lists(self, name: str, declared: Any) -> ListTable:
+        return self._keep(name, ListTable(name, declared))
+
+    def maps(self, name: str, key: Any, value: Any) -> MapTable:
+        return self._keep(name, MapTable(name, key, value))
+
+    def _keep(self, name: str, table: T) -> T:
         self._tables[name] = table
         return table
 
@@ -73,6 +63,8 @@ class MemoryBackend(KeyedStateBackend):
         timers = MemoryTimers(self._keys, self._max_parallelism, self.scope, event_time=event_time)
         self._timers = timers
         return timers
+
+    # --- snapshots ----------------------------------------------------------------------------------
 
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
         files = restored.get(FILES)

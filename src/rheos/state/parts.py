@@ -6,6 +6,7 @@ state: the key of a map's entry, the place of a list's segment, the time of a ti
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -23,6 +24,9 @@ ROWS = pa.schema(
     ]
 )
 """A part of row state: sorted by (key_group, key, namespace); a null value deletes."""
+
+PLACE = struct.Struct(">q")
+"""The namespace of a list's segment: its place among the list's segments."""
 
 MAX_DELTAS = 64
 """A chain of this many deltas is ended by a full part, however small they are: each is a handle that

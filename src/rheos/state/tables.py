@@ -1,25 +1,24 @@
 """What the memory backend keeps of each state: Python values by key, and what has changed.
 
-A table's handle works on its dicts directly. `freeze` is the synchronous part of a snapshot: it says
-what the part will hold, forgets that it was changed, and leaves to its result what can wait.
+These are its stores (`stores.py`): handles work on their dicts directly. `freeze` is the synchronous
+part of a snapshot: it says what the part will hold, forgets that it was changed, and leaves to its
+result what can wait.
 """
 
 from __future__ import annotations
 
-import struct
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rheos.protocol.snapshots import PartMode
 from rheos.state.codec import ValueCodec
 from rheos.state.keys import Key
-from rheos.state.parts import Chain, Entries
+from rheos.state.parts import PLACE, Chain, Entries
+from rheos.state.stores import ABSENT
 
 _DELETED = object()
-
-ABSENT: Any = object()
-"""Stands for the value of a key that has none."""
 
 Frozen = tuple[int, Callable[[], Entries]]
 """How many entries there are, and what gives them."""
@@ -86,9 +85,11 @@ def _encoded(codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]) -> l
 class ValueTable(StateTable):
     """One value per key. The namespace is empty."""
 
-    def __init__(self, codec: ValueCodec) -> None:
+    in_memory = True
+
+    def __init__(self, name: str, declared: Any) -> None:
         super().__init__()
-        self.codec = codec
+        self.codec = ValueCodec(name, declared)
         self.values: dict[Key, Any] = {}
         self.dirty: set[Key] = set()
 
@@ -119,14 +120,15 @@ class ValueTable(StateTable):
         """What is not in `values` is nowhere."""
         return ABSENT
 
+    def remove(self, key: Key) -> None:
+        if key in self.values:
+            del self.values[key]
+            self.dirty.add(key)
+
     def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
         decode = self.codec.decode
         for key, _, data in entries:
             self.values[key] = decode(data)
-
-
-PLACE = struct.Struct(">q")
-"""The namespace of a list's segment."""
 
 
 class ListTable(StateTable):
@@ -136,16 +138,30 @@ class ListTable(StateTable):
     that changed otherwise is written anew as one segment.
     """
 
-    def __init__(self, codec: ValueCodec, element: ValueCodec) -> None:
+    def __init__(self, name: str, declared: Any) -> None:
         super().__init__()
-        self.codec = codec
+        self.codec = ValueCodec(name, list[declared])
         """Of lists."""
-        self.element = element
+        self.element = ValueCodec(name, declared)
         self.values: dict[Key, list[Any]] = {}
         self.appended: set[Key] = set()
         self.rewritten: set[Key] = set()
+        self.read: Callable[[Key, list[Any]], list[Any]] = self.values.get
+        self.note_change: Callable[[Key], object] = self.rewritten.add
         self._written: dict[Key, list[int]] = {}
         """The places of a key's written segments, and after them the length written."""
+
+    def enter(self, key: Key) -> list[Any]:
+        made = self.values[key] = []
+        return made
+
+    def replace(self, key: Key, items: list[Any]) -> None:
+        if items:
+            self.values[key] = items
+            self.rewritten.add(key)
+        elif self.values.pop(key, None):
+            self.appended.discard(key)
+            self.rewritten.add(key)
 
     def changes(self) -> int:
         return len(self.appended | self.rewritten)
@@ -206,19 +222,42 @@ class ListTable(StateTable):
 class MapTable(StateTable):
     """A dict per key. The namespace is the encoded key of the entry."""
 
-    def __init__(self, item: ValueCodec, value: ValueCodec) -> None:
+    in_memory = True
+
+    def __init__(self, name: str, key: Any, value: Any) -> None:
         super().__init__()
-        self.item = item
-        """Of the keys inside the map."""
-        self.value = value
+        self.item = ValueCodec(name, key)
+        self.value = ValueCodec(name, value)
         self.values: dict[Key, dict[Any, Any]] = {}
-        self.dirty: dict[Key, set[Any]] = {}
+        self.changed: defaultdict[Key, set[Any]] = defaultdict(set)
+        self.read: Callable[[Key, dict[Any, Any]], dict[Any, Any]] = self.values.get
+
+    def enter(self, key: Key) -> dict[Any, Any]:
+        made = self.values[key] = {}
+        return made
+
+    def fetch(self, key: Key, item: Any) -> Any:
+        """What is not in `values` is nowhere."""
+        return ABSENT
+
+    def remove(self, key: Key, item: Any) -> None:
+        found = self.values.get(key)
+        if found is None:
+            raise KeyError(item)
+        del found[item]
+        if not found:
+            del self.values[key]
+        self.changed[key].add(item)
+
+    def clear(self, key: Key) -> None:
+        if key in self.values:
+            self.changed[key].update(self.values.pop(key))
 
     def changes(self) -> int:
-        return sum(map(len, self.dirty.values()))
+        return sum(map(len, self.changed.values()))
 
     def freeze_all(self) -> Frozen:
-        self.dirty.clear()
+        self.changed.clear()
         return self.copy()
 
     def copy(self) -> Frozen:
@@ -234,10 +273,10 @@ class MapTable(StateTable):
         nothing: dict[Any, Any] = {}
         changed = [
             (key, item, self.values.get(key, nothing).get(item, _DELETED))
-            for key, items in self.dirty.items()
+            for key, items in self.changed.items()
             for item in items
         ]
-        self.dirty.clear()
+        self.changed.clear()
         return self._freeze(changed)
 
     def _freeze(self, changed: list[tuple[Key, Any, Any]]) -> Frozen:
@@ -249,7 +288,7 @@ class MapTable(StateTable):
 
     def forget(self) -> None:
         self.values.clear()
-        self.dirty.clear()
+        self.changed.clear()
 
     def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
         item_of, value_of = self.item.decode, self.value.decode

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from rheos.errors import StateAccessError
 from rheos.protocol.snapshots import PartMode, SnapshotPart
-from rheos.state.backend import KeyScope
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.parts import Chain, Entries, merged, row_part
+from rheos.state.scope import KeyScope
 
 TIMERS = "timers"
 """The name of the state. No declaration can have it."""

@@ -13,29 +13,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
 from rheos.protocol.snapshots import RestoredState, Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB
-from rheos.state.backend import KeyedStateBackend, KeyScope
-from rheos.state.codec import ValueCodec
+from rheos.state.backend import KeyedStateBackend
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.rocksdb import rows
 from rheos.state.rocksdb.cache import CachedTable, Place
 from rheos.state.rocksdb.database import Database
 from rheos.state.rocksdb.files import FILES, FileSets, open_sets
-from rheos.state.rocksdb.handles import (
-    CachedListHandle,
-    CachedMapHandle,
-    CachedMutableValueHandle,
-    CachedValueHandle,
-)
 from rheos.state.rocksdb.layout import Catalogue, Form, Places, range_start
 from rheos.state.rocksdb.tables import ListTable, MapTable, ValueTable
 from rheos.state.rocksdb.timers import DiskTimerQueue
+from rheos.state.scope import KeyScope
 from rheos.state.timers import EVENT, PROCESSING, TIMERS, TimerService
 
 _STRIDE = 1024
@@ -45,6 +38,8 @@ _PLACE_BYTES = 200
 _CHANGED_TIMER_BYTES = 250
 _VIEW_BYTES = 4 * MIB
 """Memory for reading what a savepoint writes."""
+
+T = TypeVar("T", bound=CachedTable[Any])
 
 
 class RocksDbBackend(KeyedStateBackend):
@@ -59,13 +54,13 @@ class RocksDbBackend(KeyedStateBackend):
         keys: KeyCodec,
         max_parallelism: int,
         groups: range,
+        scope: KeyScope,
         *,
         folder: str,
         writer: str,
         memory_bytes: int,
-        scope: KeyScope | None = None,
     ) -> None:
-        self.scope = scope or KeyScope()
+        self.scope = scope
         self.stride = _STRIDE
         self._keys = keys
         self._groups = groups
@@ -81,30 +76,17 @@ class RocksDbBackend(KeyedStateBackend):
 
     # --- what operators use -----------------------------------------------------------------------
 
-    def handle(self, declaration: StateDeclaration) -> Any:
-        name = declaration.name
-        match declaration:
-            case ValueState():
-                values = self.values(name, declaration.type)
-                make = CachedValueHandle if values.codec.immutable else CachedMutableValueHandle
-                return make(values, self.scope, declaration.default)
-            case ListState():
-                element = ValueCodec(name, declaration.type)
-                codec = ValueCodec(name, list[declaration.type])  # type: ignore[name-defined]
-                lists = ListTable(name, codec, element, self._places, self._place)
-                self._tables[name] = lists
-                return CachedListHandle(lists, self.scope)
-            case MapState():
-                item = ValueCodec(name, declaration.key_type)
-                value = ValueCodec(name, declaration.value_type)
-                maps = MapTable(name, item, value, self._places)
-                self._tables[name] = maps
-                return CachedMapHandle(maps, self.scope)
-        raise AssertionError(f"unknown state {declaration!r}")
-
     def values(self, name: str, declared: Any) -> ValueTable:
-        table = ValueTable(name, ValueCodec(name, declared), self._places)
-        self._tables[name] = table
+        return self._keep(ValueTable(name, declared, self._places))
+
+    def lists(self, name: str, declared: Any) -> ListTable:
+        return self._keep(ListTable(name, declared, self._places, self._place))
+
+    def maps(self, name: str, key: Any, value: Any) -> MapTable:
+        return self._keep(MapTable(name, key, value, self._places))
+
+    def _keep(self, table: T) -> T:
+        self._tables[table.name] = table
         return table
 
     def timers(self, *, event_time: bool) -> TimerService:

@@ -9,7 +9,7 @@ happens between calls of user code alone (`settle`), never under its hands.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from rheos.state.codec import ValueCodec
 from rheos.state.keys import Key
@@ -17,9 +17,6 @@ from rheos.state.rocksdb.database import Batch, Database
 from rheos.state.rocksdb.layout import Form, Places, range_start
 
 E = TypeVar("E")
-
-MISSING: Any = object()
-"""Nothing is known in memory. `state.tables.ABSENT` says that there is nothing on disk either."""
 
 ENTRY_BYTES = 200
 """About what an entry takes beside what is in it: the key, and its places in dicts and sets."""

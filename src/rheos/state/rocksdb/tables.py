@@ -6,18 +6,17 @@ into a segment behind those that are stored, an entry of a map is put by itself.
 
 from __future__ import annotations
 
-import struct
+from collections import defaultdict
 from typing import Any
 
 from rheos.errors import StateAccessError
 from rheos.state.codec import ValueCodec
 from rheos.state.keys import Key
-from rheos.state.rocksdb.cache import ENTRY_BYTES, MISSING, CachedTable, Place
+from rheos.state.parts import PLACE
+from rheos.state.rocksdb.cache import ENTRY_BYTES, CachedTable, Place
 from rheos.state.rocksdb.database import Batch
 from rheos.state.rocksdb.layout import Form, Places, join, split
-from rheos.state.tables import ABSENT
-
-_PLACE = struct.Struct(">q")
+from rheos.state.stores import ABSENT, MISSING
 
 _MANY_SEGMENTS = 16
 """A list in more segments than this is written anew as one, once it has been read."""
@@ -27,8 +26,10 @@ class ValueTable(CachedTable[Any]):
     """A value, or ABSENT."""
 
     form = Form.VALUE
+    in_memory = False
 
-    def __init__(self, name: str, codec: ValueCodec, places: Places) -> None:
+    def __init__(self, name: str, declared: Any, places: Places) -> None:
+        codec = ValueCodec(name, declared)
         super().__init__(name, codec, places)
         self.codec = codec
 
@@ -37,7 +38,6 @@ class ValueTable(CachedTable[Any]):
         return self.young
 
     def fetch(self, key: Key) -> Any:
-        """The value of a key that is not among the young ones; it is now."""
         found = self.old.get(key, MISSING)
         if found is MISSING:
             data = self.database.get(self.stored_at(key))
@@ -48,6 +48,11 @@ class ValueTable(CachedTable[Any]):
                 self.note_size(len(data))
         self.young[key] = found
         return found
+
+    def remove(self, key: Key) -> None:
+        if self.young.get(key, MISSING) is not ABSENT:
+            self.young[key] = ABSENT
+            self.dirty.add(key)
 
     def weight(self) -> int:
         return len(self.young) * (ENTRY_BYTES + self.item_bytes)
@@ -71,21 +76,21 @@ class ValueTable(CachedTable[Any]):
         self.dirty.clear()
 
 
-class ListEntry:
-    """A list, or the end of one whose beginning was not read."""
+class ListEntry(list[Any]):
+    """A list where it is whole, or else its end: the elements that are not stored yet."""
 
-    __slots__ = ("items", "rewritten", "segments", "stored", "whole")
+    __slots__ = ("counted", "rewritten", "segments", "stored", "whole")
 
     def __init__(self) -> None:
-        self.items: list[Any] = []
-        """All elements where it is whole; else those that are not stored yet."""
         self.whole = False
         self.stored = 0
-        """How many of the items are stored."""
+        """How many of the elements are stored."""
         self.segments: list[bytes] | None = None
         """Where they are stored; None where that was not read."""
         self.rewritten = False
-        """Whatever is stored is to be replaced by the items."""
+        """Whatever is stored is to be replaced by the elements."""
+        self.counted = 0
+        """How many of the elements the table has counted as being in memory."""
 
 
 class ListTable(CachedTable[ListEntry]):
@@ -93,27 +98,52 @@ class ListTable(CachedTable[ListEntry]):
 
     form = Form.LIST
 
-    def __init__(
-        self, name: str, codec: ValueCodec, element: ValueCodec, places: Places, place: Place
-    ) -> None:
-        super().__init__(name, element, places)
-        self.codec = codec
+    def __init__(self, name: str, declared: Any, places: Places, place: Place) -> None:
+        self.element: ValueCodec = ValueCodec(name, declared)
+        super().__init__(name, self.element, places)
+        self.codec = ValueCodec(name, list[declared])
         """Of lists."""
-        self.element = element
         self._place = place
+        self.appended: set[Key] = set()
+        """Since the last look (`_settle`)."""
+
+    @property
+    def values(self) -> dict[Key, list[Any]]:
+        return self.young  # type: ignore[return-value]
 
     def enter(self, key: Key) -> ListEntry:
-        """The entry of a key that is not among the young ones; it is now."""
         entry = self.old.get(key)
         if entry is None:
             entry = ListEntry()
         self.young[key] = entry
-        self.added += len(entry.items)
+        entry.counted = 0
+        self._count(entry)
         return entry
 
-    def read(self, key: Key) -> ListEntry:
-        """The entry of the key, whole."""
-        entry = self.young.get(key) or self.enter(key)
+    def _count(self, entry: ListEntry) -> None:
+        self.added += len(entry) - entry.counted
+        entry.counted = len(entry)
+
+    def _entry(self, key: Key) -> ListEntry:
+        entry = self.young.get(key)
+        return self.enter(key) if entry is None else entry
+
+    def weight(self) -> int:
+        self._settle()
+        return super().weight()
+
+    def _settle(self) -> None:
+        for key in self.appended:
+            self._count(self.young[key])
+        self.dirty |= self.appended
+        self.appended.clear()
+
+    def note_change(self, key: Key) -> None:
+        self.young[key].rewritten = True
+        self.dirty.add(key)
+
+    def read(self, key: Key, nothing: list[Any] | None = None) -> ListEntry:
+        entry = self._entry(key)
         if entry.whole:
             return entry
         segments, items, size = [], [], 0
@@ -122,10 +152,10 @@ class ListTable(CachedTable[ListEntry]):
             items += self.codec.decode(data)
             size += len(data)
         entry.stored = len(items)
-        entry.items = items + entry.items
+        entry[:0] = items
         entry.segments = segments
         entry.whole = True
-        self.added += len(items)
+        self._count(entry)
         if items:
             self.note_size(size, len(items))
         if len(segments) > _MANY_SEGMENTS:
@@ -133,15 +163,26 @@ class ListTable(CachedTable[ListEntry]):
             self.dirty.add(key)
         return entry
 
+    def replace(self, key: Key, items: list[Any]) -> None:
+        entry = self._entry(key)
+        if entry.whole and not entry and not items:
+            return
+        entry[:] = items
+        entry.whole = True
+        entry.rewritten = True
+        self.dirty.add(key)
+        self._count(entry)
+
     def flush(self, batch: Batch) -> None:
         keys: list[Key] = []
         new: list[list[Any]] = []
         entries: list[ListEntry] = []
+        self._settle()
         for key in self.dirty:
             entry = self.young[key]
             if entry.rewritten:
                 self._delete(batch, key, entry)
-            items = entry.items[entry.stored :] if entry.stored else entry.items
+            items = entry[entry.stored :]
             if items:
                 keys.append(key)
                 new.append(items)
@@ -150,15 +191,16 @@ class ListTable(CachedTable[ListEntry]):
         encoded = self.codec.encode(new, keys)
         starts = self._places.of_all(keys)
         for entry, start, items, data in zip(entries, starts, new, encoded, strict=True):
-            segment = self.prefix + join(self.form, start, _PLACE.pack(self._place.take()))
+            segment = self.prefix + join(self.form, start, PLACE.pack(self._place.take()))
             batch.put(segment, data)
             self.note_size(len(data), len(items))
             if entry.whole:
-                entry.stored = len(entry.items)
+                entry.stored = len(entry)
                 if entry.segments is not None:
                     entry.segments.append(segment)
             else:
-                entry.items = []
+                entry.clear()
+                entry.counted = 0
 
     def _delete(self, batch: Batch, key: Key, entry: ListEntry) -> None:
         """Whatever is stored of the key."""
@@ -171,22 +213,21 @@ class ListTable(CachedTable[ListEntry]):
         entry.segments, entry.stored, entry.rewritten = [], 0, False
 
     def rotate(self, most_items: int) -> None:
-        for key in [key for key, entry in self.young.items() if len(entry.items) > most_items]:
+        for key in [key for key, entry in self.young.items() if len(entry) > most_items]:
             del self.young[key]
         super().rotate(most_items)
 
 
-class MapEntry:
-    """What is known of a map."""
+class MapEntry(dict[Any, Any]):
+    """What is known of a map: by item, its value, or ABSENT. A whole one has no ABSENT."""
 
-    __slots__ = ("changed", "cleared", "values", "whole")
+    __slots__ = ("changed", "cleared", "whole")
 
     def __init__(self) -> None:
-        self.values: dict[Any, Any] = {}
-        """By item, its value, or ABSENT."""
         self.whole = False
-        """Whether what is not in `values` is nowhere."""
+        """Whether what is not in it is nowhere."""
         self.changed: set[Any] = set()
+        """What is to be written, or deleted, of what was changed before the table's last look."""
         self.cleared = False
         """Whatever is stored is to be deleted, before what has changed is written."""
 
@@ -195,24 +236,39 @@ class MapTable(CachedTable[MapEntry]):
     """A dict by single entries."""
 
     form = Form.MAP
+    in_memory = False
 
-    def __init__(self, name: str, item: ValueCodec, value: ValueCodec, places: Places) -> None:
-        super().__init__(name, value, places)
-        self.item = item
+    def __init__(self, name: str, key: Any, value: Any, places: Places) -> None:
+        self.item: ValueCodec = ValueCodec(name, key)
         """Of the keys inside the map."""
-        self.value = value
+        self.value: ValueCodec = ValueCodec(name, value)
+        super().__init__(name, self.value, places)
+        self.changed: defaultdict[Key, set[Any]] = defaultdict(set)
+        """Since the last look (`_settle`)."""
+
+    @property
+    def values(self) -> dict[Key, dict[Any, Any]]:
+        return self.young  # type: ignore[return-value]
 
     def enter(self, key: Key) -> MapEntry:
-        """The entry of a key that is not among the young ones; it is now."""
         entry = self.old.get(key)
         if entry is None:
             entry = MapEntry()
         self.young[key] = entry
-        self.added += len(entry.values)
+        self.added += len(entry)
         return entry
 
-    def fetch(self, key: Key, entry: MapEntry, item: Any) -> Any:
-        """The value of an item that is not in the entry's values, or ABSENT; it is in them now."""
+    def _entry(self, key: Key) -> MapEntry:
+        entry = self.young.get(key)
+        return self.enter(key) if entry is None else entry
+
+    def fetch(self, key: Key, item: Any) -> Any:
+        entry = self.young.get(key)
+        if entry is None:
+            entry = self.enter(key)
+            found = entry.get(item, MISSING)
+            if found is not MISSING:
+                return found
         if entry.whole:
             return ABSENT
         try:
@@ -227,34 +283,67 @@ class MapTable(CachedTable[MapEntry]):
         else:
             found = self.value.decode(data)
             self.note_size(len(data))
-        entry.values[item] = found
+        entry[item] = found
         self.added += 1
         return found
 
-    def read(self, key: Key) -> MapEntry:
-        """The entry of the key, whole."""
-        entry = self.young.get(key) or self.enter(key)
+    def read(self, key: Key, nothing: dict[Any, Any] | None = None) -> MapEntry:
+        entry = self._entry(key)
         if not entry.whole:
-            values = entry.values
-            before = len(values)
+            before = len(entry)
             for place, data in self.database.scan_prefix(self.stored_at(key)):
                 item = self.item.decode(split(self.form, place[4:])[1])
-                if item not in values:
-                    values[item] = self.value.decode(data)
+                if item not in entry:
+                    entry[item] = self.value.decode(data)
                     self.note_size(len(data))
+            self.added += len(entry) - before
+            for item in [item for item, value in entry.items() if value is ABSENT]:
+                del entry[item]
             entry.whole = True
-            self.added += len(values) - before
         return entry
 
-    def touch(self, key: Key, entry: MapEntry, item: Any) -> None:
-        """The item may have changed."""
-        entry.changed.add(item)
+    def weight(self) -> int:
+        self._settle()
+        return super().weight()
+
+    def _settle(self) -> None:
+        for key, items in self.changed.items():
+            changed = self.young[key].changed
+            before = len(changed)
+            changed |= items
+            self.added += len(changed) - before
+        self.dirty.update(self.changed)
+        self.changed.clear()
+
+    def remove(self, key: Key, item: Any) -> None:
+        entry = self._entry(key)
+        found = entry.get(item, MISSING)
+        if found is MISSING:
+            found = self.fetch(key, item)
+        if found is ABSENT:
+            raise KeyError(item)
+        if entry.whole:
+            del entry[item]
+        else:
+            entry[item] = ABSENT
+        self.changed[key].add(item)
+
+    def clear(self, key: Key) -> None:
+        entry = self._entry(key)
+        if entry.whole and not entry:
+            return
+        entry.clear()
+        entry.changed.clear()
+        self.changed.pop(key, None)
+        entry.whole = True
+        entry.cleared = True
         self.dirty.add(key)
 
     def flush(self, batch: Batch) -> None:
         keys: list[Key] = []
         items: list[Any] = []
         values: list[Any] = []
+        self._settle()
         for key in self.dirty:
             entry = self.young[key]
             if entry.cleared:
@@ -264,7 +353,7 @@ class MapTable(CachedTable[MapEntry]):
             for item in entry.changed:
                 keys.append(key)
                 items.append(item)
-                values.append(entry.values[item])
+                values.append(entry.get(item, ABSENT))
             entry.changed.clear()
         self.dirty.clear()
         namespaces = self.item.encode(items, keys)
@@ -280,6 +369,6 @@ class MapTable(CachedTable[MapEntry]):
                 self.note_size(len(data))
 
     def rotate(self, most_items: int) -> None:
-        for key in [key for key, entry in self.young.items() if len(entry.values) > most_items]:
+        for key in [key for key, entry in self.young.items() if len(entry) > most_items]:
             del self.young[key]
         super().rotate(most_items)

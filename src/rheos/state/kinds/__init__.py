@@ -1,0 +1,63 @@
+"""The kinds of declared state, one per file, and which there are."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from rheos.errors import ProgramError
+from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
+from rheos.protocol.shapes import Holds, TypeShape
+from rheos.state.backend import KeyedStateBackend
+from rheos.state.describe import type_shape
+from rheos.state.kinds.kind import Kind
+from rheos.state.kinds.list import ListKind
+from rheos.state.kinds.map import MapKind
+from rheos.state.kinds.value import ValueKind
+
+KINDS: dict[type[StateDeclaration], Kind[Any]] = {
+    ValueState: ValueKind(),
+    ListState: ListKind(),
+    MapState: MapKind(),
+}
+"""By the class of the declaration."""
+
+
+def kind_of(declared: StateDeclaration) -> Kind[Any]:
+    """Raises ProgramError where there is no such kind."""
+    for cls in type(declared).__mro__:
+        if cls in KINDS:
+            return KINDS[cls]
+    known = ", ".join(cls.__name__ for cls in KINDS)
+    raise ProgramError(
+        f"state {declared.name!r} is declared as {type(declared).__name__}, which is no kind of state",
+        hint=f"declare one of {known}",
+    )
+
+
+def handle_of(declared: StateDeclaration, backend: KeyedStateBackend) -> Any:
+    """What stands for the declaration in a running function. Called before the backend is restored.
+
+    Raises SchemaError where the declared type cannot be stored.
+    """
+    return kind_of(declared).handle(declared, backend, backend.scope)
+
+
+def stored_types(declared: StateDeclaration) -> tuple[Any, ...]:
+    """The types of what a declaration stores: of its values; of a map, of its keys and its values."""
+    return kind_of(declared).types(declared)
+
+
+def shape_of(declared: StateDeclaration) -> tuple[Holds, TypeShape]:
+    """What a declaration stores, as it is written with every checkpoint and compared. Raises
+    SchemaError where its types cannot be stored."""
+    kind = kind_of(declared)
+    types = [type_shape(declared.name, declared_type) for declared_type in kind.types(declared)]
+    match kind.holds:
+        case Holds.VALUE | Holds.LIST:
+            [shape] = types
+        case Holds.MAP:
+            key, value = types
+            shape = TypeShape(name="dict", args=[key, value])
+        case _:
+            assert_never(kind.holds)
+    return kind.holds, shape

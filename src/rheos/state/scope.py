@@ -1,0 +1,43 @@
+"""The key that user code runs under, and the time there: what handles of state look at.
+
+There is one scope for each subtask of an operator. The operator sets its key before each call of user
+code, and its watermark as it comes; state that expires is held against these two clocks and no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from rheos.errors import StateAccessError
+from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.protocol.ports import Clock
+
+
+class NoKey:
+    """Stands for the key where there is none. Looking anything up by it is the user's error."""
+
+    def __hash__(self) -> NoReturn:
+        raise StateAccessError(
+            "keyed state or a timer was used outside a keyed context",
+            hint="use it in process_element, on_timer or process; not in open, close or __init__",
+        )
+
+
+NO_KEY = NoKey()
+
+
+class KeyScope:
+    """The current key, and the current time of both kinds, in ms since the epoch."""
+
+    __slots__ = ("clock", "key", "watermark_ms")
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.key: Any = NO_KEY
+        self.watermark_ms = MIN_TIMESTAMP_MS
+        """Event time: the watermark that the current call runs at."""
+
+    @property
+    def processing_time(self) -> int:
+        """The wall clock."""
+        return self.clock.now_ms()
