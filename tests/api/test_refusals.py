@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -612,3 +613,33 @@ def test_sources_and_sinks_are_refused_where_they_are_written() -> None:
     refused(lambda: tables.sink("c", format=wrong), rh.ProgramError, "orc", "", at='sink("c"')
     refused(lambda: rh.hybrid(rh.collection([])), rh.RheosError, "", "", at="hybrid(")
     refused(lambda: rh.generator(lambda block: {}, count=0), rh.ProgramError, "count", "", at="count=0")
+
+
+class OnTheInstance(rh.KeyedProcessFunction):
+    def __init__(self) -> None:
+        self.seen = rh.ValueState(int, default=0)  # here
+
+    def process_element(self, event: Event, ctx: rh.KeyedContext) -> Iterator[Alert]:
+        self.seen.value += 1
+        yield Alert(event.user, self.seen.value)
+
+
+def line_of(mark: str) -> int:
+    lines = Path(__file__).read_text().splitlines()
+    return next(i for i, line in enumerate(lines, 1) if line.endswith(mark))
+
+
+def test_state_declared_on_the_instance_is_refused_at_its_own_line() -> None:
+    with pytest.raises(rh.ProgramError, match="'seen' of OnTheInstance is declared on the") as caught:
+        events(environment()).key_by("user").process(OnTheInstance())
+    assert caught.value.site is not None
+    assert caught.value.site.line == line_of("# " + "here")
+    assert "seen = rh.ValueState(...)" in str(caught.value.hint)
+
+
+def test_state_that_is_nobodys_says_where_it_was_written() -> None:
+    loose = rh.ListState(int)
+    with pytest.raises(rh.StateAccessError, match="no attribute of a class") as caught:
+        loose.append(1)
+    assert caught.value.site is not None
+    assert caught.value.site.file == __file__

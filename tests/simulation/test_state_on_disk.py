@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+import rheos as rh
 from rheos.protocol.state_config import Backend, StateConfig
+from rheos.state.rocksdb.backend import RocksDbBackend
+from rheos.testing import Faults, simulate
 from rheos.testing.worlds import draw_world
 
 SEEDS = 10
@@ -23,3 +27,24 @@ def test_seeds(first: int) -> None:
         except Exception as error:
             error.add_note(f"{drawn}")
             raise
+
+
+@pytest.mark.parametrize("said", ["rocksdb", rh.StateConfig("rocksdb")])  # type: ignore[arg-type]
+def test_the_word_of_a_backend_stands_for_it_as_in_an_environment(
+    said: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[RocksDbBackend] = []
+    init = RocksDbBackend.__init__
+
+    def noted(self: RocksDbBackend, *args: Any, **kwargs: Any) -> None:
+        made.append(self)
+        init(self, *args, **kwargs)
+
+    monkeypatch.setattr(RocksDbBackend, "__init__", noted)
+
+    def build(env: rh.Environment) -> rh.DataStream:
+        numbers = env.from_source(rh.generator(lambda b: {"k": b.index() % 3}, count=9, splits=1))
+        return numbers.key_by("k").reduce(lambda a, b: a)
+
+    assert simulate(build, faults=Faults(until_us=0), state=said).out.num_rows == 9
+    assert made

@@ -27,7 +27,7 @@ from rheos.api.windowed import WindowedStream
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.functions import KeyedProcessFunction
 from rheos.graph.nodes import MAIN, Input, ProcessSpec, ReduceSpec, RunningSpec, Spec, StreamType
-from rheos.graph.state import declarations
+from rheos.graph.state import StateDeclaration, declarations
 from rheos.graph.validate import (
     aggregate_fields,
     check_aggregates,
@@ -40,6 +40,7 @@ from rheos.graph.windows import Sliding, Tumbling, Window
 from rheos.operators.keyed import OWN_STATES
 from rheos.operators.running import running_schema
 from rheos.site import call_site, located
+from rheos.state.kinds import kind_of
 
 _WITHOUT_KEYS = {
     **{name: f"call .{name}(...) before key_by(), which is for what works per key" for name in OF_ANY},
@@ -208,7 +209,16 @@ def _check_instance(fn: Any) -> None:
         )
     if type(fn).process_element is KeyedProcessFunction.process_element:
         raise ProgramError(f"{type(fn).__name__} does not define process_element(self, record, ctx)")
-    for name in declarations(fn):
+    for name, value in vars(fn).items():
+        if isinstance(value, StateDeclaration):
+            raise ProgramError(
+                f"state {name!r} of {type(fn).__name__} is declared on the instance, where it is none",
+                site=value.site,
+                hint=f"declare it as an attribute of the class, beside the methods: "
+                f"{name} = rh.{type(value).__name__}(...)",
+            )
+    for name, declared in declarations(fn).items():
+        kind_of(declared)
         if name in OWN_STATES:
             raise ProgramError(
                 f"{type(fn).__name__} cannot have a state named {name!r}: the operator keeps its own "

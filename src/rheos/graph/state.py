@@ -10,9 +10,10 @@ there is no key.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
 
-from rheos.errors import StateAccessError
+from rheos.errors import Site, StateAccessError
+from rheos.site import call_site
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -24,11 +25,24 @@ class StateDeclaration:
 
     kind: ClassVar[str]
     name: str = ""
+    site: Site
+    """Where it is written."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        declared = super().__new__(cls)
+        declared.site = call_site()
+        return declared
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def _no_key(self) -> NoReturn:
+        if not self.name:
+            raise StateAccessError(
+                "state was used that is no attribute of a class",
+                site=self.site,
+                hint="declare it as an attribute of the keyed function's class, beside the methods",
+            )
         raise StateAccessError(
             f"state {self.name!r} was used outside a keyed context",
             hint="use it in process_element, on_timer or a window's process, after key_by",

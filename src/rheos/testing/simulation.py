@@ -9,6 +9,7 @@ from random import Random
 import pyarrow as pa
 
 from rheos.api.environment import Environment
+from rheos.api.settings import StateChoice
 from rheos.api.streams import DataStream
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay
 from rheos.driver.sources_and_sinks import published_here
@@ -17,7 +18,6 @@ from rheos.job import JobConfig, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import JobId, OperatorId
-from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
 from rheos.runtimes.simulated.phases import split_rows
@@ -97,7 +97,7 @@ def simulate(
     requests: Requests | None = None,
     from_savepoint: Taken | None = None,
     min_parallelism: int | None = None,
-    state: StateConfig | None = None,
+    state: StateChoice = "memory",
     tables: Mapping[str, MemoryTable] | None = None,
     on_driver: bool = False,
 ) -> Simulated:
@@ -128,8 +128,8 @@ def simulate(
         requests: what users ask of the job meanwhile; nothing where it is not said.
         from_savepoint: the job starts from it.
         min_parallelism: with how few slots the job goes on where some are lost.
-        state: where it keeps its state. What files rocksdb writes is not decided by the seed alone;
-            what rows are committed is.
+        state: where it keeps its state, as `rh.Environment` takes it. What files rocksdb writes is not
+            decided by the seed alone; what rows are committed is.
         tables: where the rows of each output go, which may hold those of another job; empty ones where
             it is not said.
         on_driver: the outputs are published by the driver, as tables of Spark are.
@@ -147,9 +147,8 @@ def simulate(
         requests or Requests(),
         from_savepoint,
         min_parallelism,
-        state or StateConfig(),
     )
-    env = Environment(parallelism, max_parallelism=max_parallelism, runtime=runtime)
+    env = Environment(parallelism, max_parallelism=max_parallelism, runtime=runtime, state=state)
     streams = build(env)
     sinks = {}
     for name, stream in (streams if isinstance(streams, Mapping) else {OUT: streams}).items():
@@ -208,7 +207,6 @@ class _Runtime:
     requests: Requests
     from_savepoint: Taken | None
     min_parallelism: int | None
-    state: StateConfig
     worlds: list[World] = field(default_factory=list)
     schemas: dict[str, pa.Schema] = field(default_factory=dict)
 
@@ -225,7 +223,6 @@ class _Runtime:
             checkpoint=self.checkpoint,
             task=self.task,
             min_parallelism=self.min_parallelism,
-            state=self.state,
             from_savepoint=None if taken is None else taken.directory,
         )
         world = World(
