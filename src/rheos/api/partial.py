@@ -30,7 +30,7 @@ from rheos.api import restart
 from rheos.api.settings import Checkpoints, Settings
 from rheos.errors import ConfigurationError, RheosError, Site
 from rheos.protocol.sizes import size_bytes
-from rheos.protocol.state_config import Backend, StateConfig
+from rheos.protocol.state_config import StateConfig
 
 Place: TypeAlias = Site | str
 """Where a setting was given: a line of a file, or an option of the command."""
@@ -123,19 +123,7 @@ def _group(name: str, value: Any) -> Any:
         raise ConfigurationError(
             f"checkpoints={value!r} is not known", hint="write checkpoints=rh.Checkpoints(retain=3)"
         )
-    return value if isinstance(value, StateConfig) else StateConfig(backend(value))
-
-
-def backend(value: Any) -> Backend:
-    """By its word. Raises ConfigurationError."""
-    try:
-        return Backend(value)
-    except ValueError:
-        raise ConfigurationError(
-            f"there is no state backend {value!r}",
-            hint='write state="memory" or state="rocksdb", or '
-            "state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30)",
-        ) from None
+    return StateConfig.of(value)
 
 
 def from_program(values: Mapping[str, Any], site: Site) -> Partial:

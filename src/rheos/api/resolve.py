@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, get_args
 
-from rheos.api.partial import Merged, backend
+from rheos.api.partial import Merged
 from rheos.api.settings import RuntimeName
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
 from rheos.connectors.files.listing import absolute
@@ -155,8 +155,7 @@ def _state(merged: Merged) -> StateConfig:
     said = merged.settings.state
     assert isinstance(said, StateConfig), "merging makes one of a word"
     with merged.checking("state.backend"):
-        # A word will do for a backend within a StateConfig, too.
-        config = replace(said, backend=backend(said.backend))
+        config = StateConfig.of(said)
     with merged.checking("state.memory_bytes"):
         _check_whole("the memory of the state", config.memory_bytes, at_least=_LEAST_STATE_BYTES)
     return config

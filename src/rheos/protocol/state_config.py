@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+
+from rheos.errors import ConfigurationError
 
 MIB = 1024 * 1024
 
@@ -29,3 +31,18 @@ class StateConfig:
     operators of the slot in equal parts. The memory backend keeps to it for windows alone."""
     directory: str | None = None
     """The local folder for state on disk; None takes the one Spark gives its workers."""
+
+    @staticmethod
+    def of(said: object) -> StateConfig:
+        """What is said of state: a configuration, or the word for one with all defaults. The word does
+        for a backend within a configuration, too. Raises ConfigurationError."""
+        config = said if isinstance(said, StateConfig) else StateConfig()
+        backend: object = config.backend if config is said else said
+        try:
+            return replace(config, backend=Backend(backend))
+        except ValueError:
+            raise ConfigurationError(
+                f"there is no state backend {backend!r}",
+                hint='write state="memory" or state="rocksdb", or '
+                "state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30)",
+            ) from None

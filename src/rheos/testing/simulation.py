@@ -18,6 +18,7 @@ from rheos.job import JobConfig, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import JobId, OperatorId
+from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
 from rheos.runtimes.simulated.phases import split_rows
@@ -147,8 +148,9 @@ def simulate(
         requests or Requests(),
         from_savepoint,
         min_parallelism,
+        StateConfig.of(state),
     )
-    env = Environment(parallelism, max_parallelism=max_parallelism, runtime=runtime, state=state)
+    env = Environment(parallelism, max_parallelism=max_parallelism, runtime=runtime)
     streams = build(env)
     sinks = {}
     for name, stream in (streams if isinstance(streams, Mapping) else {OUT: streams}).items():
@@ -207,6 +209,7 @@ class _Runtime:
     requests: Requests
     from_savepoint: Taken | None
     min_parallelism: int | None
+    state: StateConfig
     worlds: list[World] = field(default_factory=list)
     schemas: dict[str, pa.Schema] = field(default_factory=dict)
 
@@ -223,6 +226,7 @@ class _Runtime:
             checkpoint=self.checkpoint,
             task=self.task,
             min_parallelism=self.min_parallelism,
+            state=self.state,
             from_savepoint=None if taken is None else taken.directory,
         )
         world = World(
