@@ -304,7 +304,7 @@ def snapshot_of(operator: PlannedOperator) -> set[str]:
     running.open({})
     if ports:
         row = {"user": "ann", "kind": "click", "value": 1, "at": datetime(2024, 1, 1, tzinfo=UTC)}
-        row |= {"half": 0.5, "__ts": 1_704_067_200_000, "__wm": 0}
+        row |= {"half": 0.5, "__ts": 1_704_067_200_000, "__wm": 0, "__swm": 0}
         for _ in running.on_batch(0, pa.RecordBatch.from_pylist([row], ports[0])):
             pass
     parts = running.snapshot(CheckpointId(1)).parts

@@ -26,7 +26,7 @@ from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.graph.windows import Watermark
 from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.source import MAX_OPEN_SPLITS, REJECTED, SPLITS, EndOfInput, SourceOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, TS, WM
 from rheos.protocol.ids import CheckpointId
 from tests.connectors.ports import ManualClock
 from tests.operators.contexts import context
@@ -146,6 +146,42 @@ def test_rows_carry_their_time_and_the_watermark_before_them() -> None:
         (10, MIN_TIMESTAMP_MS),
         (12, 6),
         (11, 8),
+        (20, 8),
+    ]
+
+
+@given(
+    a=st.lists(st.integers(0, 50), max_size=8),
+    b=st.lists(st.integers(0, 50), max_size=8),
+    max_rows=st.integers(1, 20),
+)
+def test_rows_carry_the_watermark_of_the_whole_source_as_if_it_were_sent_after_each(
+    a: list[int], b: list[int], max_rows: int
+) -> None:
+    outputs = {MAIN: output_schema(wm=False).append(pa.field(SWM, pa.int64(), nullable=False))}
+    op, _ = operator(Script(a=[a], b=[b, 5]), strategy=BOUNDED, outputs=outputs)
+    one_by_one, _ = operator(Script(a=[a], b=[b, 5]), strategy=BOUNDED, outputs=outputs)
+    for row in drain(op, max_rows):
+        # A row's split may end before the others go on: then they alone count.
+        assert op.watermark() >= row[SWM]
+    reached = one_by_one.watermark()
+    while not isinstance(read := one_by_one.poll(1), EndOfInput):
+        for out in read if isinstance(read, list) else []:
+            [row] = out.batch.to_pylist()
+            assert reached <= row[SWM] <= one_by_one.watermark()
+        reached = one_by_one.watermark()
+
+
+def test_a_split_alone_says_what_it_reached_and_another_holds_it() -> None:
+    outputs = {MAIN: output_schema(wm=False).append(pa.field(SWM, pa.int64(), nullable=False))}
+    op, _ = operator(Script(a=[[10, 12, 11], [20]], b=[[15], [40]]), strategy=BOUNDED, outputs=outputs)
+    assert [(row["n"], row[SWM]) for row in drain(op)] == [
+        (10, MIN_TIMESTAMP_MS),
+        (12, MIN_TIMESTAMP_MS),
+        (11, MIN_TIMESTAMP_MS),
+        (15, MIN_TIMESTAMP_MS),
+        # The other split has come to 15 - 3 - 1, and then to 20 - 3 - 1.
+        (40, 8),
         (20, 8),
     ]
 

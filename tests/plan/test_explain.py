@@ -81,7 +81,7 @@ Plan of 'visitors': 1 subtask of each chain, 128 key groups; runtime: batch
     counts [window-1]
       emits: user: string, window_start: timestamp[ms, tz=UTC], window_end: timestamp[ms, tz=UTC], n: int64, total: int64; event time (carries __ts)
         -> out
-      emits 'late': user: string, kind: string, value: int64, at: timestamp[us, tz=UTC]; event time (carries __ts)
+      emits 'late': user: string, kind: string, value: int64, at: timestamp[us, tz=UTC]; event time (carries __ts, __swm)
         -> chain 2: process(Validate) (by hash of user)
     out [sink-1]
   chain 2, reads chain 1 by hash of user

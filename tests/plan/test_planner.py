@@ -176,8 +176,25 @@ def test_a_process_in_order_of_arrival_hands_on_what_is_needed_behind_it() -> No
     alerts = events(env).key_by("user").process(Validate())
     alerts.key_by("user").window(rh.Tumbling("1m")).aggregate(n=rh.agg.count()).collect("out")
     plan = plan_of(env)
-    assert hidden(plan, "events") == ["__ts", "__wm"]
+    assert hidden(plan, "events") == ["__ts", "__wm", "__swm"]
     assert hidden(plan, "process(Validate)") == ["__ts", "__wm"]
+
+
+def test_what_the_stream_had_reached_is_carried_to_a_process_in_order_of_arrival_alone() -> None:
+    env = environment()
+    rows = events(env)
+    rows.filter("value > 0").key_by("user").process(Validate()).uid("arrival").collect("one")
+    rows.key_by("user").process(Validate(), order="event_time").collect("other")
+    counts = rows.key_by("user").window(rh.Tumbling("1m")).aggregate(value=rh.agg.count())
+    at = rh.col("window_end").dt.cast_time_unit("us")
+    counts.name("counts")
+    typed = counts.select("user", "value", kind="user", at=at)
+    typed.key_by("user").process(Validate()).collect("third")
+    plan = plan_of(env)
+    assert hidden(plan, "events") == ["__ts", "__wm", "__swm"]
+    assert hidden(plan, "filter") == ["__ts", "__swm"]
+    assert hidden(plan, "counts") == ["__ts", "__swm"]
+    assert hidden(plan, "process(Validate)") == ["__ts"]
 
 
 def test_ids_do_not_depend_on_names() -> None:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from rheos.protocol.elements import (
     MAX_TIMESTAMP_MS,
+    MIN_TIMESTAMP_MS,
+    SWM,
     Active,
     Barrier,
     BarrierKind,
@@ -112,6 +114,31 @@ def test_a_barrier_that_waits_is_dropped_once_a_sender_has_given_its_checkpoint_
     assert gate.take() == (gate.channels[0], End())
     assert gate.interpret(gate.channels[0], End()) == []
     assert gate.aligned() is None
+
+
+def test_what_rows_say_of_the_watermark_is_merged_with_the_other_channels() -> None:
+    """Before each row of a channel the input has come as far as that channel had, and no further than
+    the others have."""
+    gate = InputGate([(ChannelId(n, 0, 0), 0) for n in range(3)], lambda: 0)
+    a, b, c = gate.channels
+
+    def merged(*reached: int) -> list[int]:
+        batch = gate.merged(a, pa.record_batch({"n": list(reached), SWM: list(reached)}))
+        assert batch.column("n").to_pylist() == list(reached)
+        return batch.column(SWM).to_pylist()
+
+    assert merged(5, 7) == [MIN_TIMESTAMP_MS] * 2
+    gate.interpret(a, Watermark(4))
+    gate.interpret(b, Watermark(10))
+    gate.interpret(c, Watermark(20))
+    assert merged(5, 7, 6, 12) == [5, 7, 7, 10]
+    assert merged(MIN_TIMESTAMP_MS, 5) == [4, 5]
+    gate.interpret(b, End())
+    assert merged(12, 30) == [12, 20]
+    gate.interpret(c, Idle())
+    assert merged(12, 30) == [12, 30]
+    plain = row(1)
+    assert gate.merged(a, plain) is plain
 
 
 def test_an_aborted_checkpoint_unblocks_and_its_late_barriers_are_dropped() -> None:

@@ -47,6 +47,10 @@ _TIMERS_AT_ONCE = 1024
 """For the keys of about so many timers state is prepared together."""
 
 
+def _nothing_passed(call: int) -> int:
+    return MIN_TIMESTAMP_MS
+
+
 class Timer(NamedTuple):
     """Stands in an error for the record, where it was a timer."""
 
@@ -70,7 +74,7 @@ class FunctionContext(KeyScope):
 
     @property
     def watermark(self) -> int:
-        return self.watermark_ms
+        return self._core.reached_ms()
 
     def output(self, tag: str, record: Any) -> None:
         self._core.side_output(tag, record)
@@ -116,7 +120,7 @@ class KeyedCore:
 
         self._main = _Pending(MAIN, ctx.outputs.get(MAIN))
         self._sides = {tag: _Pending(tag, ctx.outputs.get(tag)) for tag in spec.side_outputs}
-        self._begin((), (), None, None)
+        self._begin((), (), None, None, None)
 
     @property
     def watermark_ms(self) -> int:
@@ -160,22 +164,30 @@ class KeyedCore:
         rows: Sequence[Any],
         stamps: Stamps | None,
         marks: Stamps | None,
-        *,
-        ordered: bool = False,
+        reached: Stamps | None,
     ) -> Iterator[Out]:
-        """Calls `process_element` for each row. `marks` are the watermarks that outputs inherit.
-
-        With `ordered`, the rows are sorted by their timestamps, and each finds the event-time timers
-        before it fired, at the watermark just behind it where the subtask's is not that far.
+        """Calls `process_element` for each row. `marks` are the watermarks of splits that outputs
+        inherit; `reached`, which never falls, is the watermark that was reached before each row: it
+        finds the event-time timers up to there fired.
         """
-        self._begin(keys, rows, stamps, marks)
+        self._begin(keys, rows, stamps, marks, reached)
+        last_ms = MIN_TIMESTAMP_MS if reached is None or not len(reached) else int(reached[-1])
+        self.timers.expect(last_ms)
         times: Sequence[int | None] = [None] * len(rows) if stamps is None else stamps.tolist()
         stride = self.backend.stride
         for first in range(0, len(rows), stride):
             span = slice(first, first + stride)
             self.backend.prepare(keys[span])
-            yield from self._process(first, keys[span], rows[span], times[span], ordered=ordered)
+            yield from self._process(first, keys[span], rows[span], times[span], last_ms)
+        self.timers.expect(MIN_TIMESTAMP_MS)
         yield from self._flush()
+
+    def reached_ms(self) -> int:
+        """The watermark as of the current call."""
+        call, reached = self.context.call, self._reached
+        if reached is None or call >= len(reached):
+            return self.watermark_ms
+        return max(self.watermark_ms, int(reached[call]))
 
     def _process(
         self,
@@ -183,25 +195,26 @@ class KeyedCore:
         keys: Sequence[Any],
         rows: Sequence[Any],
         times: Sequence[Any],
-        *,
-        ordered: bool,
+        last_ms: int,
     ) -> Iterator[Out]:
+        """Calls for the rows from `first` on; `last_ms` is the watermark before the last of all."""
         context, process = self.context, self.function.process_element
         add, calls, limit = self._main.add, self._main.calls, self.ctx.batch_rows
         note = calls.append
-        heap = self.timers.event.heap
+        passed = _nothing_passed if self._reached is None else self._reached.item
+        timers, heap = self.timers, self.timers.event.heap
         row = result = output = None
         try:
             # This is the path of every record: what it does not need, it does not have.
             for context.call, context.key, row, context.timestamp in zip(
                 count(first), keys, rows, times, strict=False
             ):
-                if ordered and heap and heap[0][0] < context.timestamp:
+                if timers.expected and heap and heap[0][0] <= (until_ms := passed(context.call)):
                     here = context.call, context.key, context.timestamp
-                    until_ms = context.timestamp - 1
                     self.watermark_ms = max(self.watermark_ms, until_ms)
-                    yield from self._fire(self.timers.event, until_ms, among_rows=True)
+                    yield from self._fire(timers.event, until_ms, among_rows=True)
                     context.call, context.key, context.timestamp = here
+                    timers.expect(last_ms)
                 result = None
                 result = process(row, context)
                 if result is not None:
@@ -215,12 +228,12 @@ class KeyedCore:
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
         """Fires what is due at or before `until_ms`, what these register included."""
-        self._begin((), (), None, None)
+        self._begin((), (), None, None, None)
         yield from self._fire(self.timers.event, until_ms)
         yield from self._flush()
 
     def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
-        self._begin((), (), None, None)
+        self._begin((), (), None, None, None)
         yield from self._fire(self.timers.processing, until_ms)
         yield from self._flush()
 
@@ -266,9 +279,15 @@ class KeyedCore:
     # --- outputs ----------------------------------------------------------------------------------
 
     def _begin(
-        self, keys: Sequence[Any], rows: Sequence[Any], stamps: Stamps | None, marks: Stamps | None
+        self,
+        keys: Sequence[Any],
+        rows: Sequence[Any],
+        stamps: Stamps | None,
+        marks: Stamps | None,
+        reached: Stamps | None,
     ) -> None:
-        self._keys, self._rows, self._stamps, self._marks = keys, rows, stamps, marks
+        self._keys, self._rows = keys, rows
+        self._stamps, self._marks, self._reached = stamps, marks, reached
         self._fired: list[tuple[int, Any]] = []
         """The timers of the delivery. Their calls are numbered after those of all rows."""
 
@@ -297,7 +316,7 @@ class KeyedCore:
 
     def _batches(self, pending: _Pending, records: RecordCollector) -> Iterator[Out]:
         calls = np.array(pending.calls, np.int64)
-        stamps, marks = self._inherited(calls)
+        inherited = self._inherited(calls)
         for start in range(0, len(calls), self.ctx.batch_rows):
             span = slice(start, start + self.ctx.batch_rows)
             try:
@@ -305,18 +324,19 @@ class KeyedCore:
             except TypeMismatch as mismatch:
                 record, key = self._cause(pending.calls[start + mismatch.index])
                 raise wrong_type(self.ctx, mismatch, record=record, key=key) from None
-            hidden = (None if of is None else of[span] for of in (stamps, marks))
+            hidden = (None if of is None else of[span] for of in inherited)
             yield Out(with_hidden(batch, pending.schema, *hidden), pending.tag)
 
-    def _inherited(self, calls: Stamps) -> tuple[Stamps | None, Stamps | None]:
-        """The timestamps of the calls and their watermarks; those of timers are the least."""
-        stamps, marks = self._stamps, self._marks
+    def _inherited(self, calls: Stamps) -> tuple[Stamps | None, Stamps | None, Stamps | None]:
+        """For the calls: their timestamps, the watermarks of their splits, and what the stream had
+        reached. A timer is of no split; it fires as the watermark passes it."""
+        stamps, marks, reached = self._stamps, self._marks, self._reached
         if self._fired:
             timers = np.array([timestamp_ms for timestamp_ms, _ in self._fired], np.int64)
-            stamps = timers if stamps is None else np.concatenate([stamps, timers])
-            if marks is not None:
-                marks = np.concatenate([marks, np.full(len(timers), MIN_TIMESTAMP_MS)])
-        return None if stamps is None else stamps[calls], None if marks is None else marks[calls]
+            stamps = _then(stamps, timers)
+            marks = None if marks is None else _then(marks, np.full(len(timers), MIN_TIMESTAMP_MS))
+            reached = None if reached is None else _then(reached, timers - 1)
+        return _at(calls, stamps), _at(calls, marks), _at(calls, reached)
 
     def _cause(self, call: int) -> tuple[Any, Any]:
         """The record and the key of a call."""
@@ -325,3 +345,11 @@ class KeyedCore:
             return self._rows[call], self._keys[call]
         timestamp_ms, key = self._fired[call - rows]
         return Timer(timestamp_ms), key
+
+
+def _then(of_rows: Stamps | None, of_timers: Stamps) -> Stamps:
+    return of_timers if of_rows is None else np.concatenate([of_rows, of_timers])
+
+
+def _at(calls: Stamps, of_all: Stamps | None) -> Stamps | None:
+    return None if of_all is None else of_all[calls]

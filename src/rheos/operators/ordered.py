@@ -25,7 +25,7 @@ from rheos.operators.held import HELD, HELD_BEHIND, HeldRows
 from rheos.operators.process import ProcessOperator
 from rheos.operators.records import hidden_column, with_hidden
 from rheos.operators.sorting import sort_by_time, sort_rows
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch, strip_hidden
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, strip_hidden
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.protocol.types import rows_of
@@ -40,7 +40,9 @@ class OrderedProcessOperator(ProcessOperator):
         super().__init__(ctx, spec)
         self._keeps_late = keeps_late
         port = ctx.ports[0]
-        self._held = HeldRows(port.schema, port.keys, ctx.key_groups, ctx.max_parallelism)
+        # What the stream had reached before a row is of no account once the row waits.
+        self._columns = pa.schema([field for field in port.schema if field.name != SWM])
+        self._held = HeldRows(self._columns, port.keys, ctx.key_groups, ctx.max_parallelism)
 
     def open(self, restored: Restored) -> None:
         super().open(restored)
@@ -50,7 +52,7 @@ class OrderedProcessOperator(ProcessOperator):
         self._core.codec.refuse_nulls(batch)
         if not self._keeps_late:
             batch = yield from self._in_time(batch)
-        self._held.add(batch)
+        self._held.add(batch.select(self._columns.names))
 
     def _in_time(self, batch: Batch) -> Generator[Out, None, Batch]:
         """The rows that are not late; emits the others."""
@@ -80,7 +82,9 @@ class OrderedProcessOperator(ProcessOperator):
             due = sort_by_time(due, TS) if self._keeps_late else sort_rows(due, TS)
             keys, rows = self._core.codec.of(due), rows_of(due, self._spec.record)
             marks = hidden_column(due, WM) if self._keeps_late else None
-            yield from self._core.deliver(keys, rows, hidden_column(due, TS), marks, ordered=True)
+            stamps = hidden_column(due, TS)
+            assert stamps is not None
+            yield from self._core.deliver(keys, rows, stamps, marks, stamps - 1)
         self._core.watermark_ms = timestamp_ms
         yield from self._core.fire_event_timers(timestamp_ms)
 

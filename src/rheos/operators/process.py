@@ -8,14 +8,15 @@ from rheos.graph.nodes import ProcessSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.keyed import KeyedCore
 from rheos.operators.records import hidden_column
-from rheos.protocol.elements import TS, WM, Batch
+from rheos.protocol.elements import SWM, TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.protocol.types import rows_of
 
 
 class ProcessOperator(Operator):
-    """Timers fire when the watermark, or the clock, has passed them.
+    """Timers fire when the watermark, or the clock, has passed them. Those of event time fire among the
+    rows of a batch, too: a row finds those fired that the stream's watermark had passed before it.
 
     What a row's call emits has the row's timestamp and watermark; what a timer's call emits has the
     timer's time.
@@ -32,10 +33,12 @@ class ProcessOperator(Operator):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         keys = self._core.codec.of(batch)
         rows = rows_of(batch, self._spec.record)
-        yield from self._core.deliver(keys, rows, hidden_column(batch, TS), hidden_column(batch, WM))
+        hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
+        yield from self._core.deliver(keys, rows, *hidden)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
-        self._core.watermark_ms = timestamp_ms
+        # Rows may have told of more than the marks of all channels.
+        self._core.watermark_ms = max(self._core.watermark_ms, timestamp_ms)
         yield from self._core.fire_event_timers(timestamp_ms)
 
     def next_processing_time_ms(self) -> int | None:

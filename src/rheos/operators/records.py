@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rheos.errors import RheosError, Site, UserFunctionError
 from rheos.operators.contract import OperatorContext
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.protocol.types import Row, TypeMismatch
 
 _OURS = str(Path(__file__).parents[1])
@@ -107,8 +107,13 @@ def with_hidden(
     schema: pa.Schema,
     timestamps: npt.NDArray[np.int64] | None,
     watermarks: npt.NDArray[np.int64] | None,
+    reached: npt.NDArray[np.int64] | None = None,
 ) -> Batch:
-    """The batch with the hidden columns that `schema` asks for; no watermarks means the least."""
+    """The batch with the hidden columns that `schema` asks for.
+
+    No `watermarks` of splits means the least. Where it is not said what the stream had `reached`, the
+    rows come in the order of their timestamps, as the watermark advances: it was just behind each.
+    """
     columns = list(batch.columns)
     if TS in schema.names:
         assert timestamps is not None, "a stream with event time has timestamps"
@@ -117,6 +122,9 @@ def with_hidden(
         if watermarks is None:
             watermarks = np.full(batch.num_rows, MIN_TIMESTAMP_MS, np.int64)
         columns.append(pa.array(watermarks, pa.int64()))
+    if SWM in schema.names:
+        assert timestamps is not None
+        columns.append(pa.array(timestamps - 1 if reached is None else reached, pa.int64()))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -9,7 +9,7 @@ from rheos.graph.nodes import MAIN, ReduceSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.keyed_state import make_backend
 from rheos.operators.records import hidden_column, user_error, with_hidden, wrong_type
-from rheos.protocol.elements import TS, WM, Batch
+from rheos.protocol.elements import SWM, TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.protocol.types import RecordCollector, TypeMismatch, row_type, rows_of
@@ -51,7 +51,8 @@ class ReduceOperator(Operator):
                 at = error.index
                 raise wrong_type(self.ctx, error, record=rows[at], key=keys[at]) from None
             schema = self.ctx.outputs[MAIN].schema
-            yield Out(with_hidden(shown, schema, hidden_column(batch, TS), hidden_column(batch, WM)))
+            hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
+            yield Out(with_hidden(shown, schema, *hidden))
         made.clear()
 
     def _combine(self, keys: Sequence[Key], rows: Sequence[Any]) -> None:

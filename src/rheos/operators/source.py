@@ -3,7 +3,9 @@
 Requirement: what a split's rows are stamped with depends on the split alone. `__ts` is the row's event
 time; `__wm` is the watermark that its split had reached just before it: the latest event time so far,
 less the bound and one. Neither depends on how rows are cut into batches, on the other splits or on the
-parallelism, and after a restore a split goes on where it was.
+parallelism, and after a restore a split goes on where it was. `__swm`, the operator's own watermark
+just before the row, does depend on the other splits: it is what it would be if it were sent after each
+row.
 
     split a   rows at   10   12   11   20          bound 3
               __ts      10   12   11   20
@@ -32,7 +34,7 @@ from rheos.connectors.schemas import epoch_ms
 from rheos.errors import InputError, RheosError
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, WM, Batch
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 
@@ -82,6 +84,8 @@ class SourceOperator(Operator):
         self._last_phase = 0
         self._turn = 0
         self._outs: list[Out] = []
+        self._waiting_ms = MAX_TIMESTAMP_MS
+        """The least watermark of the splits that wait."""
         self._watermark = MIN_TIMESTAMP_MS
         strategy = spec.watermark
         self._bound_ms = 0 if strategy is None else strategy.bound_ms
@@ -90,6 +94,7 @@ class SourceOperator(Operator):
         main = ctx.outputs.get(MAIN)
         self._schema = None if main is None else main.schema
         self._carries_wm = main is not None and WM in main.schema.names
+        self._carries_swm = main is not None and SWM in main.schema.names
         self._reader_context = ReaderContext(ctx.clock, ctx.io, ctx.count, self._reject)
 
     def open(self, restored: Restored) -> None:
@@ -116,6 +121,7 @@ class SourceOperator(Operator):
             else:
                 self._waiting.append(state)
         self._waiting.sort(key=lambda state: (state.split.phase, not state.endless))
+        self._note_waiting()
 
     def _before(self, split: Split) -> int:
         """The highest watermark that no row of the split is behind."""
@@ -142,7 +148,8 @@ class SourceOperator(Operator):
     def watermark(self) -> int:
         """The least watermark of the unfinished splits that are not idle; never less than before."""
         marks = [state.watermark(self._bound_ms) for state in self._open if not state.idle]
-        marks += [state.before for state in self._waiting]
+        if self._waiting:
+            marks.append(self._waiting_ms)
         if marks:
             merged = min(marks)
         elif self._open:
@@ -214,8 +221,12 @@ class SourceOperator(Operator):
             if not state.endless and self._ending() >= MAX_OPEN_SPLITS:
                 return
             del self._waiting[0]
+            self._note_waiting()
             state.reader = self._spec.source.open(state.split, state.position, self._reader_context)
             self._open.append(state)
+
+    def _note_waiting(self) -> None:
+        self._waiting_ms = min((state.before for state in self._waiting), default=MAX_TIMESTAMP_MS)
 
     def _ending(self) -> int:
         """How many splits are open that have an end."""
@@ -261,14 +272,29 @@ class SourceOperator(Operator):
             self._out_of_range(batch, ts, strategy.on)
         before, state.max_ts = state.max_ts, max(state.max_ts, int(reached[-1]))
         columns = [*batch.columns, pa.array(ts)]
-        if self._carries_wm:
+        if self._carries_wm or self._carries_swm:
             wm = np.empty_like(ts)
             wm[0] = before
             np.maximum(reached[:-1], before, out=wm[1:])
             wm -= self._bound_ms + 1
             np.maximum(wm, MIN_TIMESTAMP_MS, out=wm)
+        if self._carries_wm:
             columns.append(pa.array(wm))
+        if self._carries_swm:
+            columns.append(pa.array(self._merged(state, wm)))
         return self._out(columns)
+
+    def _merged(self, state: _SplitState, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The operator's watermark before each of the next rows of a split, from the split's own."""
+        others = [
+            other.watermark(self._bound_ms)
+            for other in self._open
+            if other is not state and not other.idle
+        ]
+        merged = np.clip(wm, state.before, min([*others, self._waiting_ms]))
+        np.clip(merged, self._watermark, None, out=merged)
+        self._watermark = int(merged[-1])
+        return merged
 
     def _out(self, columns: list[pa.Array]) -> list[Out]:
         if self._schema is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.graph.types import describe
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, Route, ToEdge
-from rheos.protocol.elements import TS, WM, visible
+from rheos.protocol.elements import SWM, TS, WM, visible
 
 
 def text(plan: PhysicalPlan, runtime: str | None = None) -> str:
@@ -52,7 +52,7 @@ def _spell_edge(edge: Edge) -> str:
 
 
 def _event_time(operator: PlannedOperator, tag: str) -> str:
-    hidden = [name for name in (TS, WM) if name in operator.outputs[tag].schema.names]
+    hidden = [name for name in (TS, WM, SWM) if name in operator.outputs[tag].schema.names]
     if not hidden:
         return "; no event time"
     on = ""

@@ -4,8 +4,9 @@
 2. A union is no operator: what reads it reads all of its inputs, through one port.
 3. A node with a single input that is not keyed joins the chain of its producer. Keyed nodes begin a
    chain behind a HASH edge; readers of unions begin one behind FORWARD edges.
-4. Of the hidden columns, `__ts` is on every stream with event time, and `__wm` on those from which a
-   row reaches a window or an event-time ordered process by operators that pass it on.
+4. Of the hidden columns, `__ts` is on every stream with event time; `__wm` on those from which a row
+   reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
+   from which one reaches a process in order of arrival so.
 
 Ids are the user's `uid`, or made of the kind and the place among the nodes of that kind: names may
 change without state losing its operator.
@@ -14,7 +15,7 @@ change without state losing its operator.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -48,7 +49,7 @@ from rheos.plan.physical import (
     ToEdge,
     ToOperator,
 )
-from rheos.protocol.elements import TS, WM
+from rheos.protocol.elements import SWM, TS, WM
 from rheos.protocol.ids import ChainId, OperatorId
 
 
@@ -133,7 +134,8 @@ class _Wiring:
                 outputs = list(self._resolved(input))
                 self.producers[node.id, port] = outputs
                 self.read.update(dict.fromkeys(outputs))
-        self._watermarked = self._with_watermarks()
+        self._watermarked = self._carrying(_reads_wm)
+        self._reached = self._carrying(_reads_swm)
 
     def node(self, id: int) -> Node:
         return self._by_id[id]
@@ -146,8 +148,9 @@ class _Wiring:
         else:
             yield _Output(input.node, input.tag)
 
-    def _with_watermarks(self) -> frozenset[_Output]:
-        """The outputs that carry `__wm`.
+    def _carrying(self, reads: Callable[[Spec], bool | None]) -> frozenset[_Output]:
+        """The outputs that carry a hidden column. `reads` says of an operator whether it looks at the
+        column; None where it does not, and passes it on.
 
         What a port reads is of one schema, so where one of its producers carries the column for the
         sake of another reader, all of them do. That may need a further round.
@@ -158,17 +161,13 @@ class _Wiring:
             for node in reversed(self.nodes):
                 for port in range(len(node.inputs)):
                     producers = self.producers[node.id, port]
-                    if self._reads_watermarks(node, carrying) or not carrying.isdisjoint(producers):
+                    wanted = reads(node.spec)
+                    if wanted is None:
+                        wanted = any(_Output(node.id, tag) in carrying for tag in node.outputs)
+                    if wanted or not carrying.isdisjoint(producers):
                         carrying.update(p for p in producers if self.type_of(p).event_time)
             if len(carrying) == before:
                 return frozenset(carrying)
-
-    def _reads_watermarks(self, node: Node, carrying: set[_Output]) -> bool:
-        match node.spec:
-            case WindowSpec() | ProcessSpec(order="event_time"):
-                return True
-            case _:
-                return any(_Output(node.id, tag) in carrying for tag in node.outputs)
 
     def type_of(self, output: _Output) -> StreamType:
         return self.node(output.node).outputs[output.tag]
@@ -181,6 +180,8 @@ class _Wiring:
             schema = schema.append(pa.field(TS, pa.int64()))
         if output in self._watermarked:
             schema = schema.append(pa.field(WM, pa.int64()))
+        if output in self._reached:
+            schema = schema.append(pa.field(SWM, pa.int64()))
         return schema
 
     def port_type(self, node: Node, port: int) -> PortType:
@@ -190,6 +191,25 @@ class _Wiring:
     def outputs(self, node: Node) -> list[_Output]:
         """The outputs of the node that someone reads."""
         return [output for tag in node.outputs if (output := _Output(node.id, tag)) in self.read]
+
+
+def _reads_wm(spec: Spec) -> bool | None:
+    match spec:
+        case WindowSpec() | ProcessSpec(order="event_time"):
+            return True
+        case _:
+            return None
+
+
+def _reads_swm(spec: Spec) -> bool | None:
+    match spec:
+        case WindowSpec() | ProcessSpec(order="event_time"):
+            # What they give comes as the watermark advances, and says itself how far that is.
+            return False
+        case ProcessSpec():
+            return True
+        case _:
+            return None
 
 
 # --- chains ---------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ A batch is an Arrow record batch. Beside the user's columns it may carry hidden 
 - ``__ts`` (int64, ms since the epoch, no nulls): the event timestamp, in every batch of a stream
   that has event time;
 - ``__wm`` (int64, ms, no nulls): the watermark that the row's own source split had reached just
-  before the row, where an operator downstream decides lateness.
+  before the row, where an operator downstream decides lateness;
+- ``__swm`` (int64, ms, no nulls): the watermark that the stream itself had reached just before the
+  row, all splits and inputs merged, where an operator downstream fires timers among its rows.
 
 Hidden columns stand last, in this order. Elements of one channel are FIFO.
 """
@@ -24,6 +26,7 @@ Batch: TypeAlias = pa.RecordBatch
 
 TS = "__ts"
 WM = "__wm"
+SWM = "__swm"
 HIDDEN_PREFIX = "__"
 
 MIN_TIMESTAMP_MS = -(2**62)

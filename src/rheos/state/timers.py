@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.errors import StateAccessError
+from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.snapshots import PartMode, SnapshotPart
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.parts import Chain, Entries, merged, row_part
@@ -163,6 +164,16 @@ class TimerService:
         self._event_time = event_time
         self.event = event
         self.processing = processing
+        self.expected = False
+        """Whether an event-time timer may be due within the delivery (`expect`)."""
+        self._until_ms = MIN_TIMESTAMP_MS
+
+    def expect(self, until_ms: int) -> None:
+        """The watermark comes up to `until_ms` among the rows that are to be delivered: from here on
+        `expected` says whether a timer is due by then, one that is registered meanwhile included."""
+        heap = self.event.heap
+        self._until_ms = until_ms
+        self.expected = bool(heap) and heap[0][0] <= until_ms
 
     def register(self, timestamp_ms: int) -> None:
         if not self._event_time:
@@ -170,7 +181,10 @@ class TimerService:
                 "an event-time timer was registered on a stream that has no event time",
                 hint="give the source a watermark, or use register_processing",
             )
-        self.event.add(_whole(timestamp_ms), self._scope.key)
+        whole_ms = _whole(timestamp_ms)
+        self.event.add(whole_ms, self._scope.key)
+        if whole_ms <= self._until_ms:
+            self.expected = True
 
     def delete(self, timestamp_ms: int) -> None:
         self.event.delete(_whole(timestamp_ms), self._scope.key)

@@ -229,7 +229,8 @@ class ChainRunner:
     # --- kinds of work ----------------------------------------------------------------------------
 
     def _batch(self, channel: Channel, batch: Batch) -> Work:
-        yield from self._tree.batch(channel.port, batch)
+        assert self.gate is not None
+        yield from self._tree.batch(channel.port, self.gate.merged(channel, batch))
         self._transport.release(channel.id)
 
     def _polled(self, outs: Sequence[Out]) -> Work:

@@ -9,6 +9,9 @@ written by the receiving subtask, what waited in an output by the sending one:
 Rows that were on their way to a keyed operator are KEYED, so they go wherever their keys go; sorted by
 key group and otherwise in their order, so that the rows of one key stay in theirs. Others are LIST,
 and have no column `key_group`. The rows are nested, so no name of the user's can meet one of ours.
+
+What the stream had reached before a row (`__swm`) does not come back with it: the rows may now meet
+key groups, and come on channels, that have not come as far.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import pyarrow as pa
 from rheos.errors import UnrestorableError
 from rheos.operators.contract import PortType
 from rheos.plan.physical import PlannedOperator
-from rheos.protocol.elements import Batch
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, Batch
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.snapshots import (
     IN_FLIGHT,
@@ -139,6 +142,11 @@ def _rows(operator: PlannedOperator, port: int, table: pa.Table, batch_rows: int
 
 
 def _fitted(operator: PlannedOperator, port: PortType, rows: Batch) -> Batch:
+    if SWM in port.schema.names:
+        unknown = pa.array(np.full(rows.num_rows, MIN_TIMESTAMP_MS))
+        if SWM in rows.schema.names:
+            rows = rows.drop_columns([SWM])
+        rows = rows.append_column(SWM, unknown)
     if rows.schema.equals(port.schema):
         return rows
     try:

@@ -17,9 +17,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+import numpy as np
 import pyarrow as pa
 
 from rheos.protocol.elements import (
+    SWM,
     Active,
     Barrier,
     BarrierKind,
@@ -163,6 +165,18 @@ class InputGate:
                 self._next = (i + 1) % count
                 return channel, channel.queue.popleft()
         return None
+
+    def merged(self, channel: Channel, batch: Batch) -> Batch:
+        """The batch, just taken from the channel, with its `__swm` merged with what the other channels
+        have reached: it never falls, and is at or above `watermark_ms`."""
+        column = batch.schema.get_field_index(SWM)
+        if column < 0:
+            return batch
+        reached = np.maximum.accumulate(batch.column(column).to_numpy())
+        others_ms = self._watermarks.others(self._index[channel.id])
+        np.clip(reached, None, others_ms, out=reached)
+        np.clip(reached, self.watermark_ms, None, out=reached)
+        return batch.set_column(column, batch.schema.field(column), pa.array(reached))
 
     def interpret(self, channel: Channel, mark: Mark) -> list[Event]:
         """What the mark, just taken from the channel, means; in the order to act in."""

@@ -42,6 +42,15 @@ class WatermarkMerger:
             state.activity = Activity.ACTIVE
         return self._merge()
 
+    def others(self, lane: int) -> int:
+        """The least watermark of the other lanes that count; MAX_TIMESTAMP_MS where there are none."""
+        counting = (
+            state.watermark_ms
+            for number, state in enumerate(self._lanes)
+            if number != lane and state.activity is Activity.ACTIVE
+        )
+        return min(counting, default=MAX_TIMESTAMP_MS)
+
     def set_activity(self, lane: int, activity: Activity) -> bool:
         """The lane fell idle, came back or ended; whether the merged watermark rose."""
         self._lanes[lane].activity = activity

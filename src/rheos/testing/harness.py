@@ -31,7 +31,7 @@ from rheos.host.inline_io import InlineIo
 from rheos.operators.build import build
 from rheos.operators.contract import Operator, OperatorContext, Out
 from rheos.plan.physical import PlannedOperator, ToOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM, Watermark, visible
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, TS, WM, Watermark, visible
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.snapshots import Snapshot, StateHandle
 from rheos.protocol.state_config import Backend, StateConfig
@@ -236,7 +236,7 @@ class _Run:
         columns = {name: shown.column(name) for name in shown.schema.names}
         if self.example.on is not None:
             columns[TS] = pa.array(epoch_ms(shown.column(self.example.on)))
-        columns[WM] = pa.array([self._watermark] * shown.num_rows, pa.int64())
+        columns[WM] = columns[SWM] = pa.array([self._watermark] * shown.num_rows, pa.int64())
         schema = self._port.schema
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
         parts: Sequence[pa.RecordBatch | None] = [batch]

@@ -19,7 +19,7 @@ from rheos.operators.window.panes import PaneStore
 from rheos.operators.window.segments import END, PANE, SLICE
 from rheos.operators.window.tables import Table, Tables
 from rheos.operators.window.windowed import WindowOperator
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM
 
 _TIME = pl.Datetime("ms", "UTC")
 
@@ -106,6 +106,8 @@ class WindowAggregateOperator(WindowOperator):
         results.append((end - 1).alias(TS))
         if WM in self.ctx.outputs[MAIN].schema.names:
             results.append(pl.lit(MIN_TIMESTAMP_MS).alias(WM))
+        if SWM in self.ctx.outputs[MAIN].schema.names:
+            results.append((end - 2).alias(SWM))
         return results
 
     def _nullable(self) -> Container[str]:

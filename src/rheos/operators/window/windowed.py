@@ -28,6 +28,7 @@ import pyarrow as pa
 from rheos.errors import InputError, UnrestorableError
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.operators.records import hidden_column, with_hidden
 from rheos.operators.spill import SpillFolder
 from rheos.operators.window.assign import Assigned, Ints, WindowGrid, assign, progressions
 from rheos.operators.window.firing import Lagging, Which, last_looked_at
@@ -35,7 +36,7 @@ from rheos.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_na
 from rheos.operators.window.layout import Layout
 from rheos.operators.window.panes import PanePart, PaneStore, Room
 from rheos.operators.window.segments import END, SLICE, VALID, Merge, cut, places_of_groups
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch, strip_hidden
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_groups import NullKeyError, key_groups
@@ -171,13 +172,8 @@ class WindowOperator(Operator):
         tag = self._spec.late_tag
         if tag is None or tag not in self.ctx.outputs:
             return
-        schema = self.ctx.outputs[tag].schema
-        never = pa.array(np.full(late.num_rows, MIN_TIMESTAMP_MS))
-        arrays = [
-            never if name == WM and WM not in late.schema.names else late.column(name)
-            for name in schema.names
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        hidden = hidden_column(late, TS), hidden_column(late, WM)
+        batch = with_hidden(strip_hidden(late), self.ctx.outputs[tag].schema, *hidden)
         for begin in range(0, batch.num_rows, self.ctx.batch_rows):
             yield Out(batch.slice(begin, self.ctx.batch_rows), tag)
 

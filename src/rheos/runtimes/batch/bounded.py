@@ -5,13 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pyarrow as pa
+
 from rheos.errors import ConfigurationError
 from rheos.graph.nodes import SourceSpec
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
+from rheos.protocol.elements import SWM
 
 
 def bounded_plan(plan: PhysicalPlan) -> PhysicalPlan:
-    """The plan with the pace of its replays taken off: a batch job reads as fast as it can.
+    """The plan with the pace of its replays taken off: a batch job reads as fast as it can. Nor do its
+    rows carry what the stream had reached (`__swm`): it has all rows of a key before it delivers any.
 
     Raises ConfigurationError for a source that never ends.
     """
@@ -19,6 +23,7 @@ def bounded_plan(plan: PhysicalPlan) -> PhysicalPlan:
 
 
 def _chain(chain: Chain) -> Chain:
+    chain = dataclasses.replace(chain, operators=tuple(map(_without_swm, chain.operators)))
     head = chain.operators[0]
     if not isinstance(head.spec, SourceSpec):
         return chain
@@ -36,3 +41,16 @@ def _chain(chain: Chain) -> Chain:
         head, spec=dataclasses.replace(head.spec, source=dataclasses.replace(source, replay=None))
     )
     return dataclasses.replace(chain, operators=(unpaced, *chain.operators[1:]))
+
+
+def _without_swm(operator: PlannedOperator) -> PlannedOperator:
+    ports = tuple(dataclasses.replace(port, schema=_less(port.schema)) for port in operator.ports)
+    outputs = {
+        tag: dataclasses.replace(output, schema=_less(output.schema))
+        for tag, output in operator.outputs.items()
+    }
+    return dataclasses.replace(operator, ports=ports, outputs=outputs)
+
+
+def _less(schema: pa.Schema) -> pa.Schema:
+    return schema if SWM not in schema.names else schema.remove(schema.get_field_index(SWM))
