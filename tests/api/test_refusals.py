@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -511,7 +512,37 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         lambda: environment().from_source(rh.collection(EVENTS), rh.Watermark.monotonic(on="user")),
         rh.SchemaError,
         "'user' is string",
-        "timestamp",
+        "say its format",
+    ),
+    "a watermark on a float without a unit": (
+        lambda: environment().from_source(
+            rh.collection([{"at": 1.7e9}]), rh.Watermark.monotonic(on="at")
+        ),
+        rh.SchemaError,
+        "'at' is double",
+        'unit="s"',
+    ),
+    "a unit of a timestamp": (
+        lambda: environment().from_source(
+            rh.collection(EVENTS), rh.Watermark.monotonic(on="at", unit="s")
+        ),
+        rh.SchemaError,
+        "its unit is said to be 's'",
+        "leave it out",
+    ),
+    "a format of a timestamp": (
+        lambda: environment().from_source(
+            rh.collection(EVENTS), rh.Watermark.monotonic(on="at", format="%Y")
+        ),
+        rh.SchemaError,
+        "its format is said to be '%Y'",
+        "leave it out",
+    ),
+    "datetimes with a zone and without one": (
+        lambda: rh.collection([{"at": datetime(2026, 1, 1, tzinfo=UTC)}, {"at": datetime(2026, 1, 2)}]),
+        rh.SchemaError,
+        "column 'at' of the collection has datetimes with a zone and without one",
+        "One without is UTC",
     ),
     "a source that is none": (
         lambda: environment().from_source("logs/"),  # type: ignore[arg-type]

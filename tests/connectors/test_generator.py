@@ -31,6 +31,16 @@ def test_the_count_is_dealt_over_the_splits() -> None:
     assert not source(count=None).bounded
 
 
+@pytest.mark.parametrize("splits", [1, 2, 4, 7])
+def test_an_index_comes_once_in_every_split_and_a_number_once_in_all(splits: int) -> None:
+    made = generator(
+        lambda block: {"i": block.index(), "n": block.number()}, count=25, splits=splits, block_rows=4
+    )
+    rows = read_all(made)
+    assert sorted(row["n"] for row in rows) == list(range(25))
+    assert [row["i"] for row in rows].count(0) == splits
+
+
 def test_rows_depend_on_seed_split_and_number_alone() -> None:
     assert read_all(source(), max_rows=3) == read_all(source(), max_rows=1000)
     assert read_all(source(seed=8)) != read_all(source())

@@ -474,3 +474,22 @@ def test_batches_may_be_cut_anywhere() -> None:
             found += rows(feed(operator, *everything[start : start + size]))
             operator = make(Both(), batch_rows=3, restored=save(operator))
         assert found == whole
+
+
+def test_a_timestamp_where_there_is_no_event_time_is_an_error_that_says_so() -> None:
+    class Later(KeyedProcessFunction):
+        def process_element(self, event: Event, ctx: Any) -> Iterator[Total]:
+            yield Total(event.user, ctx.timestamp + 12345)
+
+    ctx = context(
+        pa.schema([("user", pa.string()), ("n", pa.int64())]),
+        {MAIN: pa.schema([("user", pa.string()), ("total", pa.int64())])},
+        keys=("user",),
+    )
+    operator = ProcessOperator(ctx, ProcessSpec(Later(), "arrival", Event))
+    operator.open({})
+    given = pa.RecordBatch.from_pylist([{"user": "a", "n": 1}], ctx.ports[0].schema)
+    with pytest.raises(UserFunctionError, match="NoneType") as caught:
+        list(operator.on_batch(0, given))
+    assert "the stream has no event time, so ctx.timestamp is None" in (caught.value.hint or "")
+    assert str(caught.value.site) == f"{__file__}:{line_of('timestamp + 12345)')}"

@@ -255,6 +255,63 @@ def test_event_time_is_read_from_every_time_column(type_: pa.DataType, value: An
     assert [row[TS] for row in drain(op)] == [ms]
 
 
+@pytest.mark.parametrize(
+    ("type_", "value", "said", "ms"),
+    [
+        (pa.int64(), 1_767_225_600, {"unit": "s"}, 1_767_225_600_000),
+        (pa.int32(), 1_767_225_600, {"unit": "s"}, 1_767_225_600_000),
+        (pa.int64(), 1_767_225_600, {"unit": "ms"}, 1_767_225_600),
+        (pa.int64(), -1, {"unit": "us"}, -1),
+        (pa.uint64(), 1_767_225_600_000_999_999, {"unit": "ns"}, 1_767_225_600_000),
+        (pa.float64(), 1_767_225_600.5, {"unit": "s"}, 1_767_225_600_500),
+        (pa.string(), "2026-01-01 00:00:00", {"format": "%Y-%m-%d %H:%M:%S"}, 1_767_225_600_000),
+        (pa.string(), "2026-01-01T02:00+0200", {"format": "%Y-%m-%dT%H:%M%z"}, 1_767_225_600_000),
+        (
+            pa.large_string(),
+            "1.1.2026 0:05:00.250",
+            {"format": "%d.%m.%Y %H:%M:%S%.f"},
+            1_767_225_900_250,
+        ),
+    ],
+)
+def test_numbers_say_their_unit_and_text_its_format(
+    type_: pa.DataType, value: Any, said: dict[str, Any], ms: int
+) -> None:
+    schema = pa.schema([("at", type_)])
+    source = collection(pa.table({"at": pa.array([value], type_)}))
+    outputs = {MAIN: output_schema(wm=False, schema=schema)}
+    op, _ = operator(source, strategy=Watermark.monotonic(on="at", **said), outputs=outputs)
+    assert [row[TS] for row in drain(op)] == [ms]
+
+
+@pytest.mark.parametrize(
+    ("values", "said", "what", "record"),
+    [
+        ([1_767_225_600, 1_767_225_601], {}, "look like seconds", "1767225600"),
+        ([1_767_225_600_000_000], {}, "look like microseconds", "1767225600000000"),
+        ([1_767_225_600_000_000_000], {}, "look like nanoseconds", "1767225600000000000"),
+        ([1.0, float("nan")], {"unit": "s"}, "no number of its unit", "nan"),
+        ([1, 2**60], {"unit": "s"}, "no number of its unit", str(2**60)),
+        (["2026-01-01", "1 Jan"], {"format": "%Y-%m-%d"}, "not of the format '%Y-%m-%d'", "'1 Jan'"),
+    ],
+)
+def test_a_time_that_cannot_be_meant_is_an_error_with_its_record(
+    values: list[Any], said: dict[str, Any], what: str, record: str
+) -> None:
+    source = collection(pa.table({"at": values}))
+    outputs = {MAIN: output_schema(wm=False, schema=source.schema)}
+    op, _ = operator(source, strategy=Watermark.monotonic(on="at", **said), outputs=outputs)
+    with pytest.raises(InputError, match=what) as caught:
+        drain(op)
+    assert caught.value.record == f"{{'at': {record}}}"
+    assert caught.value.site is not None
+
+
+def test_small_numbers_are_milliseconds_and_a_split_is_looked_at_once() -> None:
+    op, _ = operator(Script(a=[[5, 10], [2 * 10**9]]), strategy=BOUNDED)
+    assert [row[TS] for row in drain(op)] == [5, 10, 2 * 10**9]
+
+
 def test_without_a_watermark_strategy_rows_are_handed_on_as_they_are() -> None:
     op, _ = operator(Script(a=[[3, 1]]))
     assert drain(op) == [{"at": 3, "n": 3}, {"at": 1, "n": 1}]

@@ -127,7 +127,7 @@ class Environment:
                         f"{watermark!r} is not a watermark strategy",
                         hint='write watermark=rh.Watermark.bounded_out_of_orderness("5s", on="at")',
                     )
-                check_watermark(source, watermark)
+                check_watermark(source.schema, watermark)
                 source = ordered_by(source, watermark.on)
             if self._config.spark is None and self._config.master is None:
                 # What a DataFrame is made of lives in its own session.

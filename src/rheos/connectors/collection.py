@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -89,6 +90,7 @@ class _CollectionReader(SplitReader):
 def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
     if not records and schema is None:
         raise SchemaError("there are no rows to know the types from", hint="say schema=")
+    _refuse_mixed_zones(records)
     try:
         if schema is None:
             return pa.Table.from_pylist(records)
@@ -104,6 +106,22 @@ def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
             f"the rows of the collection are not alike: {error}",
             hint="give dataclass instances, dicts, a Table or a DataFrame; or say schema=",
         ) from error
+
+
+def _refuse_mixed_zones(records: list[Any]) -> None:
+    """A datetime without a zone is UTC, which who also writes zones may not mean."""
+    zoned: dict[str, bool] = {}
+    for record in records:
+        fields = record if isinstance(record, dict) else getattr(record, "__dict__", {})
+        for name, value in fields.items():
+            if isinstance(value, datetime):
+                has_zone = value.tzinfo is not None
+                if zoned.setdefault(name, has_zone) is not has_zone:
+                    raise SchemaError(
+                        f"column {name!r} of the collection has datetimes with a zone and without one",
+                        record=shorten(repr(record)),
+                        hint="give all of them a zone: datetime(..., tzinfo=UTC). One without is UTC",
+                    )
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -41,10 +41,18 @@ class Block:
     start: int
     rows: int
     seed: int
+    splits: int = field(default=1, repr=False)
+    """How many splits the generator has."""
 
     def index(self) -> npt.NDArray[np.int64]:
-        """The number of each row within its split."""
+        """The number of each row within its split: it begins with 0 in every split, of which there are
+        four unless `splits` says otherwise. `number` is each row's own."""
         return np.arange(self.start, self.start + self.rows, dtype=np.int64)
+
+    def number(self) -> npt.NDArray[np.int64]:
+        """The number of each row among those of all splits, each number once: from 0 to `count` less
+        one. Row i of split s is number `i * splits + s`: the order in which they are due at a rate."""
+        return self.index() * self.splits + self.split
 
     def rng(self) -> np.random.Generator:
         """A random generator of this block's own: the same each time the block is made."""
@@ -78,7 +86,8 @@ def generator(
         rate_per_s: rows due a second, over all splits; row i of split s is due
             `(i * splits + s) / rate_per_s` seconds after the start. None: as fast as they are taken.
             After a restore the schedule starts anew with the first row that is left.
-        splits: how the rows are cut. A part of the data, independent of the parallelism.
+        splits: how the rows are cut. A part of the data, independent of the parallelism:
+            `block.index()` counts within a split, `block.number()` over all of them.
         schema: a dataclass or a pyarrow schema. None takes what the first block gives.
         seed: what `block.rng()` starts from.
         due_column: the name of an int64 column that is filled with the wall-clock time, in ns, at
@@ -94,7 +103,9 @@ def generator(
         made, record = resolve(schema)
     else:
         made, record = (
-            _columns(fn, Block(0, 0, _rows_of(count, splits, 0, 0, block_rows), seed), None).schema,
+            _columns(
+                fn, Block(0, 0, _rows_of(count, splits, 0, 0, block_rows), seed, splits), None
+            ).schema,
             None,
         )
     if due_column is not None and due_column not in made.names:
@@ -136,7 +147,7 @@ class GeneratorSource(Source):
     def block(self, split: int, start: int) -> Block:
         """The block that begins at a row; without rows at the end of the split."""
         rows = _rows_of(self.count, self.split_count, split, start, self.block_rows)
-        return Block(split, start, rows, self.seed)
+        return Block(split, start, rows, self.seed, self.split_count)
 
     def describe(self) -> str:
         rows = "rows without end" if self.count is None else f"{self.count} rows"

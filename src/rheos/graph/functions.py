@@ -29,13 +29,15 @@ class KeyedContext(Protocol):
     """The current key: a value, or a tuple where the stream is keyed by several columns."""
 
     timestamp: int
-    """The event timestamp of the record or of the timer, in ms since the epoch."""
+    """The event timestamp of the record or of the timer, in ms since the epoch. None for a record where
+    the stream has no event time."""
 
     timers: Timers
 
     @property
     def watermark(self) -> int:
-        """The current watermark, in ms since the epoch."""
+        """How far event time has come before the record, in ms since the epoch; for a timer, when it
+        was found due."""
         ...
 
     @property

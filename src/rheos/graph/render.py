@@ -74,7 +74,9 @@ def summary(node: Node) -> str:
             if watermark is None:
                 return f"{kind}; no event time"
             idle = f", idle after {watermark.idle_after}" if watermark.idle_after is not None else ""
-            return f"{kind}; event time: {watermark.on}, at most {watermark.bound} behind{idle}"
+            unit = watermark.unit or watermark.format
+            read = "" if unit is None else f" ({unit})"
+            return f"{kind}; event time: {watermark.on}{read}, at most {watermark.bound} behind{idle}"
         case ExpressionSpec(exprs=exprs):
             return ", ".join(map(spell_expression, exprs))
         case MapSpec(record=record) | ReduceSpec(record=record):

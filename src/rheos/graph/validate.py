@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from rheos.aggregates import KINDS, Agg
-from rheos.connectors.contract import Source
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.nodes import Graph, Node, SinkSpec, SourceSpec, StreamType
 from rheos.graph.types import describe
-from rheos.graph.windows import Watermark, Window
+from rheos.graph.windows import UNIT_NS, Watermark, Window
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.elements import HIDDEN_PREFIX
 
@@ -46,16 +45,34 @@ def check_columns(schema: pa.Schema) -> None:
             )
 
 
-def check_watermark(source: Source, watermark: Watermark) -> None:
+def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
     """The event-time column is there and can say a time; the durations make sense."""
-    schema = source.schema
     if watermark.on not in schema.names:
         raise unknown_column(watermark.on, schema, " for the watermark")
     kind = schema.field(watermark.on).type
-    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_int64(kind)):
+    is_time = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    column = f"the event-time column {watermark.on!r} is {kind}"
+    if watermark.unit is not None and (watermark.unit not in UNIT_NS or not is_number):
         raise SchemaError(
-            f"the event-time column {watermark.on!r} is {kind}",
-            hint="name a timestamp, a date, or an int64 of milliseconds since the epoch",
+            f"{column}, and its unit is said to be {watermark.unit!r}",
+            hint='numbers have a unit: "s", "ms", "us" or "ns"; leave it out for other types',
+        )
+    if watermark.format is not None and not (is_text and isinstance(watermark.format, str)):
+        raise SchemaError(
+            f"{column}, and its format is said to be {watermark.format!r}",
+            hint="text has a format; leave it out for other types",
+        )
+    if is_text and watermark.format is None:
+        raise SchemaError(column, hint='say its format, such as format="%Y-%m-%d %H:%M:%S"')
+    if is_number and watermark.unit is None and not pa.types.is_int64(kind):
+        raise SchemaError(column, hint='say the unit of its numbers since the epoch, such as unit="s"')
+    if not (is_time or is_number or is_text):
+        raise SchemaError(
+            column,
+            hint="name a timestamp, a date, an int64 of milliseconds since the epoch, other numbers "
+            "with their unit=, or text with its format=",
         )
     if watermark.bound_ms < 0:
         raise ProgramError(f"the bound of a watermark must not be negative: {watermark.bound!r}")

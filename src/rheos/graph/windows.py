@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from rheos.protocol.durations import Duration as Duration
 from rheos.protocol.durations import duration_ms as duration_ms
@@ -53,6 +54,9 @@ class Sliding:
 
 Window: TypeAlias = Tumbling | Sliding
 
+Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
+UNIT_NS: Mapping[str, int] = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+
 
 def slice_ms(window: Window) -> int:
     """The length of the longest pieces that every window is a whole number of."""
@@ -64,27 +68,44 @@ class Watermark:
     """How the event time of a source is known, and how far behind it may run.
 
     Made by `bounded_out_of_orderness` or `monotonic`. `on` names the event-time column: a timestamp
-    (any unit; without zone it is read as UTC), a date, or an int64 of ms since the epoch.
+    (any unit; without zone it is read as UTC), a date, or an int64 of ms since the epoch. Other numbers
+    since the epoch, floats too, say their `unit` ("s", "ms", "us", "ns"); text says its `format`
+    ("%Y-%m-%d %H:%M:%S"; "%z" where the zone is a part of it, otherwise it is read as UTC).
     """
 
     on: str
     bound: Duration = "0s"
     idle_after: Duration | None = None
+    unit: Unit | None = None
+    format: str | None = None
 
     @classmethod
     def bounded_out_of_orderness(
-        cls, bound: Duration, *, on: str, idle_after: Duration | None = None
+        cls,
+        bound: Duration,
+        *,
+        on: str,
+        idle_after: Duration | None = None,
+        unit: Unit | None = None,
+        format: str | None = None,
     ) -> Watermark:
         """Rows come at most `bound` behind the latest one of their split; later ones are late.
 
         A split that gives no rows for `idle_after` (processing time) steps aside.
         """
-        return cls(on=on, bound=bound, idle_after=idle_after)
+        return cls(on, bound, idle_after, unit, format)
 
     @classmethod
-    def monotonic(cls, *, on: str, idle_after: Duration | None = None) -> Watermark:
+    def monotonic(
+        cls,
+        *,
+        on: str,
+        idle_after: Duration | None = None,
+        unit: Unit | None = None,
+        format: str | None = None,
+    ) -> Watermark:
         """Timestamps never go back within a split."""
-        return cls(on=on, idle_after=idle_after)
+        return cls(on, "0s", idle_after, unit, format)
 
     @property
     def bound_ms(self) -> int:

@@ -47,6 +47,12 @@ _TIMERS_AT_ONCE = 1024
 """For the keys of about so many timers state is prepared together."""
 
 
+_NO_EVENT_TIME = (
+    "the stream has no event time, so ctx.timestamp is None: give its source a watermark, "
+    'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="the time column")'
+)
+
+
 def _nothing_passed(call: int) -> int:
     return MIN_TIMESTAMP_MS
 
@@ -267,6 +273,11 @@ class KeyedCore:
     def _failure(self, error: Exception, record: Any, result: Any, output: Any) -> RheosError:
         """What to raise for an error of a call, or of the taking of what it gave."""
         key = self.context.key
+        if isinstance(error, TypeError) and self.context.timestamp is None:
+            found = user_error(self.ctx, error, record=record, key=key)
+            if "NoneType" in found.what and "timestamp" in (found.detail or ""):
+                found.hint = _NO_EVENT_TIME
+                return found
         if isinstance(error, RheosError) or has_user_frames(error) or result is None:
             return user_error(self.ctx, error, record=record, key=key)
         if is_single(result):

@@ -23,17 +23,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.connectors.contract import EndOfSplit, Pending, ReaderContext, Split, SplitReader
-from rheos.connectors.schemas import epoch_ms
-from rheos.errors import InputError, RheosError
+from rheos.errors import RheosError
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.operators.event_times import event_times
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
@@ -126,7 +126,9 @@ class SourceOperator(Operator):
     def _before(self, split: Split) -> int:
         """The highest watermark that no row of the split is behind."""
         strategy = self._spec.watermark
-        earliest = None if strategy is None else self._spec.source.earliest_ms(split, strategy.on)
+        if strategy is None or strategy.unit is not None or strategy.format is not None:
+            return MIN_TIMESTAMP_MS  # Sources know of columns that are times by themselves.
+        earliest = self._spec.source.earliest_ms(split, strategy.on)
         return MIN_TIMESTAMP_MS if earliest is None else max(earliest - 1, MIN_TIMESTAMP_MS)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
@@ -263,13 +265,8 @@ class SourceOperator(Operator):
         strategy = self._spec.watermark
         if strategy is None:
             return self._out(batch.columns)
-        times = batch.column(strategy.on)
-        if times.null_count:
-            self._no_event_time(batch, times, strategy.on)
-        ts = epoch_ms(times)
+        ts = event_times(batch, strategy, first=state.max_ts == MIN_TIMESTAMP_MS)
         reached = np.maximum.accumulate(ts)
-        if ts.min() <= MIN_TIMESTAMP_MS or reached[-1] >= MAX_TIMESTAMP_MS:
-            self._out_of_range(batch, ts, strategy.on)
         before, state.max_ts = state.max_ts, max(state.max_ts, int(reached[-1]))
         columns = [*batch.columns, pa.array(ts)]
         if self._carries_wm or self._carries_swm:
@@ -304,23 +301,6 @@ class SourceOperator(Operator):
             for field, column in zip(self._schema, columns, strict=True)
         ]
         return [Out(pa.RecordBatch.from_arrays(fitted, schema=self._schema))]
-
-    def _no_event_time(self, batch: Batch, times: pa.Array, on: str) -> NoReturn:
-        row = int(np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))[0])
-        raise InputError(
-            f"a record has no event time: column {on!r} is null",
-            record=repr(batch.slice(row, 1).to_pylist()[0]),
-            hint="fill the column in, or declare it as one that is never null and skip bad rows where "
-            "the source can",
-        )
-
-    def _out_of_range(self, batch: Batch, ts: npt.NDArray[np.int64], on: str) -> NoReturn:
-        row = int(np.flatnonzero((ts <= MIN_TIMESTAMP_MS) | (ts >= MAX_TIMESTAMP_MS))[0])
-        raise InputError(
-            f"a record's event time is out of range: column {on!r} must be ms since the epoch",
-            record=repr(batch.slice(row, 1).to_pylist()[0]),
-            hint="convert the column to a timestamp, or to ms",
-        )
 
     # --- state ----------------------------------------------------------------------------------------
 
