@@ -14,7 +14,9 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.api.row_separable import check_row_separable
+from rheos.api.sql_text import read_sql
 from rheos.errors import ProgramError, SchemaError
+from rheos.graph.expression_trees import FAILURES
 from rheos.graph.render import spell_expression
 from rheos.graph.types import empty_frame, from_polars
 from rheos.graph.validate import check_columns, unknown_column
@@ -37,11 +39,11 @@ def compile_expressions(
     exprs += [_expression(item, schema, op, literal=True).alias(name) for name, item in named.items()]
     if not exprs:
         raise ProgramError(f"{op}() needs an expression", hint=_example(op))
-    frame = empty_frame(schema)
+    frame = empty_frame(schema).lazy()
     outputs: list[list[str]] = []
     for expr in exprs:
         typed = _typed(frame, expr, schema)
-        check_row_separable(expr, spell_expression(expr))
+        check_row_separable(expr, spell_expression(expr), frame)
         if op == "filter" and any(kind != pl.Boolean for kind in typed.dtypes()):
             raise SchemaError(
                 f"filter() needs a condition, and {spell_expression(expr)} is {typed.dtypes()[0]}",
@@ -51,10 +53,7 @@ def compile_expressions(
     if op == "filter":
         return tuple(exprs), schema
     _check_distinct([name for names in outputs for name in names], op)
-    if op == "select":
-        typed = frame.lazy().select(exprs).collect_schema()
-    else:
-        typed = frame.lazy().with_columns(exprs).collect_schema()
+    typed = (frame.select(exprs) if op == "select" else frame.with_columns(exprs)).collect_schema()
     # A plain column is handed on as it is.
     computed = {
         name
@@ -80,12 +79,7 @@ def _expression(item: Any, schema: pa.Schema, op: Op, *, literal: bool = False) 
             return pl.col(item)
         if re.fullmatch(r"\w+", item):
             raise unknown_column(item, schema)
-        try:
-            return pl.sql_expr(item)
-        except pl.exceptions.PolarsError as error:
-            raise ProgramError(
-                f"{item!r} is neither a column nor SQL: {_first_line(error)}", hint=_example(op)
-            ) from None
+        return read_sql(item, schema.names, _example(op))
     if literal and (item is None or isinstance(item, bool | int | float | bytes)):
         return pl.lit(item)
     raise ProgramError(f"{op}() takes expressions, not {item!r}", hint=_example(op))
@@ -99,15 +93,15 @@ def _example(op: Op) -> str:
     }[op]
 
 
-def _typed(frame: pl.DataFrame, expr: pl.Expr, schema: pa.Schema) -> pl.Schema:
+def _typed(frame: pl.LazyFrame, expr: pl.Expr, schema: pa.Schema) -> pl.Schema:
     try:
-        return frame.lazy().select(expr).collect_schema()
+        return frame.select(expr).collect_schema()
     except pl.exceptions.ColumnNotFoundError as error:
         name = re.search(r'"([^"]*)"', str(error))
         if name is None:
             raise SchemaError(f"{spell_expression(expr)}: {_first_line(error)}") from None
         raise unknown_column(name.group(1), schema, f" in {spell_expression(expr)}") from None
-    except pl.exceptions.PolarsError as error:
+    except FAILURES as error:
         raise SchemaError(
             f"{spell_expression(expr)} does not fit the columns: {_first_line(error)}",
             hint="the columns here are " + ", ".join(f"{f.name}: {f.type}" for f in schema),

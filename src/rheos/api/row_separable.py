@@ -1,45 +1,65 @@
 """Whether an expression looks at its own row only, and gives one value for it.
 
-`Expr.meta.is_row_separable()` tells of the outermost function alone: of `col("v") + col("v").mean()`
-it sees a sum, which is separable. So every part of the expression is asked.
+Polars says so of each of its functions (`Expr.meta.is_row_separable`), of the outermost alone: of
+`col("v") + col("v").mean()` it sees a sum, which is. So every part of the expression is asked.
+
+Some functions are row-wise by what Polars says, and are not: their result for a row depends on the
+company in which it travels. They are refused here by their form. Every function of Polars is refused,
+or gives the same for a row alone and in any company (`tests/api/test_rows_in_company.py`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 
 import polars as pl
 
 from rheos.errors import ProgramError
+from rheos.graph.expression_trees import (
+    FAILURES,
+    Tree,
+    expression_of,
+    is_constant,
+    tree_of,
+    typed_parts,
+    types_of,
+)
+
+if TYPE_CHECKING:
+    from polars._typing import PolarsDataType
 
 _PER_WINDOW = (
     'a stream has no end to compute it over: use .key_by(...).window(rh.Tumbling("1m"))'
     ".aggregate(x=rh.agg.mean(...)) for an answer per window, or .key_by(...).running(...) for one "
     "per row"
 )
+_PER_RECORD = "use .map(fn) for a function of a record"
+_WITHIN_ROWS = ("List", "ListAgg", "Array", "ArrayAgg")
 
 
-def check_row_separable(expr: pl.Expr, spelled: str) -> None:
-    """Raises a ProgramError that names the windowed alternative."""
-    for part in _parts(_askable(expr, spelled)):
-        meta = part.meta
-        if not meta.is_row_separable() and "strptime" in str(part):
-            raise ProgramError(
-                f"{spelled} would guess the format anew for each batch",
-                hint='say the format, as in col("at").str.to_datetime("%Y-%m-%d %H:%M:%S")',
-            )
-        if not meta.is_row_separable():
-            raise ProgramError(
-                f"{spelled} needs other rows than its own, and would answer per batch", hint=_PER_WINDOW
-            )
-        if not (meta.is_length_preserving() or meta.is_scalar()):
-            raise ProgramError(
-                f"{spelled} does not give one value per row",
-                hint="use .filter(...) to drop rows, and .flat_map(fn) to make several of one",
-            )
+def check_row_separable(expr: pl.Expr, spelled: str, frame: pl.LazyFrame) -> None:
+    """Raises a ProgramError that says what to write instead. `frame` has the columns, and no rows."""
+    tree = tree_of(expr)
+    if tree is None:
+        raise ProgramError(
+            f"{spelled} calls a Python function within an expression",
+            hint="use .map(fn) for a function of a record, or .map_batches(fn, returns=...) for one of "
+            "whole batches",
+        )
+    for part, columns in typed_parts(tree, frame):
+        _refuse_company(part, spelled, columns)
+    try:
+        for asked in _parts(expression_of(_askable(tree))):
+            _ask(asked, spelled)
+    except FAILURES as error:
+        raise ProgramError(
+            f"{spelled} may need other rows than its own: Polars does not say that it does not",
+            hint=f"{_PER_RECORD}; {_PER_WINDOW}",
+        ) from error
+
+
+# --- what Polars says -----------------------------------------------------------------------------
 
 
 def _parts(expr: pl.Expr) -> Iterator[pl.Expr]:
@@ -48,46 +68,191 @@ def _parts(expr: pl.Expr) -> Iterator[pl.Expr]:
         yield from _parts(part)
 
 
-def _askable(expr: pl.Expr, spelled: str) -> pl.Expr:
-    """The expression, with the parts that Polars can tell of only in a frame replaced by ones of the
-    same nature."""
-    try:
-        tree = expr.meta.serialize(format="json")
-    except pl.exceptions.ComputeError:
-        tree = None
-    if tree is None or "python_udf" in str(expr):
+def _ask(part: pl.Expr, spelled: str) -> None:
+    meta = part.meta
+    if not meta.is_row_separable():
+        if str(part) == "Series":
+            raise ProgramError(
+                f"{spelled} holds a Series beside the rows", hint="write a list: pl.lit([1, 2, 3])"
+            )
         raise ProgramError(
-            f"{spelled} calls a Python function within an expression",
-            hint="use .map(fn) for a function of a record, or .map_batches(fn, returns=...) for one of "
-            "whole batches",
+            f"{spelled} needs other rows than its own, and would answer per batch", hint=_PER_WINDOW
         )
-    return pl.Expr.deserialize(StringIO(json.dumps(_simplified(json.loads(tree)))), format="json")
+    if not (meta.is_length_preserving() or meta.is_scalar()):
+        raise ProgramError(
+            f"{spelled} does not give one value per row",
+            hint="use .filter(...) to drop rows, and .flat_map(fn) to make several of one",
+        )
 
 
-def _simplified(tree: Any) -> Any:
+def _askable(tree: Tree) -> Tree:
+    """The tree, with the parts that Polars can tell of only in a frame replaced by ones of the same
+    nature."""
     if isinstance(tree, list):
-        return [_simplified(branch) for branch in tree]
+        return [_askable(branch) for branch in tree]
     if not isinstance(tree, dict):
         return tree
     match tree:
-        case {"Selector": _}:
+        case {"Literal": _}:
+            return tree
+        case {"Selector": _} | {"Field": _}:
             # One of the columns stands for all that are selected.
             return {"Column": "any"}
-        case {"Eval": {"expr": outer}} | {"StructEval": {"expr": outer}}:
-            # What goes on within the elements of a list, or the fields of a struct, stays in the row.
-            return _simplified(outer)
+        case {"Eval": {"expr": outer, "variant": variant}} if _name(variant) in _WITHIN_ROWS:
+            # What goes on within the elements of a list stays in the row.
+            return _askable(outer)
+        case {"StructEval": {"expr": outer, "evaluation": inner}}:
+            return _row_wise([outer, *inner])
+        case {"Cast": {"expr": inner, "dtype": {"OfExpr": _}}}:
+            return _row_wise([inner])
         case {
             "Function": {"function": {"Boolean": {"IsIn": _}} | {"Sql": {"IsIn": _}}, "input": inputs}
         }:
             # The values to look for may be a constant of any length.
-            value, *among = inputs
-            return _row_wise([value, *(some for some in among if some.keys() != {"Literal"})])
-        case {"Function": {"function": {"Sql": _}, "input": inputs}}:
-            # SQL's own arithmetic.
+            return _row_wise(_without_constants(inputs))
+        case {
+            "Function": {
+                "function": "Replace" | {"ReplaceStrict": _} | {"Business": _},
+                "input": inputs,
+            }
+        }:
+            # So may be what is replaced, and holidays.
+            return _row_wise(_without_constants(inputs))
+        case {"Function": {"function": function, "input": inputs}} if _is_row_wise(function):
             return _row_wise(inputs)
-    return {name: _simplified(branch) for name, branch in tree.items()}
+    return {name: _askable(branch) for name, branch in tree.items()}
 
 
-def _row_wise(inputs: list[Any]) -> Any:
+def _is_row_wise(function: Tree) -> bool:
+    """Whether it is one of those that Polars tells of only in a frame, and are row-wise."""
+    match function:
+        case {"Sql": _} | {"Reinterpret": _} | {"ArrayExpr": {"ToStruct": _}}:
+            return True
+        case {"StructExpr": {"SelectFields": _}}:
+            return True
+        case {"Bin": {"method": {"Intervals": {"spec": {"Breaks": _}}}}}:
+            return True
+    return False
+
+
+def _row_wise(inputs: list[Tree]) -> Tree:
     """Some function of a row's values."""
-    return {"Function": {"input": _simplified(inputs), "function": "AsStruct"}}
+    return {"Function": {"input": _askable(inputs), "function": "AsStruct"}}
+
+
+def _without_constants(inputs: list[Tree]) -> list[Tree]:
+    first, *others = inputs
+    return [first, *(each for each in others if not is_constant(each))]
+
+
+def _name(form: Tree) -> str:
+    return str(next(iter(form))) if isinstance(form, dict) else str(form)
+
+
+# --- what Polars does not say ---------------------------------------------------------------------
+
+
+def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
+    """Raises for a part whose result for a row depends on the rows beside it, or on those before."""
+    match part:
+        case {"Eval": {"variant": variant}} if _name(variant) not in _WITHIN_ROWS:
+            raise ProgramError(
+                f"{spelled} needs other rows than its own, and would answer per batch", hint=_PER_WINDOW
+            )
+        case {"Function": {"function": function, "input": [value, *others]}}:
+            match function:
+                case (
+                    "ToPhysical"
+                    | {"Categorical": "Physical"}
+                    | {"Hash": _}
+                    | "MinHorizontal"
+                    | "MaxHorizontal"
+                    | {"ListExpr": "Min" | "Max"}
+                    | {"ArrayExpr": "Min" | "Max"}
+                    | "PeakMin"
+                    | "PeakMax"
+                ) if _hold_codes(types_of(value, columns)):
+                    _refuse_codes(spelled)
+                case {"Categorical": {"To": _}} if _hold_codes(types_of(part, columns)):
+                    _refuse_codes(spelled)
+                case "Replace" | {"ReplaceStrict": _} if not all(map(is_constant, others[:2])):
+                    raise ProgramError(
+                        f"{spelled} takes what it replaces from all rows of a batch",
+                        hint="give constants, as in replace({1: 10, 2: 20}), or choose by "
+                        "pl.when(...).then(...).otherwise(...)",
+                    )
+                case {"StringExpr": {"Strptime": [_, {"format": None}]}}:
+                    raise ProgramError(
+                        f"{spelled} would guess the format anew for each batch",
+                        hint='say the format, as in col("at").str.to_datetime("%Y-%m-%d %H:%M:%S")',
+                    )
+                case (
+                    {"StringExpr": {"Replace": _} | {"ContainsAny": _} | {"ReplaceMany": _}}
+                    | {"ListExpr": "CountMatches"}
+                    | {"ArrayExpr": "CountMatches"}
+                ) if not is_constant(others[0]):
+                    raise ProgramError(
+                        f"{spelled} takes what it looks for from a column, which Polars does for a "
+                        "batch of one row alone",
+                        hint=f"give a constant, or {_PER_RECORD}",
+                    )
+                case (
+                    {"ListExpr": {"Sample": {"seed": None}}}
+                    | {"Random": {"seed": None}}
+                    | {"Rank": {"options": {"method": "Random"}, "seed": None}}
+                ):
+                    raise ProgramError(
+                        f"{spelled} is random: a row would be another one when it is read again",
+                        hint="give it a seed=",
+                    )
+                case {"Mode": {"maintain_order": False}} | {"ValueCounts": {"sort": False}}:
+                    raise ProgramError(
+                        f"{spelled} gives values in any order",
+                        hint="write maintain_order=True, or sort=True",
+                    )
+                case {"ListExpr": "Sum" | "Mean" as name} | {"ArrayExpr": "Sum" as name} if (
+                    not _is_exact(name, types_of(value, columns))
+                ):
+                    space = "list" if "ListExpr" in function else "arr"
+                    raise ProgramError(
+                        f"{spelled} rounds a row's result by whether there are nulls in other rows",
+                        hint=f"write .{space}.agg(pl.element().{name.lower()}())",
+                    )
+                case {"ArrayExpr": {"Slice": _}}:
+                    raise ProgramError(
+                        f"{spelled} fails where all rows of a batch are null",
+                        hint="leave as_array=True out, and write .list.to_array(width) behind it",
+                    )
+
+
+def _refuse_codes(spelled: str) -> NoReturn:
+    raise ProgramError(
+        f"{spelled} reads the codes of a Categorical, which are numbered by what a process has seen",
+        hint="cast to pl.Enum([...]), whose codes are fixed, or keep the text: .cast(pl.String)",
+    )
+
+
+def _hold_codes(kinds: list[pl.DataType]) -> bool:
+    """Whether values of the types are, or hold, a Categorical; so it is where they are not known."""
+    return not kinds or any(map(_holds_codes, kinds))
+
+
+def _holds_codes(kind: pl.DataType) -> bool:
+    match kind:
+        case pl.Categorical():
+            return True
+        case pl.List() | pl.Array():
+            return _holds_codes(_instance(kind.inner))
+        case pl.Struct():
+            return any(_holds_codes(_instance(field.dtype)) for field in kind.fields)
+    return False
+
+
+def _is_exact(name: str, kinds: list[pl.DataType]) -> bool:
+    """Whether the sum of such lists needs no rounding."""
+    inners = [getattr(kind, "inner", None) for kind in kinds]
+    return name == "Sum" and not any(inner is None or _instance(inner).is_float() for inner in inners)
+
+
+def _instance(kind: PolarsDataType) -> pl.DataType:
+    return kind() if isinstance(kind, type) else kind

@@ -4,6 +4,11 @@ Only the columns that expressions read go to Polars, and only what they compute 
 columns, the hidden ones too, stay the Arrow arrays they are. A filter computes a mask and Arrow drops
 the rows. What is computed is cast to the declared type, Polars' large strings to plain ones (their
 offsets alone are rewritten).
+
+A row's result is the same in whatever company it travels. Polars takes a column of one value for a
+constant, and computes with constants in another way: `x / 3` is `x * (1 / 3)`, but not where `x` is one
+value alone. So it never gets one: a batch of one row is given twice. So is every batch where
+expressions compute with the elements of lists, of which it may have a single one.
 """
 
 from __future__ import annotations
@@ -16,12 +21,14 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.errors import UserFunctionError
+from rheos.graph.expression_trees import FAILURES, computes_on_elements
 from rheos.graph.nodes import MAIN, ExpressionSpec
+from rheos.graph.types import empty_frame
 from rheos.operators.contract import Operator, OperatorContext, Out
 from rheos.operators.records import shown
 from rheos.protocol.elements import Batch, strip_hidden, visible
 
-_FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
+_FAILURES = (*FAILURES, pa.ArrowException)
 _COMPAT = pl.CompatLevel.oldest()
 
 
@@ -40,6 +47,8 @@ class ExpressionOperator(Operator):
         else:
             self._computed = tuple(expr for expr in spec.exprs if not expr.meta.is_column())
         self._reads = _columns_read(self._computed, columns)
+        frame = empty_frame(columns).lazy()
+        self._twice = any(computes_on_elements(expr, frame) for expr in self._computed)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         if batch.num_rows == 0:
@@ -52,7 +61,7 @@ class ExpressionOperator(Operator):
             yield Out(result)
 
     def _evaluate(self, batch: Batch) -> Batch | None:
-        computed = _compute(self._computed, batch.select(self._reads))
+        computed = self._compute(self._computed, batch)
         if self._schema is None:
             return None
         if self._op == "filter":
@@ -69,6 +78,23 @@ class ExpressionOperator(Operator):
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _compute(self, exprs: Sequence[pl.Expr], batch: Batch) -> list[pl.Series]:
+        """The expressions' values, one for each row of the batch."""
+        if not exprs:
+            return []
+        rows, frame = batch.num_rows, pl.DataFrame()
+        if self._reads:
+            read = batch.select(self._reads)
+            given = pl.from_arrow(pa.concat_batches([read, read]) if self._twice or rows == 1 else read)
+            assert isinstance(given, pl.DataFrame)
+            frame = given
+        computed = frame.select(exprs).get_columns()
+        # Constants are one row long where nothing beside them is longer.
+        return [
+            series.new_from_index(0, rows) if len(series) == 1 else series.head(rows)
+            for series in computed
+        ]
 
     def _failure(self, batch: Batch, error: BaseException) -> UserFunctionError:
         """The error with the first record that fails, and the expression that fails on it."""
@@ -94,7 +120,7 @@ class ExpressionOperator(Operator):
 
     def _fails(self, exprs: Sequence[pl.Expr], batch: Batch) -> bool:
         try:
-            for series in _compute(exprs, batch.select(self._reads)):
+            for series in self._compute(exprs, batch):
                 if (
                     self._schema is not None
                     and series.name in self._schema.names
@@ -115,18 +141,6 @@ def _columns_read(exprs: Sequence[pl.Expr], schema: pa.Schema) -> list[str]:
             return list(schema.names)
         read.update(roots)
     return [name for name in schema.names if name in read]
-
-
-def _compute(exprs: Sequence[pl.Expr], batch: Batch) -> list[pl.Series]:
-    """The expressions' values, one for each row of the batch."""
-    if not exprs:
-        return []
-    frame = pl.from_arrow(batch) if batch.num_columns else pl.DataFrame()
-    assert isinstance(frame, pl.DataFrame)
-    computed = frame.select(exprs).get_columns()
-    # Constants are one row long where nothing beside them is longer.
-    rows = batch.num_rows
-    return [series if len(series) == rows else series.new_from_index(0, rows) for series in computed]
 
 
 def _arrow(series: pl.Series, kind: pa.DataType) -> pa.Array:
