@@ -133,3 +133,15 @@ def test_an_edge_out_of_the_plan_takes_all_columns() -> None:
     left = dataclasses.replace(select, routes={MAIN: (ToEdge(-1),)})
     cut = dataclasses.replace(chain, operators=(source, left))
     assert needed(dataclasses.replace(plan, chains=(cut,))) == {"v", "s"}
+
+
+def test_polars_says_which_columns_an_expression_names() -> None:
+    """What the needed columns are found by."""
+    computed = (col("v") + col("w")).alias("z")
+    assert sorted(computed.meta.root_names()) == ["v", "w"]
+    assert computed.meta.output_name() == "z"
+    assert not computed.meta.is_column()
+    assert col("v").meta.is_column()
+    assert not computed.meta.has_multiple_outputs()
+    for several in (pl.all(), pl.col(pl.Int64), pl.col("^v.*$"), pl.col("v", "w") * 2):
+        assert several.meta.has_multiple_outputs()

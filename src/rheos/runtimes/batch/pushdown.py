@@ -38,6 +38,7 @@ import pyarrow as pa
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
+from rheos.graph.expression_trees import tree_of
 from rheos.graph.nodes import MAIN, ExpressionSpec
 from rheos.plan.physical import Chain, Route, ToOperator
 
@@ -95,15 +96,8 @@ class _Filters:
 
 def superset(expr: pl.Expr, columns: Columns) -> Column | None:
     """A Spark column that is true of every row of which the Polars predicate is; None for all rows."""
-    tree = _tree(expr)
+    tree = tree_of(expr)
     return None if tree is None else _Translation(columns).true_of(tree, negated=False)
-
-
-def _tree(expr: pl.Expr) -> Any:
-    try:
-        return json.loads(expr.meta.serialize(format="json"))
-    except (pl.exceptions.ComputeError, ValueError):
-        return None
 
 
 # --- what may fail --------------------------------------------------------------------------------
@@ -118,9 +112,8 @@ _SIMPLE = (
     pa.types.is_timestamp,
 )
 _COMPARING = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity")
-_AND, _OR = ("And", "LogicalAnd"), ("Or", "LogicalOr")
-_ARITHMETIC = ("Plus", "Minus", "Multiply", "Divide", "TrueDivide", "FloorDivide", "Modulus", "Xor")
-_SAFE_OPS = frozenset([*_COMPARING, *_AND, *_OR, *_ARITHMETIC])
+_ARITHMETIC = ("Plus", "Minus", "Multiply", "TrueDivide", "FloorDivide", "Modulus", "Xor")
+_SAFE_OPS = frozenset([*_COMPARING, "And", "Or", *_ARITHMETIC])
 _SAFE_FUNCTIONS = frozenset(
     [
         *("Not", "IsNull", "IsNotNull", "IsNan", "IsNotNan", "IsFinite", "IsInfinite", "IsIn"),
@@ -138,7 +131,7 @@ def _cannot_fail(expr: pl.Expr, schema: pa.Schema) -> bool:
         for name in expr.meta.root_names()
         if name in schema.names
     )
-    return simple and _safe(_tree(expr))
+    return simple and _safe(tree_of(expr))
 
 
 def _safe(tree: Any) -> bool:
@@ -215,9 +208,9 @@ class _Translation:
                     return None
                 return ~known.column if negated else known.column
             case {"BinaryExpr": {"left": left, "op": op, "right": right}}:
-                if op in _AND or op in _OR:
+                if op in ("And", "Or"):
                     parts = [self.true_of(part, negated=negated) for part in (left, right)]
-                    return _all(parts) if (op in _AND) != negated else _any(parts)
+                    return _all(parts) if (op == "And") != negated else _any(parts)
                 if op in _COMPARING:
                     return self._compared(left, _NEGATED[op] if negated else op, right)
             case {"Function": {"function": {"Boolean": "Not"}, "input": [inner]}}:
