@@ -1,4 +1,5 @@
-"""A local folder for a subtask's state on disk: its own, gone with it, and swept up after a kill."""
+"""Local folders that nobody else may read: for a subtask's state on disk, gone with it, and swept up
+after a kill; and one of a name that is known."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,24 +19,24 @@ _LOCK = ".lock"
 
 @contextlib.contextmanager
 def scratch_folder(directory: str | None) -> Iterator[str]:
-    """The path of a new folder below `directory`; None takes the disk that Spark gives its workers,
-    or that for temporary files. The folder is not made: who needs it does.
+    """The path of a new private folder below `directory`; None takes the disk that Spark gives its
+    workers, or that for temporary files. Where it cannot be made, who needs it will fail to write
+    there, and says why.
 
     Folders that killed processes left there are removed: beside each lies a file that its owner has
     locked as long as it lives.
     """
     base = Path(directory or _spark_folder() or tempfile.gettempdir())
-    folder = base / f"{_PREFIX}{uuid4().hex}"
-    lock = folder.with_suffix(_LOCK)
     try:
         base.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR)
+        descriptor, lock = _locked(base)
     except OSError:
-        # Who needs the folder will fail to make it, and says why.
-        yield str(folder)
+        yield str(base / f"{_PREFIX}{uuid4().hex}")
         return
+    folder = lock.with_suffix("")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700)
         _sweep(base)
         yield str(folder)
     finally:
@@ -44,6 +46,24 @@ def scratch_folder(directory: str | None) -> Iterator[str]:
         os.close(descriptor)
 
 
+def _locked(base: Path) -> tuple[int, Path]:
+    """A new lock file that is locked, and still there: between its making and its locking the sweep of
+    another process may take it for one that was left."""
+    while True:
+        lock = base / f"{_PREFIX}{uuid4().hex}{_LOCK}"
+        descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock.lstat()
+        except FileNotFoundError:
+            os.close(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        else:
+            return descriptor, lock
+
+
 def _spark_folder() -> str | None:
     """One of the disks, where Spark has told this worker of several."""
     folders = [folder for folder in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if folder]
@@ -51,13 +71,26 @@ def _spark_folder() -> str | None:
 
 
 def _sweep(base: Path) -> None:
+    """Removes what nobody holds any more. What is not this user's own is left alone."""
     for lock in base.glob(f"{_PREFIX}*{_LOCK}"):
         with contextlib.suppress(OSError):
-            descriptor = os.open(lock, os.O_RDWR)
+            descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 # Raises where the owner lives: this process's own locks, too.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
-                lock.unlink()
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+                    lock.unlink()
             finally:
                 os.close(descriptor)
+
+
+def private_folder(name: str) -> str:
+    """The folder of this name for temporary files, which is this user's own and closed to all others;
+    one of another name, where somebody else has made it first. It stays."""
+    folder = Path(tempfile.gettempdir(), name)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return str(folder) if ours and not found.st_mode & 0o077 else tempfile.mkdtemp(prefix=f"{name}-")

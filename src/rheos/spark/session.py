@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from rheos.errors import ConfigurationError
 from rheos.host.io import ThreadedIo
+from rheos.host.scratch import private_folder
 from rheos.job import JobConfig
 from rheos.protocol.ports import Completion
 
@@ -176,7 +176,7 @@ def _local_settings(master: str) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         # Spark makes this folder whether or not a table is ever written.
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), "rheos-spark-warehouse")),
+        "spark.sql.warehouse.dir": private_folder(f"rheos-spark-warehouse-{os.getuid()}"),
     }
 
 

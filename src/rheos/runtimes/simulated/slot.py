@@ -10,7 +10,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from uuid import uuid4
 
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES
 from rheos.errors import RheosError
@@ -56,9 +55,10 @@ class Slot:
         self._io = SimIo(clock.monotonic_us, io_delay_us)
         self._engine: SubtaskEngine | None = None
         # However the slot ends, its disk goes with it.
-        scratch = os.path.join(
-            deployment.state.directory or tempfile.gettempdir(), f"rheos-{uuid4().hex}"
-        )
+        directory = deployment.state.directory
+        if directory is not None:
+            os.makedirs(directory, exist_ok=True)
+        scratch = tempfile.mkdtemp(prefix="rheos-", dir=directory)
         weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
 
         self._open_engine = partial(

@@ -1,0 +1,126 @@
+"""Local folders: closed to others, gone with their owner, and never taken from under a living one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rheos.host import scratch
+from rheos.host.scratch import private_folder, scratch_folder
+
+
+def mode(path: str | Path) -> int:
+    return stat.S_IMODE(os.lstat(path).st_mode)
+
+
+def left_by_a_killed_process(base: Path) -> tuple[Path, Path]:
+    folder, lock = base / "rheos-state-dead", base / "rheos-state-dead.lock"
+    folder.mkdir()
+    (folder / "table").write_text("state")
+    lock.touch()
+    return folder, lock
+
+
+def test_state_on_disk_is_closed_to_others_and_gone_at_the_end(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with scratch_folder(str(tmp_path)) as folder:
+            [lock] = tmp_path.glob("*.lock")
+            assert (mode(folder), mode(lock)) == (0o700, 0o600)
+            Path(folder, "table").write_text("state")
+    finally:
+        os.umask(before)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_swept_and_what_lives_is_not(tmp_path: Path) -> None:
+    dead = left_by_a_killed_process(tmp_path)
+    with scratch_folder(str(tmp_path)) as first, scratch_folder(str(tmp_path)) as second:
+        assert not any(path.exists() for path in dead)
+        assert os.path.isdir(first)
+        assert os.path.isdir(second)
+
+
+def test_a_sweep_between_the_making_of_a_lock_and_its_locking_leaves_a_locked_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[set[str]] = []
+    flock = fcntl.flock
+
+    def in_between(descriptor: int, operation: int) -> None:
+        if operation == fcntl.LOCK_EX and not swept:
+            swept.append({path.name for path in tmp_path.glob("*.lock")})
+            scratch._sweep(tmp_path)
+            assert not list(tmp_path.iterdir()), "it has taken the lock for one that was left"
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(scratch.fcntl, "flock", in_between)
+    with scratch_folder(str(tmp_path)) as folder:
+        [lock] = tmp_path.glob("*.lock")
+        assert {lock.name} != swept[0]
+        assert lock.with_suffix("") == Path(folder)
+        scratch._sweep(tmp_path)
+        assert lock.exists()
+        assert os.path.isdir(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_user_owns_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = left_by_a_killed_process(tmp_path)
+    monkeypatch.setattr(scratch.os, "geteuid", lambda: os.getuid() + 1)
+    scratch._sweep(tmp_path)
+    assert all(path.exists() for path in theirs)
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    folder, lock = left_by_a_killed_process(tmp_path)
+    lock.unlink()
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    lock.symlink_to(precious)
+    scratch._sweep(tmp_path)
+    assert folder.exists()
+    assert precious.read_text() == "mine"
+
+
+def test_a_disk_that_is_none_is_for_who_writes_there_to_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with scratch_folder(str(tmp_path / "file")) as folder:
+        assert not os.path.exists(folder)
+
+
+def test_a_known_name_is_taken_where_it_is_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
+    folder = private_folder("rheos-known")
+    assert (folder, mode(folder)) == (str(tmp_path / "rheos-known"), 0o700)
+    assert private_folder("rheos-known") == folder
+
+
+@pytest.mark.parametrize("taken", ["open to others", "a file", "a link", "of another user"])
+def test_a_known_name_that_another_has_taken_is_avoided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: str
+) -> None:
+    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
+    place = tmp_path / "rheos-known"
+    uid: Any = os.geteuid
+    if taken == "a file":
+        place.touch()
+    elif taken == "a link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.mkdir(mode=0o777 if taken == "open to others" else 0o700)
+        place.chmod(0o777 if taken == "open to others" else 0o700)
+        if taken == "of another user":
+            uid = lambda: os.getuid() + 1  # noqa: E731
+    monkeypatch.setattr(scratch.os, "geteuid", uid)
+    folder = private_folder("rheos-known")
+    assert folder.startswith(f"{place}-")
+    assert mode(folder) == 0o700
