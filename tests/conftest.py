@@ -15,6 +15,7 @@ from rheos.protocol.ids import JobId
 # Every run draws the same examples; `pytest --hypothesis-profile=search` looks for others.
 settings.register_profile("rheos", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
+settings.register_profile("fuzz", deadline=None, max_examples=100_000)
 settings.load_profile("rheos")
 
 

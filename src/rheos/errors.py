@@ -10,13 +10,13 @@
     ├── StateError            state on the worker's local disk could not be written or read
     ├── CheckpointError       a checkpoint or the job's log could not be written or read
     │   └── FencedError       another attempt or driver owns the job now
-    ├── TransportError        a frame from a stranger, a gap, a duplicate, a lost peer
+    ├── TransportError        a peer's frame that is none, a gap, a duplicate, a lost peer
     ├── InternalError         Rheos itself has gone wrong where it should not
     └── JobFailedError        the job ended in failure; its cause is the error above
 
 The message of each begins with the user's file and line where there is one, then the operator, then
-what happened; record and key follow, and what to do comes last. Errors are picklable: they cross
-from the workers to the driver whole.
+what happened; record and key follow, and what to do comes last. They cross from the workers to the
+driver as data (`protocol/error_data.py`).
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class FencedError(CheckpointError):
 
 
 class TransportError(RheosError):
-    """A frame from a stranger, a gap, a duplicate, or a lost peer."""
+    """A peer's frame that is none, a gap, a duplicate, or a lost peer."""
 
 
 class InternalError(RheosError):

@@ -44,7 +44,9 @@ class JobConfig:
     """A Spark master; None makes `local[parallelism + 1]`, or takes the session there is."""
     spark: Any | None = None
     """An existing SparkSession."""
-    encrypt: bool = False
+    encrypt: bool | None = None
+    """Encrypts what travels between the job's processes; None does so where they run on several
+    machines."""
     heartbeat_timeout_ms: int = 15_000
     """A worker and its driver that have not heard of each other for so long give each other up."""
     state: StateConfig = field(default_factory=StateConfig)
@@ -108,6 +110,8 @@ class JobStatus:
     """The size of the newest checkpoint's state, with what it shares with those before it."""
     last_checkpoint_sync_us: int | None = None
     """How long the newest checkpoint made processing stand still, in the slowest subtask."""
+    strangers: int = 0
+    """Frames and connections that were not of the job, and were dropped by its sockets."""
 
 
 @dataclass(frozen=True)

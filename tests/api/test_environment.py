@@ -109,7 +109,7 @@ def test_settings_reach_the_runtime(tmp_path: object) -> None:
     assert config.task.batch_rows == 100
     assert config.task.buffer_timeout_us == 5000
     assert config.task.credits == 2
-    assert config.encrypt
+    assert config.encrypt is True
 
 
 def test_checkpoints_state_and_savepoints_reach_the_runtime(tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ class _Line:
     def receive(self, max_elements: int) -> list[tuple[ChannelId, Element]]:
         return []
 
+    def strangers(self) -> int:
+        return 0
+
     def release(self, channel: ChannelId) -> None:
         raise AssertionError
 

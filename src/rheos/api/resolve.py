@@ -54,7 +54,7 @@ def resolve(merged: Merged) -> Resolved:
         checkpoint_dir=_folder(merged, "checkpoint_dir"),
         master=_text(merged, "master"),
         spark=said.spark,
-        encrypt=_flag(merged, "encrypt"),
+        encrypt=None if said.encrypt is None else _flag(merged, "encrypt"),
         heartbeat_timeout_ms=_positive_ms(merged, "heartbeat_timeout"),
         state=_state(merged),
         from_savepoint=_folder(merged, "from_savepoint"),

@@ -84,7 +84,8 @@ class Settings:
         buffer_timeout: how long a row may wait for others to travel with: 0 sends at once, -1 only
             full batches.
         credits: how many batches a channel may have on the way.
-        encrypt: encrypts what travels between subtasks.
+        encrypt: encrypts what travels between the processes of the job, and takes only those that hold
+            its keys. None does so between machines, and has no need of it on one; False never does.
         heartbeat_timeout: a worker that was not heard of for so long is given up, and the job goes on
             from the last checkpoint; a worker that has not heard of its driver for so long leaves.
     """
@@ -106,7 +107,7 @@ class Settings:
     batch_rows: int = 16_384
     buffer_timeout: Duration | int = "10ms"
     credits: int = 4
-    encrypt: bool = False
+    encrypt: bool | None = None
     heartbeat_timeout: Duration = "15s"
 
 
@@ -130,5 +131,5 @@ class SettingArguments(TypedDict, total=False):
     batch_rows: int
     buffer_timeout: Duration | int
     credits: int
-    encrypt: bool
+    encrypt: bool | None
     heartbeat_timeout: Duration

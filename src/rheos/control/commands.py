@@ -1,7 +1,7 @@
 """What a command says to a running job, and what the job answers.
 
-A request is one frame to the endpoint of the job's record, msgpack, with the record's token; the answer
-is one frame. Neither is ever unpickled: what comes from a socket stays plain values.
+A request is one frame to the endpoint of the job's record: the record's token, then MessagePack; the
+answer is one frame. What comes from a socket stays plain values: nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import TypeAlias
 import msgspec
 import zmq
 
-from rheos import errors
 from rheos.control.processes import Liveness, liveness
 from rheos.control.registry import JobRecord
-from rheos.errors import CheckpointError, RheosError, Site, TransportError
+from rheos.errors import CheckpointError, RheosError, TransportError
 from rheos.job import CheckpointInfo, JobStatus
+from rheos.protocol.decoding import BoundedDecoder, MalformedError
+from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import JobId
 
 MAX_REQUEST_BYTES = 64 * 1024
@@ -27,7 +28,6 @@ _POLL_MS = 500
 
 
 class Request(msgspec.Struct, frozen=True, tag=True, kw_only=True):
-    token: str
     job: JobId
 
 
@@ -82,45 +82,18 @@ class Cancelled(Answer, frozen=True):
 class Refused(Answer, frozen=True):
     """The error that came of it."""
 
-    kind: str
-    """The name of its class in `rheos.errors`."""
-    what: str
-    file: str | None = None
-    line: int = 0
-    operator: str | None = None
-    hint: str | None = None
-    detail: str | None = None
+    error: ErrorData
 
     @classmethod
     def of(cls, error: RheosError) -> Refused:
-        site = error.site
-        return cls(
-            kind=type(error).__name__,
-            what=error.what,
-            file=site.file if site else None,
-            line=site.line if site else 0,
-            operator=error.operator,
-            hint=error.hint,
-            detail=error.detail,
-        )
-
-    def error(self) -> RheosError:
-        found = getattr(errors, self.kind, None)
-        kind = found if isinstance(found, type) and issubclass(found, RheosError) else RheosError
-        return kind(
-            self.what,
-            site=None if self.file is None else Site(self.file, self.line),
-            operator=self.operator,
-            hint=self.hint,
-            detail=self.detail,
-        )
+        return cls(error=ErrorData.of(error))
 
 
 AnyAnswer: TypeAlias = Status | Checkpoints | SavepointTaken | Cancelled | Refused
 
 encode = msgspec.msgpack.Encoder().encode
-request_decoder: msgspec.msgpack.Decoder[AnyRequest] = msgspec.msgpack.Decoder(AnyRequest)
-answer_decoder: msgspec.msgpack.Decoder[AnyAnswer] = msgspec.msgpack.Decoder(AnyAnswer)
+request_decoder: BoundedDecoder[AnyRequest] = BoundedDecoder(AnyRequest, max_bytes=MAX_REQUEST_BYTES)
+answer_decoder: BoundedDecoder[AnyAnswer] = BoundedDecoder(AnyAnswer, max_bytes=MAX_ANSWER_BYTES)
 
 
 # --- the asking side ----------------------------------------------------------------------------
@@ -137,34 +110,28 @@ class JobClient:
         self._timeout_s = timeout_s
 
     def status(self) -> JobStatus:
-        answer = self._ask(GetStatus(token=self._record.token, job=self._record.job))
+        answer = self._ask(GetStatus(job=self._record.job))
         assert isinstance(answer, Status)
         return answer.status
 
     def checkpoints(self) -> list[CheckpointInfo]:
-        answer = self._ask(GetCheckpoints(token=self._record.token, job=self._record.job))
+        answer = self._ask(GetCheckpoints(job=self._record.job))
         assert isinstance(answer, Checkpoints)
         return answer.checkpoints
 
     def savepoint(self, directory: str | None) -> str:
-        answer = self._ask(
-            TakeSavepoint(token=self._record.token, job=self._record.job, directory=directory)
-        )
+        answer = self._ask(TakeSavepoint(job=self._record.job, directory=directory))
         assert isinstance(answer, SavepointTaken)
         return answer.directory
 
     def stop(self, directory: str | None, *, drain: bool) -> str:
-        answer = self._ask(
-            StopWithSavepoint(
-                token=self._record.token, job=self._record.job, directory=directory, drain=drain
-            )
-        )
+        answer = self._ask(StopWithSavepoint(job=self._record.job, directory=directory, drain=drain))
         assert isinstance(answer, SavepointTaken)
         return answer.directory
 
     def cancel(self) -> None:
         """Returns when the job has stopped."""
-        self._ask(CancelJob(token=self._record.token, job=self._record.job))
+        self._ask(CancelJob(job=self._record.job))
 
     def _ask(self, request: AnyRequest) -> AnyAnswer:
         record = self._record
@@ -174,26 +141,31 @@ class JobClient:
                 f"the job {record.job!r} runs as {record.process}, and can be asked only there",
                 hint="run the command on that host",
             )
+        if not record.endpoint.startswith("ipc://"):
+            raise TransportError(
+                f"the job {record.job!r} listens at {record.endpoint}: its rheos is another",
+                hint="use the command of the version of rheos that runs the job",
+            )
         context = zmq.Context(1)
         socket: zmq.Socket[bytes] = context.socket(zmq.REQ)
         try:
             socket.setsockopt(zmq.LINGER, 0)
             socket.setsockopt(zmq.MAXMSGSIZE, MAX_ANSWER_BYTES)
             socket.connect(record.endpoint)
-            socket.send(encode(request))
+            socket.send(record.token.encode() + encode(request))
             data = self._received(socket)
         finally:
             socket.close()
             context.term()
         try:
             answer = answer_decoder.decode(data)
-        except msgspec.MsgspecError as error:
+        except MalformedError as error:
             raise TransportError(
                 f"the job {record.job!r} gave an answer that cannot be read: {error}",
                 hint="use the command of the version of rheos that runs the job",
             ) from error
         if isinstance(answer, Refused):
-            raise answer.error()
+            raise answer.error.error()
         return answer
 
     def _received(self, socket: zmq.Socket[bytes]) -> bytes:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from uuid import uuid4
 
 from rheos.control.lease import DriverLease, LeaseKeeper
@@ -99,7 +100,9 @@ class ControlledJob:
             self._server.start()
 
     def status(self) -> JobStatus:
-        return self.job.status()
+        status = self.job.status()
+        strangers = self._server.strangers if self._server is not None else 0
+        return replace(status, strangers=status.strangers + strangers) if strangers else status
 
     def wait(self, timeout_s: float | None = None) -> JobResult:
         try:

@@ -163,7 +163,10 @@ class LeaseKeeper:
 
     def _keep(self) -> None:
         while not self._over.wait(RENEW_MS / 1000):
-            if not self._lease.renew():
-                return
+            # What a store raises is not always an OSError. It may go better the next time.
+            with contextlib.suppress(Exception):
+                if not self._lease.renew():
+                    return
         # By the thread that renews it: a renewal that takes long would bring the note back.
-        self._lease.release()
+        with contextlib.suppress(Exception):
+            self._lease.release()

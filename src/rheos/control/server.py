@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hmac
+import sys
 import threading
+from typing import Any
 
-import msgspec
 import zmq
 
 from rheos.control.commands import (
@@ -27,7 +27,10 @@ from rheos.control.commands import (
     request_decoder,
 )
 from rheos.errors import ConfigurationError, InternalError, RheosError
+from rheos.host.socket_folder import SocketFolder, in_folder
+from rheos.host.sockets import is_of, listen
 from rheos.job import JobHandle
+from rheos.protocol.decoding import MalformedError
 from rheos.protocol.ids import JobId
 
 _LOOK_EVERY_MS = 250
@@ -36,8 +39,8 @@ _MAX_AT_WORK = 8
 
 
 class CommandServer:
-    """Bound to the loopback interface at once; answers from `start` until `close`, or until the job
-    has ended.
+    """Listens at once, in a folder that only this user can enter; answers from `start` until `close`,
+    or until the job has ended.
 
     Every request must carry the token; others get no answer. Whether the job has ended is asked by
     `handle.wait(0)`, now and then, from the server's thread.
@@ -48,6 +51,7 @@ class CommandServer:
         self._job = job
         self._token = token.encode()
         self._at_work = 0
+        self._folder = SocketFolder()
         self._context = zmq.Context(1)
         # A ROUTER, not a REP: who asks for a savepoint does not keep others waiting for a status.
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
@@ -57,13 +61,14 @@ class CommandServer:
         self._lock = threading.Lock()
         try:
             self._socket.setsockopt(zmq.LINGER, 1000)
-            self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_REQUEST_BYTES)
-            port = self._socket.bind_to_random_port("tcp://127.0.0.1")
+            self.endpoint = listen(self._socket, in_folder(self._folder.path), MAX_REQUEST_BYTES)
             self._done.bind(self._done_at)
         except BaseException:
             self._context.destroy(0)
+            self._folder.close()
             raise
-        self.endpoint = f"tcp://127.0.0.1:{port}"
+        self.strangers = 0
+        """Requests without the token, or that nobody of ours makes. They get no answer."""
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -83,21 +88,29 @@ class CommandServer:
     # --- the server's thread ----------------------------------------------------------------------
 
     def _serve(self) -> None:
+        """Whatever fails in it, the job goes on and can be commanded."""
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._done, zmq.POLLIN)
         try:
             over = False
             while not self._closing and not over:
-                ready = dict(poller.poll(_LOOK_EVERY_MS))
-                if self._done in ready:
-                    self._pass_on()
-                if self._socket in ready:
-                    self._take(self._socket.recv_multipart())
+                try:
+                    self._hear(dict(poller.poll(_LOOK_EVERY_MS)))
+                except Exception as error:
+                    print(
+                        f"a command could not be answered: {InternalError.of(error)}", file=sys.stderr
+                    )
                 over = self._job_is_over()
             self._answer_the_last()
         finally:
             self._leave()
+
+    def _hear(self, ready: dict[Any, int]) -> None:
+        if self._done in ready:
+            self._pass_on()
+        if self._socket in ready:
+            self._take(self._socket.recv_multipart())
 
     def _leave(self) -> None:
         with self._lock:
@@ -105,6 +118,7 @@ class CommandServer:
             self._done.close(0)
         # Waits until the last answers have left.
         self._context.term()
+        self._folder.close()
 
     def _job_is_over(self) -> bool:
         try:
@@ -121,17 +135,10 @@ class CommandServer:
             self._pass_on()
 
     def _take(self, frames: list[bytes]) -> None:
-        if len(frames) != 3 or frames[1]:
-            return
-        try:
-            request = request_decoder.decode(frames[2])
-        except msgspec.MsgspecError:
-            return
-        if not hmac.compare_digest(request.token.encode(), self._token):
-            return
-        if request.job != self._job:
-            return
-        if isinstance(request, GetStatus | GetCheckpoints):
+        request = self._request(frames)
+        if request is None:
+            self.strangers += 1
+        elif isinstance(request, GetStatus | GetCheckpoints):
             self._send(frames[0], self._carried_out(request))
         elif self._at_work >= _MAX_AT_WORK and not isinstance(request, CancelJob):
             self._send(
@@ -148,6 +155,16 @@ class CommandServer:
             threading.Thread(
                 target=self._work, args=(frames[0], request), name="rheos-command", daemon=True
             ).start()
+
+    def _request(self, frames: list[bytes]) -> AnyRequest | None:
+        """None where a stranger asks."""
+        if len(frames) != 3 or frames[1] or not is_of(self._token, frames[2]):
+            return None
+        try:
+            request = request_decoder.decode(frames[2][len(self._token) :])
+        except MalformedError:
+            return None
+        return request if request.job == self._job else None
 
     def _pass_on(self) -> None:
         frames = self._done.recv_multipart()
@@ -190,5 +207,6 @@ class CommandServer:
                     return Cancelled()
         except RheosError as error:
             return Refused.of(error)
-        except Exception as error:
+        except BaseException as error:
+            # Whatever it is, who asked hears of it, and the command counts as done.
             return Refused.of(InternalError.of(error))

@@ -38,6 +38,10 @@ class Launcher(Protocol):
         """Makes an end of the attempt, by force where need be. Does not wait; may be called again."""
         ...
 
+    def strangers(self) -> int:
+        """How many frames and connections of strangers the driver's end has dropped so far."""
+        ...
+
     def poll(self) -> Sequence[LauncherEvent]:
         """What has happened since the last call, in order."""
         ...

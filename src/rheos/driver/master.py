@@ -7,7 +7,6 @@ launcher, the log and the store. It has no thread and never waits: its owner cal
 from __future__ import annotations
 
 import contextlib
-import pickle
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -237,7 +236,7 @@ class Master:
             case Progress():
                 self._metrics.progressed(event)
             case Failed():
-                self._feed(SubtaskFailed(event.attempt, event.subtask, _unpickled(event)))
+                self._feed(SubtaskFailed(event.attempt, event.subtask, event.error.error()))
             case Acknowledge():
                 self._metrics.acknowledged(event)
                 self._feed(event)
@@ -384,6 +383,7 @@ class Master:
             parallelism=coordinator.parallelism,
             last_checkpoint_bytes=_state_bytes(last) if last else None,
             last_checkpoint_sync_us=last.cost.sync_us if last else None,
+            strangers=self._launcher.strangers() + self._metrics.strangers(),
         )
 
     def _running_s(self) -> float:
@@ -416,15 +416,3 @@ def checkpoint_info(entry: CheckpointCompleted) -> CheckpointInfo:
         cost=entry.cost,
         savepoint=entry.savepoint,
     )
-
-
-def _unpickled(failed: Failed) -> RheosError:
-    try:
-        error = pickle.loads(failed.error)
-    except Exception as unreadable:
-        return RheosError(
-            f"subtask {failed.subtask} failed, and its error cannot be read: {unreadable}"
-        )
-    if isinstance(error, RheosError):
-        return error
-    return RheosError(f"subtask {failed.subtask} failed: {type(error).__name__}: {error}")

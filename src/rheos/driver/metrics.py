@@ -28,9 +28,11 @@ class JobMetrics:
         """By subtask, in this attempt."""
         self._latest: dict[int, Progress] = {}
         self._before: dict[int, Progress] = {}
+        self._strangers_before = 0
 
     def begin(self, base: Totals, parallelism: int) -> None:
         """An attempt starts from a checkpoint with these totals."""
+        self._strangers_before = self.strangers()
         self._base = base
         self._parallelism = parallelism
         self._counted.clear()
@@ -77,6 +79,10 @@ class JobMetrics:
         """Of the most held-up subtask."""
         spans = self._spans()
         return _ratio((latest.blocked_us - before.blocked_us) / us for before, latest, us in spans)
+
+    def strangers(self) -> int:
+        """What the subtasks' data sockets have dropped, in all attempts."""
+        return self._strangers_before + sum(latest.strangers for latest in self._latest.values())
 
     def _spans(self) -> list[tuple[Progress, Progress, int]]:
         spans = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.snapshots import StateHandle
 
@@ -163,10 +164,10 @@ class Drained(Message, frozen=True):
 
 
 class Failed(Message, frozen=True):
-    """The subtask has failed. `error` is a pickled RheosError."""
+    """The subtask has failed."""
 
     subtask: int
-    error: bytes
+    error: ErrorData
 
 
 class Progress(Message, frozen=True):
@@ -184,13 +185,11 @@ class Progress(Message, frozen=True):
     """Time in which work was at hand and no credit to emit it: back-pressure."""
     counters: dict[str, int]
     """Further counts, such as `late` or `skipped`, by "operator id/name"."""
+    strangers: int = 0
+    """Frames and connections of strangers that its data socket has dropped."""
 
 
 ToTask = (
     TriggerCheckpoint | CheckpointComplete | CheckpointAborted | Drain | OpenPhase | Finish | Cancel
 )
 ToMaster = Acknowledge | Decline | Committed | PhaseRead | Drained | Failed | Progress
-
-to_task_decoder: msgspec.msgpack.Decoder[ToTask] = msgspec.msgpack.Decoder(ToTask)
-to_master_decoder: msgspec.msgpack.Decoder[ToMaster] = msgspec.msgpack.Decoder(ToMaster)
-encode = msgspec.msgpack.Encoder().encode

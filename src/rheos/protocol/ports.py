@@ -108,7 +108,12 @@ class Transport(Protocol):
     def send_mark(self, channel: ChannelId, mark: Mark) -> None: ...
 
     def receive(self, max_elements: int) -> Sequence[tuple[ChannelId, Element]]:
-        """What has arrived, FIFO per channel. Raises TransportError on a gap or a stranger."""
+        """What has arrived, FIFO per channel. Raises TransportError on a gap, or where a peer sends
+        what is no frame; what strangers send is dropped."""
+        ...
+
+    def strangers(self) -> int:
+        """How many frames and connections of others than the attempt's subtasks were dropped so far."""
         ...
 
     def release(self, channel: ChannelId) -> None:

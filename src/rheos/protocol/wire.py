@@ -1,8 +1,8 @@
 """The data frames between subtasks of different processes. A frame is a header and a payload.
 
 The header names the attempt, the channel and the frame's number on it, behind a token that the job's
-subtasks share; whoever reads a frame checks them all. Batches travel as Arrow IPC record batches
-without their schema, which both ends know from the plan.
+subtasks share. Whoever reads a frame compares the token before anything else. Batches travel as Arrow
+IPC record batches without their schema, which both ends know from the plan.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from rheos.errors import TransportError
 from rheos.protocol.elements import Active, Barrier, BarrierKind, Batch, End, Idle, Mark, Watermark
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
 
-WIRE_VERSION = 1
-_HEADER = struct.Struct("<8sBBIHHHQq")
-_CREDIT = struct.Struct("<8sIHI")
-TOKEN_BYTES = 8
+WIRE_VERSION = 2
+TOKEN_BYTES = 16
+_HEADER = struct.Struct("<16sBBIHHHQq")
+_CREDIT = struct.Struct("<16sIHI")
+HEADER_BYTES = _HEADER.size
+MAX_FRAME_BYTES = 1 << 30
+"""A batch that is larger is not sent: the receiver's socket would end the connection."""
 
 
 class Kind(IntEnum):
-    HELLO = 0
     BATCH = 1
     WATERMARK = 2
     BARRIER = 3
@@ -39,7 +41,6 @@ class Kind(IntEnum):
 class Header:
     """`value` is the timestamp of a watermark, or the checkpoint of a barrier."""
 
-    token: bytes
     kind: Kind
     attempt: int
     channel: ChannelId
@@ -64,16 +65,22 @@ def encode_header(
 
 
 def decode_header(frame: bytes) -> Header:
-    """Raises TransportError where it is not a header of this version."""
-    if len(frame) != _HEADER.size:
-        raise TransportError(f"a stranger's frame: {len(frame)} bytes of header")
-    token, version, kind, attempt, edge, sender, receiver, sequence, value = _HEADER.unpack(frame)
+    """Of a frame that has the job's token. Raises TransportError where it is no header of this
+    version."""
+    if len(frame) != HEADER_BYTES:
+        raise TransportError(f"a peer's header has {len(frame)} bytes, not {HEADER_BYTES}")
+    _, version, kind, attempt, edge, sender, receiver, sequence, value = _HEADER.unpack(frame)
     if version != WIRE_VERSION:
         raise TransportError(
             f"a peer speaks version {version} of the protocol, this worker {WIRE_VERSION}",
             hint="install the same version of Rheos on every worker",
         )
-    return Header(token, Kind(kind), attempt, ChannelId(edge, sender, receiver), sequence, value)
+    if kind not in _KINDS:
+        raise TransportError(f"a peer's frame is of no kind that there is: {kind}")
+    return Header(Kind(kind), attempt, ChannelId(edge, sender, receiver), sequence, value)
+
+
+_KINDS = frozenset(Kind)
 
 
 def mark_kind(mark: Mark) -> tuple[Kind, int]:
@@ -113,17 +120,23 @@ def encode_batch(batch: Batch) -> pa.Buffer:
 
 
 def decode_batch(payload: memoryview | pa.Buffer, schema: pa.Schema) -> Batch:
-    """Zero-copy: the batch refers to the payload."""
-    return pa.ipc.read_record_batch(pa.py_buffer(payload), schema)
+    """Zero-copy: the batch refers to the payload. Raises TransportError where it is no batch of the
+    schema."""
+    try:
+        batch = pa.ipc.read_record_batch(pa.py_buffer(payload), schema)
+        batch.validate()
+    except (pa.ArrowException, EOFError, OSError, ValueError) as error:
+        raise TransportError(f"a peer's batch cannot be read: {error}") from error
+    return batch
 
 
 def encode_credit(token: bytes, attempt: Attempt, edge: int, count: int) -> bytes:
     return _CREDIT.pack(token, attempt, edge, count)
 
 
-def decode_credit(frame: bytes) -> tuple[bytes, int, int, int]:
-    """(token, attempt, edge, count)."""
+def decode_credit(frame: bytes) -> tuple[int, int, int]:
+    """(attempt, edge, count), of a frame that has the job's token. Raises TransportError."""
     if len(frame) != _CREDIT.size:
-        raise TransportError(f"a stranger's credit: {len(frame)} bytes")
-    token, attempt, edge, count = _CREDIT.unpack(frame)
-    return token, attempt, edge, count
+        raise TransportError(f"a peer's credit has {len(frame)} bytes, not {_CREDIT.size}")
+    _, attempt, edge, count = _CREDIT.unpack(frame)
+    return attempt, edge, count

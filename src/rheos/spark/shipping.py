@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import pickle
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,8 @@ from pyspark import cloudpickle
 
 from rheos.connectors.spark.workers import module_absent, module_lacking
 from rheos.errors import JobFailedError, ProgramError, RheosError
+from rheos.protocol import error_data
+from rheos.protocol.error_data import ErrorData
 
 ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -85,12 +86,16 @@ def arrow_task(entry: str, payload: bytes, *, readable: bool = False) -> ArrowTa
 
 def sealed(error: RheosError) -> str:
     """The error as text that survives the JVM."""
-    try:
-        data = pickle.dumps(error)
-    except Exception:
-        # Something in it cannot be pickled: the text can.
-        data = pickle.dumps(JobFailedError(str(error)))
+    data = error_data.encode(ErrorData.of(error))
     return f"rheos-error:{base64.b64encode(data).decode()}:rheos-error"
+
+
+def _unsealed(text: str) -> RheosError:
+    """What comes back is data, whoever has written it: a text of a user's error may look like ours."""
+    try:
+        return error_data.decoder.decode(base64.b64decode(text)).error()
+    except ValueError as unreadable:
+        return JobFailedError(f"a Spark task failed, and its error cannot be read: {unreadable}")
 
 
 def worker_error(error: BaseException) -> RheosError:
@@ -101,9 +106,7 @@ def worker_error(error: BaseException) -> RheosError:
     text = str(error)
     found = _MARK.search(text)
     if found:
-        original = pickle.loads(base64.b64decode(found.group(1)))
-        assert isinstance(original, RheosError)
-        return original
+        return _unsealed(found.group(1))
     absent = _ABSENT.search(text)
     if absent:
         return module_absent(absent.group(1), absent.group(2))

@@ -316,6 +316,7 @@ class SubtaskEngine:
                 busy_us=self._busy_us,
                 blocked_us=self._blocked_us,
                 counters=totals.counters,
+                strangers=self._transport.strangers(),
             )
         )
 

@@ -9,19 +9,20 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
-import zmq
 
 from rheos.errors import TransportError
+from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.protocol import wire
 from rheos.protocol.elements import Barrier, Element, End, Idle, Mark, Watermark
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
 from rheos.protocol.ports import Transport
-from rheos.runtimes.continuous.security import Security
+from rheos.runtimes.continuous.security import Curve, Password, Security
 from rheos.runtimes.continuous.transport import ZmqTransport
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
 
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])
 CREDITS = 2
+TOKEN = b"0123456789abcdef"
 ACROSS = ChannelId(0, 0, 1)
 LOCAL = ChannelId(0, 0, 0)
 
@@ -48,16 +49,16 @@ class Pair:
 
 
 @contextmanager
-def real(security: Security | None = None) -> Iterator[Pair]:
+def real(security: Security | None = None, where: str = "tcp://127.0.0.1:*") -> Iterator[Pair]:
     ends = [
         ZmqTransport(
             attempt=Attempt(1),
             subtask=subtask,
-            token=b"12345678",
+            token=TOKEN,
             schemas={0: SCHEMA, 1: SCHEMA},
             initial_credits=CREDITS,
-            host="127.0.0.1",
-            ports=None,
+            parallelism=2,
+            where=where if where.startswith("tcp") else f"{where}{subtask}",
             security=security,
         )
         for subtask in range(2)
@@ -73,8 +74,23 @@ def real(security: Security | None = None) -> Iterator[Pair]:
 
 @contextmanager
 def encrypted() -> Iterator[Pair]:
-    with real(Security.make()) as pair:
+    with real(Curve.make()) as pair:
         yield pair
+
+
+@contextmanager
+def with_a_password() -> Iterator[Pair]:
+    with real(Password(TOKEN)) as pair:
+        yield pair
+
+
+@contextmanager
+def in_a_folder() -> Iterator[Pair]:
+    """As on one machine."""
+    folder = SocketFolder()
+    with real(where=in_folder(folder.path)) as pair:
+        yield pair
+    folder.close()
 
 
 @contextmanager
@@ -90,7 +106,7 @@ def simulated() -> Iterator[Pair]:
     yield Pair(SimTransport(network, 0), SimTransport(network, 1), settle)
 
 
-@pytest.fixture(params=[real, encrypted, simulated])
+@pytest.fixture(params=[in_a_folder, encrypted, with_a_password, simulated])
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     with request.param() as made:
         yield made
@@ -167,41 +183,17 @@ def test_channels_have_credits_of_their_own(pair: Pair) -> None:
     assert sorted(str(channel) for channel, _ in pair.take(3)) == ["0:0>1", "0:0>1", "1:0>1"]
 
 
-@pytest.mark.parametrize(
-    ("token", "attempt", "sequence", "says"),
-    [
-        (b"87654321", 1, 0, "another job or attempt"),
-        (b"12345678", 2, 0, "another job or attempt"),
-        (b"12345678", 1, 5, "lost or doubled"),
-    ],
-)
-def test_strangers_and_gaps_fail_the_attempt(
-    token: bytes, attempt: int, sequence: int, says: str
-) -> None:
+def test_a_gap_fails_the_attempt() -> None:
+    """EX2."""
     with real() as pair:
-        assert isinstance(pair.receiver, ZmqTransport)
-        stranger = pair.receiver.context.socket(zmq.DEALER)
-        stranger.connect(pair.receiver.address)
-        stranger.send(wire.encode_header(token, Attempt(attempt), ACROSS, sequence, wire.Kind.END))
-        with pytest.raises(TransportError, match=says):
+        assert isinstance(pair.sender, ZmqTransport)
+        pair.sender._sent[ACROSS] = 5
+        pair.sender.send_mark(ACROSS, End())
+        with pytest.raises(TransportError, match="brought frame 5, not 0: one was lost or doubled"):
             pair.take(1)
 
 
-def test_garbage_fails_the_attempt() -> None:
-    with real() as pair:
-        assert isinstance(pair.receiver, ZmqTransport)
-        stranger = pair.receiver.context.socket(zmq.DEALER)
-        stranger.connect(pair.receiver.address)
-        stranger.send(b"GET / HTTP/1.1")
-        with pytest.raises(TransportError, match="stranger"):
-            pair.take(1)
-
-
-def test_who_has_not_the_keys_is_not_heard() -> None:
-    with real(Security.make()) as pair:
-        assert isinstance(pair.receiver, ZmqTransport)
-        stranger = pair.receiver.context.socket(zmq.DEALER)
-        stranger.connect(pair.receiver.address)
-        stranger.send(wire.encode_header(b"12345678", Attempt(1), ACROSS, 0, wire.Kind.END))
-        pair.sender.send_mark(ACROSS, Idle())
-        assert shown(pair.take(1)) == [Idle()]
+def test_a_batch_too_large_for_a_frame_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 100)
+    with real() as pair, pytest.raises(TransportError, match="at most 100 travel as one"):
+        pair.sender.send(ACROSS, batch(*range(50)))

@@ -20,9 +20,7 @@ def is_local(session: SparkSession) -> bool:
 
 
 def driver_host(session: SparkSession) -> str:
-    """The address on which the driver listens for its workers."""
-    if is_local(session):
-        return "127.0.0.1"
+    """The address on which the driver listens for workers on other machines."""
     return session.sparkContext.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
 
 

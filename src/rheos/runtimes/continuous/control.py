@@ -5,6 +5,9 @@ Then the two exchange the messages of `rheos.protocol.control`, and a `Heartbeat
 their own: neither a slow function nor a slow store silences them. Who has not heard of the other for
 the heartbeat timeout gives it up: the driver ends the attempt, the worker its process. So a worker that
 was frozen, or cut off, and comes back leaves at once, whatever waits to be read (CP6).
+
+A message is one frame: the job's token, the version of this protocol, MessagePack. Whoever reads one
+compares the token before anything else, and drops and counts what has another (EX3).
 """
 
 from __future__ import annotations
@@ -22,9 +25,12 @@ from typing import TypeAlias
 import msgspec
 import zmq
 
-from rheos.errors import TransportError
+from rheos.errors import InternalError, RheosError, TransportError
+from rheos.host.sockets import is_of, listen
 from rheos.protocol import control
+from rheos.protocol.decoding import BoundedDecoder, MalformedError
 from rheos.protocol.ids import Attempt
+from rheos.runtimes.continuous.door import Door
 from rheos.runtimes.continuous.security import Security
 
 _HEARTBEATS = 5
@@ -46,7 +52,6 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
     attempt: Attempt
     subtask: int
-    token: bytes
     address: str
     version: str
 
@@ -72,8 +77,40 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
 FromDriver = control.ToTask | Welcome | Refused | Heartbeat
 FromWorker = control.ToMaster | Join | Heartbeat
 
-from_driver = msgspec.msgpack.Decoder(FromDriver)
-from_worker = msgspec.msgpack.Decoder(FromWorker)
+CONTROL_VERSION = b"\x02"
+MAX_MESSAGE_BYTES = 256 << 20
+"""A message that is larger is not sent: the other end's socket would end the connection."""
+
+_from_driver: BoundedDecoder[FromDriver] = BoundedDecoder(FromDriver, max_bytes=MAX_MESSAGE_BYTES)
+_from_worker: BoundedDecoder[FromWorker] = BoundedDecoder(FromWorker, max_bytes=MAX_MESSAGE_BYTES)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def framed(token: bytes, message: FromDriver | FromWorker) -> bytes:
+    """The frame of a message. Raises TransportError where it is too large."""
+    frame = token + CONTROL_VERSION + _encode(message)
+    if len(frame) > MAX_MESSAGE_BYTES:
+        raise TransportError(
+            f"a {type(message).__name__} of {len(frame)} bytes is too large for the control channel",
+            hint="a checkpoint's small parts and what sinks have staged travel in it: raise the "
+            "parallelism, so that each subtask has less of them",
+        )
+    return frame
+
+
+def _body(token: bytes, frame: bytes, of: str) -> bytes | None:
+    """What lies behind the token and the version; None where a stranger has sent the frame. Raises
+    TransportError where the other end has another version."""
+    if not is_of(token, frame):
+        return None
+    version = frame[len(token) : len(token) + 1]
+    if version != CONTROL_VERSION:
+        raise TransportError(
+            f"{of} speaks version {version.hex() or '?'} of the control protocol, and this process "
+            f"version {CONTROL_VERSION.hex()}",
+            hint="install the same version of Rheos on the driver and every worker",
+        )
+    return frame[len(token) + 1 :]
 
 
 class ControlClient:
@@ -83,12 +120,15 @@ class ControlClient:
         self,
         context: zmq.Context[zmq.Socket[bytes]],
         driver: str,
+        token: bytes,
         join: Join,
         security: Security | None,
         wake: Callable[[], None],
         timeout_ms: int,
     ) -> None:
         self._join = join
+        self._token = token
+        self._failure: RheosError | None = None
         self._wake = wake
         self._timeout_ms = timeout_ms
         self._inbox: deque[control.ToTask] = deque()
@@ -100,24 +140,31 @@ class ControlClient:
         self._outgoing.connect("inproc://control")
         self._socket: zmq.Socket[bytes] = context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 2000)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         if security is not None:
-            security.secure(self._socket, server=False)
+            security.connecting(self._socket)
         self._socket.connect(driver)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rheos-control", daemon=True)
 
     def start(self) -> Welcome | Refused | None:
-        """Joins, and waits for the others; None where the driver never answered within the lease."""
+        """Joins, and waits for the others; None where the driver never answered within the lease.
+        Raises TransportError where it speaks another version."""
         self._thread.start()
         self._joined.wait()
+        if self._failure is not None:
+            raise self._failure
         return self._answer
 
     def send(self, message: control.ToMaster) -> None:
         """Called by the main thread only."""
-        self._outbox.send(control.encode(message))
+        self._outbox.send(framed(self._token, message))
 
     def receive(self) -> list[control.ToTask]:
-        """The driver's messages since the last call. Called by the main thread."""
+        """The driver's messages since the last call. Called by the main thread. Raises what ended the
+        thread that keeps the lease."""
+        if self._failure is not None:
+            raise self._failure
         messages = []
         while self._inbox:
             messages.append(self._inbox.popleft())
@@ -128,14 +175,27 @@ class ControlClient:
         self._closing.set()
         self._thread.join(3.0)
         self._outbox.close(linger=0)
+        if not self._thread.is_alive():
+            self._outgoing.close(linger=0)
 
     # --- the thread -------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        """Where it fails, the main loop fails by it: without a lease the slot must not go on."""
+        try:
+            self._keep_lease()
+        except Exception as error:
+            self._failure = error if isinstance(error, RheosError) else InternalError.of(error)
+        finally:
+            self._socket.close()
+            self._joined.set()
+            self._wake()
+
+    def _keep_lease(self) -> None:
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._outgoing, zmq.POLLIN)
-        self._socket.send(msgspec.msgpack.encode(self._join))
+        self._socket.send(framed(self._token, self._join))
         timeout_s, every_s = self._timeout_ms / 1000, heartbeat_s(self._timeout_ms)
         heard = beat = time.monotonic()
         stop_by: float | None = None
@@ -144,8 +204,6 @@ class ControlClient:
             self._forward()
             if self._closing.is_set():
                 self._forward()
-                self._socket.close()
-                self._outgoing.close(linger=0)
                 return
             now = time.monotonic()
             # What waits to be read comes too late where this process stood still for so long.
@@ -153,12 +211,15 @@ class ControlClient:
                 stop_by = now + _GRACE_S
                 self._stop()
             while self._socket.poll(0):
+                body = _body(self._token, self._socket.recv(), "the driver")
+                if body is None:
+                    continue
                 heard = now
-                if self._take(from_driver.decode(self._socket.recv())):
+                if self._take(_decoded_here(body)):
                     stop_by = stop_by or now + _GRACE_S
             if now - beat >= every_s:
                 beat = now
-                self._socket.send(msgspec.msgpack.encode(Heartbeat(self._join.attempt)))
+                self._socket.send(framed(self._token, Heartbeat(self._join.attempt)))
             if stop_by is not None and now > stop_by:
                 # The main loop does not come back: the process ends, and its output with it.
                 os._exit(70)
@@ -187,6 +248,13 @@ class ControlClient:
         self._wake()
 
 
+def _decoded_here(body: bytes) -> FromDriver:
+    try:
+        return _from_driver.decode(body)
+    except MalformedError as error:
+        raise TransportError(f"the driver sent what cannot be read: {error}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class AllJoined:
     """Every worker of the attempt is there, and has been told of the others."""
@@ -210,11 +278,18 @@ class ControlServer:
     """The driver's end: a thread of its own listens, admits and keeps the leases, so that they hold
     also while the master writes to a slow store. The methods are for one thread, the master's.
 
-    `timeout_ms` is the heartbeat timeout.
+    `where` is as in `rheos.host.sockets.listen`, `timeout_ms` the heartbeat timeout. What fails the
+    thread is raised by `poll`.
     """
 
     def __init__(
-        self, host: str, token: bytes, version: str, security: Security | None, timeout_ms: int
+        self,
+        where: str,
+        token: bytes,
+        version: str,
+        security: Security | None,
+        timeout_ms: int,
+        peers: int = 0,
     ) -> None:
         self._token = token
         self._version = version
@@ -223,9 +298,14 @@ class ControlServer:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 1000)
-        if security is not None:
-            security.secure(self._socket, server=True)
-        self.address = f"tcp://{host}:{self._socket.bind_to_random_port(f'tcp://{host}')}"
+        self._door: Door | None = None
+        if security is None:
+            self.address = listen(self._socket, where, MAX_MESSAGE_BYTES)
+        else:
+            self._door = Door(self._context, self._socket, security, where, MAX_MESSAGE_BYTES, peers)
+            self.address = self._door.address
+        self._dropped = 0
+        self._failure: RheosError | None = None
         self._wake: zmq.Socket[bytes] = self._context.socket(zmq.PUSH)
         self._wake.set_hwm(1)
         self._wake.bind("inproc://driver")
@@ -262,12 +342,18 @@ class ControlServer:
         self._arrived.wait(timeout_ms / 1000)
 
     def poll(self) -> list[FromServer]:
-        """What has come since the last call, in order. Does not wait."""
+        """What has come since the last call, in order. Does not wait. Raises what failed the thread."""
         self._arrived.clear()
+        if self._failure is not None:
+            raise self._failure
         messages: list[FromServer] = []
         while not self._inbox.empty():
             messages.append(self._inbox.get())
         return messages
+
+    def strangers(self) -> int:
+        """How many frames and connections of strangers were dropped so far. For any thread."""
+        return self._dropped + (self._door.refused if self._door is not None else 0)
 
     def close(self) -> None:
         """Lets what was sent go out, then ends the thread."""
@@ -285,6 +371,19 @@ class ControlServer:
     # --- the thread -------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        """Where it fails, the master fails by it, and the job with that: never in silence."""
+        try:
+            self._serve()
+        except Exception as error:
+            self._failure = error if isinstance(error, RheosError) else InternalError.of(error)
+            self._arrived.set()
+        finally:
+            if self._door is not None:
+                self._door.close()
+            self._socket.close()
+            self._woken.close(linger=0)
+
+    def _serve(self) -> None:
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._woken, zmq.POLLIN)
@@ -307,8 +406,6 @@ class ControlServer:
             if now - self._beat >= self._every_s:
                 self._beat = now
                 self._send_all(Heartbeat(self._attempt))
-        self._socket.close()
-        self._woken.close(linger=0)
 
     def _close(self) -> None:
         self._closing = True
@@ -322,14 +419,24 @@ class ControlServer:
         self._arrived.set()
 
     def _read(self, frames: list[bytes], now: float) -> None:
-        """What is no message, or none of this version's, is of no worker of ours."""
-        if len(frames) != 2:
-            return
+        """EX3: strangers are dropped. A worker of ours that says what cannot be read is given up."""
         try:
-            message = from_worker.decode(frames[1])
-        except msgspec.MsgspecError:
-            return
-        self._take(frames[0], message, now)
+            body = _body(self._token, frames[1], "a worker") if len(frames) == 2 else None
+            if body is None:
+                self._dropped += 1
+            else:
+                self._take(frames[0], _from_worker.decode(body), now)
+        except (TransportError, MalformedError) as error:
+            self._give_up(frames[0], TransportError(f"a worker sent what cannot be read: {error}"))
+
+    def _give_up(self, identity: bytes, error: TransportError) -> None:
+        """Its attempt is over. A worker that has not joined is told so, if it can read it."""
+        if identity in self._heard:
+            del self._heard[identity]
+            subtask = next(i for i, worker in self._workers.items() if worker == identity)
+            self._tell(Silent(self._attempt, subtask, error))
+        elif identity not in self._workers.values():
+            self._refuse(identity, self._attempt, error.what)
 
     def _take(self, identity: bytes, message: FromWorker, now: float) -> None:
         if isinstance(message, Join):
@@ -343,7 +450,6 @@ class ControlServer:
         """A worker that was given up is heard no more: its attempt is over."""
         for identity, heard in list(self._heard.items()):
             if now - heard > self._timeout_s:
-                del self._heard[identity]
                 subtask = next(i for i, worker in self._workers.items() if worker == identity)
                 error = TransportError(
                     f"subtask {subtask} at {self._addresses[subtask]} was not heard of for "
@@ -351,19 +457,18 @@ class ControlServer:
                     hint="where calls hold Python's lock for longer, or machines pause, raise "
                     "heartbeat_timeout",
                 )
-                self._tell(Silent(self._attempt, subtask, error))
+                self._give_up(identity, error)
 
     def _admit(self, identity: bytes, join: Join, now: float) -> None:
         reason = None
-        if join.token != self._token or join.attempt != self._attempt:
+        if join.attempt != self._attempt:
             reason = "the attempt is over"
         elif join.subtask in self._workers:
             reason = f"subtask {join.subtask} has joined already: Spark has started it twice"
         elif join.version != self._version:
             reason = f"it has Rheos {join.version}, and the driver {self._version}"
         if reason is not None:
-            refusal = msgspec.msgpack.encode(Refused(join.attempt, reason))
-            self._socket.send_multipart([identity, refusal])
+            self._refuse(identity, join.attempt, reason)
             return
         self._workers[join.subtask] = identity
         self._addresses[join.subtask] = join.address
@@ -377,9 +482,12 @@ class ControlServer:
         if subtask is None:
             self._send_all(message)
         elif subtask in self._workers:
-            self._socket.send_multipart([self._workers[subtask], control.encode(message)])
+            self._socket.send_multipart([self._workers[subtask], framed(self._token, message)])
+
+    def _refuse(self, identity: bytes, attempt: Attempt, reason: str) -> None:
+        self._socket.send_multipart([identity, framed(self._token, Refused(attempt, reason))])
 
     def _send_all(self, message: FromDriver) -> None:
-        data = msgspec.msgpack.encode(message)
+        data = framed(self._token, message)
         for identity in self._workers.values():
             self._socket.send_multipart([identity, data])

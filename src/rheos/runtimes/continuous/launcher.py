@@ -15,15 +15,16 @@ from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.contract import Split
 from rheos.driver.launcher import LauncherEvent
-from rheos.errors import FencedError, JobFailedError, RheosError, TransportError
+from rheos.errors import FencedError, InternalError, JobFailedError, RheosError, TransportError
+from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.job import JobConfig
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.protocol.wire import TOKEN_BYTES
-from rheos.runtimes.continuous.cluster import is_local, slots
+from rheos.runtimes.continuous.cluster import driver_host, is_local, slots
 from rheos.runtimes.continuous.control import AllJoined, ControlServer, Silent
-from rheos.runtimes.continuous.security import Security
+from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
 from rheos.spark.session import single_threaded_workers
 from rheos.spark.shipping import arrow_task, pack, worker_error
@@ -46,7 +47,6 @@ class SparkLauncher:
         splits: Mapping[OperatorId, Sequence[Split]],
         session: SparkSession,
         directory: str,
-        host: str,
         version: str,
         beside: int = 0,
     ) -> None:
@@ -58,9 +58,16 @@ class SparkLauncher:
         self._session = session
         self._directory = directory
         self._token = os.urandom(TOKEN_BYTES)
-        self._security = Security.make() if config.encrypt else None
+        one_machine = is_local(session)
+        self._security = security_of(config.encrypt, self._token, one_machine=one_machine)
+        self._folder = SocketFolder() if one_machine else None
         self._server = ControlServer(
-            host, self._token, version, self._security, config.heartbeat_timeout_ms
+            in_folder(self._folder.path) if self._folder else f"tcp://{driver_host(session)}:*",
+            self._token,
+            version,
+            self._security,
+            config.heartbeat_timeout_ms,
+            plan.parallelism,
         )
         self._ends: queue.SimpleQueue[tuple[Attempt, RheosError | None]] = queue.SimpleQueue()
         self._attempt: Attempt | None = None
@@ -96,8 +103,7 @@ class SparkLauncher:
             heartbeat_timeout_ms=self._config.heartbeat_timeout_ms,
             token=self._token,
             security=self._security,
-            host="127.0.0.1" if is_local(self._session) else None,
-            ports=None,
+            sockets=self._folder.path if self._folder else None,
         )
         payload = pack(slot)
         self._attempt = attempt
@@ -149,11 +155,16 @@ class SparkLauncher:
         events.extend(self._watch())
         return events
 
+    def strangers(self) -> int:
+        return self._server.strangers()
+
     def close(self) -> None:
         """Ends what still runs."""
         if self._attempt is not None:
             self._session.sparkContext.cancelJobsWithTag(self._tag(self._attempt))
         self._server.close()
+        if self._folder is not None:
+            self._folder.close()
 
     # --- the Spark job ----------------------------------------------------------------------------
 
@@ -181,7 +192,17 @@ class SparkLauncher:
         return f"rheos-{self._config.job}-{attempt}"
 
     def _run_stage(self, attempt: Attempt, payload: bytes, parallelism: int) -> None:
-        error: RheosError | None = None
+        """The body of the attempt's thread. However it ends, the attempt has ended."""
+        error: RheosError | None = JobFailedError("the thread of the attempt's Spark job ended")
+        try:
+            error = self._stage_error(attempt, payload, parallelism)
+        except Exception as unexpected:
+            error = InternalError.of(unexpected)
+        finally:
+            self._ends.put((attempt, error))
+
+    def _stage_error(self, attempt: Attempt, payload: bytes, parallelism: int) -> RheosError | None:
+        """Runs the attempt's Spark job to its end, and returns what it failed by."""
         context = self._session.sparkContext
         try:
             context.addJobTag(self._tag(attempt))
@@ -193,6 +214,5 @@ class SparkLauncher:
             stage.collect()
         except Exception as failure:
             error = worker_error(failure)
-            if isinstance(error, FencedError):
-                error = RheosError(error.what)
-        self._ends.put((attempt, error))
+            return RheosError(error.what) if isinstance(error, FencedError) else error
+        return None

@@ -28,7 +28,7 @@ from rheos.host.io import SystemClock
 from rheos.host.stores import check_writable, open_store
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.plan.physical import PhysicalPlan
-from rheos.runtimes.continuous.cluster import check_slots, driver_host, is_local
+from rheos.runtimes.continuous.cluster import check_slots, is_local
 from rheos.runtimes.continuous.launcher import SparkLauncher
 from rheos.spark.session import SessionIo, activate, get_session
 from rheos.version import VERSION
@@ -95,7 +95,6 @@ class ContinuousJob:
             splits,
             session,
             directory,
-            driver_host(session),
             VERSION,
             beside=1 if published_here(plan) else 0,
         )

@@ -1,19 +1,51 @@
-"""Encryption between the processes of a job: ZeroMQ's CURVE, with keys that travel with the job.
+"""Who may connect to the sockets of a job, and what others can read of what passes between them.
 
-One key pair serves the listening sockets, one the connecting ones. Both are made for the job and reach
-the workers inside the Spark job's own closure; who does not hold them cannot connect.
+| where its processes are | `encrypt` | sockets |
+|---|---|---|
+| on one machine | None, False | ipc, in a folder that only the user can enter |
+| on one machine | True | the same, and CURVE |
+| on several | None, True | tcp, CURVE |
+| on several | False | tcp, and the job's token as a password, which can be read on the way |
+
+Keys and token are made for the job and reach the workers inside the Spark job's own closure. A socket
+that listens asks the `Door` for each connection, before any frame of it is taken.
 """
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass
+from typing import Protocol
 
 import zmq
+from zmq.utils import z85
+
+from rheos.errors import ConfigurationError
+
+_USER = b"rheos"
+_DOMAIN = b"rheos"
+
+
+class Security(Protocol):
+    """How connections are proved to be of the job. Shipped to the workers."""
+
+    def listening(self, socket: zmq.Socket[bytes]) -> None:
+        """Called before the socket binds."""
+        ...
+
+    def connecting(self, socket: zmq.Socket[bytes]) -> None:
+        """Called before the socket connects."""
+        ...
+
+    def admits(self, mechanism: bytes, credentials: list[bytes]) -> bool:
+        """Whether who shows these, in the handshake, is one of the job's."""
+        ...
 
 
 @dataclass(frozen=True)
-class Security:
-    """The job's keys, Z85-encoded."""
+class Curve:
+    """Encrypted, by keys: one pair for the sockets that listen, one for those that connect, which is
+    the only one that is let in. Z85-encoded."""
 
     server_public: bytes
     server_secret: bytes
@@ -21,16 +53,60 @@ class Security:
     client_secret: bytes
 
     @classmethod
-    def make(cls) -> Security:
+    def make(cls) -> Curve:
+        if not zmq.has("curve"):
+            raise ConfigurationError(
+                "this build of ZeroMQ cannot encrypt",
+                hint="install pyzmq from its wheels, or say encrypt=False where the network is trusted",
+            )
         return cls(*zmq.curve_keypair(), *zmq.curve_keypair())
 
-    def secure(self, socket: zmq.Socket[bytes], *, server: bool) -> None:
-        """Called before the socket binds or connects."""
-        if server:
-            socket.curve_server = True
-            socket.curve_publickey = self.server_public
-            socket.curve_secretkey = self.server_secret
-        else:
-            socket.curve_serverkey = self.server_public
-            socket.curve_publickey = self.client_public
-            socket.curve_secretkey = self.client_secret
+    def listening(self, socket: zmq.Socket[bytes]) -> None:
+        _asks_the_door(socket)
+        socket.curve_server = True
+        socket.curve_publickey = self.server_public
+        socket.curve_secretkey = self.server_secret
+
+    def connecting(self, socket: zmq.Socket[bytes]) -> None:
+        socket.curve_serverkey = self.server_public
+        socket.curve_publickey = self.client_public
+        socket.curve_secretkey = self.client_secret
+
+    def admits(self, mechanism: bytes, credentials: list[bytes]) -> bool:
+        return mechanism == b"CURVE" and credentials == [z85.decode(self.client_public)]
+
+
+@dataclass(frozen=True)
+class Password:
+    """Not encrypted: who knows the job's token is let in."""
+
+    token: bytes
+
+    def listening(self, socket: zmq.Socket[bytes]) -> None:
+        _asks_the_door(socket)
+        socket.plain_server = True
+
+    def connecting(self, socket: zmq.Socket[bytes]) -> None:
+        socket.plain_username = _USER
+        socket.plain_password = self.token.hex().encode()
+
+    def admits(self, mechanism: bytes, credentials: list[bytes]) -> bool:
+        password = self.token.hex().encode()
+        return (
+            mechanism == b"PLAIN"
+            and len(credentials) == 2
+            and hmac.compare_digest(credentials[1], password)
+        )
+
+
+def security_of(encrypt: bool | None, token: bytes, *, one_machine: bool) -> Security | None:
+    """That of the table above; None where the folder of the sockets is enough."""
+    if encrypt or (encrypt is None and not one_machine):
+        return Curve.make()
+    return None if one_machine else Password(token)
+
+
+def _asks_the_door(socket: zmq.Socket[bytes]) -> None:
+    socket.zap_domain = _DOMAIN
+    # Where there is no door, nobody is let in.
+    socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)

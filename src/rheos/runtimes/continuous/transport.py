@@ -2,12 +2,13 @@
 
 Each subtask binds one ROUTER, on which it receives, and connects one DEALER to every peer, on which
 it sends; credits come back on the DEALER. What a subtask sends to itself is handed over as it is.
-The socket's own buffers are unbounded: credits are the bound. Frames and invariants are described in
-docs/protocols/exchange.md.
+The socket's own buffers are unbounded: credits are the bound, and only the job's own processes are let
+in (`security.py`). Frames and invariants are described in docs/protocols/exchange.md.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -16,12 +17,16 @@ import pyarrow as pa
 import zmq
 
 from rheos.errors import TransportError
+from rheos.host.sockets import is_of, listen
 from rheos.protocol import wire
 from rheos.protocol.elements import Batch, Element, Mark
 from rheos.protocol.ids import Attempt, ChannelId
+from rheos.runtimes.continuous.door import Door
 from rheos.runtimes.continuous.security import Security
 
 _NAP_US = 100
+_MAX_CREDIT_BYTES = 4096
+"""A credit is smaller, but so are not all frames of a handshake."""
 
 
 class ZmqTransport:
@@ -35,10 +40,11 @@ class ZmqTransport:
         token: bytes,
         schemas: Mapping[int, pa.Schema],
         initial_credits: int,
-        host: str,
-        ports: tuple[int, int] | None,
+        parallelism: int,
+        where: str,
         security: Security | None,
     ) -> None:
+        """Listens at once, at `where` (`rheos.host.sockets.listen`); then `address` is known."""
         self._attempt = attempt
         self._subtask = subtask
         self._token = token
@@ -46,16 +52,20 @@ class ZmqTransport:
         self._initial_credits = initial_credits
         self._security = security
         self.context = zmq.Context(1)
-        self._router = self._socket(zmq.ROUTER, server=True)
+        self._router = self._socket(zmq.ROUTER)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        low, high = ports or (0, 0)
-        port = (
-            self._router.bind_to_random_port(f"tcp://{host}", low, high)
-            if ports
-            else self._router.bind_to_random_port(f"tcp://{host}")
-        )
-        self.address = f"tcp://{host}:{port}"
+        self._door: Door | None = None
+        if security is None:
+            self.address = listen(self._router, where, wire.MAX_FRAME_BYTES)
+        else:
+            self._door = Door(
+                self.context, self._router, security, where, wire.MAX_FRAME_BYTES, parallelism
+            )
+            self.address = self._door.address
+        self._dropped = 0
+        """Frames of strangers."""
         self._peers: dict[int, zmq.Socket[bytes]] = {}
+        self._identities: dict[int, bytes] = {}
         self._credits: dict[ChannelId, int] = {}
         self._sent: dict[ChannelId, int] = {}
         self._received: dict[ChannelId, int] = {}
@@ -68,13 +78,11 @@ class ZmqTransport:
         self._poller.register(self._router, zmq.POLLIN)
         self._poller.register(self._waker, zmq.POLLIN)
 
-    def _socket(self, kind: int, *, server: bool = False) -> zmq.Socket[bytes]:
+    def _socket(self, kind: int) -> zmq.Socket[bytes]:
         socket: zmq.Socket[bytes] = self.context.socket(kind)
         socket.set_hwm(0)
         socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.IDENTITY, b"%d/%d" % (self._attempt, self._subtask))
-        if self._security is not None:
-            self._security.secure(socket, server=server)
+        socket.setsockopt(zmq.IDENTITY, _identity(self._token, self._attempt, self._subtask))
         return socket
 
     def connect(self, addresses: Sequence[str]) -> None:
@@ -82,9 +90,13 @@ class ZmqTransport:
         for subtask, address in enumerate(addresses):
             if subtask != self._subtask:
                 socket = self._socket(zmq.DEALER)
+                socket.setsockopt(zmq.MAXMSGSIZE, _MAX_CREDIT_BYTES)
+                if self._security is not None:
+                    self._security.connecting(socket)
                 socket.connect(address)
                 self._poller.register(socket, zmq.POLLIN)
                 self._peers[subtask] = socket
+                self._identities[subtask] = _identity(self._token, self._attempt, subtask)
 
     def waker(self) -> zmq.Socket[bytes]:
         """A socket by which another thread wakes `wait`: it sends an empty message."""
@@ -122,10 +134,16 @@ class ZmqTransport:
         if channel.receiver == self._subtask:
             self._local.append((channel, batch))
             return
-        header = self._header(channel, wire.Kind.BATCH)
+        payload = wire.encode_batch(batch)
+        if payload.size > wire.MAX_FRAME_BYTES:
+            raise TransportError(
+                f"a batch of {batch.num_rows} rows takes {payload.size} bytes, and at most "
+                f"{wire.MAX_FRAME_BYTES} travel as one",
+                hint="lower batch_rows",
+            )
         peer = self._peers[channel.receiver]
-        peer.send(header, zmq.SNDMORE | zmq.NOBLOCK)
-        peer.send(wire.encode_batch(batch), zmq.NOBLOCK, copy=False)
+        peer.send(self._header(channel, wire.Kind.BATCH), zmq.SNDMORE | zmq.NOBLOCK)
+        peer.send(payload, zmq.NOBLOCK, copy=False)
 
     def send_mark(self, channel: ChannelId, mark: Mark) -> None:
         if channel.receiver == self._subtask:
@@ -150,16 +168,31 @@ class ZmqTransport:
                 frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 break
-            elements.append(self._decode(frames))
+            element = self._decode(frames)
+            if element is None:
+                self._dropped += 1
+            else:
+                elements.append(element)
         return elements
 
-    def _decode(self, frames: Sequence[zmq.Frame]) -> tuple[ChannelId, Element]:
-        header = wire.decode_header(frames[1].bytes)
+    def strangers(self) -> int:
+        return self._dropped + (self._door.refused if self._door is not None else 0)
+
+    def _decode(self, frames: Sequence[zmq.Frame]) -> tuple[ChannelId, Element] | None:
+        """EX3: None where the frame is a stranger's, or of an attempt that is over."""
+        if len(frames) < 2 or not is_of(self._token, frames[1].buffer[: wire.TOKEN_BYTES]):
+            return None
+        header = wire.decode_header(bytes(frames[1].buffer[: wire.HEADER_BYTES + 1]))
         channel = header.channel
-        if header.token != self._token or header.attempt != self._attempt:
-            raise TransportError(f"a frame of another job or attempt came on channel {channel}")
-        if channel.receiver != self._subtask:
+        if header.attempt != self._attempt:
+            return None
+        if channel.receiver != self._subtask or channel.edge not in self._schemas:
             raise TransportError(f"a frame for channel {channel} came to subtask {self._subtask}")
+        is_batch = header.kind is wire.Kind.BATCH
+        if len(frames) != (3 if is_batch else 2):
+            raise TransportError(
+                f"channel {channel} brought a {header.kind.name} of {len(frames)} parts"
+            )
         expected = self._received.get(channel, 0)
         if header.sequence != expected:
             raise TransportError(
@@ -167,7 +200,7 @@ class ZmqTransport:
                 "or doubled"
             )
         self._received[channel] = expected + 1
-        if header.kind is wire.Kind.BATCH:
+        if is_batch:
             return channel, wire.decode_batch(frames[2].buffer, self._schemas[channel.edge])
         return channel, wire.mark_of(header)
 
@@ -182,7 +215,7 @@ class ZmqTransport:
         if not self._owed:
             return
         for (sender, edge), count in self._owed.items():
-            identity = b"%d/%d" % (self._attempt, sender)
+            identity = self._identities[sender]
             credit = wire.encode_credit(self._token, self._attempt, edge, count)
             try:
                 self._router.send_multipart([identity, credit], zmq.NOBLOCK)
@@ -199,14 +232,28 @@ class ZmqTransport:
                     frame = socket.recv(zmq.NOBLOCK)
                 except zmq.Again:
                     break
-                token, attempt, edge, count = wire.decode_credit(frame)
-                if token != self._token or attempt != self._attempt:
-                    raise TransportError(f"a stranger's credit came from subtask {receiver}")
+                if not is_of(self._token, frame):
+                    self._dropped += 1
+                    continue
+                attempt, edge, count = wire.decode_credit(frame)
                 channel = ChannelId(edge, self._subtask, receiver)
                 credits = self.credits(channel) + count
-                assert credits <= self._initial_credits, f"EX1: {channel} got too many credits"
+                if attempt != self._attempt:
+                    self._dropped += 1
+                    continue
+                if credits > self._initial_credits:
+                    raise TransportError(f"EX1: subtask {receiver} gave {channel} too many credits")
                 self._credits[channel] = credits
 
     def close(self) -> None:
         """Closes every socket; what is still queued is dropped."""
+        if self._door is not None:
+            self._door.close()
         self.context.destroy(linger=0)
+
+
+def _identity(token: bytes, attempt: Attempt, subtask: int) -> bytes:
+    """By which the others know the subtask's connection. Nobody can guess it: of two connections that
+    show the same one, a socket hears only the first."""
+    of = b"%d/%d" % (attempt, subtask)
+    return b"r" + hashlib.blake2s(of, key=token, digest_size=16).digest()

@@ -17,8 +17,10 @@ from rheos.errors import ConfigurationError, FencedError, InternalError, RheosEr
 from rheos.host.garbage import collect_seldom
 from rheos.host.io import SystemClock, ThreadedIo
 from rheos.host.scratch import scratch_folder
+from rheos.host.socket_folder import in_folder
 from rheos.host.stores import open_store
 from rheos.protocol import control
+from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt
 from rheos.runtimes.continuous.control import ControlClient, Join, Refused
 from rheos.runtimes.continuous.security import Security
@@ -41,9 +43,9 @@ class SlotJob:
     heartbeat_timeout_ms: int
     token: bytes
     security: Security | None
-    host: str | None
-    """The address to listen on; None takes the one Spark advertises for the executor."""
-    ports: tuple[int, int] | None
+    sockets: str | None
+    """The folder of the job's sockets, where all run on one machine; else None, and a worker listens at
+    the address that Spark advertises for its executor."""
 
 
 class _Waker:
@@ -74,7 +76,7 @@ def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
     slot = _unpacked(payload)
     context = BarrierTaskContext.get()
     subtask = context.partitionId()
-    host = slot.host or context.getTaskInfos()[subtask].address.rsplit(":", 1)[0]
+    host = context.getTaskInfos()[subtask].address.rsplit(":", 1)[0]
     pa.set_cpu_count(1)
     deployment = slot.deployment
     transport = ZmqTransport(
@@ -83,14 +85,20 @@ def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         token=slot.token,
         schemas=deployment.plan.edge_schemas(),
         initial_credits=deployment.config.credits,
-        host=host,
-        ports=slot.ports,
+        parallelism=deployment.plan.parallelism,
+        where=in_folder(slot.sockets) if slot.sockets else f"tcp://{host}:*",
         security=slot.security,
     )
     waker = _Waker(transport.waker())
-    join = Join(deployment.attempt, subtask, slot.token, transport.address, VERSION)
+    join = Join(deployment.attempt, subtask, transport.address, VERSION)
     client = ControlClient(
-        transport.context, slot.driver, join, slot.security, waker, slot.heartbeat_timeout_ms
+        transport.context,
+        slot.driver,
+        slot.token,
+        join,
+        slot.security,
+        waker,
+        slot.heartbeat_timeout_ms,
     )
     try:
         answer = client.start()
@@ -170,9 +178,4 @@ def _loop(engine: SubtaskEngine, transport: ZmqTransport, client: ControlClient)
 
 
 def _report_failure(client: ControlClient, attempt: Attempt, subtask: int, error: RheosError) -> None:
-    try:
-        data = pickle.dumps(error)
-    except Exception:
-        # Something in it cannot be pickled: its text can.
-        data = pickle.dumps(RheosError(str(error)))
-    client.send(control.Failed(attempt=attempt, subtask=subtask, error=data))
+    client.send(control.Failed(attempt=attempt, subtask=subtask, error=ErrorData.of(error)))

@@ -87,6 +87,9 @@ class SimLauncher:
     def free_slots(self) -> int:
         return self._free_slots()
 
+    def strangers(self) -> int:
+        return 0
+
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
         self._attempt, self._stopping = attempt, False

@@ -19,7 +19,7 @@ from rheos.protocol.ids import Attempt, ChannelId
 
 Payload: TypeAlias = pa.RecordBatch | pa.Buffer | None
 
-_TOKEN = b"simulate"
+_TOKEN = b"simulate" * 2
 
 
 class SimNetwork:
@@ -146,6 +146,9 @@ class SimTransport:
             self._decode(header, payload)
             for header, payload in self._network.arrivals(self._subtask, max_elements)
         ]
+
+    def strangers(self) -> int:
+        return 0
 
     def _decode(self, frame: bytes, payload: Payload) -> tuple[ChannelId, Element]:
         header = wire.decode_header(frame)

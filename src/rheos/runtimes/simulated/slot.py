@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import tempfile
 import weakref
@@ -14,6 +13,7 @@ from functools import partial
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES
 from rheos.errors import RheosError
 from rheos.protocol import control
+from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ports import Clock, Store
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import Folder
@@ -119,7 +119,7 @@ class Slot:
             step = engine.step()
         except RheosError as error:
             self._report(
-                control.Failed(attempt=self.attempt, subtask=self.subtask, error=pickle.dumps(error))
+                control.Failed(attempt=self.attempt, subtask=self.subtask, error=ErrorData.of(error))
             )
             self.alive = False
             return True

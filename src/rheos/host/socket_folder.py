@@ -1,0 +1,80 @@
+"""A folder for sockets that only this user can enter; gone with its owner, swept up after a kill."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+import tempfile
+from pathlib import Path
+from uuid import uuid4
+
+import zmq
+
+_PREFIX = "rheos-sockets-"
+_LOCK = "lock"
+_NAME_BYTES = 16
+"""Room for the name of a socket within the folder."""
+
+
+class SocketFolder:
+    """A new folder (0700) below the one for temporary files, or below /tmp where that path is too long
+    for a socket. It is there until `close`.
+
+    Folders that killed processes of this user left there are removed. A name proves nothing: what is
+    removed is a folder of this user's own that nobody else can enter, with a lock file in it that
+    nobody holds, and of its contents only sockets; where anything else is in it, it stays.
+    """
+
+    def __init__(self) -> None:
+        base = tempfile.gettempdir()
+        longest = len(os.fsencode(base)) + 1 + len(_PREFIX) + 8 + 1 + _NAME_BYTES
+        if longest > zmq.IPC_PATH_MAX_LEN:
+            base = "/tmp"
+        _sweep(Path(base))
+        self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
+        # The lock is held before it has the name that a sweep looks for.
+        new = os.path.join(self.path, "new")
+        self._lock = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        os.rename(new, os.path.join(self.path, _LOCK))
+
+    def close(self) -> None:
+        """May be called again."""
+        if self._lock >= 0:
+            with contextlib.suppress(OSError):
+                _remove(Path(self.path))
+            os.close(self._lock)
+            self._lock = -1
+
+
+def in_folder(path: str) -> str:
+    """Where a socket can listen in the folder; nobody else listens there."""
+    return f"ipc://{path}/{uuid4().hex[:16]}"
+
+
+def _sweep(base: Path) -> None:
+    for folder in base.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            found = folder.lstat()
+            private = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
+            if not private or found.st_uid != os.geteuid():
+                continue
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                # Raises where the owner lives.
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(folder)
+            finally:
+                os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    """The sockets, the lock last, and the folder where it is empty then."""
+    for entry in list(os.scandir(folder)):
+        if stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):
+            os.unlink(entry.path)
+    if [entry.name for entry in os.scandir(folder)] == [_LOCK]:
+        (folder / _LOCK).unlink()
+        folder.rmdir()

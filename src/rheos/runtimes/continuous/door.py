@@ -1,0 +1,125 @@
+"""The door of a listening socket: who is let in, how many may be there, how many were turned away.
+
+ZeroMQ asks for each connection that has said who it is (its protocol ZAP), before any frame of that
+connection is taken; and it tells of connections that come and go, so that those of strangers cannot
+use up the process's file handles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import socket
+import threading
+from urllib.parse import urlparse
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from rheos.host.sockets import listen
+from rheos.runtimes.continuous.security import Security
+
+_ZAP = "inproc://zeromq.zap.01"
+_OVER = "inproc://door"
+_SHARE_OF_HANDLES = 4
+"""Connections take at most this part of the file handles that the process may have."""
+_EVENTS = (
+    zmq.EVENT_ACCEPTED
+    | zmq.EVENT_DISCONNECTED
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+)
+
+
+class Door:
+    """Of the one socket of the context that listens. A thread of its own answers until `close`, so that
+    a process that is busy keeps no one of its own waiting."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        listening: zmq.Socket[bytes],
+        security: Security,
+        where: str,
+        max_frame_bytes: int,
+        peers: int,
+        most: int | None = None,
+    ) -> None:
+        """Makes the socket listen. `peers` is how many connections of the job's own may come, `most`
+        how many may be there with those of strangers; None takes a part of the file handles. Where so
+        many are there, the next ones are sent away. Those that never say who they are go by themselves,
+        and a process of the job tries again."""
+        self._listening = listening
+        self._security = security
+        self._zap: zmq.Socket[bytes] = context.socket(zmq.REP)
+        self._zap.bind(_ZAP)
+        self._over: zmq.Socket[bytes] = context.socket(zmq.PAIR)
+        self._over.bind(_OVER)
+        self._closing: zmq.Socket[bytes] = context.socket(zmq.PAIR)
+        self._closing.connect(_OVER)
+        security.listening(listening)
+        self._events: zmq.Socket[bytes] = listening.get_monitor_socket(_EVENTS)
+        self.address = listen(listening, where, max_frame_bytes)
+        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = most or max(2 * peers, allowed // _SHARE_OF_HANDLES)
+        self._port = urlparse(self.address).port if where.startswith("tcp:") else None
+        self._there: set[int] = set()
+        """The file handles of the connections."""
+        self.refused = 0
+        """Connections of strangers that were turned away."""
+        self._thread = threading.Thread(target=self._answer, name="rheos-door", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Nobody is let in any more. Called before the socket is closed."""
+        if not self._closing.closed:
+            self._closing.send(b"")
+            self._thread.join(5.0)
+            self._closing.close(linger=0)
+            self._listening.disable_monitor()
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _answer(self) -> None:
+        poller = zmq.Poller()
+        for asked in (self._zap, self._events, self._over):
+            poller.register(asked, zmq.POLLIN)
+        try:
+            while self._over not in (ready := dict(poller.poll())):
+                if self._zap in ready:
+                    self._zap.send_multipart(self._reply(self._zap.recv_multipart()))
+                if self._events in ready:
+                    message = recv_monitor_message(self._events)
+                    self._note(message["event"], message["value"])
+        finally:
+            for asked in (self._zap, self._events, self._over):
+                asked.close(linger=0)
+
+    def _note(self, event: int, handle: int) -> None:
+        match event:
+            case zmq.EVENT_ACCEPTED if len(self._there) >= self._most:
+                # Its handshake fails by that, and is counted.
+                self._send_away(handle)
+            case zmq.EVENT_ACCEPTED:
+                self._there.add(handle)
+            case zmq.EVENT_DISCONNECTED:
+                self._there.discard(handle)
+            case _:
+                self.refused += 1
+
+    def _send_away(self, handle: int) -> None:
+        """Ends the connection; ZeroMQ then closes it. One that is gone already may have left its handle
+        to something else: only a connection to this door's port is touched."""
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(handle)) as connection:
+            name = connection.getsockname()
+            if isinstance(name, tuple) and name[1] == self._port:
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _reply(self, request: list[bytes]) -> list[bytes]:
+        """By ZAP 1.0. The frames are ZeroMQ's own; the last ones are what the stranger has shown."""
+        version, number, _, _, _, mechanism, *credentials = request
+        admitted = self._security.admits(mechanism, credentials)
+        status = (b"200", b"OK") if admitted else (b"400", b"not of this job")
+        return [version, number, *status, b"", b""]

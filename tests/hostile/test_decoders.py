@@ -1,0 +1,244 @@
+"""Every decoder of what comes from a socket, fed with anything: it gives a value, or its one error.
+
+In the suite for seconds. For minutes: `pytest tests/hostile/test_decoders.py
+--hypothesis-profile=fuzz`, and, where atheris is installed, `python -m tests.hostile.fuzz NAME`.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rheos.errors import (
+    CheckpointError,
+    InputError,
+    JobFailedError,
+    RheosError,
+    Site,
+    TransportError,
+    UserFunctionError,
+)
+from rheos.protocol import error_data, wire
+from rheos.protocol.decoding import BoundedDecoder, MalformedError
+from rheos.protocol.error_data import ErrorData
+from rheos.protocol.ids import Attempt, ChannelId
+from rheos.spark.shipping import sealed, worker_error
+from tests.hostile.decoders import DECODERS, SCHEMA
+
+plain: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text()
+    | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+nested = b"\x91" * 5_000 + b"\xc0"
+bomb = b"\xdd\xff\xff\xff\xff"
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@given(data=st.binary(max_size=200) | plain.map(msgspec.msgpack.encode))
+@example(data=nested)
+@example(data=b"\x81\xa4type" + nested)
+@example(data=bomb)
+@example(data=b"\x82\xa4type\xa9Heartbeat\xa1x" + nested)
+def test_anything_gives_a_value_or_the_one_error(name: str, data: bytes) -> None:
+    DECODERS[name](data)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@given(data=st.data())
+def test_a_true_message_with_a_byte_changed_does_no_more(name: str, data: st.DataObject) -> None:
+    true = data.draw(st.sampled_from(TRUE[name]))
+    at = data.draw(st.integers(0, len(true) - 1))
+    byte = data.draw(st.integers(0, 255))
+    DECODERS[name](true[:at] + bytes([byte]) + true[at + 1 :])
+    DECODERS[name](true[:at])
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_the_true_messages_are_read(name: str) -> None:
+    """Else the test above would change nothing that is read."""
+    for true in TRUE[name]:
+        assert DECODERS[name](true) is not None
+
+
+@given(plain)
+def test_what_is_not_too_deep_is_decoded_as_msgspec_does(value: Any) -> None:
+    data = msgspec.msgpack.encode(value)
+    decoded = BoundedDecoder[object](object, max_bytes=len(data), max_depth=100).decode(data)
+    assert msgspec.msgpack.encode(decoded) == data
+
+
+@pytest.mark.parametrize("depth", [16, 17])
+def test_depth_is_bounded_however_much_python_may_recurse(depth: int) -> None:
+    decoder: BoundedDecoder[object] = BoundedDecoder(object, max_bytes=10**7)
+    arrays = b"\x91" * depth + b"\xc0"
+    maps = b"\x81\xc0" * depth + b"\xc0"
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(10**6)
+    try:
+        for data in (arrays, maps):
+            if depth <= 16:
+                decoder.decode(data)
+            else:
+                with pytest.raises(MalformedError, match="nested deeper than 16"):
+                    decoder.decode(data)
+        with pytest.raises(MalformedError, match="nested deeper than 16"):
+            decoder.decode(b"\x91" * 5_000_000 + b"\xc0")
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_size_is_bounded_before_anything_is_read() -> None:
+    decoder: BoundedDecoder[bytes] = BoundedDecoder(bytes, max_bytes=10)
+    with pytest.raises(MalformedError, match="12 bytes, where at most 10 are allowed"):
+        decoder.decode(msgspec.msgpack.encode(b"x" * 10))
+
+
+@pytest.mark.parametrize(
+    "announced", [b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xdc\xff\xff"]
+)
+def test_a_container_holds_no_more_than_the_bytes_behind_it(announced: bytes) -> None:
+    """Else room is made for four milliards of values."""
+    with pytest.raises(MalformedError, match="cut short"):
+        BoundedDecoder[object](object, max_bytes=100).decode(announced + b"\xc0\xc0")
+
+
+# --- errors as data -----------------------------------------------------------------------------
+
+
+class ElsewhereError(InputError):
+    """As a connector of the user's may define."""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (
+            UserFunctionError("it raised", record="Row(v=5)", key="'a'", detail="line\nline"),
+            UserFunctionError,
+        ),
+        (
+            CheckpointError("disk", site=Site("job.py", 3), operator="map", hint="make room"),
+            CheckpointError,
+        ),
+        (ElsewhereError("odd"), InputError),
+        (RheosError("a lone surrogate \ud800"), RheosError),
+    ],
+    ids=["user", "place", "elsewhere", "surrogate"],
+)
+def test_an_error_crosses_as_data(error: RheosError, kind: type[RheosError]) -> None:
+    for came in (
+        error_data.decoder.decode(error_data.encode(ErrorData.of(error))).error(),
+        worker_error(RuntimeError(f"py4j says: {sealed(error)} at org.apache")),
+    ):
+        assert type(came) is kind
+        assert str(came) == str(error).encode("utf-8", "backslashreplace").decode()
+
+
+def test_a_class_that_nobody_knows_is_a_plain_error() -> None:
+    for kind in ("FutureError", "Site", "__builtins__", "Any", ""):
+        assert type(ErrorData(kind=kind, what="w").error()) is RheosError
+
+
+def test_a_text_without_end_is_cut() -> None:
+    data = ErrorData.of(RheosError("w", record="r" * 10**7, detail="d" * 10**7))
+    assert len(error_data.encode(data)) < 100_000
+    assert "9983616 characters" in str(data.record)
+
+
+def test_a_pickle_in_a_tasks_message_is_not_loaded() -> None:
+    """Who can write the text of an exception in a task could run code on the driver."""
+    import pickle
+
+    class Runs:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (exec, ("import sys; sys.modules['rheos_was_here'] = sys",))
+
+    text = base64.b64encode(pickle.dumps(Runs())).decode()
+    error = worker_error(RuntimeError(f"rheos-error:{text}:rheos-error"))
+    assert isinstance(error, JobFailedError)
+    assert "cannot be read" in str(error)
+    assert "rheos_was_here" not in sys.modules
+
+
+# --- what the decoders are for ------------------------------------------------------------------
+
+
+def _true_messages() -> dict[str, list[bytes]]:
+    from rheos.control import commands
+    from rheos.protocol import control
+    from rheos.protocol.ids import CheckpointId, JobId, OperatorId
+    from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+    from rheos.runtimes.continuous.control import Heartbeat, Join, Welcome
+    from tests.cli.stand_ins import STATUS
+
+    at = Attempt(1)
+    handle = StateHandle(
+        operator=OperatorId("o"),
+        subtask=0,
+        state="s",
+        kind=StateKind.KEYED,
+        mode=PartMode.DELTA,
+        size_bytes=9,
+        rows=1,
+        checksum=7,
+        inline=b"bytes",
+    )
+    acknowledged = control.Acknowledge(
+        attempt=at,
+        subtask=0,
+        checkpoint=CheckpointId(3),
+        handles=[handle],
+        committables=[control.CommittableHandle(OperatorId("o"), b"staged")],
+        totals=control.Totals({"o": 3}, {"o": 2}, {"o/late": 1}),
+    )
+    failure = ErrorData.of(UserFunctionError("w", site=Site("f.py", 3), record="r", hint="h"))
+    pack = msgspec.msgpack.encode
+    batch = pa.record_batch({"v": [1, None, 3], "s": ["a", "b", None]}, schema=SCHEMA)
+    channel = ChannelId(0, 0, 1)
+    return {
+        "from a worker": [
+            pack(Join(at, 1, "tcp://a:1", "1.0")),
+            pack(Heartbeat(at)),
+            pack(acknowledged),
+            pack(control.Failed(attempt=at, subtask=1, error=failure)),
+        ],
+        "from the driver": [
+            pack(Welcome(at, ["tcp://a:1", "tcp://b:2"])),
+            pack(control.TriggerCheckpoint(attempt=at, checkpoint=CheckpointId(3), savepoint="/s")),
+        ],
+        "request": [pack(commands.TakeSavepoint(job=JobId("j"), directory="/s"))],
+        "answer": [
+            pack(commands.Status(status=STATUS)),
+            pack(commands.Refused(error=failure)),
+        ],
+        "error": [pack(failure)],
+        "header": [wire.encode_header(b"t" * 16, at, channel, 7, wire.Kind.WATERMARK, -5)],
+        "credit": [wire.encode_credit(b"t" * 16, at, 3, 2)],
+        "batch": [batch.serialize().to_pybytes()],
+    }
+
+
+TRUE = _true_messages()
+
+
+def test_every_decoder_has_true_messages() -> None:
+    assert TRUE.keys() == DECODERS.keys()
+
+
+def test_a_header_of_another_version_is_refused_by_a_clear_word() -> None:
+    (header,) = TRUE["header"]
+    with pytest.raises(TransportError, match=r"speaks version 9 .* this worker 2"):
+        wire.decode_header(header[:16] + b"\x09" + header[17:])

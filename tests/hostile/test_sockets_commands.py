@@ -1,0 +1,98 @@
+"""Strangers at the command server of a running job."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+
+from rheos.control.commands import GetStatus, JobClient, encode
+from rheos.control.controlled import ControlledJob
+from rheos.control.registry import Registry
+from rheos.job import JobConfig
+from rheos.protocol.ids import JobId
+from tests.cli.stand_ins import STATUS, StandIn
+
+NESTED = b"\x91" * 2_000 + b"\xc0"
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlledJob]:
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+    stand_in = StandIn()
+    made = ControlledJob(stand_in, "a job", JobConfig(job=JobId("job")), "continuous")
+    yield made
+    stand_in.over.set()
+    made.wait()
+
+
+def test_it_listens_where_only_its_user_can_connect(job: ControlledJob) -> None:
+    (record,) = Registry().records()
+    path = record.endpoint.removeprefix("ipc://")
+    assert stat.S_ISSOCK(os.stat(path).st_mode)
+    assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [NESTED],
+        [b"", NESTED],
+        [b"", encode(GetStatus(job=JobId("job")))],
+        [b""] * 1000,
+        [b"", b"", b"", b""],
+    ],
+    ids=["nested", "delimited", "no token", "many parts", "empty parts"],
+)
+def test_strangers_are_counted_and_the_job_is_commanded_on(job: ControlledJob, frames: Any) -> None:
+    """Two thousand nested arrays ended the command thread: nobody could stop the job any more."""
+    (record,) = Registry().records()
+    with zmq.Context() as context, context.socket(zmq.DEALER) as stranger:
+        stranger.setsockopt(zmq.LINGER, 0)
+        stranger.connect(record.endpoint)
+        stranger.send_multipart(frames)
+        deadline = time.monotonic() + 60
+        while job.status().strangers == 0:
+            assert time.monotonic() < deadline
+            assert JobClient(record, 60).status().name == STATUS.name
+        assert JobClient(record, 60).status().strangers == 1
+        assert not stranger.poll(0)
+
+
+def test_nested_arrays_behind_the_token_end_no_thread(job: ControlledJob) -> None:
+    (record,) = Registry().records()
+    with zmq.Context() as context, context.socket(zmq.REQ) as peer:
+        peer.setsockopt(zmq.LINGER, 0)
+        peer.connect(record.endpoint)
+        peer.send(record.token.encode() + NESTED)
+        assert JobClient(record, 60).status().name == STATUS.name
+
+
+def test_a_defect_of_the_server_is_told_and_the_next_command_is_answered(
+    job: ControlledJob, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (record,) = Registry().records()
+    assert job._server is not None
+    real = job._server._request
+    failures = iter([RecursionError("unforeseen")])
+
+    def breaks_once(frames: list[bytes]) -> Any:
+        for failure in failures:
+            raise failure
+        return real(frames)
+
+    monkeypatch.setattr(job._server, "_request", breaks_once)
+    with zmq.Context() as context, context.socket(zmq.REQ) as peer:
+        peer.setsockopt(zmq.LINGER, 0)
+        peer.connect(record.endpoint)
+        peer.send(b"x")
+        time_out = time.monotonic() + 60
+        while "unforeseen" not in capsys.readouterr().err:
+            assert time.monotonic() < time_out
+    assert JobClient(record, 60).status() == STATUS

@@ -1,0 +1,202 @@
+"""Strangers at the control channel, and threads that fail: the job goes on, or says why it ends."""
+
+from __future__ import annotations
+
+import socket as sockets
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlparse
+
+import msgspec
+import pytest
+import zmq
+
+from rheos.errors import InternalError, TransportError
+from rheos.protocol import control
+from rheos.protocol.ids import Attempt
+from rheos.runtimes.continuous.control import (
+    CONTROL_VERSION,
+    AllJoined,
+    ControlClient,
+    ControlServer,
+    Join,
+    Silent,
+    framed,
+)
+from rheos.runtimes.continuous.door import Door
+from rheos.runtimes.continuous.security import Password
+from tests.runtimes.continuous.test_control import FIRST, NEVER_MS, TOKEN, client, server, told
+
+NESTED = b"\x91" * 2_000 + b"\xc0"
+
+
+@pytest.fixture
+def context() -> Iterator[zmq.Context[Any]]:
+    context: zmq.Context[Any] = zmq.Context(1)
+    yield context
+    context.destroy(linger=0)
+
+
+@pytest.fixture
+def driver() -> Iterator[ControlServer]:
+    driver = server(NEVER_MS)
+    driver.expect(FIRST, 1)
+    yield driver
+    driver.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [b"no message"],
+        [b"\x81\xa4type\xa4Join"],
+        [b"more", b"frames"],
+        [b""],
+        [NESTED],
+        [b"x" * 16 + CONTROL_VERSION + NESTED],
+        [framed(b"x" * 16, Join(FIRST, 0, "tcp://evil", "1.0"))],
+        [TOKEN, framed(TOKEN, Join(FIRST, 0, "tcp://evil", "1.0"))],
+    ],
+)
+def test_strangers_are_dropped_and_counted(
+    context: zmq.Context[Any], driver: ControlServer, frames: list[bytes]
+) -> None:
+    with context.socket(zmq.DEALER) as stranger:
+        stranger.connect(driver.address)
+        stranger.send_multipart(frames)
+        until(lambda: driver.strangers() == 1)
+        worker = client(context, driver)
+        worker._thread.start()
+        assert told(driver, AllJoined) == AllJoined(FIRST)
+        assert not stranger.poll(0), "it gets no answer"
+        worker.close()
+
+
+def test_a_worker_of_ours_that_sends_what_cannot_be_read_is_given_up(
+    context: zmq.Context[Any], driver: ControlServer
+) -> None:
+    """Two thousand nested arrays ended the driver's control thread, for ever and without a word."""
+    with context.socket(zmq.DEALER) as worker:
+        worker.connect(driver.address)
+        worker.send(framed(TOKEN, Join(FIRST, 0, "tcp://a", "1.0")))
+        told(driver, AllJoined)
+        worker.send(TOKEN + CONTROL_VERSION + NESTED)
+        silent = told(driver, Silent)
+        assert (silent.attempt, silent.subtask) == (FIRST, 0)
+        assert "a worker sent what cannot be read: it is nested deeper" in str(silent.error)
+    driver.expect(Attempt(2), 1)
+    again = client(context, driver, attempt=Attempt(2))
+    again._thread.start()
+    assert told(driver, AllJoined) == AllJoined(Attempt(2))
+    again.close()
+
+
+def test_a_worker_of_another_version_fails_by_it_and_says_so(
+    context: zmq.Context[Any], driver: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with context.socket(zmq.DEALER) as older:
+        older.connect(driver.address)
+        older.send(TOKEN + b"\x01" + msgspec.msgpack.encode({"type": "Join", "token": TOKEN}))
+        assert older.poll(60_000)
+        answer = older.recv()
+        assert b"speaks version 01 of the control protocol, and this process version 02" in answer
+    monkeypatch.setattr("rheos.runtimes.continuous.control.CONTROL_VERSION", b"\x03")
+    with pytest.raises(TransportError, match="the driver speaks version"):
+        foreign(context)
+    assert driver.strangers() == 0
+
+
+def foreign(context: zmq.Context[Any]) -> None:
+    """A worker whose driver answers in another version."""
+    with context.socket(zmq.ROUTER) as older:
+        older.bind("inproc://older")
+        join = Join(FIRST, 0, "tcp://a", "1.0")
+        worker = ControlClient(context, "inproc://older", TOKEN, join, None, lambda: None, NEVER_MS)
+        worker._thread.start()
+        identity, _ = older.recv_multipart()
+        older.send_multipart([identity, TOKEN + b"\x02" + b"\xc0"])
+        worker._joined.wait(60)
+        try:
+            worker.receive()
+        finally:
+            worker.close()
+
+
+# --- threads that fail --------------------------------------------------------------------------
+
+
+def test_a_control_thread_that_fails_fails_the_job(
+    driver: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(now: float) -> None:
+        raise ValueError("unforeseen")
+
+    monkeypatch.setattr(driver, "_give_up_silent", breaks)
+    driver._thread.join(60)
+    driver.wait(60_000)
+    with pytest.raises(InternalError, match="ValueError: unforeseen"):
+        driver.poll()
+
+
+def test_a_workers_control_thread_that_fails_fails_the_slot(
+    context: zmq.Context[Any], driver: ControlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = client(context, driver)
+
+    def breaks(message: object) -> bool:
+        raise ValueError("unforeseen")
+
+    monkeypatch.setattr(worker, "_take", breaks)
+    with pytest.raises(InternalError, match="ValueError: unforeseen"):
+        worker.start()
+    with pytest.raises(InternalError, match="ValueError: unforeseen"):
+        worker.receive()
+    worker.send(control.Drained(attempt=FIRST, subtask=0))
+    worker.close()
+
+
+# --- connections --------------------------------------------------------------------------------
+
+
+def test_connections_that_never_say_who_they_are_leave_file_handles(
+    context: zmq.Context[Any],
+) -> None:
+    """A thousand took all of the driver's, and the job could not write its log until they left."""
+    security = Password(TOKEN)
+    router = context.socket(zmq.ROUTER)
+    door = Door(context, router, security, "tcp://127.0.0.1:*", 1000, peers=1, most=8)
+    host, port = str(urlparse(door.address).hostname), int(urlparse(door.address).port or 0)
+    ours = context.socket(zmq.DEALER)
+    security.connecting(ours)
+    ours.connect(door.address)
+    ours.send(b"before")
+    assert router.poll(60_000)
+    assert router.recv_multipart()[1] == b"before"
+    idle = [sockets.create_connection((host, port)) for _ in range(30)]
+    until(lambda: door.refused == 30 - 7)
+    for connection in idle[7:]:
+        connection.settimeout(60)
+        while connection.recv(100):
+            pass  # What a socket says first; then it has hung up.
+    ours.send(b"meanwhile")
+    assert router.poll(60_000)
+    assert router.recv_multipart()[1] == b"meanwhile", "who was let in stays"
+    for connection in idle:
+        connection.close()
+    later = context.socket(zmq.DEALER)
+    security.connecting(later)
+    later.connect(door.address)
+    later.send(b"later")
+    assert router.poll(60_000)
+    assert router.recv_multipart()[1] == b"later"
+    door.close()
+    for socket in (router, ours, later):
+        socket.close(linger=0)
