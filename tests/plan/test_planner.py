@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark import cloudpickle
 
 import rheos as rh
+from rheos.plan import explain
 from rheos.plan.physical import Exchange, PhysicalPlan, PlannedOperator, ToEdge, ToOperator
 from rheos.plan.planner import make_plan
 from tests.api.programs import Validate, environment, events
@@ -97,6 +98,26 @@ def test_a_stream_united_with_itself_has_two_edges() -> None:
     plan = plan_of(env)
     assert chains(plan) == ["events", "out"]
     assert len(plan.edges) == 2
+
+
+def test_another_parallelism_begins_a_chain_and_rows_go_to_it_in_turn() -> None:
+    env = environment()
+    narrow = events(env).filter("value > 0").set_parallelism(1).name("narrow")
+    narrow.select("user").set_parallelism(1).name("alike").sink_to(rh.print_sink("a"), parallelism=1)
+    narrow.key_by("user").process(Validate()).set_parallelism(9).collect("b")
+    plan = plan_of(env)
+    assert chains(plan) == ["events", "narrow -> alike -> print", "process(Validate)", "b"]
+    assert [chain.widest for chain in plan.chains] == [None, 1, 9, None]
+    assert [plan.width(chain.id) for chain in plan.chains] == [2, 1, 2, 2]
+    assert [edge.exchange for edge in plan.edges] == [
+        Exchange.REBALANCE,
+        Exchange.HASH,
+        Exchange.REBALANCE,
+    ]
+    assert [edge.peers(1, 2) for edge in plan.edges] == [range(2)] * 3
+    told = explain.text(plan)
+    assert "chain 1, in 1 subtask, reads chain 0 in turn" in told
+    assert "chain 1: narrow (rebalance)" in told
 
 
 def test_edges_and_routes_point_forward() -> None:

@@ -195,6 +195,7 @@ class Cluster:
             parallelism=len(self.slots),
             max_parallelism=self.plan.max_parallelism,
             operators={planned.id: planned.name for planned in self.plan.operators()},
+            widths=self.plan.widths(),
             handles=[
                 handle for m in messages for handle in (m.savepoint_handles if savepoint else m.handles)
             ],

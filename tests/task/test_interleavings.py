@@ -28,6 +28,7 @@ _PROGRAMS = [
     programs.COUNTED,
     programs.ORDERED,
     programs.REDUCED,
+    programs.NARROW,
 ]
 
 
@@ -92,6 +93,6 @@ class _Story:
                 self.unaligned += self.job.cluster.cost(checkpoint).unaligned
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(27))
 def test_rows_count_once(seed: int) -> None:
     _Story(seed).tell()

@@ -51,7 +51,7 @@ def edge(line: _Line, batch_rows: int = 8) -> OutputEdge:
     """Its buffers are full at half of `batch_rows`, and wait for ever before."""
     described = Edge(0, Exchange.FORWARD, ChainId(0), ChainId(1), 0, ())
     config = TaskConfig(batch_rows=batch_rows, buffer_timeout_us=None)
-    return OutputEdge(described, 0, 1, 16, config, line, StillClock())
+    return OutputEdge(described, 0, 1, 1, 16, config, line, StillClock())
 
 
 def test_a_full_buffer_without_credit_lets_nothing_more_be_written() -> None:

@@ -12,7 +12,7 @@ from rheos.graph.validate import check_uid
 
 
 class Program:
-    """Nodes are frozen; what the user says of one later (`name`, `uid`) replaces it."""
+    """Nodes are frozen; what the user says of one later (`name`, `uid`, ...) replaces it."""
 
     def __init__(self, to_frame: Callable[[Graph], Any]) -> None:
         self.to_frame = to_frame
@@ -29,8 +29,10 @@ class Program:
         inputs: tuple[Input, ...] = (),
         outputs: Mapping[str, StreamType],
         uid: str | None = None,
+        parallelism: int | None = None,
     ) -> Node:
-        node = Node(len(self._nodes), checked_name(name), None, site, spec, inputs, outputs)
+        id = len(self._nodes)
+        node = Node(id, checked_name(name), None, site, spec, inputs, outputs, parallelism)
         if uid is not None:
             check_uid(uid, node.id, self._nodes)
             node = replace(node, uid=uid)

@@ -42,7 +42,7 @@ from rheos.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
-from rheos.graph.validate import check_keys, check_uid, check_union
+from rheos.graph.validate import check_keys, check_uid, check_union, check_width
 from rheos.site import call_site, located
 from rheos.state.key_groups import is_key_type
 
@@ -110,6 +110,20 @@ class DataStream:
         with located(call_site(), self._node.name):
             check_uid(uid, self._node.id, self._program.nodes())
             self._program.replace(replace(self._node, uid=uid))
+        return self
+
+    def set_parallelism(self, parallelism: int) -> DataStream:
+        """Has the operator that the stream leaves run in so many subtasks at the most.
+
+        The others of the job then have no rows of it, nor state. What follows is as wide as the job,
+        unless it says otherwise. A program finds the same rows whatever it says here.
+
+        ```python
+        events.map(ask_the_service).set_parallelism(2)
+        ```
+        """
+        with located(call_site(), self._node.name):
+            self._program.replace(replace(self._node, parallelism=check_width(self._node, parallelism)))
         return self
 
     # --- expressions ----------------------------------------------------------------------------------
@@ -312,8 +326,15 @@ class DataStream:
 
     # --- ends -----------------------------------------------------------------------------------------
 
-    def sink_to(self, sink: Sink, name: str | None = None, uid: str | None = None) -> None:
-        """Writes the rows.
+    def sink_to(
+        self,
+        sink: Sink,
+        name: str | None = None,
+        uid: str | None = None,
+        *,
+        parallelism: int | None = None,
+    ) -> None:
+        """Writes the rows, in `parallelism` subtasks at the most; None: in all of the job.
 
         ```python
         counts.sink_to(rh.files.sink("out/", format="parquet"), name="counts")
@@ -331,7 +352,13 @@ class DataStream:
             sink.validate(self.schema)
             title = name if name is not None else sink.describe()
             self._program.add(
-                SinkSpec(sink), name=title, site=site, inputs=(self._port,), outputs={}, uid=uid
+                SinkSpec(sink),
+                name=title,
+                site=site,
+                inputs=(self._port,),
+                outputs={},
+                uid=uid,
+                parallelism=None if parallelism is None else check_width(None, parallelism),
             )
 
     def print(self, name: str | None = None) -> None:

@@ -262,6 +262,7 @@ class Checkpointing:
             totals=reduce(Totals.plus, (share.totals for share in shares), before),
             states={operator: dict(states) for operator, states in self._shape.states.items()},
             targets=dict(self._shape.targets),
+            widths=dict(self._shape.widths),
             cost=reduce(Cost.plus, (share.cost for share in shares)),
             duration_ms=open.complete_ms - open.opened_ms,
             completed_ms=wall_ms,

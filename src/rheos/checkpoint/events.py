@@ -42,6 +42,8 @@ class JobShape:
     """The sinks whose output the driver publishes."""
     targets: Mapping[OperatorId, TypeShape] = field(default_factory=dict)
     """What the columns are that sinks write into, where these are not their own."""
+    widths: Mapping[OperatorId, int] = field(default_factory=dict)
+    """The operators that have rows in so many subtasks at the most."""
 
 
 # --- events -------------------------------------------------------------------------------------

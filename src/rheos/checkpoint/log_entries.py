@@ -75,8 +75,14 @@ class CheckpointCompleted(Entry, frozen=True):
     """Wall-clock time, ms since the epoch."""
     savepoint: str = ""
     """The directory of the savepoint that was asked for with it. It is there once its manifest is."""
+    widths: dict[OperatorId, int] = {}
+    """The operators that were narrower than the job, and in how many subtasks they had rows."""
     dropped: bool = False
     """Retention has dropped the checkpoint; the entry holds its number alone."""
+
+    def width(self, operator: OperatorId) -> int:
+        """In how many subtasks the operator had rows."""
+        return min(self.widths.get(operator, self.parallelism), self.parallelism)
 
     def tombstone(self) -> CheckpointCompleted:
         return msgspec.structs.replace(
@@ -84,6 +90,7 @@ class CheckpointCompleted(Entry, frozen=True):
             handles=[],
             committables=[],
             operators={},
+            widths={},
             totals=Totals(),
             states={},
             targets={},

@@ -6,9 +6,10 @@ by `restoring.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from types import MappingProxyType
 
 import msgspec
 
@@ -202,8 +203,14 @@ class Share:
     """Of a LIST part: the rows offset, offset + every, ..."""
 
 
-def shares(entry: CheckpointCompleted, subtask: int, parallelism: int) -> list[Share]:
-    """What subtask `subtask` of `parallelism` takes, in the order in which it applies (CP12).
+def shares(
+    entry: CheckpointCompleted,
+    subtask: int,
+    parallelism: int,
+    widths: Mapping[OperatorId, int] = MappingProxyType({}),
+) -> list[Share]:
+    """What subtask `subtask` of `parallelism` takes, in the order in which it applies (CP12). `widths`
+    has the operators that are narrower than the job now; the entry knows those that were.
 
     KEYED: the rows of its key groups, from every old subtask whose groups overlap them; of a set of
     files, every file of such a subtask. LIST: its own rows where the parallelism is as it was, else
@@ -214,29 +221,31 @@ def shares(entry: CheckpointCompleted, subtask: int, parallelism: int) -> list[S
     for _, parts in groupby(handles, key=lambda handle: (handle.operator, handle.state)):
         dealt = 0
         for handle in parts:
+            before = entry.width(handle.operator)
+            now = min(widths.get(handle.operator, parallelism), parallelism)
             match handle.kind:
                 case StateKind.UNION:
                     result.append(Share(handle))
                 case StateKind.BROADCAST:
-                    source = subtask % entry.parallelism
+                    source = subtask % before
                     result.extend([Share(handle)] if handle.subtask == source else [])
                 case StateKind.KEYED:
-                    result.extend(_keyed_share(handle, entry, subtask, parallelism))
-                case StateKind.LIST if parallelism == entry.parallelism:
+                    result.extend(_keyed_share(handle, entry, subtask, now))
+                case StateKind.LIST if parallelism == entry.parallelism and now == before:
                     result.extend([Share(handle)] if handle.subtask == subtask else [])
                 case StateKind.LIST:
                     assert handle.mode is PartMode.FULL, "only keyed state has deltas"
-                    offset = (subtask - dealt) % parallelism
+                    offset = (subtask - dealt) % now
                     dealt += handle.rows
-                    if offset < handle.rows:
-                        result.append(Share(handle, every=parallelism, offset=offset))
+                    if subtask < now and offset < handle.rows:
+                        result.append(Share(handle, every=now, offset=offset))
     return result
 
 
 def _keyed_share(
     handle: StateHandle, entry: CheckpointCompleted, subtask: int, parallelism: int
 ) -> Iterator[Share]:
-    old = owned(handle.subtask, entry.parallelism, entry.max_parallelism)
+    old = owned(handle.subtask, entry.width(handle.operator), entry.max_parallelism)
     if handle.state.startswith(IN_FLIGHT_OUTPUT):
         # EX13: the sender wrote them, and the rows are on their way to all subtasks.
         old = range(entry.max_parallelism)
@@ -249,5 +258,6 @@ def _keyed_share(
 def owned(subtask: int, parallelism: int, max_parallelism: int) -> range:
     """The key groups whose subtask is group * parallelism // max_parallelism."""
     return range(
-        -(-subtask * max_parallelism // parallelism), -(-(subtask + 1) * max_parallelism // parallelism)
+        min(-(-subtask * max_parallelism // parallelism), max_parallelism),
+        min(-(-(subtask + 1) * max_parallelism // parallelism), max_parallelism),
     )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -24,7 +25,12 @@ RestoredByOperator: TypeAlias = dict[OperatorId, dict[str, RestoredState]]
 
 
 def restored_state(
-    entry: CheckpointCompleted, subtask: int, parallelism: int, store: Store, decode: Decode
+    entry: CheckpointCompleted,
+    subtask: int,
+    parallelism: int,
+    store: Store,
+    decode: Decode,
+    widths: Mapping[OperatorId, int] = MappingProxyType({}),
 ) -> RestoredByOperator:
     """The state of every operator for one subtask, by operator and name. Nothing is read yet.
 
@@ -36,7 +42,7 @@ def restored_state(
     for handle in entry.handles:
         first.setdefault((handle.operator, handle.state), handle)
     taken: dict[tuple[OperatorId, str], list[Share]] = {key: [] for key in first}
-    for share in shares(entry, subtask, parallelism):
+    for share in shares(entry, subtask, parallelism, widths):
         taken[share.handle.operator, share.handle.state].append(share)
     result: RestoredByOperator = {}
     for (operator, state), some in first.items():
@@ -99,11 +105,10 @@ def _file_sets(taken: Sequence[Share], entry: CheckpointCompleted, store: Store)
     for subtask, of_subtask in groupby(taken, key=lambda share: share.handle.subtask):
         files = list(of_subtask)
         groups = files[0].groups
+        width = entry.width(files[0].handle.operator)
         sets.append(
             RestoredFiles(
-                groups=owned(subtask, entry.parallelism, entry.max_parallelism)
-                if groups is None
-                else groups,
+                groups=owned(subtask, width, entry.max_parallelism) if groups is None else groups,
                 whole=groups is None,
                 files={file.handle.file: partial(read_part, store, file.handle) for file in files},
             )

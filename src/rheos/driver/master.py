@@ -129,6 +129,7 @@ class Master:
             state_shapes(plan.operators()),
             self._on_driver,
             targets(plan),
+            plan.widths(),
         )
         self._coordinator = Coordinator(
             config.job,

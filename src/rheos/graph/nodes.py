@@ -158,6 +158,8 @@ class Node:
     spec: Spec
     inputs: tuple[Input, ...]
     outputs: Mapping[str, StreamType]
+    parallelism: int | None = None
+    """In how many subtasks it has rows at the most; None: in all."""
 
 
 @dataclass(frozen=True)

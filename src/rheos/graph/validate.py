@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from rheos.aggregates import KINDS, Agg
 from rheos.errors import ProgramError, SchemaError
-from rheos.graph.nodes import Graph, Node, SinkSpec, SourceSpec, StreamType
+from rheos.graph.nodes import Graph, Node, SinkSpec, SourceSpec, StreamType, UnionSpec
 from rheos.graph.types import describe
 from rheos.graph.windows import UNIT_NS, Watermark, Window
 from rheos.protocol.durations import Duration, duration_ms
@@ -205,6 +205,18 @@ def check_uid(uid: str, node: int, nodes: Iterable[Node]) -> None:
                 f"two operators have the uid {uid!r}: this one, and {other.name!r} at {other.site}",
                 hint="state finds its operator by the uid, so give each its own",
             )
+
+
+def check_width(node: Node | None, parallelism: int) -> int:
+    """The parallelism of one operator."""
+    if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
+        raise ProgramError(f"a parallelism is a whole number of at least 1, not {parallelism!r}")
+    if node is not None and isinstance(node.spec, UnionSpec):
+        raise ProgramError(
+            "a union is no operator: what reads it reads its inputs",
+            hint="set the parallelism of the operator behind it",
+        )
+    return parallelism
 
 
 def check_parallelism(parallelism: int, max_parallelism: int, most: int) -> None:

@@ -77,6 +77,7 @@ class OperatorContext:
     site: Site
     subtask: int
     parallelism: int
+    """In how many subtasks the operator has rows. A subtask beyond them has none, and owns nothing."""
     max_parallelism: int
     ports: tuple[PortType, ...]
     outputs: Mapping[str, OutputType]

@@ -111,7 +111,8 @@ class SourceOperator(Operator):
         unread = [s.phase for s in everything if s.id not in known or not known[s.id]["finished"]]
         self._last_phase = max((split.phase for split in everything), default=0)
         self._open_phase = min(unread, default=self._last_phase)
-        for split in everything[self.ctx.subtask :: self.ctx.parallelism]:
+        has_splits = self.ctx.subtask < self.ctx.parallelism
+        for split in everything[self.ctx.subtask :: self.ctx.parallelism] if has_splits else ():
             row = known.get(split.id)
             state = _SplitState(split, self._before(split), self._spec.source.endless(split))
             if row is not None:

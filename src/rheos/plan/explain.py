@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.graph.types import describe
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, Route, ToEdge
@@ -27,7 +29,8 @@ def text(plan: PhysicalPlan, runtime: str | None = None) -> str:
     edges = {edge.id: edge for edge in plan.edges}
     for chain in plan.chains:
         reads = [_spell_edge(edges[id]) for id in chain.inputs]
-        lines.append(f"  chain {chain.id}{', reads ' + ' and '.join(reads) if reads else ''}")
+        narrow = "" if chain.widest is None else f", in {_count(plan.width(chain.id), 'subtask')}"
+        lines.append(f"  chain {chain.id}{narrow}{', reads ' + ' and '.join(reads) if reads else ''}")
         for operator in chain.operators:
             lines.append(f"    {operator.name} [{operator.id}]")
             for tag, output in operator.outputs.items():
@@ -46,9 +49,15 @@ def _count(number: int, thing: str) -> str:
 
 
 def _spell_edge(edge: Edge) -> str:
-    if edge.exchange is Exchange.HASH:
-        return f"chain {edge.source} by hash of {', '.join(edge.keys)}"
-    return f"chain {edge.source} subtask by subtask"
+    match edge.exchange:
+        case Exchange.HASH:
+            return f"chain {edge.source} by hash of {', '.join(edge.keys)}"
+        case Exchange.FORWARD:
+            return f"chain {edge.source} subtask by subtask"
+        case Exchange.REBALANCE:
+            return f"chain {edge.source} in turn"
+        case _:
+            assert_never(edge.exchange)
 
 
 def _event_time(operator: PlannedOperator, tag: str) -> str:
@@ -65,7 +74,7 @@ def _spell_route(route: Route, chain: Chain, plan: PhysicalPlan, edges: dict[int
     if isinstance(route, ToEdge):
         edge = edges[route.edge]
         head = plan.chains[edge.target].operators[0].name
-        how = f"by hash of {', '.join(edge.keys)}" if edge.exchange is Exchange.HASH else "forward"
+        how = f"by hash of {', '.join(edge.keys)}" if edge.keys else edge.exchange.value
         return f"chain {edge.target}: {head} ({how})"
     return chain.operators[route.index].name
 

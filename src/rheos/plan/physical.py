@@ -3,6 +3,10 @@
 Every chain has one subtask in every slot; subtask i of all chains runs in slot i. A chain is a tree
 of operators joined in place: the head reads the chain's edges (or is a source), and each output tag
 routes to further operators of the same chain or to edges.
+
+A chain may be narrower than the job: its rows go to its first subtasks, as many as its width, and so
+does all of its state. The others pass marks on, so that time, barriers and the end need no special
+case.
 """
 
 from __future__ import annotations
@@ -23,6 +27,9 @@ class Exchange(Enum):
     FORWARD = "forward"
     """Subtask i to subtask i; the batch itself is handed over."""
 
+    REBALANCE = "rebalance"
+    """Batches in turn to all subtasks of the receiver: where sender and receiver differ in width."""
+
     HASH = "hash"
     """Each row to the subtask that owns its key group."""
 
@@ -37,6 +44,13 @@ class Edge:
     target: ChainId
     target_port: int
     keys: tuple[str, ...]
+
+    def peers(self, subtask: int, parallelism: int) -> range:
+        """The subtasks with which one has a channel, as sender or as receiver: marks go to all of them.
+        Rows go to those that the receiving chain is wide."""
+        if self.exchange is Exchange.FORWARD:
+            return range(subtask, subtask + 1)
+        return range(parallelism)
 
 
 @dataclass(frozen=True)
@@ -75,6 +89,8 @@ class Chain:
     """The head first; a `ToOperator` index always points forward."""
     inputs: tuple[int, ...]
     """The ids of the edges into the head; empty for a source."""
+    widest: int | None = None
+    """How many of its subtasks have rows at the most; None: all."""
 
     @property
     def name(self) -> str:
@@ -89,6 +105,20 @@ class PhysicalPlan:
     edges: tuple[Edge, ...]
     parallelism: int
     max_parallelism: int
+
+    def width(self, chain: ChainId) -> int:
+        """How many subtasks of the chain have rows."""
+        widest = self.chains[chain].widest
+        return self.parallelism if widest is None else min(widest, self.parallelism)
+
+    def widths(self) -> dict[OperatorId, int]:
+        """The operators that have rows in so many subtasks at the most."""
+        return {
+            operator.id: chain.widest
+            for chain in self.chains
+            if chain.widest is not None
+            for operator in chain.operators
+        }
 
     def edge_schemas(self) -> dict[int, pa.Schema]:
         """What flows on each edge, hidden columns included."""

@@ -3,7 +3,8 @@
 1. Nodes that lead to no sink are left out.
 2. A union is no operator: what reads it reads all of its inputs, through one port.
 3. A node with a single input that is not keyed joins the chain of its producer. Keyed nodes begin a
-   chain behind a HASH edge; readers of unions begin one behind FORWARD edges.
+   chain behind a HASH edge; readers of unions begin one behind FORWARD edges. A node of another
+   parallelism than its producer begins one, too, behind a REBALANCE edge.
 4. Of the hidden columns, `__ts` is on every stream with event time; `__wm` on those from which a row
    reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
    from which one reaches a process in order of arrival so.
@@ -219,6 +220,7 @@ def _reads_swm(spec: Spec) -> bool | None:
 class _Chain:
     id: ChainId
     nodes: list[Node]
+    widest: int | None
     inputs: list[int] = field(default_factory=list)
     routes: dict[_Output, list[Route]] = field(default_factory=dict)
 
@@ -230,7 +232,7 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
     for node in wiring.nodes:
         host = _host(node, wiring, home)
         if host is None:
-            host = _Chain(ChainId(len(chains)), [node])
+            host = _Chain(ChainId(len(chains)), [node], node.parallelism)
             chains.append(host)
             edges += _edges_into(host, node, wiring, home, len(edges))
         else:
@@ -246,7 +248,10 @@ def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None
     if len(node.inputs) != 1 or node.inputs[0].keys:
         return None
     producers = wiring.producers[node.id, 0]
-    return home[producers[0].node] if len(producers) == 1 else None
+    if len(producers) != 1:
+        return None
+    chain = home[producers[0].node]
+    return chain if chain.widest == node.parallelism else None
 
 
 def _edges_into(
@@ -258,7 +263,7 @@ def _edges_into(
             source = home[producer.node]
             edge = Edge(
                 id=next_id + len(edges),
-                exchange=Exchange.HASH if input.keys else Exchange.FORWARD,
+                exchange=_exchange(input, source, chain),
                 source=source.id,
                 target=chain.id,
                 target_port=port,
@@ -268,6 +273,12 @@ def _edges_into(
             chain.inputs.append(edge.id)
             edges.append(edge)
     return edges
+
+
+def _exchange(input: Input, source: _Chain, target: _Chain) -> Exchange:
+    if input.keys:
+        return Exchange.HASH
+    return Exchange.FORWARD if source.widest == target.widest else Exchange.REBALANCE
 
 
 def _finished(chain: _Chain, wiring: _Wiring, ids: dict[int, OperatorId]) -> Chain:
@@ -285,4 +296,4 @@ def _finished(chain: _Chain, wiring: _Wiring, ids: dict[int, OperatorId]) -> Cha
                 routes={o.tag: tuple(chain.routes[o]) for o in outputs},
             )
         )
-    return Chain(chain.id, tuple(operators), tuple(chain.inputs))
+    return Chain(chain.id, tuple(operators), tuple(chain.inputs), chain.widest)

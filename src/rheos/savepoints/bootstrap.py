@@ -93,6 +93,7 @@ def _base(plan: PhysicalPlan) -> Base:
         handles=[],
         committables=[],
         states=state_shapes(operators),
+        widths=plan.widths(),
     )
     savepoint = Savepoint(
         id="",

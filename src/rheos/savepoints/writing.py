@@ -183,7 +183,7 @@ class _Writing:
     def _sorted(
         self, rows: DataFrame, operator: OperatorId, state: str, shape: StateShape
     ) -> DataFrame:
-        parallelism, most = self._entry.parallelism, self._entry.max_parallelism
+        parallelism, most = self._entry.width(operator), self._entry.max_parallelism
         # A file is of one subtask, so ranges of key groups are cut where those of subtasks are.
         slots = max(self.spark.sparkContext.defaultParallelism, 1)
         targets = parallelism * max(1, min(-(-slots // parallelism), most // parallelism))

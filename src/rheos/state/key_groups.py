@@ -124,9 +124,10 @@ def subtask_of(
 
 
 def group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
-    """The groups that a subtask owns."""
+    """The groups that a subtask owns: none, where it is beyond the operator's parallelism."""
     return range(
-        -(-subtask * max_parallelism // parallelism), -(-(subtask + 1) * max_parallelism // parallelism)
+        min(-(-subtask * max_parallelism // parallelism), max_parallelism),
+        min(-(-(subtask + 1) * max_parallelism // parallelism), max_parallelism),
     )
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import reduce
+from functools import partial, reduce
 
 from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.contract import Split
 from rheos.operators.build import build
 from rheos.operators.contract import Operator, OperatorContext, Restored
-from rheos.plan.physical import Chain, Exchange, PhysicalPlan, PlannedOperator
+from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.protocol import control
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
 from rheos.protocol.ids import Attempt, ChannelId, JobId, OperatorId
@@ -133,13 +133,14 @@ class SubtaskEngine:
         channels = [
             (ChannelId(edge.id, sender, self._subtask), edge.target_port)
             for edge in (edges[id] for id in chain.inputs)
-            for sender in (range(parallelism) if edge.exchange is Exchange.HASH else [self._subtask])
+            for sender in edge.peers(self._subtask, parallelism)
         ]
         sending = {
             edge.id: OutputEdge(
                 edge,
                 self._subtask,
                 parallelism,
+                self._plan.width(edge.target),
                 self._plan.max_parallelism,
                 self._config,
                 self._transport,
@@ -153,7 +154,7 @@ class SubtaskEngine:
         gate = InputGate(channels, self._clock.monotonic_us, blocking=blocking) if channels else None
         outputs = Outputs(sending, {id: heads[edges[id].target] for id in sending})
         return ChainRunner(
-            OperatorTree(chain, self._build_operator, outputs),
+            OperatorTree(chain, partial(self._build_operator, self._plan.width(chain.id)), outputs),
             gate,
             outputs,
             self._transport,
@@ -162,7 +163,7 @@ class SubtaskEngine:
             self._config,
         )
 
-    def _build_operator(self, planned: PlannedOperator) -> Operator:
+    def _build_operator(self, width: int, planned: PlannedOperator) -> Operator:
         scratch = self._assignment.scratch
         ctx = OperatorContext(
             job=self._assignment.job,
@@ -171,7 +172,7 @@ class SubtaskEngine:
             name=planned.name,
             site=planned.site,
             subtask=self._subtask,
-            parallelism=self._plan.parallelism,
+            parallelism=width,
             max_parallelism=self._plan.max_parallelism,
             ports=planned.ports,
             outputs=planned.outputs,

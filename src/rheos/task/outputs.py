@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from rheos.plan.physical import Edge, Exchange
+from rheos.plan.physical import Edge
 from rheos.protocol.elements import Barrier, Batch, Element, End, Mark, Watermark
 from rheos.protocol.ids import ChannelId, OperatorId
 from rheos.protocol.ports import Clock, Transport
 from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
-from rheos.task.partition import Partitioner
+from rheos.task.routing import router
 
 
 @dataclass(slots=True)
@@ -51,21 +51,21 @@ class OutputEdge:
         edge: Edge,
         subtask: int,
         parallelism: int,
+        width: int,
         max_parallelism: int,
         config: TaskConfig,
         transport: Transport,
         clock: Clock,
     ) -> None:
+        """Of `parallelism` receiving subtasks `width` take rows."""
         self.edge = edge
         self._transport = transport
         self._clock = clock
         self._timeout_us = config.flush_after_us
-        self._partitioner: Partitioner | None = None
-        if edge.exchange is Exchange.HASH and parallelism > 1:
-            self._partitioner = Partitioner(edge.keys, parallelism, max_parallelism)
-        targets = range(parallelism) if edge.exchange is Exchange.HASH else [subtask]
-        self._lanes = [_Lane(ChannelId(edge.id, subtask, target)) for target in targets]
-        self._full_rows = max(1, config.batch_rows // (2 * len(self._lanes)))
+        self._router = router(edge, subtask, width, max_parallelism)
+        peers = edge.peers(subtask, parallelism)
+        self._lanes = [_Lane(ChannelId(edge.id, subtask, peer)) for peer in peers]
+        self._full_rows = max(1, config.batch_rows // (2 * min(len(peers), width)))
         self._held = 0
         """How many lanes are held."""
         self.overdraft = False
@@ -82,12 +82,8 @@ class OutputEdge:
 
     def write(self, batch: Batch) -> None:
         """Takes rows for their targets; the caller has seen `writable`."""
-        if self._partitioner is None:
-            self._append(self._lanes[0], batch)
-            return
-        for lane, piece in zip(self._lanes, self._partitioner.split(batch), strict=True):
-            if piece is not None and piece.num_rows:
-                self._append(lane, piece)
+        for lane, piece in self._router.route(batch):
+            self._append(self._lanes[lane], piece)
 
     def _append(self, lane: _Lane, piece: Batch) -> None:
         if not lane.pieces:

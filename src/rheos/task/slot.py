@@ -71,8 +71,10 @@ def open_slot(
             snapshots.adopt(restore.entry.handles)
         else:
             home = open_store(restore.origin.directory)
-        parallelism = deployment.plan.parallelism
-        restored = restored_state(restore.entry, subtask, parallelism, home, state_format.decode)
+        plan = deployment.plan
+        restored = restored_state(
+            restore.entry, subtask, plan.parallelism, home, state_format.decode, plan.widths()
+        )
     engine = SubtaskEngine(
         deployment.plan,
         Assignment(

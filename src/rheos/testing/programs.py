@@ -194,6 +194,13 @@ def _check_counted(rows: list[Arrived], outputs: Outputs) -> None:
             assert out["distinct"] == len(seen), f"{out}: {len(seen)} values were seen"
 
 
+def _narrow(rows: DataStream) -> Mapping[str, DataStream]:
+    """Operators of other parallelisms than the job, with state and without."""
+    one = rows.filter(pl.col("i") >= 0).set_parallelism(1)
+    two = one.key_by("k").process(Counting()).set_parallelism(2)
+    return {"out": two.filter(pl.col("n") > 0)}
+
+
 @dataclass
 class Again:
     k: int
@@ -351,6 +358,7 @@ STATELESS = Program("stateless", _stateless, _check_stateless, _check_stateless)
 RUNNING = Program("running", _running, _check_running, _check_running, has_least=True)
 REDUCED = Program("reduce", _reduced, _check_reduced, _check_reduced)
 COUNTED = Program("process", _counted, _check_counted, _check_counted, has_least=True)
+NARROW = Program("narrow process", _narrow, _check_counted, _check_counted, has_least=True)
 TWICE_KEYED = Program(
     "process twice", _twice_keyed, _check_twice_keyed, _check_twice_keyed, has_least=True
 )

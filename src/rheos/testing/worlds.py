@@ -339,7 +339,7 @@ def _draw_program(rng: Random) -> Program:
             programs.COUNTED,
             programs.TWICE_KEYED,
             programs.TWICE_KEYED,
-            programs.TWICE_KEYED,
+            programs.NARROW,
             programs.ORDERED,
             programs.ORDERED,
             windows,

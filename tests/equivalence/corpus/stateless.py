@@ -23,7 +23,7 @@ from tests.equivalence.corpus.inputs import (
     Parcel,
     Sale,
 )
-from tests.equivalence.corpus.oracle import Row, frame
+from tests.equivalence.corpus.oracle import Row, arrived, by_window, frame
 from tests.equivalence.corpus.program import Given, Golden, Program, Rows
 
 # --- expressions --------------------------------------------------------------------------------------
@@ -314,6 +314,30 @@ def one_row_golden() -> Mapping[str, Golden]:
     }
 
 
+def narrow(given: Given) -> Mapping[str, rh.DataStream]:
+    """Operators in fewer subtasks than the job has, without state and with."""
+    one = given.stream(SALES).filter(col("quantity") >= 10).set_parallelism(1)
+    per_shop = one.key_by("shop").window(rh.Tumbling("10s")).aggregate(n=rh.agg.count())
+    return {
+        "rows": one.set_parallelism(2).select("n", "shop"),
+        "wide again": one.with_columns(kind=pl.lit("many")),
+        "counted": per_shop.set_parallelism(1).select("shop", "n"),
+    }
+
+
+def narrow_golden() -> Mapping[str, Golden]:
+    many = frame(SALES).filter(pl.col("quantity") >= 10)
+    kept = [row for row in arrived(SALES) if (row["quantity"] or 0) >= 10]
+    return {
+        "rows": many.select("n", "shop"),
+        "wide again": many.with_columns(kind=pl.lit("many")),
+        "counted": [
+            {"shop": shop, "n": len(rows)}
+            for (shop, _), rows in by_window(kept, ["shop"], 10_000)[0].items()
+        ],
+    }
+
+
 FIRST_SALE = Rows(SALES.table.slice(0, 1))
 
 PROGRAMS = (
@@ -322,6 +346,7 @@ PROGRAMS = (
     Program("flat_map", flat_map, flat_map_golden, stateful=False),
     Program("functions of batches", batches, batches_golden, stateful=False),
     Program("unions and branches", unions, unions_golden, stateful=False),
+    Program("narrow operators", narrow, narrow_golden),
     Program("every type", every_type, every_type_golden, stateful=False),
     Program("rejected rows", rejected, rejected_golden, stateful=False, lasts=False),
     Program(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -172,7 +172,17 @@ class Translation:
         notes = f.col("port") == NOTE_PORT
         frame = output.frame if output.single else output.frame.filter(f.col("port") == edge.id)
         port = f.when(notes, f.lit(NOTE_PORT)).otherwise(f.lit(edge.target_port))
-        return frame.select(port.cast("int").alias("port"), "payload")
+        packed = frame.select(port.cast("int").alias("port"), "payload")
+        match edge.exchange:
+            case Exchange.FORWARD:
+                return packed
+            case Exchange.REBALANCE:
+                widest = self.plan.chains[edge.target].widest
+                return packed if widest is None else packed.repartition(widest)
+            case Exchange.HASH:
+                raise AssertionError("keyed rows do not travel packed")
+            case _:
+                assert_never(edge.exchange)
 
     def _shuffleable(self, edge: Edge, left: dict[int, _Left]) -> DataFrame:
         """The edge's rows, or what they come to, ready to be shuffled."""

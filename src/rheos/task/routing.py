@@ -1,0 +1,62 @@
+"""Where the rows of an edge go: for each kind of exchange, which rows to which subtask.
+
+A new kind of exchange is a member of `plan.physical.Exchange`, a router here, and a case in
+`runtimes/batch/dataframes.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol, assert_never
+
+from rheos.plan.physical import Edge, Exchange
+from rheos.protocol.elements import Batch
+from rheos.task.partition import Partitioner
+
+
+class Router(Protocol):
+    """Of one edge in one sending subtask."""
+
+    def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        """The rows for each lane, by its place among `Edge.peers`; of one lane in their order."""
+        ...
+
+
+def router(edge: Edge, subtask: int, width: int, max_parallelism: int) -> Router:
+    """`width` is how many subtasks of the receiving chain take rows."""
+    match edge.exchange:
+        case Exchange.FORWARD:
+            return _OneLane()
+        case Exchange.REBALANCE:
+            return _OneLane() if width == 1 else _RoundRobin(subtask, width)
+        case Exchange.HASH:
+            return _OneLane() if width == 1 else _ByKey(Partitioner(edge.keys, width, max_parallelism))
+        case _:
+            assert_never(edge.exchange)
+
+
+class _OneLane:
+    def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        yield 0, batch
+
+
+class _RoundRobin:
+    """Whole batches in turn. Each sender begins with another receiver."""
+
+    def __init__(self, subtask: int, width: int) -> None:
+        self._next = subtask % width
+        self._width = width
+
+    def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        yield self._next, batch
+        self._next = (self._next + 1) % self._width
+
+
+class _ByKey:
+    def __init__(self, partitioner: Partitioner) -> None:
+        self._partitioner = partitioner
+
+    def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
+        for lane, piece in enumerate(self._partitioner.split(batch)):
+            if piece is not None and piece.num_rows:
+                yield lane, piece
