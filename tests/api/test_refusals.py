@@ -444,6 +444,12 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "start every so often",
         "every=",
     ),
+    "windows that leave gaps": (
+        lambda: events().key_by("user").window(rh.Sliding("1m", every="10m")),
+        rh.ProgramError,
+        "windows of 1m that start every 10m leave gaps",
+        "rh.Sliding('10m', every='1m')? Where gaps are meant, add gaps=True",
+    ),
     "a size that is no duration": (
         lambda: events().key_by("user").window(rh.Tumbling("5 parsecs")),
         rh.ProgramError,

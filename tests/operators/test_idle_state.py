@@ -11,7 +11,7 @@ import pytest
 
 import rheos as rh
 from rheos.operators.held import HELD_BEHIND
-from rheos.operators.window.windowed import FIRED
+from rheos.operators.window.progress import FIRED
 from rheos.protocol.ids import CheckpointId
 from rheos.testing.harness import OperatorExample, Replay, Transform, _Run
 

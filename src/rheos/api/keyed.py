@@ -34,11 +34,11 @@ from rheos.graph.validate import (
     check_columns,
     check_event_time,
     check_running,
-    check_window,
 )
-from rheos.graph.windows import Sliding, Tumbling, Window
+from rheos.graph.windows import Window
 from rheos.operators.keyed import OWN_STATES
 from rheos.operators.running import running_schema
+from rheos.operators.window.kinds import windows_of
 from rheos.site import call_site, located
 from rheos.state.kinds import kind_of
 
@@ -176,12 +176,13 @@ class KeyedStream:
         ```
         """
         with located(call_site(), "window"):
-            if not isinstance(window, Tumbling | Sliding):
+            if not isinstance(window, Window):
                 raise ProgramError(
                     f"window() takes a window, not {window!r}",
                     hint='write .window(rh.Tumbling("1m")) or .window(rh.Sliding("1h", every="10m"))',
                 )
-            check_window(window)
+            window.check()
+            windows_of(window)
             check_event_time(self._type, "a window")
             return WindowedStream(self._program, self._port, window)
 

@@ -14,7 +14,6 @@ from rheos.api.typing_of_functions import input_record, output_type
 from rheos.errors import ProgramError
 from rheos.graph.functions import WindowFunction
 from rheos.graph.nodes import MAIN, Input, StreamType, WindowSpec
-from rheos.graph.render import spell_window
 from rheos.graph.validate import aggregate_fields, check_aggregates, check_columns, lateness_ms
 from rheos.graph.windows import Window
 from rheos.protocol.durations import Duration
@@ -71,7 +70,7 @@ class WindowedStream:
         windows.aggregate(hits=rh.agg.count(), visitors=rh.agg.count_distinct("user"))
         ```
         """
-        name = f"window({spell_window(self._window)})"
+        name = f"window({self._window})"
         with located(call_site(), name):
             checked = check_aggregates(aggregates, ".aggregate(hits=rh.agg.count())")
             schema = self._type.schema

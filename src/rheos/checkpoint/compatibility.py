@@ -305,12 +305,17 @@ def _running(old: TypeShape, new: TypeShape) -> list[Change]:
 
 
 def _windows(old: TypeShape, new: TypeShape) -> list[Change]:
+    # 0.1.0 named no kind of window: it had the grid alone.
+    kinds = [shape.label or "grid" for shape in (old, new)]
+    if kinds[0] != kinds[1]:
+        text = "were windows of the kind {}, are of the kind {}".format(*kinds)
+        return [Change("kind", Verdict.UNREADABLE, text)]
     before = {field.name: int(field.type.label) for field in old.fields}
     after = {field.name: int(field.type.label) for field in new.fields}
     found = [
         Change(name, Verdict.UNREADABLE, f"was {before[name]} ms, is {after[name]} ms")
-        for name in ("size", "slide", "offset")
-        if before[name] != after[name]
+        for name in before
+        if name != "lateness" and before[name] != after[name]
     ]
     was, now = before["lateness"], after["lateness"]
     if was < now:

@@ -23,7 +23,6 @@ from rheos.graph.nodes import (
 )
 from rheos.graph.types import describe
 from rheos.graph.validate import live_nodes
-from rheos.graph.windows import Sliding, Window
 
 
 def text(graph: Graph) -> str:
@@ -91,7 +90,7 @@ def summary(node: Node) -> str:
         case WindowSpec(window=window, lateness_ms=lateness, aggregates=aggregates, record=record):
             late = f", {lateness} ms of lateness allowed" if lateness else ""
             does = _spell_aggregates(dict(aggregates)) or f"takes {_record_name(record)}"
-            return f"{spell_window(window)} windows{late}: {does}"
+            return f"{window} windows{late}: {does}"
         case SinkSpec(sink=sink):
             return f"writes {sink.describe()}"
         case UnionSpec():
@@ -102,11 +101,6 @@ def spell_expression(expr: pl.Expr) -> str:
     """An expression on one line, of a bounded length."""
     text = " ".join(str(expr).replace("dyn int: ", "").replace("dyn float: ", "").split())
     return text if len(text) <= 120 else text[:119] + "…"
-
-
-def spell_window(window: Window) -> str:
-    """ "5m", "1h every 10m"."""
-    return f"{window.size} every {window.every}" if isinstance(window, Sliding) else str(window.size)
 
 
 def _record_name(record: type | None) -> str:

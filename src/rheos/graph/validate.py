@@ -14,7 +14,7 @@ from rheos.aggregates import KINDS, Agg
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.nodes import Graph, Node, SinkSpec, SourceSpec, StreamType, UnionSpec
 from rheos.graph.types import describe
-from rheos.graph.windows import UNIT_NS, Watermark, Window
+from rheos.graph.windows import UNIT_NS, Watermark
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.elements import HIDDEN_PREFIX
 
@@ -104,17 +104,6 @@ def check_event_time(type: StreamType, what: str) -> None:
             f"{what} needs event time, and this stream has none",
             hint="give the source a watermark: env.from_source(source, "
             'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="the time column"))',
-        )
-
-
-def check_window(window: Window) -> None:
-    """Sizes and slides are more than nothing."""
-    if window.size_ms <= 0:
-        raise ProgramError(f"a window must be longer than nothing: {window!r}", hint='write "5m"')
-    if window.slide_ms <= 0:
-        raise ProgramError(
-            f"a window must start every so often, not every {window.slide_ms} ms: {window!r}",
-            hint='write rh.Sliding("1h", every="10m")',
         )
 
 

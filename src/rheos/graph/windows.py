@@ -2,21 +2,68 @@
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
+from rheos.errors import ProgramError
 from rheos.protocol.durations import Duration as Duration
 from rheos.protocol.durations import duration_ms as duration_ms
 
 
+class Window(ABC):
+    """How the time of each key is cut into windows, as the user says it. Its text is what she wrote.
+
+    What it means is said by the kind of window that it names (`operators/window/kinds.py`).
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def cut_ms(self) -> Mapping[str, int]:
+        """Where the windows lie, in ms, as the kind wants it. Raises ProgramError."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raises ProgramError where there can be no such windows."""
+
+
+class _OnGrid(Window):
+    """Windows of one size that start at equal distances."""
+
+    kind: ClassVar[str] = "grid"
+
+    @property
+    @abstractmethod
+    def size_ms(self) -> int: ...
+    @property
+    @abstractmethod
+    def slide_ms(self) -> int: ...
+    @property
+    @abstractmethod
+    def offset_ms(self) -> int: ...
+
+    @property
+    def cut_ms(self) -> Mapping[str, int]:
+        return {"size": self.size_ms, "slide": self.slide_ms, "offset": self.offset_ms}
+
+    def check(self) -> None:
+        if self.size_ms <= 0:
+            raise ProgramError(f"a window must be longer than nothing: {self!r}", hint='write "5m"')
+        _ = self.offset_ms
+
+
 @dataclass(frozen=True)
-class Tumbling:
+class Tumbling(_OnGrid):
     """Windows of one size, side by side: `Tumbling("1h")`. `offset` moves them off the epoch."""
 
     size: Duration
     offset: Duration = "0s"
+
+    def __str__(self) -> str:
+        return str(self.size)
 
     @property
     def size_ms(self) -> int:
@@ -32,12 +79,20 @@ class Tumbling:
 
 
 @dataclass(frozen=True)
-class Sliding:
-    """Windows of one size that start every `every`: `Sliding("1h", every="10m")`."""
+class Sliding(_OnGrid):
+    """Windows of one size that start every `every`: `Sliding("1h", every="10m")`.
+
+    Where they start less often than they are long, `gaps=True` says that the rows between them are to
+    be left out.
+    """
 
     size: Duration
     every: Duration
     offset: Duration = "0s"
+    gaps: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.size} every {self.every}"
 
     @property
     def size_ms(self) -> int:
@@ -51,16 +106,24 @@ class Sliding:
     def offset_ms(self) -> int:
         return duration_ms(self.offset)
 
+    def check(self) -> None:
+        super().check()
+        if self.slide_ms <= 0:
+            raise ProgramError(
+                f"a window must start every so often, not every {self.slide_ms} ms: {self!r}",
+                hint='write rh.Sliding("1h", every="10m")',
+            )
+        if self.slide_ms > self.size_ms and not self.gaps:
+            raise ProgramError(
+                f"windows of {self.size} that start every {self.every} leave gaps, and rows in them "
+                "would be dropped",
+                hint=f"were they meant the other way round, as rh.Sliding({self.every!r}, "
+                f"every={self.size!r})? Where gaps are meant, add gaps=True",
+            )
 
-Window: TypeAlias = Tumbling | Sliding
 
 Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
 UNIT_NS: Mapping[str, int] = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-
-
-def slice_ms(window: Window) -> int:
-    """The length of the longest pieces that every window is a whole number of."""
-    return math.gcd(window.size_ms, window.slide_ms)
 
 
 @dataclass(frozen=True)

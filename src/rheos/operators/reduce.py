@@ -1,4 +1,22 @@
-"""`reduce`: combines the records of a key, one by one; each input gives the combined record so far."""
+"""`reduce`: combines the records of a key, one by one; each input gives the combined record so far.
+
+```python
+check_example(
+    OperatorExample(
+        lambda bids: bids.key_by("item").reduce(lambda a, b: a if a.price >= b.price else b),
+        pa.schema([("item", pa.string()), ("price", pa.int64())]),
+        [{"item": "tea", "price": 3}, {"item": "tea", "price": 5}, {"item": "tea", "price": 4}],
+    ),
+    {
+        "out": [
+            {"item": "tea", "price": 3},
+            {"item": "tea", "price": 5},
+            {"item": "tea", "price": 5},
+        ]
+    },
+)
+```
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,23 @@
 
 Rows keep their order, and the input's columns pass through untouched; only the aggregates are made.
 The state is numpy arrays by key slot, of all keys or, with the backend rocksdb, of those seen lately.
+
+```python
+check_example(
+    OperatorExample(
+        lambda sales: sales.key_by("item").running(n=rh.agg.count(), total=rh.agg.sum("price")),
+        pa.schema([("item", pa.string()), ("price", pa.int64())]),
+        [{"item": "tea", "price": 3}, {"item": "jam", "price": 5}, {"item": "tea", "price": 4}],
+    ),
+    {
+        "out": [
+            {"item": "tea", "price": 3, "n": 1, "total": 3},
+            {"item": "jam", "price": 5, "n": 1, "total": 5},
+            {"item": "tea", "price": 4, "n": 2, "total": 7},
+        ]
+    },
+)
+```
 """
 
 from __future__ import annotations

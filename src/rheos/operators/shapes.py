@@ -34,8 +34,8 @@ from rheos.operators.running import STATE as RUNNING
 from rheos.operators.source import SPLITS
 from rheos.operators.window.frames import empty_frame, key_names
 from rheos.operators.window.process import STATE as WINDOW_ROWS
+from rheos.operators.window.progress import FIRED
 from rheos.operators.window.tables import Table, Tables
-from rheos.operators.window.windowed import FIRED
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
@@ -167,21 +167,12 @@ def _running(spec: RunningSpec, schema: pa.Schema) -> TypeShape:
 
 
 def _windows(spec: WindowSpec, port: PortType) -> States:
-    window = spec.window
-    cut = {
-        "size": window.size_ms,
-        "slide": window.slide_ms,
-        "offset": window.offset_ms,
-        "lateness": spec.lateness_ms,
-    }
+    cut = {**spec.window.cut_ms, "lateness": spec.lateness_ms}
     fields = [
         FieldShape(name=name, type=TypeShape(name="ms", label=str(ms))) for name, ms in cut.items()
     ]
-    states = {
-        FIRED: StateShape(
-            kind=StateKind.UNION, holds=Holds.WINDOWS, value=TypeShape(name="windows", fields=fields)
-        )
-    }
+    windows = TypeShape(name="windows", label=spec.window.kind, fields=fields)
+    states = {FIRED: StateShape(kind=StateKind.UNION, holds=Holds.WINDOWS, value=windows)}
     if spec.fn is not None:
         states[WINDOW_ROWS] = _keyed(port, Holds.WINDOW_CONTENT, _columns(visible(port.schema)))
         return states

@@ -19,7 +19,6 @@ that takes the row. A sum of integers that is beyond 64 bits there is null.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,11 +33,13 @@ from rheos.aggregates import KINDS, Agg, exact_sum
 from rheos.connectors.spark.types import spark_arrow_type
 from rheos.errors import SchemaError
 from rheos.operators.running_state import AGG
+from rheos.operators.window.contract import Windows
 from rheos.operators.window.frames import KEY, KEY_GROUP
+from rheos.operators.window.kinds import stored_windows
 from rheos.operators.window.process import STATE as WINDOW_ROWS
+from rheos.operators.window.progress import FIRED
 from rheos.operators.window.segments import SLICE, VALID
 from rheos.operators.window.tables import Totals
-from rheos.operators.window.windowed import FIRED
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.savepoints.arrow_names import arrow_type
@@ -86,7 +87,7 @@ def layout_of(state: str, shapes: Mapping[str, StateShape]) -> Layout:
         case Holds.WINDOW_CONTENT:
             return _window(state, shape, shapes[FIRED])
         case Holds.WINDOWS:
-            return _Fired()
+            return _Fired(shape)
         case Holds.PROGRESS:
             return _Progress()
         case _:
@@ -270,21 +271,25 @@ def _aggregate(table: pa.Table, name: str, agg: type[Agg], kind: pa.DataType) ->
 
 
 def _window(state: str, shape: StateShape, fired: StateShape) -> Layout:
-    cut = {field.name: int(field.type.label) for field in fired.value.fields}
-    slice_ms = math.gcd(cut["size"], cut["slide"])
+    windows = stored_windows(fired.value.label, _cut_of(fired))
     if state == SUMS:
-        return SumsLayout(shape, slice_ms)
+        return SumsLayout(shape, windows)
     if state == TOTALS:
-        return TotalsLayout(shape, slice_ms)
+        return TotalsLayout(shape, windows)
     if state == WINDOW_ROWS:
-        return _WindowRows(shape, slice_ms)
-    return _Gathered(shape, slice_ms)
+        return _WindowRows(shape, windows)
+    return _Gathered(shape, windows)
+
+
+def _cut_of(fired: StateShape) -> dict[str, int]:
+    fields = fired.value.fields
+    return {field.name: int(field.type.label) for field in fields if field.name != "lateness"}
 
 
 class _Panes(Layout):
-    def __init__(self, shape: StateShape, slice_ms: int) -> None:
+    def __init__(self, shape: StateShape, windows: Windows) -> None:
         self._keys = KeyColumns(shape.key)
-        self._slice_ms = slice_ms
+        self._windows = windows
 
     def _index(self) -> list[pa.Field]:
         self._pane = list(unique(self._keys.names, PANE).values())
@@ -293,7 +298,7 @@ class _Panes(Layout):
     def _indexed(self, table: pa.Table) -> list[pa.Array]:
         """Key and pane."""
         slices, valids = (table.column(name).to_numpy() for name in (SLICE, VALID))
-        times = [_time(slices), _time(slices + self._slice_ms), _time(valids)]
+        times = [_time(slices), _time(self._windows.pane_end(slices)), _time(valids)]
         return [*self._keys.of_table(table, KEY), *times]
 
 
@@ -308,8 +313,8 @@ def _time(ms: Any) -> pa.Array:
 class _WindowRows(_Panes):
     """Rows that a function of windows will be given."""
 
-    def __init__(self, shape: StateShape, slice_ms: int) -> None:
-        super().__init__(shape, slice_ms)
+    def __init__(self, shape: StateShape, windows: Windows) -> None:
+        super().__init__(shape, windows)
         columns = column_schema(shape.value.fields)
         self._stored = [KEY + n if n in self._keys.names else f"row.{n}" for n in columns.names]
         self._pane = list(unique(columns.names, PANE).values())
@@ -324,8 +329,8 @@ class _WindowRows(_Panes):
 class TotalsLayout(_Panes):
     """Partial aggregates with one row per key and pane. Exact sums lie in a state of their own."""
 
-    def __init__(self, shape: StateShape, slice_ms: int) -> None:
-        super().__init__(shape, slice_ms)
+    def __init__(self, shape: StateShape, windows: Windows) -> None:
+        super().__init__(shape, windows)
         self._fields = {field.name: arrow_type(field.type.name) for field in shape.value.fields}
         self.exact = [name.removeprefix("exactly.") for name in self._fields if _is(name, "exactly")]
         """The columns with exact sums, whose counts are in columns of their own."""
@@ -383,8 +388,8 @@ def _is(name: str, told: str) -> bool:
 class SumsLayout(_Panes):
     """Exact sums of floats, a row for each column that was summed."""
 
-    def __init__(self, shape: StateShape, slice_ms: int) -> None:
-        super().__init__(shape, slice_ms)
+    def __init__(self, shape: StateShape, windows: Windows) -> None:
+        super().__init__(shape, windows)
         index = self._index()
         made = {"column": pa.string(), "sum": pa.float64()}
         names = unique([field.name for field in index], made)
@@ -408,8 +413,8 @@ class SumsLayout(_Panes):
 class _Gathered(_Panes):
     """The values that a pane has seen (for quantiles), or the different ones of them."""
 
-    def __init__(self, shape: StateShape, slice_ms: int) -> None:
-        super().__init__(shape, slice_ms)
+    def __init__(self, shape: StateShape, windows: Windows) -> None:
+        super().__init__(shape, windows)
         (value,) = column_schema(shape.value.fields)
         index = self._index()
         name = unique([field.name for field in index], ["values"])["values"]
@@ -427,25 +432,20 @@ class _Gathered(_Panes):
 
 
 class _Fired(Layout):
-    """Up to where the windows of key groups have fired."""
+    """Up to where the windows of key groups have fired, and how they are cut."""
 
-    schema = pa.schema(
-        [
-            ("first_key_group", pa.int32()),
-            ("end_key_group", pa.int32()),
-            ("fired_through_ms", pa.int64()),
-            ("size_ms", pa.int64()),
-            ("slide_ms", pa.int64()),
-            ("offset_ms", pa.int64()),
-            ("lateness_ms", pa.int64()),
-        ]
-    )
-    _stored = ("first_group", "end_group", "fired_through", *schema.names[3:])
+    def __init__(self, shape: StateShape) -> None:
+        cut = {f"{name}_ms": pa.int64() for name in _cut_of(shape)}
+        stored = {"first_group": pa.int32(), "end_group": pa.int32(), "fired_through": pa.int64()}
+        shown = ("first_key_group", "end_key_group", "fired_through_ms")
+        behind = cut | {"lateness_ms": pa.int64()}
+        self._stored = stored | behind
+        self.schema = pa.schema([*zip(shown, stored.values(), strict=True), *behind.items()])
 
     def rows(self, table: pa.Table) -> pa.Table:
         columns = [
             plain_column(table, name) if name in table.column_names else pa.nulls(table.num_rows, kind)
-            for name, kind in zip(self._stored, self.schema.types, strict=True)
+            for name, kind in self._stored.items()
         ]
         return pa.table(columns, schema=self.schema)
 

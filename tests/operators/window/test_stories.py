@@ -156,8 +156,8 @@ def test_a_far_jump_fires_only_what_has_rows() -> None:
 
 
 def test_a_row_in_very_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rheos.operators.window.windowed._PAIRS", 10)
-    monkeypatch.setattr("rheos.operators.window.windowed.GATHERED_ROWS", 3)
+    monkeypatch.setattr("rheos.operators.window.trigger._PAIRS", 10)
+    monkeypatch.setattr("rheos.operators.window.trigger.GATHERED_ROWS", 3)
     bench = Bench.of_aggregates(Sliding("100ms", every="1ms"), COUNT, SCHEMA)
     bench.rows(list(timeline("ab.a")))
     ends = [(row["__ts"], row["k"]) for row in bench.end()]
@@ -246,7 +246,7 @@ def test_state_of_other_windows_is_refused() -> None:
     bench.rows(list(timeline("a")))
     other = Bench.of_aggregates(Tumbling("6ms"), COUNT, SCHEMA)
     bench.make = other.make
-    with pytest.raises(CheckpointError, match=r"5 ms every 5 ms.* now says 6 ms every 6 ms"):
+    with pytest.raises(CheckpointError, match=r"5 ms every 5 ms.* now says windows of 6 ms every 6 ms"):
         bench.restart(1)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.operators.window.assign import Assigned
+from rheos.operators.window.contract import Assigned
 from rheos.operators.window.segments import PANE, SLICE, VALID
 from rheos.protocol.elements import Batch
 from rheos.state.key_groups import groups_of_columns

@@ -1,4 +1,34 @@
-"""Windows with built-in aggregates: columnar partial states, merged when a window fires."""
+"""Windows with built-in aggregates: columnar partial states, merged when a window fires.
+
+```python
+def window(first_ms: int) -> dict:
+    start = datetime.fromtimestamp(first_ms / 1000, UTC)
+    return {"window_start": start, "window_end": start + timedelta(milliseconds=10)}
+
+
+check_example(
+    OperatorExample(
+        lambda hits: hits.key_by("page")
+        .window(rh.Tumbling("10ms"))
+        .aggregate(hits=rh.agg.count(), slowest=rh.agg.max("took")),
+        pa.schema([("page", pa.string()), ("took", pa.int64()), ("at", pa.int64())]),
+        [
+            {"page": "home", "took": 5, "at": 1},
+            {"page": "home", "took": 7, "at": 9},
+            Watermark(9),
+            {"page": "home", "took": 3, "at": 10},
+        ],
+        on="at",
+    ),
+    {
+        "out": [
+            {"page": "home", **window(0), "hits": 2, "slowest": 7},
+            {"page": "home", **window(10), "hits": 1, "slowest": 3},
+        ]
+    },
+)
+```
+"""
 
 from __future__ import annotations
 
@@ -11,17 +41,18 @@ from rheos.aggregates.integer_sum import SumTooLarge
 from rheos.errors import InputError
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
-from rheos.operators.window.assign import Assigned
-from rheos.operators.window.firing import Which
+from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import KEY_GROUP, batches_of, empty_frame, paned
 from rheos.operators.window.layout import Layout
 from rheos.operators.window.panes import PaneStore
 from rheos.operators.window.segments import END, PANE, SLICE
 from rheos.operators.window.tables import Table, Tables
+from rheos.operators.window.trigger import Firing
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM
 
 _TIME = pl.Datetime("ms", "UTC")
+_START = "window_start"
 
 
 class WindowAggregateOperator(WindowOperator):
@@ -39,7 +70,6 @@ class WindowAggregateOperator(WindowOperator):
         self._index = self._store(self._totals.merge)
         self._other_stores = [self._store(table.merge) for table in self._others]
         self._used = dict(zip(self._keys, ctx.ports[0].keys, strict=True)) | tables.inputs
-        self._size = spec.window.size_ms
 
     def _columns(self) -> dict[str, str]:
         return self._used
@@ -55,17 +85,19 @@ class WindowAggregateOperator(WindowOperator):
         self._index.add(totals)
         return totals
 
-    def _fire(self, which: Which) -> Iterator[Out]:
-        frames = which.rows_of(self._index)
+    def _fire(self, firing: Firing) -> Iterator[Out]:
+        frames = firing.rows_of(self._index)
         if not frames:
             return
         on = [*self._keys, END]
         result = self._finished(self._totals, frames)
         for table, store in zip(self._others, self._other_stores, strict=True):
-            frames = which.rows_of(store)
+            frames = firing.rows_of(store)
             if frames:
                 result = result.join(self._finished(table, frames), on=on, how="left")
         output = self.ctx.outputs[MAIN]
+        starts = self._windows.start_of(result[END].to_numpy())
+        result = result.hstack([pl.Series(_START, starts)])
         rows = result.sort([END, *self._keys]).select(self._results(result.columns))
         for batch in batches_of(rows, output.schema, self.ctx.batch_rows):
             yield Out(batch)
@@ -76,7 +108,7 @@ class WindowAggregateOperator(WindowOperator):
             return table.finish(merged)
         except SumTooLarge as error:
             row = merged.row(error.row, named=True)
-            start, end = row[END] - self._size, row[END]
+            start, end = self._windows.start_of(row[END]), row[END]
             raise InputError(
                 f"{error.what} in the window from {start} to {end} ms",
                 site=self.ctx.site,
@@ -94,7 +126,7 @@ class WindowAggregateOperator(WindowOperator):
             for inside, key in zip(self._keys, self.ctx.ports[0].keys, strict=True)
         ]
         results += [
-            (end - self._size).cast(_TIME).alias("window_start"),
+            pl.col(_START).cast(_TIME).alias("window_start"),
             end.cast(_TIME).alias("window_end"),
         ]
         for name in self._spec.aggregates:
@@ -136,7 +168,7 @@ class WindowAggregateOperator(WindowOperator):
         for long in self._restored_frames(restored, totals.sums_name, totals.limb_kinds(nothing)):
             self._add(self._index, totals.with_limbs(nothing, long))
         for table, store in zip(self._others, self._other_stores, strict=True):
-            if there and table.name not in self._restored_names:
+            if there and table.name not in self._progress.states:
                 raise self._missing_state(table.name, table.name)
             for frame in self._restored_frames(restored, table.name, table.kinds(nothing)):
                 self._add(store, frame.select(*self._keys, *PANE, *table.required))

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from rheos.operators.spill import SpillFolder
-from rheos.operators.window.assign import Ints, WindowGrid, progressions
+from rheos.operators.window.contract import Ints, Windows, progressions
 from rheos.operators.window.segments import (
     END,
     FAN_IN,
@@ -118,8 +118,8 @@ class PaneStore:
     fired.
     """
 
-    def __init__(self, grid: WindowGrid, merge: Merge, keys: Sequence[str], room: Room) -> None:
-        self._grid = grid
+    def __init__(self, windows: Windows, merge: Merge, keys: Sequence[str], room: Room) -> None:
+        self._windows = windows
         self._merge = merge
         self._keys = keys
         self._room = room
@@ -199,7 +199,7 @@ class PaneStore:
             return 1
         size_bytes = gathered = 0
         for segment in self:
-            _, counts = self._grid.due(segment.slices, segment.valids, first_end - 1, last_end)
+            _, counts = self._windows.due(segment.slices, segment.valids, first_end - 1, last_end)
             rows = int((counts * np.diff(segment.starts)).sum())
             size_bytes += segment.size_bytes * rows // max(segment.height, 1)
             gathered += rows
@@ -210,7 +210,7 @@ class PaneStore:
         with the column END in the place of the pane; where `places` are given, of the keys there."""
         frames = []
         for segment in self._segments:
-            ends, counts = self._grid.due(segment.slices, segment.valids, first_end - 1, last_end)
+            ends, counts = self._windows.due(segment.slices, segment.valids, first_end - 1, last_end)
             hit = np.flatnonzero(counts)
             if not len(hit):
                 continue
@@ -221,12 +221,12 @@ class PaneStore:
                 sizes = np.diff(segment.starts[begin : stop + 1])
             else:
                 slices, valids, starts = panes_of(rows)
-                ends, counts = self._grid.due(slices, valids, first_end - 1, last_end)
+                ends, counts = self._windows.due(slices, valids, first_end - 1, last_end)
                 sizes = np.diff(starts)
             if (counts == 1).all():
                 end_of_row = np.repeat(ends, sizes)
             else:
-                end_of_pair, pane = progressions(ends, counts, self._grid.slide)
+                end_of_pair, pane = self._windows.ends(ends, counts)
                 starts = np.cumsum(sizes) - sizes
                 index, pair = progressions(starts[pane], sizes[pane], 1)
                 rows = rows[index]
@@ -248,7 +248,7 @@ class PaneStore:
         kept = []
         for segment in segments:
             # A later slice has a later last window, so what goes is a prefix.
-            gone = int(np.searchsorted(self._grid.last_end(segment.slices), last_end, side="right"))
+            gone = int(np.searchsorted(self._windows.last_end(segment.slices), last_end, side="right"))
             if gone == len(segment.slices):
                 continue
             kept.append(segment.without(gone) if gone else segment)

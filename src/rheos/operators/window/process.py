@@ -1,4 +1,30 @@
-"""Windows with a process function: rows are kept as they are, and handed over when a window fires."""
+"""Windows with a process function: rows are kept as they are, and handed over when a window fires.
+
+```python
+class Longest(rh.WindowFunction):
+    def process(self, records: list, ctx: rh.WindowContext):
+        yield {"page": ctx.key, "end": ctx.window.end_ms, "took": max(r.took for r in records)}
+
+
+check_example(
+    OperatorExample(
+        lambda hits: hits.key_by("page")
+        .window(rh.Sliding("10ms", every="5ms"))
+        .process(Longest(), returns={"page": str, "end": int, "took": int}),
+        pa.schema([("page", pa.string()), ("took", pa.int64()), ("at", pa.int64())]),
+        [{"page": "home", "took": 5, "at": 1}, {"page": "home", "took": 7, "at": 6}],
+        on="at",
+    ),
+    {
+        "out": [
+            {"page": "home", "end": 5, "took": 5},
+            {"page": "home", "end": 10, "took": 7},
+            {"page": "home", "end": 15, "took": 7},
+        ]
+    },
+)
+```
+"""
 
 from __future__ import annotations
 
@@ -18,12 +44,12 @@ from rheos.graph.functions import TimeWindow
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.records import not_iterable, shown, user_error, with_hidden, wrong_type
-from rheos.operators.window.assign import Assigned
-from rheos.operators.window.firing import Which
+from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import KEY, empty_frame, paned
 from rheos.operators.window.layout import Layout
 from rheos.operators.window.panes import PaneStore
 from rheos.operators.window.segments import END, PANE
+from rheos.operators.window.trigger import Firing
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import TS, visible
 from rheos.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
@@ -81,8 +107,8 @@ class WindowProcessOperator(WindowOperator):
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def _fire(self, which: Which) -> Iterator[Out]:
-        frames = which.rows_of(self._index)
+    def _fire(self, firing: Firing) -> Iterator[Out]:
+        frames = firing.rows_of(self._index)
         if not frames:
             return
         group = [END, *self._keys]
@@ -121,7 +147,7 @@ class WindowProcessOperator(WindowOperator):
 
     def _call(self, key: Any, end: int, records: list[Any], pending: _Pending) -> Iterator[Out]:
         context = self._context
-        context.key, context.window = key, TimeWindow(end - self._grid.size, end)
+        context.key, context.window = key, TimeWindow(self._windows.start_of(end), end)
         pending.begin(key, context.window, records)
         try:
             result = self._process(records, context)

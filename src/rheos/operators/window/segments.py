@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from rheos.operators.spill import PLACE, SpilledRows, SpillFolder, among
-from rheos.operators.window.assign import Ints, Mask
+from rheos.operators.window.contract import Ints, Mask
 from rheos.state.key_groups import groups_of_columns
 
 SLICE = "slice_start"

@@ -1,0 +1,35 @@
+"""The kinds of window, by the name that programs and stored state know them by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rheos.errors import ProgramError, UnrestorableError
+from rheos.graph.windows import Window
+from rheos.operators.window.contract import Windows
+from rheos.operators.window.grid import WindowGrid
+
+KINDS: dict[str, Callable[[Mapping[str, int]], Windows]] = {WindowGrid.kind: WindowGrid.of}
+"""Each makes windows from how they are cut."""
+
+
+def windows_of(window: Window) -> Windows:
+    """What the user's descriptor stands for. Raises ProgramError."""
+    if window.kind not in KINDS:
+        raise ProgramError(
+            f"{window!r} is a window of the kind {window.kind!r}, which is not registered",
+            hint=f"name the kind in rheos.operators.window.kinds.KINDS; there are {', '.join(KINDS)}",
+        )
+    return KINDS[window.kind](window.cut_ms)
+
+
+def stored_windows(kind: str | None, cut_ms: Mapping[str, int]) -> Windows:
+    """What stored state was made with. State of 0.1.0 names no kind: there was only the grid. Raises
+    UnrestorableError."""
+    kind = kind or WindowGrid.kind
+    if kind not in KINDS:
+        raise UnrestorableError(
+            f"the state was made with windows of the kind {kind!r}, which this Rheos does not know",
+            hint="read it with the Rheos that wrote it, or a newer one",
+        )
+    return KINDS[kind](cut_ms)
