@@ -288,6 +288,8 @@ def _limbs(column: str, values: pl.Series) -> list[pl.Series]:
 
 def _without_zeros(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     """Without what says of no sum that it is beyond 64 bits."""
+    if not columns:
+        return frame
     return frame.drop(
         _BEYOND + column for column in columns if not (frame[_BEYOND + column] != 0).any()
     )
