@@ -15,6 +15,7 @@ import pytest
 from polars import col, element, lit
 
 from rheos.graph.expression_trees import (
+    computes,
     computes_on_elements,
     expression_of,
     is_constant,
@@ -267,8 +268,13 @@ def test_types_are_found_within_lists_and_structs() -> None:
     assert types_of(tree_of(col("nobody")), FRAME) == []
 
 
+def test_what_computes() -> None:
+    assert all(map(computes, [X / 3, -X + 1, X.pow(2), X.clip(0, 1), L.list.eval(element() / 3)]))
+    assert not any(map(computes, [X, X > 3, (X > 3) & S.is_null(), X.abs(), pl.when(X > 1).then(X)]))
+
+
 @pytest.mark.parametrize(
-    ("expr", "computes"),
+    ("expr", "on_elements"),
     [
         (X / 3, False),
         (L.list.len() / 3, False),
@@ -282,5 +288,5 @@ def test_types_are_found_within_lists_and_structs() -> None:
     ],
     ids=str,
 )
-def test_what_computes_on_elements(expr: pl.Expr, computes: bool) -> None:
-    assert computes_on_elements(expr, FRAME) is computes
+def test_what_computes_on_elements(expr: pl.Expr, on_elements: bool) -> None:
+    assert computes_on_elements(expr, FRAME) is on_elements

@@ -116,6 +116,12 @@ def types_of(tree: Tree, frame: pl.LazyFrame) -> list[pl.DataType]:
         return []
 
 
+def computes(expr: pl.Expr) -> bool:
+    """Whether something in it is computed of several values, one of which may be a constant."""
+    tree = tree_of(expr)
+    return tree is None or any(map(_computes, subtrees(tree)))
+
+
 def computes_on_elements(expr: pl.Expr, frame: pl.LazyFrame) -> bool:
     """Whether it computes with the elements of lists and something beside them.
 

@@ -7,12 +7,13 @@ offsets alone are rewritten).
 
 A row's result is the same in whatever company it travels. Polars takes a column of one value for a
 constant, and computes with constants in another way: `x / 3` is `x * (1 / 3)`, but not where `x` is one
-value alone. So it never gets one: a batch of one row is given twice. So is every batch where
+value alone. So it never computes with one: a batch of one row is given twice. So is every batch where
 expressions compute with the elements of lists, of which it may have a single one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import and_
@@ -21,7 +22,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.errors import UserFunctionError
-from rheos.graph.expression_trees import FAILURES, computes_on_elements
+from rheos.graph.expression_trees import FAILURES, computes, computes_on_elements
 from rheos.graph.nodes import MAIN, ExpressionSpec
 from rheos.graph.types import empty_frame
 from rheos.operators.contract import Operator, OperatorContext, Out
@@ -48,7 +49,11 @@ class ExpressionOperator(Operator):
             self._computed = tuple(expr for expr in spec.exprs if not expr.meta.is_column())
         self._reads = _columns_read(self._computed, columns)
         frame = empty_frame(columns).lazy()
-        self._twice = any(computes_on_elements(expr, frame) for expr in self._computed)
+        computing = [expr for expr in self._computed if computes(expr)]
+        # Batches of fewer rows are given twice.
+        self._enough_rows: float = 2 if computing else 0
+        if any(computes_on_elements(expr, frame) for expr in computing):
+            self._enough_rows = math.inf
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         if batch.num_rows == 0:
@@ -86,13 +91,15 @@ class ExpressionOperator(Operator):
         rows, frame = batch.num_rows, pl.DataFrame()
         if self._reads:
             read = batch.select(self._reads)
-            given = pl.from_arrow(pa.concat_batches([read, read]) if self._twice or rows == 1 else read)
+            given = pl.from_arrow(
+                read if rows >= self._enough_rows else pa.concat_batches([read, read])
+            )
             assert isinstance(given, pl.DataFrame)
             frame = given
         computed = frame.select(exprs).get_columns()
         # Constants are one row long where nothing beside them is longer.
         return [
-            series.new_from_index(0, rows) if len(series) == 1 else series.head(rows)
+            series.head(rows) if len(series) >= rows else series.new_from_index(0, rows)
             for series in computed
         ]
 
