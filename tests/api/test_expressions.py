@@ -106,3 +106,9 @@ def test_computed_columns_have_canonical_types() -> None:
         SCHEMA,
     )
     assert result == pa.schema([("s", pa.string()), ("l", pa.list_(pa.string())), ("c", pa.string())])
+
+
+def test_a_condition_of_several_columns_holds_where_all_do() -> None:
+    (condition,), _ = compile_expressions("filter", [pl.col("n", "s").is_not_null()], {}, SCHEMA)
+    rows = pl.DataFrame({"n": [1, None, 3], "s": ["a", "b", None]})
+    assert rows.select(condition).to_series().to_list() == [True, False, False]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +222,24 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         rh.ProgramError,
         "unsupported function 'user'",
         'write "user" in double quotes',
+    ),
+    "a condition of no column": (
+        lambda: events().filter(col("^none.*$").is_null()),
+        rh.SchemaError,
+        "selects no column",
+        "user",
+    ),
+    "a type that Arrow has not": (
+        lambda: events().select(col("value").cast(pl.Int128)),
+        rh.SchemaError,
+        "column 'value' cannot be Int128",
+        "cast",
+    ),
+    "an expression without end": (
+        lambda: events().select(x=reduce(operator.add, [col("value")] * 3000)),
+        rh.ProgramError,
+        "nested too deeply",
+        ".with_columns(",
     ),
     "broken SQL": (
         lambda: events().filter("value >"),

@@ -44,6 +44,11 @@ def compile_expressions(
     for expr in exprs:
         typed = _typed(frame, expr, schema)
         check_row_separable(expr, spell_expression(expr), frame)
+        if op == "filter" and not typed:
+            raise SchemaError(
+                f"filter() needs a condition, and {spell_expression(expr)} selects no column",
+                hint="the columns here are " + ", ".join(schema.names),
+            )
         if op == "filter" and any(kind != pl.Boolean for kind in typed.dtypes()):
             raise SchemaError(
                 f"filter() needs a condition, and {spell_expression(expr)} is {typed.dtypes()[0]}",
@@ -51,7 +56,11 @@ def compile_expressions(
             )
         outputs.append(typed.names())
     if op == "filter":
-        return tuple(exprs), schema
+        several = (expr.meta.has_multiple_outputs() for expr in exprs)
+        return tuple(
+            pl.all_horizontal(expr) if all_hold else expr
+            for expr, all_hold in zip(exprs, several, strict=True)
+        ), schema
     _check_distinct([name for names in outputs for name in names], op)
     typed = (frame.select(exprs) if op == "select" else frame.with_columns(exprs)).collect_schema()
     # A plain column is handed on as it is.

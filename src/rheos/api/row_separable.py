@@ -40,6 +40,15 @@ _WITHIN_ROWS = ("List", "ListAgg", "Array", "ArrayAgg")
 
 def check_row_separable(expr: pl.Expr, spelled: str, frame: pl.LazyFrame) -> None:
     """Raises a ProgramError that says what to write instead. `frame` has the columns, and no rows."""
+    try:
+        _check(expr, spelled, frame)
+    except RecursionError:
+        raise ProgramError(
+            f"{spelled} is nested too deeply", hint="compute it in steps: .with_columns(...) for each"
+        ) from None
+
+
+def _check(expr: pl.Expr, spelled: str, frame: pl.LazyFrame) -> None:
     tree = tree_of(expr)
     if tree is None:
         raise ProgramError(

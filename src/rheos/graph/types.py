@@ -63,8 +63,17 @@ def from_polars(schema: pl.Schema) -> pa.Schema:
                 f"the type of column {name!r} is not known",
                 hint="say it, as in pl.lit(None).cast(pl.Int64)",
             )
-    exported = pl.DataFrame(schema=schema).to_arrow().schema
-    return pa.schema([pa.field(field.name, canonical(field.type)) for field in exported])
+    return pa.schema([pa.field(name, _from_polars(name, kind)) for name, kind in schema.items()])
+
+
+def _from_polars(name: str, kind: pl.DataType) -> pa.DataType:
+    try:
+        return canonical(pl.DataFrame(schema={name: kind}).to_arrow().schema.field(0).type)
+    except (pl.exceptions.PolarsError, pa.ArrowException) as error:
+        raise SchemaError(
+            f"column {name!r} cannot be {kind}: {str(error).strip().splitlines()[0]}",
+            hint="cast it to another type",
+        ) from None
 
 
 def describe(schema: pa.Schema) -> str:

@@ -99,7 +99,11 @@ class ExpressionOperator(Operator):
         computed = frame.select(exprs).get_columns()
         # Constants are one row long where nothing beside them is longer.
         return [
-            series.head(rows) if len(series) >= rows else series.new_from_index(0, rows)
+            series
+            if len(series) == rows
+            else series.head(rows)
+            if len(series) > rows
+            else series.new_from_index(0, rows)
             for series in computed
         ]
 
