@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from rheos.errors import ConfigurationError, ProgramError
+from rheos.host.pickling import pack
 from rheos.spark import shipping as spark_shipping
-from rheos.spark.shipping import arrow_task, pack, worker_error
+from rheos.spark.shipping import arrow_task, worker_error
 
 
 def test_what_cannot_be_pickled_is_the_programs_fault() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import rheos as rh
 from rheos.checkpoint.compatibility import Verdict, compare
-from rheos.errors import ProgramError
+from rheos.errors import ProgramError, SchemaError
 from rheos.graph.state import StateDeclaration, ValueState
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
@@ -174,6 +174,17 @@ def test_a_new_kind_is_described_compared_and_shown_by_what_it_stores(tmp_path: 
     assert layout_of("state", old[OperatorId("op")]).rows(written).to_pylist() == [
         {"user": "a", "value": 5}
     ]
+
+
+def test_what_only_a_newer_version_knows_is_not_shown_as_something_else() -> None:
+    shape = StateShape(
+        kind=StateKind.KEYED, holds="vectors", key=[], value=TypeShape(name="vector", fields=[])
+    )
+    with pytest.raises(
+        SchemaError, match="'vectors', and this version of Rheos knows no such"
+    ) as caught:
+        layout_of("state", {"state": shape})
+    assert "version that wrote it" in str(caught.value.hint)
 
 
 @dataclass

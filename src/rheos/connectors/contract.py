@@ -219,6 +219,9 @@ class Committer(ABC):
 class Sink(ABC):
     """A frozen description of where rows go."""
 
+    in_process: ClassVar[bool] = False
+    """Its rows stay in this process: it is for the simulated runtime alone, and cannot be sent."""
+
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> Sink:
         """What is really written. A sink whose target has a life of its own looks at it here, and makes
         it where there is none; `schema` are the visible columns that it will be given, `writer` the

@@ -119,7 +119,7 @@ def _entries(
             _check(items, codecs[:1], keys, names["map_key"])
             _check(values, codecs[1:], keys, names["value"])
             return items, values
-        case _:
+        case TimerLayout():
             marks = {EVENT_DOMAIN: EVENT, PROCESSING_DOMAIN: PROCESSING}
             domains = rows.column(names["domain"]).to_pylist()
             for domain, key in zip(domains, keys, strict=True):
@@ -132,6 +132,8 @@ def _entries(
             times = _whole(rows, names["timestamp_ms"], keys)
             timers = [NAMESPACE.pack(marks[d], at) for d, at in zip(domains, times, strict=True)]
             return timers, [b""] * len(keys)
+        case _:
+            raise AssertionError(f"nothing says how rows become entries of {type(layout).__name__}")
 
 
 def _check(

@@ -68,7 +68,8 @@ class Layout(ABC):
 def layout_of(state: str, shapes: Mapping[str, StateShape]) -> Layout:
     """The layout of a state; `shapes` are those of all states of its operator.
 
-    Raises SchemaError where a column has a type that no DataFrame has.
+    Raises SchemaError where a column has a type that no DataFrame has, and where what the state holds
+    is not known.
     """
     shape = shapes[state]
     match shape.holds:
@@ -90,8 +91,13 @@ def layout_of(state: str, shapes: Mapping[str, StateShape]) -> Layout:
             return _Fired(shape)
         case Holds.PROGRESS:
             return _Progress()
-        case _:
+        case Holds.POSITIONS:
             return _Positions()
+        case _:
+            raise SchemaError(
+                f"state {state!r} holds {shape.holds!r}, and this version of Rheos knows no such state",
+                hint="read it with the version that wrote it, or a later one",
+            )
 
 
 # --- entries: of declared state and timers ------------------------------------------------------------

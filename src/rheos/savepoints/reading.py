@@ -10,6 +10,7 @@ from pyspark.sql import functions as f
 
 from rheos.checkpoint.savepoint import Savepoint, verify_savepoint
 from rheos.connectors.spark.types import spark_schema
+from rheos.host.pickling import pack
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import Holds
 from rheos.protocol.snapshots import StateHandle
@@ -19,7 +20,7 @@ from rheos.savepoints.reading_tasks import ReadState
 from rheos.savepoints.savepoint_folder import open_savepoint
 from rheos.site import located_at_call
 from rheos.spark.session import single_threaded_workers
-from rheos.spark.shipping import arrow_task, pack
+from rheos.spark.shipping import arrow_task
 
 if TYPE_CHECKING:
     from rheos.savepoints.editing import SavepointEdit

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import base64
-import io
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
 
 from rheos.connectors.spark.workers import module_absent, module_lacking
-from rheos.errors import JobFailedError, ProgramError, RheosError
+from rheos.errors import JobFailedError, RheosError
 from rheos.protocol import error_data
 from rheos.protocol.error_data import ErrorData
 
@@ -21,32 +18,6 @@ ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
 _ABSENT = re.compile(r"rheos-absent:([\w.]+) (.*?):rheos-absent")
-_MSGSPEC_NOTES = "__msgspec_cache__"
-
-
-class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-    """Leaves out what msgspec notes on a record class once it has coded one in this process: it cannot
-    be pickled, and is made anew where it is missing."""
-
-    def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type) and _MSGSPEC_NOTES in vars(obj):
-            delattr(obj, _MSGSPEC_NOTES)
-        return super().reducer_override(obj)
-
-
-def pack(value: Any) -> bytes:
-    """Pickles for a worker: what the user's script (`__main__`) defines goes by value. Raises
-    ProgramError where something of the program cannot be pickled."""
-    out = io.BytesIO()
-    try:
-        _Pickler(out).dump(value)
-    except Exception as error:
-        raise ProgramError(
-            f"the program cannot be sent to the workers: {error}",
-            hint="functions take with them what they refer to, and locks, files and connections cannot "
-            "be sent: make these in open()",
-        ) from error
-    return out.getvalue()
 
 
 def arrow_task(entry: str, payload: bytes, *, readable: bool = False) -> ArrowTask:

@@ -89,6 +89,8 @@ def _known_as(name: StagedRows) -> tuple[OperatorId, bytes]:
 class MemorySink(Sink):
     """Writes into `target`. For runtimes within one process: it cannot be sent to another."""
 
+    in_process = True
+
     target: MemoryTable = field(default_factory=MemoryTable)
     on_driver: bool = False
     """Whether the driver commits, as for tables of Spark."""

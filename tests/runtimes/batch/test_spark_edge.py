@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from rheos.errors import ConfigurationError, JobFailedError, RheosError, Site, UserFunctionError
+from rheos.host.pickling import pack
 from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
 from rheos.spark import session as spark_session
-from rheos.spark.shipping import arrow_task, pack, sealed, worker_error
+from rheos.spark.shipping import arrow_task, sealed, worker_error
 
 
 def test_without_java_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

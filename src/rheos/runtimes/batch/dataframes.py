@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from rheos.connectors.spark.types import spark_schema
 from rheos.graph.nodes import SourceSpec, WindowSpec
+from rheos.host.pickling import pack
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
 from rheos.protocol.ids import JobId
 from rheos.runtimes.batch.buckets import bucket_bits
@@ -45,7 +46,7 @@ from rheos.runtimes.batch.tasks import (
     UnpackTask,
 )
 from rheos.spark.session import single_threaded_workers
-from rheos.spark.shipping import arrow_task, pack
+from rheos.spark.shipping import arrow_task
 
 _HOST = "rheos.runtimes.batch.partition_host"
 

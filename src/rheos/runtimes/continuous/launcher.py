@@ -16,6 +16,7 @@ from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.contract import Split
 from rheos.driver.launcher import LauncherEvent
 from rheos.errors import FencedError, InternalError, JobFailedError, RheosError, TransportError
+from rheos.host.pickling import pack
 from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.job import JobConfig
 from rheos.plan.physical import PhysicalPlan
@@ -27,7 +28,7 @@ from rheos.runtimes.continuous.control import AllJoined, ControlServer, Silent
 from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
 from rheos.spark.session import single_threaded_workers
-from rheos.spark.shipping import arrow_task, pack, worker_error
+from rheos.spark.shipping import arrow_task, worker_error
 from rheos.task.slot import Deployment
 
 _JOIN_WITHIN_S = 120.0
@@ -105,7 +106,7 @@ class SparkLauncher:
             security=self._security,
             sockets=self._folder.path if self._folder else None,
         )
-        payload = pack(slot)
+        payload = pack(slot, plan.operators())
         self._attempt = attempt
         self._joined = self._silent = self._cancelled = False
         self._join_by = time.monotonic() + _JOIN_WITHIN_S

@@ -20,6 +20,7 @@ from rheos.checkpoint.savepoint import read_savepoint
 from rheos.driver.master import Master, enumerate_splits
 from rheos.driver.sources_and_sinks import prepared_sinks
 from rheos.errors import CheckpointError, ConfigurationError, FencedError, JobFailedError
+from rheos.host import pickling
 from rheos.job import JobConfig, JobResult, JobState, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import CheckpointId, OperatorId
@@ -81,6 +82,8 @@ class World:
         files: Mapping[str, bytes] | None = None,
     ) -> None:
         plan = staged_beside(self, prepared_sinks(plan))
+        # Nothing is sent here. What could not be is an error all the same, as in the runtimes that do.
+        pickling.check(plan.operators())
         self._plan = plan
         self._config = config
         self._seed = seed

@@ -1,0 +1,74 @@
+"""What cannot be sent to a worker is an error at its line, in the runtime that sends nothing, too."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import rheos as rh
+from rheos.errors import Site
+from rheos.graph.nodes import SinkSpec
+from rheos.host import pickling
+from rheos.host.pickling import pack
+from rheos.testing import Faults, MemorySink, simulate
+
+
+@dataclass
+class Event:
+    n: int
+
+
+class Locked(rh.KeyedProcessFunction):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def process_element(self, event: Event, ctx: rh.KeyedContext) -> Iterator[Event]:
+        with self.lock:
+            yield event
+
+
+def program(fn: rh.KeyedProcessFunction) -> tuple[rh.Environment, rh.DataStream]:
+    env = rh.Environment(1, runtime="simulated")
+    events = env.from_source(rh.collection([Event(1)], schema=Event))
+    return env, events.key_by("n").process(fn)
+
+
+def test_a_program_that_cannot_be_sent_is_refused_in_simulation_as_where_it_is_sent() -> None:
+    env, stream = program(Locked())
+    stream.sink_to(MemorySink())
+    with pytest.raises(rh.ProgramError) as simulated:
+        env.execute()
+    operators = env.plan().operators()
+    sent = [planned for planned in operators if not isinstance(planned.spec, SinkSpec)]
+    with pytest.raises(rh.ProgramError) as real:
+        pack([planned.spec for planned in sent], sent)
+    assert str(simulated.value) == str(real.value)
+    [site] = [planned.site for planned in sent if planned.name == simulated.value.operator]
+    assert isinstance(site, Site)
+    assert simulated.value.site == site
+    assert site.file == __file__
+    assert "cannot be sent to the workers: cannot pickle '_thread.lock' object" in simulated.value.what
+    assert "open()" in str(simulated.value.hint)
+
+
+def test_nothing_of_pyspark_is_imported_to_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pickler is one file, which is read by itself."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyspark"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, pickling._BY_ITSELF, raising=False)
+
+    def build(env: rh.Environment) -> rh.DataStream:
+        events = env.from_source(rh.collection([Event(1)], schema=Event))
+        return events.key_by("n").process(Locked())
+
+    with pytest.raises(rh.ProgramError, match=r"_thread\.lock"):
+        simulate(build, faults=Faults(until_us=0))
+    add = 2
+    assert pickle.loads(pack(lambda n: n + add))(3) == 5
+    assert "pyspark" not in sys.modules
+    assert pickling._BY_ITSELF in sys.modules
