@@ -89,6 +89,10 @@ def test_the_line_tells_all() -> None:
     )
 
 
+def test_strangers_are_told_of_where_there_were_any() -> None:
+    assert status_line(replace(STATUS, strangers=3), NOON_MS).endswith(", strangers dropped 3")
+
+
 @pytest.mark.parametrize("state", list(JobState))
 def test_a_restart_has_its_reason_beside_it(state: JobState) -> None:
     failed = replace(STATUS, state=state, failure="job.py:3: a slot was lost\n  what to do: wait")

@@ -88,6 +88,7 @@ def status_line(status: JobStatus, now_ms: int) -> str:
             f"busy {status.busy_ratio:.0%}",
             f"back-pressure {status.backpressure_ratio:.0%}",
             f"restarts {status.restarts:,}",
+            *([f"strangers dropped {status.strangers:,}"] if status.strangers else []),
             *([f"because of: {failure}"] if failure else []),
         ]
     )
