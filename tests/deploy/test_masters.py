@@ -14,7 +14,7 @@ import rheos
 from tests.deploy import sales
 from tests.processes import Standalone, Started
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.deploy]
 
 RHEOS = str(Path(sys.executable).parent / "rheos")
 SUBMIT = str(Path(pyspark.__path__[0], "bin", "spark-submit"))

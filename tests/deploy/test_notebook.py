@@ -18,6 +18,7 @@ from tests.processes import wait_for
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.deploy,
     pytest.mark.filterwarnings("ignore::DeprecationWarning:jupyter_client"),
 ]
 

@@ -122,6 +122,7 @@ def check_once(rows: pl.DataFrame) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.deploy
 def test_the_walk(walk: Shell, tmp_path: Path) -> None:
     jobs = 0
     printed = {}

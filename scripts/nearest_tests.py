@@ -1,0 +1,44 @@
+"""Prints the test files nearest to what changed since a git revision, and is not committed yet.
+
+The tests mirror `src/rheos`: near to `src/rheos/state/timers.py` is `tests/state/test_timers.py`; where
+there is no file of that name, all tests of that folder.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+SOURCES = Path("src/rheos")
+TESTS = Path("tests")
+
+
+def main(revision: str) -> None:
+    changed = _git("diff", "--name-only", revision) | _git("ls-files", "--others", "--exclude-standard")
+    print("\n".join(sorted({str(test) for test in nearest(map(Path, changed))})))
+
+
+def nearest(changed: Iterable[Path]) -> Iterator[Path]:
+    for path in changed:
+        if path.suffix != ".py" or not path.exists():
+            continue
+        if path.is_relative_to(TESTS):
+            yield path if path.name.startswith("test_") else path.parent
+        elif path.is_relative_to(SOURCES):
+            folder = TESTS / path.relative_to(SOURCES).parent
+            named = folder / f"test_{path.stem}.py"
+            if named.exists():
+                yield named
+            elif folder != TESTS and folder.is_dir():
+                yield folder
+
+
+def _git(*arguments: str) -> set[str]:
+    done = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True)
+    return set(done.stdout.split())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
