@@ -108,7 +108,7 @@ def test_a_window_whose_sum_does_not_fit_is_named_with_its_key() -> None:
         "20 ms\n"
         "  key: 'large'\n"
         "  what to do: make the column a float before, where 15 digits will do: "
-        ".with_columns(n=pl.col('n').cast(pl.Float64)); sums of floats have no such bound"
+        ".with_columns(pl.col('v').cast(pl.Float64)); sums of floats have no such bound"
     )
 
 

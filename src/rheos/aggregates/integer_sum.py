@@ -32,10 +32,13 @@ class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputEr
     def what(self) -> str:
         return f"the sum of {self.column!r} is beyond 64 bits"
 
-    hint = (
-        "make the column a float before, where 15 digits will do: "
-        ".with_columns(n=pl.col('n').cast(pl.Float64)); sums of floats have no such bound"
-    )
+    @property
+    def hint(self) -> str:
+        return (
+            "make the column a float before, where 15 digits will do: "
+            f".with_columns(pl.col({self.column!r}).cast(pl.Float64)); "
+            "sums of floats have no such bound"
+        )
 
 
 def may_be_beyond(values: pl.Series) -> bool:

@@ -79,7 +79,8 @@ class _Needs:
                 behind = frozenset() if late is None else self.of_output(chain, operator, late)
             case _:
                 return everything
-        read = {column for each in aggregates.values() for column in each.columns}
+        # An aggregate may read hidden columns, too, which are not pruned.
+        read = everything & {name for each in aggregates.values() for name in each.columns}
         return behind.union(read, given.keys)
 
 
