@@ -112,6 +112,8 @@ class JobStatus:
     """How long the newest checkpoint made processing stand still, in the slowest subtask."""
     strangers: int = 0
     """Frames and connections that were not of the job, and were dropped by its sockets."""
+    finished_before: bool = False
+    """It had finished when it was started: nothing was run."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,8 @@ class JobResult:
 
     status: JobStatus
     collected: Mapping[str, pa.Table] = field(default_factory=dict)
-    """The rows of each collect sink, by the sink's operator name."""
+    """The rows of each collect sink that this run committed, by the sink's operator name. To ask for
+    those of a job that had finished before raises ConfigurationError: they went to an earlier run."""
 
     def counter(self, operator: str, name: str) -> int:
         """A counter (`late`, `skipped`, ...) of the operator of that name; 0 where it never counted."""

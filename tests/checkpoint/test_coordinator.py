@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from rheos.checkpoint.config import ExponentialDelay, NoRestart
@@ -41,7 +42,6 @@ from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, Jo
 from rheos.checkpoint.savepoint import Restore
 from rheos.errors import (
     CheckpointError,
-    ConfigurationError,
     FencedError,
     RheosError,
     TransportError,
@@ -55,6 +55,7 @@ from rheos.protocol.control import (
     Decline,
     Drained,
     Finish,
+    Totals,
     TriggerCheckpoint,
 )
 from rheos.protocol.ids import Attempt, CheckpointId
@@ -170,10 +171,10 @@ class TestStart:
         )
         time = Timeline()
         time.at(0, Start())
-        [end] = time.at(0, LogRead(view_of(claim(1, 1, [], None), completed(1, final=True), done)))
-        assert isinstance(end, EndJob)
-        assert isinstance(end.error, ConfigurationError)
-        assert "'job' in DIR has finished" in str(end.error)
+        final = msgspec.structs.replace(completed(1, final=True), totals=Totals({"count": 7}))
+        log = view_of(claim(1, 1, [], None), final, done)
+        ended = EndJob(Outcome.FINISHED, finished_before=Totals({"count": 7}))
+        assert time.at(0, LogRead(log)) == [ended], "a supervisor must not start it for ever"
 
     def test_a_checkpoint_that_does_not_fit_the_program_is_refused(self) -> None:
         time = Timeline(shape=JobShape({COUNT: "count"}, 2, 8))

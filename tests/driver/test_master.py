@@ -26,6 +26,7 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
+from rheos.driver.collected import CollectedBefore
 from rheos.driver.launcher import LauncherEvent
 from rheos.driver.master import Master, enumerate_splits
 from rheos.errors import (
@@ -365,8 +366,18 @@ class TestRecovery:
         first.drains_and_commits(1)
         second = Driver(first.store)
         assert second.step() == []
-        with pytest.raises(ConfigurationError, match="the job 'job' in DIR has finished already"):
-            second.master.result()
+        result = second.master.result()
+        assert (result.status.state, result.status.finished_before) == (JobState.FINISHED, True)
+        assert result.status.operators == first.master.status().operators
+        assert not first.master.status().finished_before
+
+    def test_what_a_finished_job_had_collected_is_not_taken_for_nothing(self) -> None:
+        collected = CollectedBefore(JobId("job"), ["counts"])
+        assert list(collected) == ["counts"]
+        with pytest.raises(ConfigurationError, match="what it collected as 'counts' went to the run"):
+            collected["counts"]
+        with pytest.raises(KeyError):
+            collected["others"]
 
     def test_a_driver_lost_before_the_last_commit_is_made_good_without_an_attempt(self) -> None:
         first = Driver().runs()

@@ -21,6 +21,7 @@ from rheos.protocol.control import (
     Decline,
     Drained,
     PhaseRead,
+    Totals,
     ToTask,
 )
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
@@ -364,6 +365,9 @@ class EndJob:
 
     outcome: Outcome
     error: RheosError | None = None
+    finished_before: Totals | None = None
+    """What the job had counted, where the log said at the start that it has finished: nothing was
+    run."""
 
 
 Action: TypeAlias = (

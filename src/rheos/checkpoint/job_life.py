@@ -35,7 +35,7 @@ from rheos.checkpoint.placement import Short, Wait
 from rheos.checkpoint.restart import Failures
 from rheos.checkpoint.starting import Done, FirstRead, Ready, Starting
 from rheos.errors import RheosError, TransportError
-from rheos.protocol.control import Cancel, Finish
+from rheos.protocol.control import Cancel, Finish, Totals
 from rheos.protocol.ids import Attempt, JobId
 
 
@@ -131,8 +131,8 @@ class JobLife:
         match next:
             case FirstRead(directory, thorough):
                 return [ReadSavepoint(directory, thorough)]
-            case Done():
-                return self._end(Outcome.FINISHED)
+            case Done(totals):
+                return self._end(Outcome.FINISHED, finished_before=totals)
             case Wait(until_ms, shortage):
                 self.shortage = shortage
                 self.phase, self._resume_ms = Phase.WAITING, until_ms
@@ -319,10 +319,15 @@ class JobLife:
             case _:
                 return self._end(outcome)
 
-    def _end(self, outcome: Outcome, error: RheosError | None = None) -> list[Action]:
+    def _end(
+        self,
+        outcome: Outcome,
+        error: RheosError | None = None,
+        finished_before: Totals | None = None,
+    ) -> list[Action]:
         self.phase = Phase.ENDED
         self.last_error = error
         why = "the job has finished" if outcome is Outcome.FINISHED else f"the job was {outcome.value}"
         if error is not None:
             why = f"the job failed: {error.what}"
-        return [*self._checkpoints.savepoints.end(why), EndJob(outcome, error)]
+        return [*self._checkpoints.savepoints.end(why), EndJob(outcome, error, finished_before)]

@@ -19,7 +19,7 @@ from rheos.checkpoint.log import LogView
 from rheos.checkpoint.log_entries import CheckpointCompleted, JobFinished, Numbered, Origin
 from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.targets import target_refusal
-from rheos.errors import CheckpointError, ConfigurationError
+from rheos.errors import CheckpointError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import IN_FLIGHT_OUTPUT, PartMode, StateHandle, StateKind
 
@@ -61,12 +61,12 @@ def decide(
     *,
     from_savepoint: str | None = None,
     allow_dropped: bool = False,
-) -> Continuation:
-    """`savepoint` is the one in `needed_savepoint`.
+) -> Continuation | None:
+    """`savepoint` is the one in `needed_savepoint`. None: the job has finished, and nothing follows.
 
     A job that is told to start from a savepoint does so once: when its log says that it began from that
-    very one, it goes on from its newest checkpoint since (CP17). Raises ConfigurationError where the
-    job has finished, CheckpointError where what it starts from does not fit the plan.
+    very one, it goes on from its newest checkpoint since (CP17). Raises CheckpointError where what it
+    starts from does not fit the plan.
     """
     origin = view.origin
     if savepoint is not None and (origin is None or savepoint.savepoint.id != origin.id):
@@ -78,11 +78,7 @@ def decide(
             )
         return _from_savepoint(view, shape, savepoint, (), allow_dropped)
     if isinstance(view.newest, JobFinished):
-        began = " (it began from this savepoint)" if from_savepoint and origin else ""
-        raise ConfigurationError(
-            f"the job {job!r} in {directory} has finished already{began}",
-            hint="to run it anew, give it another name or checkpoint directory, or remove this one",
-        )
+        return None
     if origin is not None and not view.completed:
         assert savepoint is not None, "CP17: nothing but the savepoint is there to start from"
         return _from_savepoint(view, shape, savepoint, view.completed, allow_dropped)

@@ -15,6 +15,7 @@ from rheos.checkpoint.log_entries import JobFinished
 from rheos.checkpoint.placement import Placed, Placement, Short, Wait
 from rheos.checkpoint.recovery import Continuation, decide, needed_savepoint
 from rheos.errors import CheckpointError, FencedError
+from rheos.protocol.control import Totals
 from rheos.protocol.ids import JobId
 
 
@@ -29,7 +30,10 @@ class FirstRead:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The log says that the job has finished, by this driver's own word."""
+    """The log says that the job has finished: nothing is left to do."""
+
+    totals: Totals | None
+    """What it had counted, where it had finished before this driver came; None by its own word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class Starting:
             if view.newest.owner != self._owner:
                 raise self.fenced()
         if known is not None and isinstance(view.newest, JobFinished):
-            return Done()
+            return Done(None)
         needed = needed_savepoint(event.view, self._from_savepoint)
         if needed is not None and (self._savepoint is None or self._savepoint.directory != needed):
             return FirstRead(needed, thorough=bool(event.view.completed))
@@ -122,6 +126,8 @@ class Starting:
             from_savepoint=self._from_savepoint,
             allow_dropped=self._allow_dropped,
         )
+        if continuation is None:
+            return Done(view.completed[-1].entry.totals if view.completed else Totals())
         slots = self._shape.parallelism if self._read.slots is None else self._read.slots
         choice = self._placement.choose(slots, now_ms)
         if not isinstance(choice, Placed):

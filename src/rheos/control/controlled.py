@@ -69,6 +69,7 @@ class ControlledJob:
         self._key = uuid4().hex[:12]
         self._closing = threading.Lock()
         self._closed = False
+        self._finish_noted = False
         self._registry = Registry()
         self._server: CommandServer | None = None
         try:
@@ -113,6 +114,13 @@ class ControlledJob:
             self._close()
             raise
         self._close()
+        if result.status.finished_before and not self._finish_noted:
+            self._finish_noted = True
+            print(
+                f"the job {self._config.job!r} in {self._config.checkpoint_dir} had finished before: "
+                "nothing was run. To run it anew, give it another name or checkpoint directory",
+                file=sys.stderr,
+            )
         return result
 
     def cancel(self) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.connectors.collect import CollectSink, collected
+from rheos.errors import ConfigurationError
 from rheos.graph.nodes import SinkSpec
 from rheos.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.protocol.elements import visible
-from rheos.protocol.ids import OperatorId
+from rheos.protocol.ids import JobId, OperatorId
 
 
 class Collected:
@@ -31,6 +32,9 @@ class Collected:
                 # Until its commit is known, a checkpoint lists again what one before it listed.
                 self._payloads[handle.operator][handle.payload] = None
 
+    def names(self) -> list[str]:
+        return [planned.name for planned in self._sinks.values()]
+
     def tables(self) -> dict[str, pa.Table]:
         tables = {}
         for id, planned in self._sinks.items():
@@ -39,3 +43,29 @@ class Collected:
                 visible(planned.ports[0].schema).empty_table() if table is None else table
             )
         return tables
+
+
+class CollectedBefore(Mapping[str, pa.Table]):
+    """Of a job that had finished when it was started: its rows went to the run that finished it. An
+    empty table would say that there were none."""
+
+    def __init__(self, job: JobId, names: Sequence[str]) -> None:
+        self._job = job
+        self._names = names
+
+    def __getitem__(self, name: str) -> pa.Table:
+        """Raises ConfigurationError."""
+        if name not in self._names:
+            raise KeyError(name)
+        raise ConfigurationError(
+            f"the job {self._job!r} had finished before, and what it collected as {name!r} went to the "
+            "run that finished it",
+            hint="look to `status.finished_before` first; to run the job anew, give it another name or "
+            "checkpoint directory, or collect into files",
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

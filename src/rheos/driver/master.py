@@ -57,7 +57,7 @@ from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import state_folder
 from rheos.checkpoint.retention import stale
-from rheos.driver.collected import Collected
+from rheos.driver.collected import Collected, CollectedBefore
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.metrics import JobMetrics
 from rheos.driver.savepoints import OpenStore, SavepointService, open_folder
@@ -188,6 +188,8 @@ class Master:
         assert self._end is not None, "the job has not ended"
         if self._end.error is not None:
             raise self._end.error
+        if self._end.finished_before is not None:
+            return JobResult(self._status, CollectedBefore(self._job, self._collected.names()))
         return JobResult(self._status, self._collected.tables())
 
     def next_step_us(self) -> int | None:
@@ -293,6 +295,8 @@ class Master:
                         self._log.drop(number)
             case EndJob():
                 self._end = action
+                if action.finished_before is not None:
+                    self._metrics.begin(action.finished_before, self._plan.parallelism)
         return []
 
     def _read_log(self) -> Event:
@@ -381,6 +385,7 @@ class Master:
             backpressure_ratio=self._metrics.backpressure_ratio(),
             operators=operators,
             failure=str(error) if error else None,
+            finished_before=self._end is not None and self._end.finished_before is not None,
             parallelism=coordinator.parallelism,
             last_checkpoint_bytes=_state_bytes(last) if last else None,
             last_checkpoint_sync_us=last.cost.sync_us if last else None,
