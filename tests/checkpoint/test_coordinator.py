@@ -37,7 +37,7 @@ from rheos.checkpoint.events import (
     SweepFiles,
     Tick,
 )
-from rheos.checkpoint.job_life import Phase
+from rheos.checkpoint.lifecycle import LifecycleState
 from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.checkpoint.savepoint import Restore
 from rheos.errors import (
@@ -121,7 +121,7 @@ class TestStart:
         ]
         assert time.at(0, Recovered(Attempt(1))) == [StartAttempt(Attempt(1), None, 2)]
         assert time.at(0, AttemptRunning(Attempt(1))) == []
-        assert time.coordinator.phase is Phase.RUNNING
+        assert time.coordinator.state is LifecycleState.RUNNING
 
     def test_a_new_driver_starts_from_the_newest_checkpoint(self) -> None:
         log = [claim(1, 1, [], None), completed(1, owner="other"), completed(2, owner="other")]
@@ -378,7 +378,7 @@ class TestFailure:
         assert time.at(1500, failed()) == [StopAttempt(Attempt(1))]
         assert time.at(1600, Tick(), failed(), acknowledge(0, 2)) == []
         assert time.at(1700, AttemptEnded(Attempt(1))) == []
-        assert time.coordinator.phase is Phase.WAITING
+        assert time.coordinator.state is LifecycleState.WAITING
         assert time.coordinator.next_deadline_ms() == 2200
         assert time.at(2199, Tick()) == []
         assert time.at(2200, Tick()) == [ReadLog()]
@@ -396,9 +396,9 @@ class TestFailure:
         [append] = time.at(1100, acknowledge(0, 1), acknowledge(1, 1))
         assert time.at(1200, failed()) == [StopAttempt(Attempt(1))]
         assert time.at(1300, AttemptEnded(Attempt(1))) == []
-        assert time.coordinator.phase is Phase.STOPPING
+        assert time.coordinator.state is LifecycleState.STOPPING
         assert time.log_takes(1400, append) == [Announce(completed(1))]
-        assert time.coordinator.phase is Phase.WAITING
+        assert time.coordinator.state is LifecycleState.WAITING
         time.at(1900, Tick())
         assert time.claims(1900)[-1] == Recover(Attempt(2), completed(1), False)
 
@@ -428,7 +428,7 @@ class TestFailure:
         time.starts()
         assert time.at(5, AttemptLost(Attempt(1), LOST)) == [StopAttempt(Attempt(1))]
         assert time.at(6, AttemptRunning(Attempt(1)), AttemptEnded(Attempt(1))) == []
-        assert time.coordinator.phase is Phase.WAITING
+        assert time.coordinator.state is LifecycleState.WAITING
 
     def test_an_attempt_that_ends_without_a_word_has_failed(self) -> None:
         time = Timeline(replace(CONFIG, restart=NoRestart())).runs()

@@ -54,7 +54,7 @@ from rheos.checkpoint.events import (
     Tick,
     WriteSavepoint,
 )
-from rheos.checkpoint.job_life import Phase
+from rheos.checkpoint.lifecycle import LifecycleState
 from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.checkpoint.retention import referred, stale
@@ -573,7 +573,7 @@ class Coordination(RuleBasedStateMachine):
         if attempt == self.coordinator.attempt:
             return
         checkpoint = CheckpointId(data.draw(st.sampled_from(self.opened)))
-        before = self.coordinator.phase
+        before = self.coordinator.state
         for event in (
             Acknowledge(
                 attempt=attempt, subtask=subtask, checkpoint=checkpoint, handles=[], committables=[]
@@ -585,7 +585,7 @@ class Coordination(RuleBasedStateMachine):
             AttemptEnded(attempt),
         ):
             self.give(event)
-        assert self.coordinator.phase is before
+        assert self.coordinator.state is before
 
     # --- drivers --------------------------------------------------------------------------------
 
@@ -640,7 +640,7 @@ class Coordination(RuleBasedStateMachine):
             elif self.world is not None:
                 self.runs_on()
             self.give(Tick())
-        assert self.end is not None, f"stuck in {self.coordinator.phase}"
+        assert self.end is not None, f"stuck in {self.coordinator.state}"
         match self.end.outcome:
             case Outcome.FINISHED:
                 assert isinstance(self.log.read().newest, JobFinished)
@@ -651,7 +651,7 @@ class Coordination(RuleBasedStateMachine):
             case Outcome.FAILED:
                 done = isinstance(self.end.error, ConfigurationError)
                 assert done or (self.rivalled and isinstance(self.end.error, FencedError))
-        assert self.coordinator.phase is Phase.ENDED
+        assert self.coordinator.state is LifecycleState.ENDED
 
     def runs_on(self) -> None:
         assert self.world is not None

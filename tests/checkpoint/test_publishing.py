@@ -21,7 +21,7 @@ from rheos.checkpoint.events import (
     StopAttempt,
     Tick,
 )
-from rheos.checkpoint.job_life import Phase
+from rheos.checkpoint.lifecycle import LifecycleState
 from rheos.checkpoint.targets import target_refusal
 from rheos.errors import CheckpointError, SchemaError, TransportError
 from rheos.protocol.control import CheckpointComplete, CommittableHandle
@@ -113,9 +113,9 @@ def test_no_attempt_follows_while_one_is_under_way() -> None:
     time.completes(1010, 1)
     assert time.at(1020, AttemptLost(Attempt(1), TransportError("lost"))) == [StopAttempt(Attempt(1))]
     assert time.at(1030, AttemptEnded(Attempt(1))) == []
-    assert time.coordinator.phase is Phase.STOPPING
+    assert time.coordinator.state is LifecycleState.STOPPING
     assert time.at(1500, Published(ONE)) == []
-    assert time.coordinator.phase is Phase.WAITING
+    assert time.coordinator.state is LifecycleState.WAITING
     assert time.at(2000, Tick()) == [ReadLog()]
 
 

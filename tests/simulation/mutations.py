@@ -25,11 +25,11 @@ from rheos.checkpoint.events import SendToAll, SweepFiles
 from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.open_checkpoints import OpenCheckpoints
-from rheos.checkpoint.phases import Phases
 from rheos.checkpoint.publishing import Publishing
 from rheos.checkpoint.retention import Expired, Retention
 from rheos.checkpoint.savepoint_requests import SavepointRequests
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.checkpoint.source_phases import SourcePhases
 from rheos.connectors.generator import GeneratorSource
 from rheos.driver import master, sources_and_sinks
 from rheos.driver.master import Master
@@ -363,7 +363,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "started from nothing": [(starting, "needed_savepoint", _from_nothing)],
     "checkpoints after a stop": [(SavepointRequests, "holds", _goes_on_after_stop)],
     "all phases open at once": [(SourceOperator, "open", _all_phases_open)],
-    "a phase open when one subtask has read": [(Phases, "__init__", _one_has_read)],
+    "a phase open when one subtask has read": [(SourcePhases, "begin", _one_has_read)],
 }
 
 CLIMATES: dict[str, Climate] = {

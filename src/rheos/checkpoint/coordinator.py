@@ -9,13 +9,24 @@ what came of them. CP numbers are those of docs/protocols/checkpoints.md.
               |                       v            v           v
            WAITING <--------------- (restart strategy) <--- STOPPING
 
-This file says what an event means, and what happens while an attempt runs. The ways into and out of an
-attempt are in `job_life`; the checkpoints, with what is open, what was asked for, and what is kept, in
-`checkpointing`.
+Who does what, each in a file of its own:
+
+    coordinator         says what an event means, and hands it to whom it concerns; keeps the story
+    lifecycle           owns the state of the job, as above: from one attempt to the next, to the end
+    log_writer          adds entries to the log, one at a time
+    next_attempt        from the log, as it was read, to the attempt to claim: what it starts from
+                        (`continuation`), and how wide it is (`placement`)
+    checkpointing       the checkpoints of the attempt that runs: what is open (`open_checkpoints`),
+                        what was asked for (`savepoint_requests`), what is kept (`retention`), what
+                        the driver publishes (`publishing`)
+    source_phases       which phase of the sources' splits may be opened
+    restart             whether another attempt follows a failed one
 """
 
 from __future__ import annotations
 
+from rheos.checkpoint.checkpointing import Checkpointing
+from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.events import (
     Action,
     AttemptEnded,
@@ -24,6 +35,7 @@ from rheos.checkpoint.events import (
     CancelRequested,
     CheckpointStats,
     Event,
+    JobShape,
     LogAppended,
     LogFailed,
     LogLost,
@@ -44,16 +56,85 @@ from rheos.checkpoint.events import (
     SubtaskFailed,
     Tick,
 )
-from rheos.checkpoint.job_life import JobLife, Phase
+from rheos.checkpoint.lifecycle import JobLifecycle, LifecycleState
 from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.checkpoint.source_phases import SourcePhases
+from rheos.checkpoint.starting import Starting
+from rheos.checkpoint.story import Chapter, Story
 from rheos.errors import RheosError
 from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, PhaseRead
+from rheos.protocol.ids import Attempt, JobId
+
+_BETWEEN_ATTEMPTS = (
+    LifecycleState.READING,
+    LifecycleState.CLAIMING,
+    LifecycleState.RECOVERING,
+    LifecycleState.WAITING,
+)
 
 
-class Coordinator(JobLife):
+class Coordinator:
     """Owned by the master of one driver."""
 
+    def __init__(
+        self,
+        job: JobId,
+        owner: str,
+        config: CheckpointConfig,
+        shape: JobShape,
+        directory: str = "its checkpoint directory",
+        *,
+        from_savepoint: str | None = None,
+        allow_dropped: bool = False,
+        min_parallelism: int | None = None,
+    ) -> None:
+        starting = Starting(
+            job,
+            owner,
+            directory,
+            shape,
+            config,
+            from_savepoint=from_savepoint,
+            allow_dropped=allow_dropped,
+            min_parallelism=min_parallelism,
+        )
+        self._checkpoints = Checkpointing(owner, config, shape)
+        self._source_phases = SourcePhases()
+        self._life = JobLifecycle(self._checkpoints, starting, self._source_phases, config.restart)
+        self._story = Story()
+
     # --- asked from outside -----------------------------------------------------------------------
+
+    @property
+    def state(self) -> LifecycleState:
+        return self._life.state
+
+    @property
+    def attempt(self) -> Attempt:
+        return self._checkpoints.attempt
+
+    @property
+    def parallelism(self) -> int:
+        """Of the attempt."""
+        return self._checkpoints.parallelism
+
+    @property
+    def restarts(self) -> int:
+        return self._life.restarts
+
+    @property
+    def last_error(self) -> RheosError | None:
+        """Of the newest attempt that failed."""
+        return self._life.last_error
+
+    @property
+    def shortage(self) -> RheosError | None:
+        """Why no attempt runs, where slots are missing."""
+        return self._life.shortage
+
+    def story(self) -> tuple[Chapter, ...]:
+        """Which events led to which actions, the oldest first: the last thousand."""
+        return self._story.chapters()
 
     @property
     def stats(self) -> CheckpointStats:
@@ -66,23 +147,30 @@ class Coordinator(JobLife):
 
     def next_deadline_ms(self) -> int | None:
         """When a Tick will next change anything, if nothing else happens."""
-        match self.phase:
-            case Phase.WAITING:
-                return self._resume_ms
-            case Phase.RUNNING if self._appending is None:
+        match self.state:
+            case LifecycleState.WAITING:
+                return self._life.resume_ms
+            case LifecycleState.RUNNING if not self._life.log.busy:
                 return self._checkpoints.deadline_ms()
             case _:
                 return None
 
     def handle(self, event: Event, now_ms: int, wall_ms: int = 0) -> list[Action]:
         """`now_ms` is monotonic; `wall_ms`, the time of day, is only written down."""
-        if self.phase is Phase.ENDED:
+        before = self.state
+        actions = self._handle(event, now_ms, wall_ms)
+        if actions or self.state is not before or not isinstance(event, Tick):
+            self._story.note(wall_ms, event, actions, self.state)
+        return actions
+
+    def _handle(self, event: Event, now_ms: int, wall_ms: int) -> list[Action]:
+        if self.state is LifecycleState.ENDED:
             if isinstance(event, SavepointRequested):
                 self._checkpoints.savepoints.ask(event)
                 return self._checkpoints.savepoints.end("the job has ended")
             return []
         actions = self._decide(event, now_ms)
-        if self.phase is Phase.RUNNING and self._appending is None:
+        if self.state is LifecycleState.RUNNING and not self._life.log.busy:
             actions += self._proceed(now_ms, wall_ms)
         self._check()
         return actions
@@ -96,39 +184,36 @@ class Coordinator(JobLife):
             case Tick():
                 return self._tick(now_ms)
             case LogAppended():
-                return self._appended(event.number, now_ms)
+                return self._life.appended(event.number, now_ms)
             case LogLost():
-                return self._log_lost(event.number, now_ms)
+                return self._life.log_lost(event.number, now_ms)
             case LogFailed():
-                return self._log_failed(event, now_ms)
+                return self._life.log_failed(event, now_ms)
             case LogRead() | SavepointRead():
-                return self._claim(event, now_ms)
+                return self._life.claim(event, now_ms)
             case LogUnreadable() | SavepointUnreadable():
-                assert self.phase is Phase.READING
-                return self._not_started(event.error, now_ms)
+                assert self.state is LifecycleState.READING
+                return self._life.not_started(event.error, now_ms)
             case Recovered():
-                return self._recovered(event)
+                return self._life.recovered(event)
             case RecoveryFailed():
-                assert self.phase is Phase.RECOVERING
-                return self._fails_to_start(event.error, now_ms)
+                assert self.state is LifecycleState.RECOVERING
+                return self._life.fails_to_start(event.error, now_ms)
             case Published():
                 return [
                     *self._checkpoints.publishing.published(event.checkpoint),
-                    *self._settle(now_ms),
+                    *self._life.settle(now_ms),
                 ]
             case PublishFailed():
                 return self._publish_failed(event, now_ms)
             case AttemptRunning():
-                if event.attempt == self.attempt and self.phase is Phase.STARTING:
-                    self.phase = Phase.RUNNING
-                    self._checkpoints.connected(now_ms)
-                return []
+                return self._life.connected(now_ms) if event.attempt == self.attempt else []
             case SubtaskFailed() | AttemptLost():
-                return self._failed(event.error, now_ms) if event.attempt == self.attempt else []
+                return self._life.failed(event.error, now_ms) if event.attempt == self.attempt else []
             case AttemptEnded():
-                return self._ended(event, now_ms)
+                return self._life.ended(event, now_ms)
             case CancelRequested():
-                return self._leave(Outcome.CANCELLED)
+                return self._life.leave(Outcome.CANCELLED)
             case SavepointRequested():
                 self._checkpoints.savepoints.ask(event)
                 return []
@@ -136,62 +221,50 @@ class Coordinator(JobLife):
                 return self._savepoint_written(event)
             case SavepointNotWritten():
                 failed = self._checkpoints.savepoints.not_written(event.request, event.error)
-                return [*failed, *self._go_on()]
+                return [*failed, *self._life.go_on()]
             case Start():
-                assert self.phase is Phase.NEW
-                return self._read_log()
+                assert self.state is LifecycleState.NEW
+                return self._life.read_log()
 
     # --- while it runs ----------------------------------------------------------------------------
 
     def _told(
         self, event: Acknowledge | Decline | Committed | Drained | PhaseRead, now_ms: int
     ) -> list[Action]:
-        running = self.phase is Phase.RUNNING
+        running = self.state is LifecycleState.RUNNING
         match event:
             case Acknowledge():
                 self._checkpoints.acknowledge(event, now_ms, running)
-            case Drained() if running or self.phase is Phase.STARTING:
+            case Drained() if running or self.state is LifecycleState.STARTING:
                 self._checkpoints.drained(event.subtask)
             case Decline() if running:
                 return self._aborted(*self._checkpoints.decline(event, now_ms), now_ms)
-            case PhaseRead() if running or self.phase is Phase.STARTING:
-                return self._phases.told(event)
+            case PhaseRead() if running or self.state is LifecycleState.STARTING:
+                return self._source_phases.reported(event)
             case Committed() if running:
-                return [*self._checkpoints.committed(event), *self._go_on()]
+                return [*self._checkpoints.committed(event), *self._life.go_on()]
             case _:
                 pass
         return []
 
     def _tick(self, now_ms: int) -> list[Action]:
-        if self.phase is Phase.WAITING and now_ms >= self._resume_ms:
-            self.restarts += self.shortage is None
-            return self._read_log()
-        if self.phase is Phase.RUNNING:
-            again = self._checkpoints.publishing.tick(now_ms)
-            return [*again, *self._aborted(*self._checkpoints.overdue(now_ms), now_ms)]
-        return []
+        if self.state is not LifecycleState.RUNNING:
+            return self._life.resume(now_ms)
+        again = self._checkpoints.publishing.tick(now_ms)
+        return [*again, *self._aborted(*self._checkpoints.overdue(now_ms), now_ms)]
 
     def _publish_failed(self, event: PublishFailed, now_ms: int) -> list[Action]:
         """As a commit that fails in a task does, so one that goes on failing fails the attempt."""
         error = self._checkpoints.publishing.failed(event.checkpoint, event.error, now_ms)
-        return self._settle(now_ms) if error is None else self._failed(error, now_ms)
+        return self._life.settle(now_ms) if error is None else self._life.failed(error, now_ms)
 
     def _aborted(self, told: list[Action], error: RheosError | None, now_ms: int) -> list[Action]:
-        return told if error is None else [*told, *self._failed(error, now_ms)]
+        return told if error is None else [*told, *self._life.failed(error, now_ms)]
 
     def _proceed(self, now_ms: int, wall_ms: int) -> list[Action]:
         """Enters what is complete, or opens what is due: one entry is written at a time (CP1)."""
         entry = self._checkpoints.entry(wall_ms)
-        return self._checkpoints.proceed(now_ms) if entry is None else self._append(entry)
-
-    def _go_on(self) -> list[Action]:
-        """A commit has come in, or a savepoint is settled: does anything follow?"""
-        if self.phase is Phase.RUNNING and self._appending is None and self._checkpoints.is_done():
-            self.phase = Phase.FINISHING
-            return self._append(self._checkpoints.finished())
-        if self.phase is Phase.RECOVERING and self._is_recovered:
-            return self._start_attempt()
-        return []
+        return self._checkpoints.proceed(now_ms) if entry is None else [self._life.log.append(entry)]
 
     def _savepoint_written(self, event: SavepointWritten) -> list[Action]:
         stops = self._checkpoints.savepoints.written(event.request)
@@ -199,13 +272,18 @@ class Coordinator(JobLife):
             return []
         return [
             SavepointEnded(event.request),
-            *(self._leave(Outcome.STOPPED) if stops else self._go_on()),
+            *(self._life.leave(Outcome.STOPPED) if stops else self._life.go_on()),
         ]
 
     def _check(self) -> None:
         """What holds after every event."""
         self._checkpoints.check()
-        if self.phase in (Phase.STARTING, Phase.RUNNING):
-            assert self._attempt_lives
-        if self.phase in (Phase.READING, Phase.CLAIMING, Phase.RECOVERING, Phase.WAITING):
-            assert not self._attempt_lives, "CP6: the attempt before has ended"
+        if self.state in (LifecycleState.STARTING, LifecycleState.RUNNING):
+            assert self._life.attempt_lives
+        if self.state in (
+            LifecycleState.READING,
+            LifecycleState.CLAIMING,
+            LifecycleState.RECOVERING,
+            LifecycleState.WAITING,
+        ):
+            assert not self._life.attempt_lives, "CP6: the attempt before has ended"

@@ -52,7 +52,7 @@ from rheos.checkpoint.events import (
     Tick,
     WriteSavepoint,
 )
-from rheos.checkpoint.job_life import Phase
+from rheos.checkpoint.lifecycle import LifecycleState
 from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import state_folder
@@ -204,7 +204,7 @@ class Master:
             self._feed(CancelRequested())
         while (request := self._savepoints.take()) is not None:
             self._feed(request)
-        if self._coordinator.phase is Phase.NEW:
+        if self._coordinator.state is LifecycleState.NEW:
             self._feed(Start())
         for event in self._launcher.poll():
             self._take(event)
@@ -398,10 +398,10 @@ class Master:
     def _state(self) -> JobState:
         if self._end is not None:
             return _OUTCOMES[self._end.outcome]
-        match self._coordinator.phase:
-            case Phase.RUNNING | Phase.FINISHING | Phase.LEAVING:
+        match self._coordinator.state:
+            case LifecycleState.RUNNING | LifecycleState.FINISHING | LifecycleState.LEAVING:
                 return JobState.RUNNING
-            case Phase.STOPPING | Phase.WAITING:
+            case LifecycleState.STOPPING | LifecycleState.WAITING:
                 return JobState.RESTARTING
             case _:
                 return JobState.RESTARTING if self._coordinator.restarts else JobState.STARTING

@@ -31,7 +31,7 @@ from rheos.task.config import Guarantee, TaskConfig
 from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.task.inputs import InputGate
 from rheos.task.outputs import OutputEdge, Outputs
-from rheos.task.phases import SourcePhases
+from rheos.task.source_phases import PhaseReporter
 from rheos.task.tree import OperatorTree
 
 _RECEIVE_AT_ONCE = 64
@@ -193,7 +193,7 @@ class SubtaskEngine:
             ids = [planned.id for planned in chain.chain.operators]
             restored = self._assignment.restored
             chain.open({id: without_in_flight(restored[id]) for id in ids if id in restored})
-        self._phases = SourcePhases(self._attempt, self._subtask, self._operators)
+        self._phases = PhaseReporter(self._attempt, self._subtask, self._operators)
         for chain in self._chains:
             chain.restore(self._in_flight(chain.chain, IN_FLIGHT_INPUT))
             chain.restore(self._in_flight(chain.chain, IN_FLIGHT_OUTPUT))

@@ -1,4 +1,4 @@
-"""A slot's side of the phases of splits: it tells what it has read, and hears what may be opened."""
+"""A slot's side of the phases of splits: it reports what it has read, and opens what it may."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rheos.protocol.control import OpenPhase, PhaseRead
 from rheos.protocol.ids import Attempt, OperatorId
 
 
-class SourcePhases:
+class PhaseReporter:
     """Of one slot, once its operators are open."""
 
     def __init__(
@@ -18,7 +18,7 @@ class SourcePhases:
     ) -> None:
         self._attempt = attempt
         self._subtask = subtask
-        self._told: dict[OperatorId, int] = {}
+        self._reported: dict[OperatorId, int] = {}
         self._sources: dict[OperatorId, SourceOperator] = {
             id: operator
             for id, operator in operators.items()
@@ -35,8 +35,8 @@ class SourcePhases:
         news = []
         for id, source in self._sources.items():
             phase = source.reached_phase()
-            if phase > self._told.get(id, 0):
-                self._told[id] = phase
+            if phase > self._reported.get(id, 0):
+                self._reported[id] = phase
                 news.append(
                     PhaseRead(attempt=self._attempt, subtask=self._subtask, operator=id, phase=phase)
                 )

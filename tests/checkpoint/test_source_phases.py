@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.checkpoint.events import SendToAll
-from rheos.checkpoint.phases import Phases
+from rheos.checkpoint.source_phases import SourcePhases
 from rheos.protocol.control import OpenPhase, PhaseRead
 from rheos.protocol.ids import Attempt, OperatorId
 
@@ -14,10 +14,16 @@ ATTEMPT = Attempt(3)
 SOURCE = OperatorId("source-1")
 
 
-def told(phases: Phases, subtask: int, phase: int, source: OperatorId = SOURCE) -> list[int]:
+def begun(parallelism: int) -> SourcePhases:
+    phases = SourcePhases()
+    phases.begin(ATTEMPT, parallelism)
+    return phases
+
+
+def told(phases: SourcePhases, subtask: int, phase: int, source: OperatorId = SOURCE) -> list[int]:
     """The phases that are opened by it."""
     opened = []
-    for action in phases.told(
+    for action in phases.reported(
         PhaseRead(attempt=ATTEMPT, subtask=subtask, operator=source, phase=phase)
     ):
         assert isinstance(action, SendToAll)
@@ -28,7 +34,7 @@ def told(phases: Phases, subtask: int, phase: int, source: OperatorId = SOURCE) 
 
 
 def test_a_phase_opens_when_the_last_subtask_has_come_to_it() -> None:
-    phases = Phases(ATTEMPT, 3)
+    phases = begun(3)
     assert told(phases, 0, 1) == []
     assert told(phases, 1, 2) == []
     assert told(phases, 2, 1) == [1]
@@ -37,14 +43,14 @@ def test_a_phase_opens_when_the_last_subtask_has_come_to_it() -> None:
 
 
 def test_what_is_told_again_opens_nothing_again() -> None:
-    phases = Phases(ATTEMPT, 2)
+    phases = begun(2)
     assert told(phases, 0, 1) == told(phases, 0, 1) == []
     assert told(phases, 1, 1) == [1]
     assert told(phases, 1, 1) == told(phases, 0, 1) == []
 
 
 def test_sources_do_not_wait_for_one_another() -> None:
-    phases = Phases(ATTEMPT, 2)
+    phases = begun(2)
     told(phases, 0, 1)
     assert told(phases, 1, 1, OperatorId("source-2")) == []
     assert told(phases, 1, 1) == [1]
@@ -52,7 +58,7 @@ def test_sources_do_not_wait_for_one_another() -> None:
 
 @given(words=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=20))
 def test_what_is_open_is_what_all_have_come_to(words: list[tuple[int, int]]) -> None:
-    phases, reached, opened = Phases(ATTEMPT, 3), [0, 0, 0], [0]
+    phases, reached, opened = begun(3), [0, 0, 0], [0]
     for subtask, phase in words:
         reached[subtask] = max(reached[subtask], phase)
         opened += told(phases, subtask, phase)

@@ -10,17 +10,24 @@ from rheos.protocol.control import OpenPhase, PhaseRead
 from rheos.protocol.ids import Attempt, OperatorId
 
 
-class Phases:
-    """Of one attempt. What subtasks tell only rises, so it does not matter how often it is told."""
+class SourcePhases:
+    """Of the attempt that runs. What subtasks report only rises, so it does not matter how often."""
 
-    def __init__(self, attempt: Attempt, parallelism: int) -> None:
-        self._attempt = attempt
-        self._parallelism = parallelism
+    def __init__(self) -> None:
+        self._attempt = Attempt(0)
+        self._parallelism = 0
         self._read: dict[OperatorId, dict[int, int]] = {}
         """By source and subtask: the phase that it has come to."""
         self._open: dict[OperatorId, int] = {}
 
-    def told(self, event: PhaseRead) -> list[Action]:
+    def begin(self, attempt: Attempt, parallelism: int) -> None:
+        """An attempt is started: its subtasks report anew."""
+        self._attempt = attempt
+        self._parallelism = parallelism
+        self._read.clear()
+        self._open.clear()
+
+    def reported(self, event: PhaseRead) -> list[Action]:
         """A subtask of the attempt has read on."""
         read = self._read.setdefault(event.operator, {})
         read[event.subtask] = max(read.get(event.subtask, 0), event.phase)

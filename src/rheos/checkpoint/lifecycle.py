@@ -1,7 +1,7 @@
 """The life of a job: how its attempts are claimed, started, failed, followed by others, and ended.
 
-The pure transitions that `Coordinator` makes of events; it shows them in a picture. What an attempt
-starts from is decided in `starting`, whether one follows a failed one in `restart`.
+Owns the state of the job, as the picture in `coordinator` shows it. What an attempt starts from is
+decided in `next_attempt`, whether one follows a failed one in `restart`.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ from __future__ import annotations
 from enum import Enum
 
 from rheos.checkpoint.checkpointing import Checkpointing
-from rheos.checkpoint.config import CheckpointConfig
+from rheos.checkpoint.config import RestartStrategy
 from rheos.checkpoint.events import (
     Action,
     Announce,
-    AppendLog,
     AttemptEnded,
     EndJob,
-    JobShape,
     LogFailed,
     LogRead,
     Outcome,
@@ -29,17 +27,18 @@ from rheos.checkpoint.events import (
     StartAttempt,
     StopAttempt,
 )
-from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished, LogEntry
-from rheos.checkpoint.phases import Phases
+from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.checkpoint.log_writer import LogWriter
 from rheos.checkpoint.placement import Short, Wait
 from rheos.checkpoint.restart import Failures
+from rheos.checkpoint.source_phases import SourcePhases
 from rheos.checkpoint.starting import Done, FirstRead, Ready, Starting
 from rheos.errors import RheosError, TransportError
 from rheos.protocol.control import Cancel, Finish, Totals
-from rheos.protocol.ids import Attempt, JobId
+from rheos.protocol.ids import Attempt
 
 
-class Phase(Enum):
+class LifecycleState(Enum):
     NEW = "new"
     READING = "reading the log, and the savepoint to start from"
     CLAIMING = "claiming the next attempt in the log"
@@ -53,55 +52,39 @@ class Phase(Enum):
     ENDED = "ended"
 
 
-class JobLife:
+class JobLifecycle:
     """Of one driver. Its methods are called by `Coordinator` alone; each returns what is to be done."""
 
     def __init__(
         self,
-        job: JobId,
-        owner: str,
-        config: CheckpointConfig,
-        shape: JobShape,
-        directory: str = "its checkpoint directory",
-        *,
-        from_savepoint: str | None = None,
-        allow_dropped: bool = False,
-        min_parallelism: int | None = None,
+        checkpoints: Checkpointing,
+        starting: Starting,
+        source_phases: SourcePhases,
+        restart: RestartStrategy,
     ) -> None:
-        self._checkpoints = Checkpointing(owner, config, shape)
-        self._starting = Starting(
-            job,
-            owner,
-            directory,
-            shape,
-            config,
-            from_savepoint=from_savepoint,
-            allow_dropped=allow_dropped,
-            min_parallelism=min_parallelism,
-        )
+        self._checkpoints = checkpoints
+        self._starting = starting
+        self._source_phases = source_phases
+        self._failures = Failures(restart)
 
-        self.phase = Phase.NEW
+        self.state = LifecycleState.NEW
         self.restarts = 0
         self.last_error: RheosError | None = None
         """Of the newest attempt that failed."""
         self.shortage: RheosError | None = None
         """Why no attempt runs, where slots are missing."""
+        self.log = LogWriter()
+        self.resume_ms = 0
+        """When one that is WAITING reads the log again."""
 
-        self._next_number: int | None = None
-        """Of the log; None before it was first continued."""
-        self._appending: LogEntry | None = None
         self._is_recovered = False
-        self._phases = Phases(self.attempt, self.parallelism)
-
         self._has_claimed = False
         """Whether any attempt was this driver's."""
-        self._attempt_lives = False
+        self.attempt_lives = False
         """Whether an attempt was started and has not ended."""
         self._finish_logged = False
         self._outcome = Outcome.CANCELLED
         """Of a job that is LEAVING."""
-        self._failures = Failures(config.restart)
-        self._resume_ms = 0
 
     @property
     def attempt(self) -> Attempt:
@@ -114,16 +97,16 @@ class JobLife:
 
     # --- starting an attempt ----------------------------------------------------------------------
 
-    def _read_log(self) -> list[Action]:
-        self.phase = Phase.READING
+    def read_log(self) -> list[Action]:
+        self.state = LifecycleState.READING
         return [ReadLog()]
 
-    def _claim(self, read: LogRead | SavepointRead, now_ms: int) -> list[Action]:
+    def claim(self, read: LogRead | SavepointRead, now_ms: int) -> list[Action]:
         """The claim of the next attempt, where all is known and it can be placed."""
-        assert self.phase is Phase.READING
+        assert self.state is LifecycleState.READING
         try:
             if isinstance(read, LogRead):
-                next = self._starting.log_read(read, self._next_number, now_ms)
+                next = self._starting.log_read(read, self.log.next_number, now_ms)
             else:
                 next = self._starting.savepoint_read(read, now_ms)
         except RheosError as error:
@@ -135,28 +118,28 @@ class JobLife:
                 return self._end(Outcome.FINISHED, finished_before=totals)
             case Wait(until_ms, shortage):
                 self.shortage = shortage
-                self.phase, self._resume_ms = Phase.WAITING, until_ms
+                self.state, self.resume_ms = LifecycleState.WAITING, until_ms
                 return []
             case Short(shortage):
                 self.shortage = shortage
-                return self._fails_to_start(shortage, now_ms)
+                return self.fails_to_start(shortage, now_ms)
             case Ready(continuation, parallelism, outlived):
                 self.shortage = None
-                self._next_number = self._starting.next_number
+                self.log.next_number = self._starting.next_number
                 self._is_recovered = False
-                self.phase = Phase.CLAIMING
-                return self._append(self._checkpoints.begin(continuation, outlived, parallelism))
+                self.state = LifecycleState.CLAIMING
+                return [self.log.append(self._checkpoints.begin(continuation, outlived, parallelism))]
 
     def _claimed(self) -> list[Action]:
-        self.phase = Phase.RECOVERING
+        self.state = LifecycleState.RECOVERING
         self._has_claimed = True
         return [
             *self._checkpoints.claimed(),
             Recover(self.attempt, self._checkpoints.own, self._checkpoints.restore is None),
         ]
 
-    def _recovered(self, event: Recovered) -> list[Action]:
-        assert self.phase is Phase.RECOVERING
+    def recovered(self, event: Recovered) -> list[Action]:
+        assert self.state is LifecycleState.RECOVERING
         assert event.attempt == self.attempt
         self._is_recovered = True
         return [*self._checkpoints.recovered(), *self._start_attempt()]
@@ -168,127 +151,138 @@ class JobLife:
             return []  # Once its manifest is written, nothing may be left to run.
         if final is not None:
             # Only the commits were missing, and they are done now.
-            self.phase = Phase.FINISHING
-            return self._append(self._checkpoints.finished())
-        assert not self._attempt_lives, "CP6: at most one attempt runs"
-        self.phase = Phase.STARTING
-        self._attempt_lives = True
-        self._phases = Phases(self.attempt, self.parallelism)
+            self.state = LifecycleState.FINISHING
+            return [self.log.append(self._checkpoints.finished())]
+        assert not self.attempt_lives, "CP6: at most one attempt runs"
+        self.state = LifecycleState.STARTING
+        self.attempt_lives = True
+        self._source_phases.begin(self.attempt, self.parallelism)
         return [StartAttempt(self.attempt, self._checkpoints.restore, self.parallelism)]
+
+    def connected(self, now_ms: int) -> list[Action]:
+        """All subtasks of the attempt are."""
+        if self.state is LifecycleState.STARTING:
+            self.state = LifecycleState.RUNNING
+            self._checkpoints.connected(now_ms)
+        return []
+
+    def resume(self, now_ms: int) -> list[Action]:
+        """Time has passed."""
+        if self.state is not LifecycleState.WAITING or now_ms < self.resume_ms:
+            return []
+        self.restarts += self.shortage is None
+        return self.read_log()
+
+    def go_on(self) -> list[Action]:
+        """A commit has come in, or a savepoint is settled: does anything follow?"""
+        if self.state is LifecycleState.RUNNING and not self.log.busy and self._checkpoints.is_done():
+            self.state = LifecycleState.FINISHING
+            return [self.log.append(self._checkpoints.finished())]
+        if self.state is LifecycleState.RECOVERING and self._is_recovered:
+            return self._start_attempt()
+        return []
 
     # --- the log ----------------------------------------------------------------------------------
 
-    def _append(self, entry: LogEntry) -> list[Action]:
-        assert self._appending is None, "CP1: one entry is written at a time"
-        assert self._next_number is not None
-        self._appending = entry
-        return [AppendLog(self._next_number, entry)]
-
-    def _answered(self, number: int) -> LogEntry:
-        entry = self._appending
-        assert entry is not None
-        assert number == self._next_number, "CP1: the answer is to the entry that was given"
-        self._appending = None
-        return entry
-
-    def _appended(self, number: int, now_ms: int) -> list[Action]:
-        entry = self._answered(number)
-        self._next_number = number + 1
+    def appended(self, number: int, now_ms: int) -> list[Action]:
+        entry = self.log.appended(number)
         match entry:
             case AttemptStarted():
                 return self._claimed()
             case CheckpointCompleted():
-                running = self.phase is Phase.RUNNING
-                announced: list[Action] = [] if self.phase is Phase.LEAVING else [Announce(entry)]
+                running = self.state is LifecycleState.RUNNING
+                announced: list[Action] = (
+                    [] if self.state is LifecycleState.LEAVING else [Announce(entry)]
+                )
                 told = self._checkpoints.entered(number, entry, now_ms, running)
-                return [*announced, *told, *self._settle(now_ms)]
+                return [*announced, *told, *self.settle(now_ms)]
             case JobFinished():
                 return self._finished()
 
     def _finished(self) -> list[Action]:
         """The log says that the job is done: whatever fails from here on does not matter."""
         self._finish_logged = True
-        if not self._attempt_lives:
+        if not self.attempt_lives:
             return self._end(Outcome.FINISHED)
-        stopping = self.phase is not Phase.FINISHING
-        self.phase = Phase.FINISHING
+        stopping = self.state is not LifecycleState.FINISHING
+        self.state = LifecycleState.FINISHING
         return [] if stopping else [SendToAll(Finish(attempt=self.attempt))]
 
-    def _log_lost(self, number: int, now_ms: int) -> list[Action]:
+    def log_lost(self, number: int, now_ms: int) -> list[Action]:
         """CP2: the loser ends."""
-        self._answered(number)
-        if self.phase is Phase.CLAIMING or (self.phase is Phase.FINISHING and not self._attempt_lives):
+        self.log.answered(number)
+        if self.state is LifecycleState.CLAIMING or (
+            self.state is LifecycleState.FINISHING and not self.attempt_lives
+        ):
             return self._end(Outcome.FAILED, self._starting.fenced())
         actions: list[Action] = []
-        if self.phase in (Phase.RUNNING, Phase.FINISHING):
+        if self.state in (LifecycleState.RUNNING, LifecycleState.FINISHING):
             actions.append(SendToAll(Cancel(attempt=self.attempt)))
         return [*actions, *self._entry_failed(self._starting.fenced(), now_ms)]
 
-    def _log_failed(self, event: LogFailed, now_ms: int) -> list[Action]:
-        self._answered(event.number)
-        if self.phase is Phase.CLAIMING:
-            return self._not_started(event.error, now_ms)
+    def log_failed(self, event: LogFailed, now_ms: int) -> list[Action]:
+        self.log.answered(event.number)
+        if self.state is LifecycleState.CLAIMING:
+            return self.not_started(event.error, now_ms)
         return self._entry_failed(event.error, now_ms)
 
     def _entry_failed(self, error: RheosError, now_ms: int) -> list[Action]:
-        failed = self._failed(error, now_ms)
-        return [*failed, *self._checkpoints.abandon(None, error), *self._settle(now_ms)]
+        failed = self.failed(error, now_ms)
+        return [*failed, *self._checkpoints.abandon(None, error), *self.settle(now_ms)]
 
     # --- failures and ends ------------------------------------------------------------------------
 
-    def _failed(self, error: RheosError, now_ms: int) -> list[Action]:
+    def failed(self, error: RheosError, now_ms: int) -> list[Action]:
         """Something of the running attempt has failed: it is stopped, and what follows is decided
         when it has ended, since the error that explains the others may still come."""
-        match self.phase:
-            case Phase.FINISHING if self._finish_logged:
+        match self.state:
+            case LifecycleState.FINISHING if self._finish_logged:
                 return [StopAttempt(self.attempt)]  # The job is done; only its processes remain.
-            case Phase.STARTING | Phase.RUNNING | Phase.FINISHING:
+            case LifecycleState.STARTING | LifecycleState.RUNNING | LifecycleState.FINISHING:
                 self._failures.first(error, now_ms)
-            case Phase.STOPPING:
+            case LifecycleState.STOPPING:
                 self._failures.further(error)
                 return []
             case _:
                 return []
         self._starting.attempt_failed(now_ms)
         self.last_error = error
-        entering = self._appending
-        in_log = entering.checkpoint if isinstance(entering, CheckpointCompleted) else None
-        abandoned = self._checkpoints.abandon(in_log, error)
-        self.phase = Phase.STOPPING
-        if self._attempt_lives:
+        abandoned = self._checkpoints.abandon(self.log.checkpoint, error)
+        self.state = LifecycleState.STOPPING
+        if self.attempt_lives:
             return [StopAttempt(self.attempt), *abandoned]
-        return [*abandoned, *self._settle(now_ms)]
+        return [*abandoned, *self.settle(now_ms)]
 
-    def _ended(self, event: AttemptEnded, now_ms: int) -> list[Action]:
-        if event.attempt != self.attempt or not self._attempt_lives:
+    def ended(self, event: AttemptEnded, now_ms: int) -> list[Action]:
+        if event.attempt != self.attempt or not self.attempt_lives:
             return []
-        self._attempt_lives = False
+        self.attempt_lives = False
         if self._finish_logged:
             return self._end(Outcome.FINISHED)
-        if self.phase in (Phase.STARTING, Phase.RUNNING):
+        if self.state in (LifecycleState.STARTING, LifecycleState.RUNNING):
             gone = TransportError(f"attempt {self.attempt} ended before its work was done")
-            return self._failed(gone, now_ms)
-        return self._settle(now_ms)
+            return self.failed(gone, now_ms)
+        return self.settle(now_ms)
 
-    def _settle(self, now_ms: int) -> list[Action]:
+    def settle(self, now_ms: int) -> list[Action]:
         """Goes on once the attempt has ended, and no write to the log nor to a sink is under way."""
-        if self._attempt_lives or self._appending is not None or self._checkpoints.publishing.under_way:
+        if self.attempt_lives or self.log.busy or self._checkpoints.publishing.under_way:
             return []
-        match self.phase:
-            case Phase.STOPPING:
+        match self.state:
+            case LifecycleState.STOPPING:
                 return self._restart_or_end(now_ms)
-            case Phase.LEAVING:
+            case LifecycleState.LEAVING:
                 return self._end(self._outcome)
             case _:
                 return []
 
-    def _not_started(self, error: RheosError, now_ms: int) -> list[Action]:
+    def not_started(self, error: RheosError, now_ms: int) -> list[Action]:
         """What an attempt needs cannot be read or claimed. At the first, the user is told at once."""
         if not self._has_claimed:
             return self._end(Outcome.FAILED, error)
-        return self._fails_to_start(error, now_ms)
+        return self.fails_to_start(error, now_ms)
 
-    def _fails_to_start(self, error: RheosError, now_ms: int) -> list[Action]:
+    def fails_to_start(self, error: RheosError, now_ms: int) -> list[Action]:
         self._failures.first(error, now_ms)
         return self._restart_or_end(now_ms)
 
@@ -298,23 +292,23 @@ class JobLife:
             return self._end(Outcome.FAILED, error)
         if error is not self.shortage:
             self.last_error = error
-        self.phase = Phase.WAITING
-        self._resume_ms = now_ms + after_ms
+        self.state = LifecycleState.WAITING
+        self.resume_ms = now_ms + after_ms
         return []
 
-    def _leave(self, outcome: Outcome) -> list[Action]:
+    def leave(self, outcome: Outcome) -> list[Action]:
         """The job ends because it was asked to."""
-        match self.phase:
-            case Phase.STARTING | Phase.RUNNING:
-                self.phase, self._outcome = Phase.LEAVING, outcome
+        match self.state:
+            case LifecycleState.STARTING | LifecycleState.RUNNING:
+                self.state, self._outcome = LifecycleState.LEAVING, outcome
                 self._checkpoints.publishing.abandon()
                 return [SendToAll(Cancel(attempt=self.attempt)), StopAttempt(self.attempt)]
-            case Phase.STOPPING:
-                self.phase, self._outcome = Phase.LEAVING, outcome
+            case LifecycleState.STOPPING:
+                self.state, self._outcome = LifecycleState.LEAVING, outcome
                 return []
-            case Phase.FINISHING if self._attempt_lives:
+            case LifecycleState.FINISHING if self.attempt_lives:
                 return [StopAttempt(self.attempt)]  # Its output is out: it ends as finished.
-            case Phase.LEAVING:
+            case LifecycleState.LEAVING:
                 return []
             case _:
                 return self._end(outcome)
@@ -325,7 +319,7 @@ class JobLife:
         error: RheosError | None = None,
         finished_before: Totals | None = None,
     ) -> list[Action]:
-        self.phase = Phase.ENDED
+        self.state = LifecycleState.ENDED
         self.last_error = error
         why = "the job has finished" if outcome is Outcome.FINISHED else f"the job was {outcome.value}"
         if error is not None:
