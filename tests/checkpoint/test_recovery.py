@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rheos.checkpoint.continuation import check_fits
 from rheos.checkpoint.events import JobShape
 from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.recovery import check_fits, shares
-from rheos.checkpoint.restoring import Decode, restored_state
+from rheos.checkpoint.restored_state import Decode, restored_state
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.checkpoint.state_assignment import shares
 from rheos.errors import CheckpointError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateHandle, StateKind

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rheos.checkpoint.log import JobLog
-from rheos.checkpoint.restoring import read_part
+from rheos.checkpoint.restored_state import read_part
 from rheos.checkpoint.savepoint import (
     MANIFEST,
     Savepoint,

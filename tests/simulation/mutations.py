@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from rheos.checkpoint import restoring, starting
+from rheos.checkpoint import next_attempt, restored_state
 from rheos.checkpoint.checkpointing import Checkpointing
 from rheos.checkpoint.events import SendToAll, SweepFiles
 from rheos.checkpoint.log import JobLog
@@ -325,7 +325,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "source splits dropped": [(SnapshotWriter, "begin", _without_state("splits"))],
     "held rows dropped": [(SnapshotWriter, "begin", _without_state("held"))],
     "timers lost": [(SnapshotWriter, "begin", _without_state("timers"))],
-    "deltas skipped": [(restoring, "shares", _deltas_skipped)],
+    "deltas skipped": [(restored_state, "shares", _deltas_skipped)],
     "snapshot_failed ignored": [(checkpoints.Checkpoints, "_forget", _nothing)],
     "building on what was given up": [(checkpoints, "_builds_on", _never)],
     "staged rows of an aborted checkpoint lost": [
@@ -339,8 +339,8 @@ MUTATIONS: dict[str, list[Patch]] = {
         (Master, "_take", _zombies_heard),
         (OpenCheckpoints, "begin", _ids_from_the_entry),
     ],
-    "all key groups restored": [(restoring, "shares", _all_groups)],
-    "union state of its own subtask": [(restoring, "shares", _union_of_own)],
+    "all key groups restored": [(restored_state, "shares", _all_groups)],
+    "union state of its own subtask": [(restored_state, "shares", _union_of_own)],
     "files deleted that are needed": [(Retention, "trim", _retention_of_the_newest)],
     "files that nothing needs stay": [(Checkpointing, "entered", _nothing_swept)],
     "recovery does not commit": [(Master, "_recover", _recovery_without_commit)],
@@ -360,7 +360,7 @@ MUTATIONS: dict[str, list[Patch]] = {
         for operator in (ProcessOperator, ReduceOperator, RunningOperator)
     ],
     "manifest before the commits": [(SavepointRequests, "entered", _manifest_at_once)],
-    "started from nothing": [(starting, "needed_savepoint", _from_nothing)],
+    "started from nothing": [(next_attempt, "needed_savepoint", _from_nothing)],
     "checkpoints after a stop": [(SavepointRequests, "holds", _goes_on_after_stop)],
     "all phases open at once": [(SourceOperator, "open", _all_phases_open)],
     "a phase open when one subtask has read": [(SourcePhases, "begin", _one_has_read)],

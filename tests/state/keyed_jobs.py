@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.restoring import restored_state
+from rheos.checkpoint.restored_state import restored_state
 from rheos.checkpoint.savepoint_writer import SavepointWriter
 from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
 from rheos.graph.state import StateDeclaration

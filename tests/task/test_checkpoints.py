@@ -18,9 +18,9 @@ from rheos.runtimes.simulated.folder import Folder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
+from rheos.task.chain_snapshot import ChainSnapshot
 from rheos.task.checkpoints import Checkpoints
 from rheos.task.commits import Committing
-from rheos.task.taken import Taken
 from tests.operators.contexts import AtOnce, StillClock
 
 _FULL, _DELTA = PartMode.FULL, PartMode.DELTA
@@ -72,14 +72,14 @@ class _Subtask:
 
     def takes(
         self, chain: str, checkpoint: int, mode: PartMode = _FULL, *, savepoint: bool = False
-    ) -> Taken:
+    ) -> ChainSnapshot:
         part = SnapshotPart("s", StateKind.KEYED, lambda: _GROUPS, mode)
         whole = SnapshotPart("s", StateKind.KEYED, lambda: iter([_GROUPS, _GROUPS]))
         id = OperatorId(chain)
         snapshot = Snapshot(
             [part], release=lambda: self.released.append(checkpoint), committables=[chain.encode()]
         )
-        taken = Taken(
+        taken = ChainSnapshot(
             chain=ChainId(ord(chain)),
             checkpoint=CheckpointId(checkpoint),
             kind=BarrierKind.SAVEPOINT if savepoint else BarrierKind.CHECKPOINT,

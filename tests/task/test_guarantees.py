@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rheos.checkpoint.restoring import restored_state
+from rheos.checkpoint.restored_state import restored_state
 from rheos.runtimes.simulated.folder import Folder
 from rheos.state import format as state_format
 from rheos.task.config import Guarantee, TaskConfig

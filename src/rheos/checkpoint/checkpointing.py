@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import reduce
 
 from rheos.checkpoint.config import CheckpointConfig
+from rheos.checkpoint.continuation import Continuation
 from rheos.checkpoint.events import (
     Action,
     After,
@@ -22,7 +23,6 @@ from rheos.checkpoint.events import (
 from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
 from rheos.checkpoint.publishing import Publishing
-from rheos.checkpoint.recovery import Continuation
 from rheos.checkpoint.retention import Expired, Retention
 from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.savepoint_requests import SavepointRequests, Stage

@@ -58,8 +58,8 @@ from rheos.checkpoint.events import (
 )
 from rheos.checkpoint.lifecycle import JobLifecycle, LifecycleState
 from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.checkpoint.next_attempt import NextAttempt
 from rheos.checkpoint.source_phases import SourcePhases
-from rheos.checkpoint.starting import Starting
 from rheos.checkpoint.story import Chapter, Story
 from rheos.errors import RheosError
 from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, PhaseRead
@@ -88,7 +88,7 @@ class Coordinator:
         allow_dropped: bool = False,
         min_parallelism: int | None = None,
     ) -> None:
-        starting = Starting(
+        starting = NextAttempt(
             job,
             owner,
             directory,

@@ -29,10 +29,10 @@ from rheos.checkpoint.events import (
 )
 from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
 from rheos.checkpoint.log_writer import LogWriter
+from rheos.checkpoint.next_attempt import Done, FirstRead, NextAttempt, Ready
 from rheos.checkpoint.placement import Short, Wait
 from rheos.checkpoint.restart import Failures
 from rheos.checkpoint.source_phases import SourcePhases
-from rheos.checkpoint.starting import Done, FirstRead, Ready, Starting
 from rheos.errors import RheosError, TransportError
 from rheos.protocol.control import Cancel, Finish, Totals
 from rheos.protocol.ids import Attempt
@@ -58,7 +58,7 @@ class JobLifecycle:
     def __init__(
         self,
         checkpoints: Checkpointing,
-        starting: Starting,
+        starting: NextAttempt,
         source_phases: SourcePhases,
         restart: RestartStrategy,
     ) -> None:

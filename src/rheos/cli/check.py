@@ -17,7 +17,7 @@ from rich.text import Text
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
 from rheos.checkpoint.compatibility import Finding, Verdict, compare_entry, refusals
-from rheos.checkpoint.restoring import read_part
+from rheos.checkpoint.restored_state import read_part
 from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
 from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED, report
 from rheos.cli.program_file import run_file

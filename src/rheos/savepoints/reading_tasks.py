@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from rheos.checkpoint.restoring import read_part
+from rheos.checkpoint.restored_state import read_part
 from rheos.connectors.spark.types import to_spark
 from rheos.errors import CheckpointError, UnrestorableError
 from rheos.host.stores import open_store

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.checkpoint.restoring import read_part
+from rheos.checkpoint.restored_state import read_part
 from rheos.checkpoint.savepoint import part_path
 from rheos.errors import InputError
 from rheos.host.stores import open_store

@@ -35,11 +35,11 @@ from rheos.protocol.elements import (
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.ports import Clock, Transport
 from rheos.task.barriers import WaitingBarriers
+from rheos.task.chain_snapshot import ChainSnapshot
 from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
 from rheos.task.inputs import Arrival, Channel, Event, InputGate
 from rheos.task.outputs import Outputs
-from rheos.task.taken import Taken
 from rheos.task.tree import OperatorTree
 from rheos.task.tree import Work as WorkOf
 
@@ -92,7 +92,7 @@ class ChainRunner:
         """Rows that were in flight when the checkpoint was taken: they go before all else."""
         self._draining = False
         self._last_checkpoint = 0
-        self._taken: list[Taken] = []
+        self._taken: list[ChainSnapshot] = []
         self._sent_idle = False
         self.watermark_ms = MIN_TIMESTAMP_MS
         self.ended = False
@@ -123,7 +123,7 @@ class ChainRunner:
         """A source reads no more: its input has ended."""
         self._draining = True
 
-    def take_snapshots(self) -> list[Taken]:
+    def take_snapshots(self) -> list[ChainSnapshot]:
         """The snapshots taken since the last call."""
         taken, self._taken = self._taken, []
         return taken
@@ -301,14 +301,14 @@ class ChainRunner:
                 self._outputs.mark(arrival.barrier)
         taken.forwarded = True
 
-    def _take(self, arrival: Arrival) -> Taken:
+    def _take(self, arrival: Arrival) -> ChainSnapshot:
         """The synchronous part."""
         barrier = arrival.barrier
         checkpoint = barrier.checkpoint
         assert checkpoint > self._last_checkpoint, "EX6: a checkpoint is taken once"
         began_us = self._clock.monotonic_us()
         shares = self._tree.snapshot(checkpoint, savepoint=barrier.kind is BarrierKind.SAVEPOINT)
-        taken = Taken(
+        taken = ChainSnapshot(
             chain=self.chain.id,
             checkpoint=checkpoint,
             kind=barrier.kind,

@@ -23,9 +23,9 @@ from rheos.protocol.ids import Attempt, ChainId, CheckpointId, OperatorId
 from rheos.protocol.ports import Clock, IoExecutor, Store
 from rheos.protocol.snapshots import Snapshot
 from rheos.state import format as state_format
+from rheos.task.chain_snapshot import ChainSnapshot
 from rheos.task.commits import Committing
 from rheos.task.in_flight import in_flight_parts
-from rheos.task.taken import Taken
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Writing:
     """A checkpoint whose parts are on their way."""
 
     pending: PendingSnapshot
-    gathered: list[Taken]
+    gathered: list[ChainSnapshot]
     cost: control.Cost
     began_us: int
     savepoint: PendingSavepoint | None = None
@@ -80,7 +80,7 @@ class Checkpoints:
         self._report = report
         self._directories: dict[CheckpointId, str] = {}
         """Where the savepoints that are triggered and not yet begun go."""
-        self._gathering: dict[CheckpointId, list[Taken]] = {}
+        self._gathering: dict[CheckpointId, list[ChainSnapshot]] = {}
         self._spoiled: dict[CheckpointId, CheckpointId] = {}
         """Checkpoints that build on one that was given up."""
         self._writing: dict[CheckpointId, _Writing] = {}
@@ -105,7 +105,7 @@ class Checkpoints:
         if writing is not None and writing.waits_for_message:
             writing.waits_for_message = False
 
-    def gather(self, taken: Taken) -> None:
+    def gather(self, taken: ChainSnapshot) -> None:
         """A chain has taken its snapshot; where that is not complete yet, `poll` looks again."""
         self._gathering.setdefault(taken.checkpoint, []).append(taken)
 
@@ -146,7 +146,7 @@ class Checkpoints:
         # What its operators gave since the last one is in no file: the next must be whole.
         self._forget(checkpoint)
 
-    def _stage(self, gathered: Iterable[Taken]) -> None:
+    def _stage(self, gathered: Iterable[ChainSnapshot]) -> None:
         for taken in gathered:
             for operator, snapshot in taken.snapshots:
                 self._committing.stage(taken.checkpoint, operator, snapshot.committables)
@@ -247,7 +247,7 @@ class Checkpoints:
         )
 
 
-def _snapshots(gathered: Iterable[Taken]) -> Iterable[Snapshot]:
+def _snapshots(gathered: Iterable[ChainSnapshot]) -> Iterable[Snapshot]:
     return (snapshot for taken in gathered for _, snapshot in taken.snapshots)
 
 
@@ -259,5 +259,5 @@ def _together(costs: Iterable[control.Cost]) -> control.Cost:
     )
 
 
-def _builds_on(takens: Iterable[Taken], chains: set[ChainId]) -> bool:
+def _builds_on(takens: Iterable[ChainSnapshot], chains: set[ChainId]) -> bool:
     return any(taken.chain in chains and taken.has_deltas for taken in takens)

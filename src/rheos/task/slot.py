@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rheos.checkpoint.restoring import RestoredByOperator, restored_state
+from rheos.checkpoint.restored_state import RestoredByOperator, restored_state
 from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES, SnapshotWriter
 from rheos.connectors.contract import Split

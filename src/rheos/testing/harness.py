@@ -19,7 +19,7 @@ import pyarrow as pa
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.restoring import restored_state
+from rheos.checkpoint.restored_state import restored_state
 from rheos.checkpoint.savepoint_writer import SavepointWriter
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.collection import collection

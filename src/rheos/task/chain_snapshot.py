@@ -16,7 +16,7 @@ from rheos.task.inputs import Recording
 
 
 @dataclass(slots=True)
-class Taken:
+class ChainSnapshot:
     """One chain's share of a checkpoint. The engine has it from the moment the snapshot is taken; it is
     complete when the barrier is sent on and all rows that it has overtaken are known."""
 

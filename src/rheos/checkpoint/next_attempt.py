@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rheos.checkpoint.config import CheckpointConfig
+from rheos.checkpoint.continuation import Continuation, decide, needed_savepoint
 from rheos.checkpoint.events import JobShape, LogRead, SavepointRead
 from rheos.checkpoint.log import LogView
 from rheos.checkpoint.log_entries import JobFinished
 from rheos.checkpoint.placement import Placed, Placement, Short, Wait
-from rheos.checkpoint.recovery import Continuation, decide, needed_savepoint
 from rheos.errors import CheckpointError, FencedError
 from rheos.protocol.control import Totals
 from rheos.protocol.ids import JobId
@@ -46,10 +46,10 @@ class Ready:
     """The entries of checkpoints that count no more."""
 
 
-Next: TypeAlias = FirstRead | Done | Ready | Wait | Short
+Step: TypeAlias = FirstRead | Done | Ready | Wait | Short
 
 
-class Starting:
+class NextAttempt:
     """Of all attempts of one driver."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Starting:
         """Its slots may be lost, too."""
         self._placement.lost(now_ms)
 
-    def log_read(self, event: LogRead, known: int | None, now_ms: int) -> Next:
+    def log_read(self, event: LogRead, known: int | None, now_ms: int) -> Step:
         """`known` is the next number of the log as far as this driver wrote or read it; None before.
 
         Raises FencedError where another has written since, CheckpointError where entries are gone, and
@@ -110,12 +110,12 @@ class Starting:
             return FirstRead(needed, thorough=bool(event.view.completed))
         return self._choose(now_ms)
 
-    def savepoint_read(self, event: SavepointRead, now_ms: int) -> Next:
+    def savepoint_read(self, event: SavepointRead, now_ms: int) -> Step:
         """Raises what `decide` raises."""
         self._savepoint = event
         return self._choose(now_ms)
 
-    def _choose(self, now_ms: int) -> Next:
+    def _choose(self, now_ms: int) -> Step:
         view = self._read.view
         continuation = decide(
             view,

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.recovery import Share, owned, shares
+from rheos.checkpoint.state_assignment import Share, owned, shares
 from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Store
