@@ -174,6 +174,11 @@ class JobHandle(Protocol):
         """The checkpoints that are kept, the oldest first."""
         ...
 
+    def story(self) -> Sequence[str]:
+        """What has happened to the job and what was done about it, a line each, the oldest first: the
+        last thousand."""
+        ...
+
 
 class WithoutCheckpoints:
     """The part of a JobHandle that jobs without checkpoints refuse."""
@@ -185,6 +190,9 @@ class WithoutCheckpoints:
         raise self._refusal()
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
+        return ()
+
+    def story(self) -> Sequence[str]:
         return ()
 
     def _refusal(self) -> ConfigurationError:

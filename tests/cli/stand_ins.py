@@ -37,6 +37,9 @@ STATUS = JobStatus(
 INFO = CheckpointInfo(3, 2, 1_700_000_000_000, 120, 4096, Cost(sync_us=5, unaligned=True), "/s/3")
 
 
+STORY = ("RUNNING Tick() -> SendToAll(message=TriggerCheckpoint 1)", "ENDED CancelRequested()")
+
+
 class StandIn:
     """A job that ends when it is told so. Savepoints wait for `allowed`."""
 
@@ -75,3 +78,6 @@ class StandIn:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return (INFO,)
+
+    def story(self) -> Sequence[str]:
+        return STORY

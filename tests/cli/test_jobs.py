@@ -24,7 +24,7 @@ from rheos.job import JobConfig
 from rheos.protocol.control import Cost
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
-from tests.cli.stand_ins import StandIn
+from tests.cli.stand_ins import STORY, StandIn
 
 Start = Callable[..., StandIn]
 
@@ -137,7 +137,7 @@ def test_a_job_is_cancelled(start: Start) -> None:
     assert job.asked == [("cancel",)]
 
 
-@pytest.mark.parametrize("command", ["checkpoints", "savepoint", "cancel"])
+@pytest.mark.parametrize("command", ["checkpoints", "story", "savepoint", "cancel"])
 def test_a_job_that_is_not_there_is_a_misuse(start: Start, command: str) -> None:
     start("visits")
     code, out, error = rheos(command, "bookings")
@@ -231,6 +231,12 @@ def kept(tmp_path: Path) -> str:
         assert log.append(number, entry)
     log.drop(2)
     return str(directory)
+
+
+def test_the_story_of_a_running_job(start: Start) -> None:
+    start("job")
+    code, out, _ = rheos("story", "job")
+    assert (code, out.splitlines()) == (0, list(STORY))
 
 
 def test_checkpoints_of_a_running_job(start: Start) -> None:

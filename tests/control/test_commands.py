@@ -19,7 +19,7 @@ from rheos.control.registry import JobRecord, Registry
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, Site, TransportError
 from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
-from tests.cli.stand_ins import INFO, STATUS, StandIn
+from tests.cli.stand_ins import INFO, STATUS, STORY, StandIn
 
 
 @pytest.fixture
@@ -63,6 +63,7 @@ def test_what_is_asked_is_answered_as_it_was_given() -> None:
     client = JobClient(record(), 20)
     assert client.status() == STATUS
     assert client.checkpoints() == [INFO]
+    assert client.story() == list(STORY)
 
 
 @pytest.mark.usefixtures("controlled")

@@ -371,6 +371,11 @@ class TestRecovery:
         assert result.status.operators == first.master.status().operators
         assert not first.master.status().finished_before
 
+    def test_the_story_is_told_as_of_the_last_step(self) -> None:
+        driver = Driver().runs()
+        assert [line.split()[1] for line in driver.master.story()][-1] == "RUNNING"
+        assert driver.master.story()[0].endswith("Start() -> ReadLog()")
+
     def test_what_a_finished_job_had_collected_is_not_taken_for_nothing(self) -> None:
         collected = CollectedBefore(JobId("job"), ["counts"])
         assert list(collected) == ["counts"]

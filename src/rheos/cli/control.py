@@ -1,5 +1,5 @@
-"""The commands that look at running jobs and tell them what to do: `jobs`, `checkpoints`, `savepoint`,
-`stop`, `cancel`."""
+"""The commands that look at running jobs and tell them what to do: `jobs`, `checkpoints`, `story`,
+`savepoint`, `stop`, `cancel`."""
 
 from __future__ import annotations
 
@@ -54,6 +54,14 @@ def checkpoints(
     from rheos.cli.jobs import show_checkpoints
 
     raise typer.Exit(show_checkpoints(job, checkpoint_dir, json))
+
+
+@app.command()
+def story(job: Job) -> None:
+    """Print what has happened to a running job and what was done about it: its last thousand events."""
+    from rheos.cli.jobs import show_story
+
+    raise typer.Exit(show_story(job))
 
 
 @app.command()

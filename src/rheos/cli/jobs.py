@@ -71,6 +71,15 @@ def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
     return _reported(show)
 
 
+def show_story(wanted: str) -> int:
+    def show() -> int:
+        for line in JobClient(_find(wanted)).story():
+            print(line)
+        return 0
+
+    return _reported(show)
+
+
 def take_savepoint(wanted: str, directory: str | None, timeout: str) -> int:
     def take() -> int:
         client = JobClient(_find(wanted), duration_ms(timeout) / 1000)

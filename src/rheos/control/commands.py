@@ -39,6 +39,10 @@ class GetCheckpoints(Request, frozen=True):
     pass
 
 
+class GetStory(Request, frozen=True):
+    pass
+
+
 class TakeSavepoint(Request, frozen=True):
     directory: str | None
     """Absolute, or a URL: the driver's working directory is not the caller's."""
@@ -53,7 +57,9 @@ class CancelJob(Request, frozen=True):
     pass
 
 
-AnyRequest: TypeAlias = GetStatus | GetCheckpoints | TakeSavepoint | StopWithSavepoint | CancelJob
+AnyRequest: TypeAlias = (
+    GetStatus | GetCheckpoints | GetStory | TakeSavepoint | StopWithSavepoint | CancelJob
+)
 
 
 # --- answers ------------------------------------------------------------------------------------
@@ -69,6 +75,10 @@ class Status(Answer, frozen=True):
 
 class Checkpoints(Answer, frozen=True):
     checkpoints: list[CheckpointInfo]
+
+
+class TheStory(Answer, frozen=True):
+    lines: list[str]
 
 
 class SavepointTaken(Answer, frozen=True):
@@ -89,7 +99,7 @@ class Refused(Answer, frozen=True):
         return cls(error=ErrorData.of(error))
 
 
-AnyAnswer: TypeAlias = Status | Checkpoints | SavepointTaken | Cancelled | Refused
+AnyAnswer: TypeAlias = Status | Checkpoints | TheStory | SavepointTaken | Cancelled | Refused
 
 encode = msgspec.msgpack.Encoder().encode
 request_decoder: BoundedDecoder[AnyRequest] = BoundedDecoder(AnyRequest, max_bytes=MAX_REQUEST_BYTES)
@@ -118,6 +128,11 @@ class JobClient:
         answer = self._ask(GetCheckpoints(job=self._record.job))
         assert isinstance(answer, Checkpoints)
         return answer.checkpoints
+
+    def story(self) -> list[str]:
+        answer = self._ask(GetStory(token=self._record.token, job=self._record.job))
+        assert isinstance(answer, TheStory)
+        return answer.lines
 
     def savepoint(self, directory: str | None) -> str:
         answer = self._ask(TakeSavepoint(job=self._record.job, directory=directory))

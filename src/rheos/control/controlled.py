@@ -138,6 +138,9 @@ class ControlledJob:
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.job.checkpoints()
 
+    def story(self) -> Sequence[str]:
+        return self.job.story()
+
     def _close(self) -> None:
         """Once the job has ended: takes away what tells of it. Returns when it is gone, whichever
         thread was first."""

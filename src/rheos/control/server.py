@@ -18,11 +18,13 @@ from rheos.control.commands import (
     Checkpoints,
     GetCheckpoints,
     GetStatus,
+    GetStory,
     Refused,
     SavepointTaken,
     Status,
     StopWithSavepoint,
     TakeSavepoint,
+    TheStory,
     encode,
     request_decoder,
 )
@@ -138,7 +140,7 @@ class CommandServer:
         request = self._request(frames)
         if request is None:
             self.strangers += 1
-        elif isinstance(request, GetStatus | GetCheckpoints):
+        elif isinstance(request, GetStatus | GetCheckpoints | GetStory):
             self._send(frames[0], self._carried_out(request))
         elif self._at_work >= _MAX_AT_WORK and not isinstance(request, CancelJob):
             self._send(
@@ -197,6 +199,8 @@ class CommandServer:
                     return Status(status=self._handle.status())
                 case GetCheckpoints():
                     return Checkpoints(checkpoints=list(self._handle.checkpoints()))
+                case GetStory():
+                    return TheStory(lines=list(self._handle.story()))
                 case TakeSavepoint():
                     return SavepointTaken(directory=self._handle.savepoint(request.directory))
                 case StopWithSavepoint():

@@ -57,6 +57,7 @@ from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import state_folder
 from rheos.checkpoint.retention import stale
+from rheos.checkpoint.story import Chapter
 from rheos.driver.collected import Collected, CollectedBefore
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.metrics import JobMetrics
@@ -151,6 +152,7 @@ class Master:
         self._began_us = clock.monotonic_us()
         self._status = self._make_status()
         self._kept: tuple[CheckpointInfo, ...] = ()
+        self._story: tuple[Chapter, ...] = ()
 
     # --- for any thread ---------------------------------------------------------------------------
 
@@ -172,8 +174,13 @@ class Master:
         """Those that are kept, the oldest first; as of the last step."""
         return self._kept
 
+    def story(self) -> tuple[str, ...]:
+        """What has happened and what was done about it, a line each; as of the last step."""
+        return tuple(map(str, self._story))
+
     def abandon(self, error: RheosError) -> None:
         """No step will follow: who waits for a savepoint is told so."""
+        self._story = self._coordinator.story()
         self._savepoints.close(error)
 
     def status(self) -> JobStatus:
@@ -214,6 +221,7 @@ class Master:
             self._changed = False
             self._status = self._make_status()
             self._kept = tuple(map(checkpoint_info, self._coordinator.kept))
+            self._story = self._coordinator.story()
             self._done = self._end is not None
         if self._done:
             self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))

@@ -36,6 +36,8 @@ from rheos.version import VERSION
 _LISTEN_EVERY_S = 1.0
 _STEP_MS = 20
 _STOP_TIMEOUT_S = 60.0
+_LAST_EVENTS = 20
+"""Of the story, in the error where the driver itself fails."""
 
 
 class ContinuousRuntime:
@@ -162,7 +164,8 @@ class ContinuousJob:
         if self._crash is not None:
             if isinstance(self._crash, RheosError):
                 raise self._crash
-            raise JobFailedError("the job's master failed") from self._crash
+            last = "\n".join(self.story()[-_LAST_EVENTS:])
+            raise JobFailedError("the job's master failed", detail=last) from self._crash
         return self._master.result()
 
     def cancel(self) -> None:
@@ -179,6 +182,9 @@ class ContinuousJob:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self._master.checkpoints()
+
+    def story(self) -> Sequence[str]:
+        return self._master.story()
 
     def _taken(self, directory: str | None, after: After) -> str:
         """Waits on the caller's thread, for as long as the checkpoint may take."""

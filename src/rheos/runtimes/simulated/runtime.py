@@ -55,6 +55,9 @@ class SimulatedJob:
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.world.master.checkpoints()
 
+    def story(self) -> Sequence[str]:
+        return self.world.master.story()
+
     def _taken(self, directory: str | None, after: After) -> str:
         master = self.world.master
         answer = master.request_savepoint(directory or "savepoints", after)
