@@ -111,6 +111,24 @@ class TestContract:
         assert store.list(".probe") == []
 
 
+@pytest.mark.parametrize("path", ["../victim", "a/../../victim", "/etc/passwd"])
+@pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "simulated"])
+def test_nothing_outside_the_root_is_touched(kind: str, path: str, tmp_path: Path) -> None:
+    """CP32."""
+    store = STORES[kind](tmp_path / "root")
+    (tmp_path / "victim").write_bytes(b"theirs")
+    touching: list[Callable[[], object]] = [
+        lambda: store.get(path),
+        lambda: store.put(path, b"ours"),
+        lambda: store.put_if_absent(path, b"ours"),
+        lambda: store.delete(path),
+    ]
+    for touch in touching:
+        with pytest.raises(PermissionError, match="leads out of the store"):
+            touch()
+    assert (tmp_path / "victim").read_bytes() == b"theirs"
+
+
 class TestLocal:
     def test_no_temporary_files_and_no_empty_folders_stay(self, tmp_path: Path) -> None:
         store = LocalStore(tmp_path)

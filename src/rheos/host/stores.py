@@ -98,13 +98,13 @@ class LocalStore:
             ) from error
 
     def put(self, path: str, data: bytes) -> None:
-        target = self._root / path
+        target = self._root / _inside(path)
         with self._written(target, data) as temporary:
             temporary.replace(target)
         self._sync_folder(target.parent)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        target = self._root / path
+        target = self._root / _inside(path)
         with self._written(target, data) as temporary:
             try:
                 os.link(temporary, target)
@@ -114,7 +114,7 @@ class LocalStore:
         return True
 
     def get(self, path: str) -> bytes:
-        return (self._root / path).read_bytes()
+        return (self._root / _inside(path)).read_bytes()
 
     def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
         found = sorted(path for path in self._walk(prefix) if _is_temporary(path))
@@ -125,7 +125,7 @@ class LocalStore:
 
     def delete(self, path: str) -> None:
         """Also removes the folders that this leaves empty, up to the root."""
-        target = self._root / path
+        target = self._root / _inside(path)
         target.unlink(missing_ok=True)
         for folder in target.parents:
             if folder == self._root:
@@ -187,6 +187,13 @@ def _unless_missing(error: OSError) -> None:
         raise error
 
 
+def _inside(path: str) -> str:
+    """The path. Raises PermissionError where it leads out of the store's root (CP32)."""
+    if path.startswith("/") or ".." in path.split("/"):
+        raise PermissionError(f"{path!r} leads out of the store")
+    return path
+
+
 class FsspecStore:
     """Objects under an fsspec URL. The library of the scheme (s3fs, gcsfs, adlfs) must be there."""
 
@@ -244,7 +251,7 @@ class FsspecStore:
             self._fs.rm_file(self._full(path))
 
     def _full(self, path: str) -> str:
-        return f"{self._root}/{path}"
+        return f"{self._root}/{_inside(path)}"
 
     def _make_folder(self, path: str) -> None:
         if self._fs.protocol == "memory":
