@@ -130,7 +130,7 @@ class JobClient:
         return answer.checkpoints
 
     def story(self) -> list[str]:
-        answer = self._ask(GetStory(token=self._record.token, job=self._record.job))
+        answer = self._ask(GetStory(job=self._record.job))
         assert isinstance(answer, TheStory)
         return answer.lines
 
