@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from rheos.errors import ConfigurationError
@@ -23,6 +24,7 @@ from rheos.host.io import ThreadedIo
 from rheos.host.scratch import private_folder
 from rheos.job import JobConfig
 from rheos.protocol.ports import Completion
+from rheos.spark import class_archive
 
 T = TypeVar("T")
 
@@ -127,8 +129,7 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
             "long-lived tasks",
             hint="unset SPARK_REMOTE",
         )
-    if not submitted:
-        _require_java()
+    java_version = "" if submitted else _require_java()
     conf = SparkConf()
     master = config.master or conf.get("spark.master", None) or f"local[{max(slots, 1)}]"
     conf.setMaster(master)
@@ -137,6 +138,8 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
         conf.setIfMissing(name, value)
     if not submitted and not os.environ.get("SPARK_CONF_DIR"):
         _quieten(conf)
+    if not submitted:
+        _start_quickly(conf, java_version)
     local = master.startswith("local")
     surroundings = {}
     if local and "PYSPARK_PYTHON" not in os.environ:
@@ -146,8 +149,8 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
     if local and "SPARK_LOCAL_IP" not in os.environ:
         surroundings["SPARK_LOCAL_IP"] = "127.0.0.1"
     try:
-        with _environment(surroundings), _interrupts_kept():
-            session = SparkSession.builder.config(conf=conf).getOrCreate()
+        with _environment(surroundings):
+            session = _interruptible(SparkSession.builder.config(conf=conf).getOrCreate)
     except Exception as error:
         raise ConfigurationError(
             f"no Spark session could be made on the master {master!r}",
@@ -190,7 +193,18 @@ def _quieten(conf: SparkConf) -> None:
     conf.set("spark.driver.extraJavaOptions", f"{options} {ours}".strip())
 
 
-def _require_java() -> None:
+def _start_quickly(conf: SparkConf, java_version: str) -> None:
+    """Has the JVM use the archive of Spark's classes, unless the user brought her own."""
+    options = conf.get("spark.driver.extraJavaOptions", None) or ""
+    if "SharedArchiveFile" in options or "ArchiveClassesAtExit" in options:
+        return
+    ours = class_archive.java_options(java_version, Path(_find_spark_home(), "jars"))
+    if ours:
+        conf.set("spark.driver.extraJavaOptions", " ".join([options, *ours]).strip())
+
+
+def _require_java() -> str:
+    """What it says of its version."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or shutil.which(java) is None:
@@ -202,6 +216,7 @@ def _require_java() -> None:
         raise ConfigurationError(
             f"Spark needs Java 17 or newer, and {java} is Java {version.group(1)}", hint=_INSTALL_JAVA
         )
+    return said
 
 
 def activate(session: SparkSession) -> None:
@@ -248,17 +263,20 @@ def single_threaded_workers(session: SparkSession) -> Iterator[None]:
         environment.update(before)
 
 
-@contextmanager
-def _interrupts_kept() -> Iterator[None]:
-    """Takes PySpark's Ctrl-C handler off again: it would cancel every job of the session."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
+def _interruptible(work: Callable[[], T]) -> T:
+    """Does it in a thread beside. Ctrl-C then ends the wait for it, and not a call into the JVM, which
+    would show a trace; nor does PySpark, away from the main thread, set a handler of Ctrl-C that
+    cancels every job of the session."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="rheos-spark-start", daemon=True).start()
+    return done.result()
 
 
 @contextmanager
