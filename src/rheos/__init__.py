@@ -38,6 +38,7 @@ from rheos.errors import (
     ConfigurationError,
     FencedError,
     InputError,
+    InternalError,
     JobFailedError,
     ProgramError,
     RheosError,
@@ -45,6 +46,7 @@ from rheos.errors import (
     StateAccessError,
     StateError,
     TransportError,
+    UnrestorableError,
     UserFunctionError,
 )
 from rheos.graph.functions import (
@@ -75,6 +77,7 @@ __all__ = [
     "Environment",
     "FencedError",
     "InputError",
+    "InternalError",
     "JobFailedError",
     "JobHandle",
     "JobResult",
@@ -98,6 +101,7 @@ __all__ = [
     "TimeWindow",
     "TransportError",
     "Tumbling",
+    "UnrestorableError",
     "UserFunctionError",
     "ValueState",
     "Watermark",

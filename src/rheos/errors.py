@@ -9,6 +9,7 @@
     ├── UserFunctionError     the user's function raised, or gave what it did not declare
     ├── StateError            state on the worker's local disk could not be written or read
     ├── CheckpointError       a checkpoint or the job's log could not be written or read
+    │   ├── UnrestorableError state is there and cannot be taken up, at whatever start
     │   └── FencedError       another attempt or driver owns the job now
     ├── TransportError        a peer's frame that is none, a gap, a duplicate, a lost peer
     ├── InternalError         Rheos itself has gone wrong where it should not

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import rheos
 from rheos.api.partial import NAMES
 from rheos.cli.main import app
 from rheos.cli.options import OPTIONS
@@ -153,3 +154,8 @@ def test_each_command_has_help(command: str) -> None:
     result = CliRunner().invoke(app, [command, "--help"])
     assert result.exit_code == 0
     assert "Usage:" in result.stdout
+
+
+def test_it_says_its_version() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.stdout) == (0, f"rheos {rheos.__version__}\n")

@@ -224,3 +224,17 @@ def test_explain_tells_what_is_wrong_at_the_line_that_executes(
 def test_explain_needs_a_program(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(write("x = 1"), [], "text", Overrides()) == FAILED
     assert "without a call of execute" in capsys.readouterr().err
+
+
+def test_a_program_that_forgot_to_execute_is_told_so(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write("""
+        import rheos as rh
+        env = rh.Environment()
+        env.from_source(rh.collection([{"n": 1}])).print("rows")
+    """)
+    assert run(file, [], Overrides()) == FAILED
+    said = capsys.readouterr().err
+    assert said.startswith(f"{file}:4: operator 'rows': the program ended without a call of execute")
+    assert run(write("import rheos as rh; rh.Environment()"), [], Overrides()) == 0

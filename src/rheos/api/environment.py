@@ -22,7 +22,7 @@ from rheos.connectors.spark.dataframe import (
 )
 from rheos.errors import ProgramError
 from rheos.graph import render
-from rheos.graph.nodes import MAIN, Graph, Input, SourceSpec, StreamType
+from rheos.graph.nodes import MAIN, Graph, Input, SinkSpec, SourceSpec, StreamType
 from rheos.graph.validate import (
     check_columns,
     check_graph,
@@ -87,6 +87,8 @@ class Environment:
         self._config = settled.config
         """Of the jobs to come, but for their name."""
         self._program = Program(self._to_frame)
+        if (made := overrides.current().made) is not None:
+            made(self)
 
     @property
     def parallelism(self) -> int:
@@ -258,6 +260,19 @@ class Environment:
         """What would run, for tools that look at a program without running it."""
         with located(call_site()):
             return self._plan(name)[1]
+
+    def check_executed(self) -> None:
+        """For a command, at the end of a program that has run nothing. Raises ProgramError, at the
+        sink's line, where a sink waits for `execute`."""
+        for node in self._program.graph().nodes:
+            if isinstance(node.spec, SinkSpec):
+                raise ProgramError(
+                    "the program ended without a call of execute: nothing was run",
+                    site=node.site,
+                    operator=node.name,
+                    hint='end it with env.execute("name"); it may stand under '
+                    '`if __name__ == "__main__":`',
+                )
 
     def _plan(self, name: str) -> tuple[Graph, PhysicalPlan]:
         if not isinstance(name, str) or not name.strip():

@@ -34,6 +34,8 @@ class Overrides:
     """Makes the listener of a job from its name."""
     submitted: Callable[[JobHandle], None] | None = None
     """Is told of each job that was started."""
+    made: Callable[[Environment], None] | None = None
+    """Is told of each environment that the program makes."""
     capture: bool = False
 
     def said(self, name: str) -> Any:

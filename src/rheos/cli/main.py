@@ -34,6 +34,7 @@ from rheos.cli.options import (
     UnalignedAfter,
     duration,
 )
+from rheos.version import VERSION
 
 if TYPE_CHECKING:
     from rheos.api.overrides import Overrides
@@ -67,6 +68,12 @@ class StateBackend(StrEnum):
     ROCKSDB = "rocksdb"
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rheos {VERSION}")
+        raise typer.Exit
+
+
 def _settings(config: Path | None, given: Mapping[str, object]) -> Overrides:
     """What the command says: the file of settings, and its options over it."""
     from rheos.api import partial
@@ -82,7 +89,12 @@ def _settings(config: Path | None, given: Mapping[str, object]) -> Overrides:
 
 
 @app.callback()
-def _rheos() -> None:
+def _rheos(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
     pass
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from rheos.api import overrides
+from rheos.api.environment import Environment
 from rheos.api.overrides import Overrides
 from rheos.cli.failures import FAILED, INTERRUPTED, report
 from rheos.cli.program_file import run_file
@@ -24,6 +25,7 @@ def run(file: Path, arguments: Sequence[str], settings: Overrides) -> int:
     """Runs the file, and the jobs that it starts to their end. Gives the exit code: that of the
     program, and 1 where a job has failed."""
     jobs: list[JobHandle] = []
+    environments: list[Environment] = []
 
     def submitted(handle: JobHandle) -> None:
         jobs.append(handle)
@@ -33,10 +35,15 @@ def run(file: Path, arguments: Sequence[str], settings: Overrides) -> int:
     with _interrupts_restored():
         ended: BaseException | None = None
         with StatusDisplay(console) as display:
-            settings = replace(settings, listener=display.listener, submitted=submitted)
+            settings = replace(
+                settings, listener=display.listener, submitted=submitted, made=environments.append
+            )
             try:
                 with overrides.applied(settings):
                     run_file(file, arguments)
+                if not jobs:
+                    for environment in environments:
+                        environment.check_executed()
                 # A program may start jobs and leave them to us.
                 for job in jobs:
                     job.wait()

@@ -234,7 +234,7 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
     name = getattr(fn, "__qualname__", type(fn).__name__)
     try:
         made = fn(block)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserFunctionError(
             f"the generator's function {name} raised {type(error).__name__}: {error}",
             record=str(block),

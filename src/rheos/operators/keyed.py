@@ -23,6 +23,7 @@ from rheos.operators.contract import OperatorContext, Out, OutputType, Restored
 from rheos.operators.held import HELD, HELD_BEHIND
 from rheos.operators.keyed_state import make_backend
 from rheos.operators.records import (
+    UserRaised,
     has_user_frames,
     is_single,
     not_iterable,
@@ -151,7 +152,7 @@ class KeyedCore:
         self.context.key = NO_KEY
         try:
             method()
-        except Exception as error:
+        except UserRaised as error:
             raise user_error(self.ctx, error) from error
 
     def next_keys(self) -> None:
@@ -229,7 +230,7 @@ class KeyedCore:
                         note(context.call)
                         if len(calls) >= limit:
                             yield from self._flush()
-        except Exception as error:
+        except UserRaised as error:
             raise self._failure(error, row, result, output) from error
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
@@ -267,10 +268,12 @@ class KeyedCore:
                         main.calls.append(context.call)
                         if len(main.calls) >= limit:
                             yield from self._flush()
-            except Exception as error:
+            except UserRaised as error:
                 raise self._failure(error, Timer(timer[0]), result, output) from error
 
-    def _failure(self, error: Exception, record: Any, result: Any, output: Any) -> RheosError:
+    def _failure(
+        self, error: Exception | SystemExit, record: Any, result: Any, output: Any
+    ) -> RheosError:
         """What to raise for an error of a call, or of the taking of what it gave."""
         key = self.context.key
         if isinstance(error, TypeError) and self.context.timestamp is None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rheos.graph.nodes import MAIN, MapSpec
 from rheos.operators.contract import Operator, OperatorContext, Out
-from rheos.operators.records import not_iterable, user_error, wrong_type
+from rheos.operators.records import UserRaised, not_iterable, user_error, wrong_type
 from rheos.protocol.elements import Batch
 from rheos.protocol.types import TypeMismatch, batch_of, rows_of
 
@@ -55,7 +55,7 @@ class MapOperator(_RecordOperator):
         try:
             for row in rows:
                 add(fn(row))
-        except Exception as error:
+        except UserRaised as error:
             raise user_error(self.ctx, error, record=rows[len(made)]) from error
         yield from self._emit(made, batch, rows, None)
 
@@ -73,7 +73,7 @@ class FlatMapOperator(_RecordOperator):
                 had = len(made)
                 try:
                     made.extend(islice(records, most - had))
-                except Exception as error:
+                except UserRaised as error:
                     raise user_error(self.ctx, error, record=row) from error
                 origins += [index] * (len(made) - had)
                 if len(made) < most:
@@ -85,7 +85,7 @@ class FlatMapOperator(_RecordOperator):
     def _iterate(self, row: Any) -> Iterator[Any]:
         try:
             given = self._fn(row)
-        except Exception as error:
+        except UserRaised as error:
             raise user_error(self.ctx, error, record=row) from error
         if given is None:
             return iter(())

@@ -12,7 +12,7 @@ from rheos.errors import UserFunctionError
 from rheos.graph.nodes import MAIN, MapBatchesSpec
 from rheos.graph.types import canonical, describe
 from rheos.operators.contract import Operator, OperatorContext, Out
-from rheos.operators.records import shown, user_error
+from rheos.operators.records import UserRaised, shown, user_error
 from rheos.protocol.elements import Batch, strip_hidden, visible
 
 _WANTED = {
@@ -74,7 +74,7 @@ class MapBatchesOperator(Operator):
             handed = batch.to_pandas()
         try:
             return self._spec.fn(handed)
-        except Exception as error:
+        except UserRaised as error:
             first = shown(batch.slice(0, 1).to_pylist()[0])
             raised = user_error(self.ctx, error)
             raised.record = raised.record or f"one of {batch.num_rows}, of which the first is {first}"

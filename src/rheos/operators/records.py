@@ -17,6 +17,10 @@ from rheos.operators.contract import OperatorContext
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.protocol.types import Row, TypeMismatch
 
+UserRaised = (Exception, SystemExit)
+"""What a call of the user's function may raise. `sys.exit()` would end the worker without a word, and
+the job would restart for ever."""
+
 _OURS = str(Path(__file__).parents[1])
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 _SHOWN_CHARACTERS = 500
@@ -47,7 +51,7 @@ def _site(frames: list[traceback.FrameSummary]) -> Site | None:
 
 
 def user_error(
-    ctx: OperatorContext, error: Exception, *, record: Any = None, key: Any = None
+    ctx: OperatorContext, error: Exception | SystemExit, *, record: Any = None, key: Any = None
 ) -> RheosError:
     """What the user's function raised, at the user's own line, with record and key."""
     frames = _user_frames(error)
@@ -58,13 +62,16 @@ def user_error(
         error.record = error.record or record_text
         error.key = error.key or key_text
         return error.located(site=site, operator=ctx.name)
+    leaves = isinstance(error, SystemExit)
     return UserFunctionError(
         f"{type(error).__name__}: {error}",
         site=site,
         operator=ctx.name,
         record=record_text,
         key=key_text,
-        hint="mend the function, or keep such records from it with a filter before",
+        hint="a function of a stream cannot end the program: return, or raise an error"
+        if leaves
+        else "mend the function, or keep such records from it with a filter before",
         detail="".join(traceback.format_list(frames)) or None,
     )
 

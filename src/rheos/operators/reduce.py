@@ -26,7 +26,7 @@ from typing import Any
 from rheos.graph.nodes import MAIN, ReduceSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.keyed_state import make_backend
-from rheos.operators.records import hidden_column, user_error, with_hidden, wrong_type
+from rheos.operators.records import UserRaised, hidden_column, user_error, with_hidden, wrong_type
 from rheos.protocol.elements import SWM, TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
@@ -88,7 +88,7 @@ class ReduceOperator(Operator):
             else:
                 try:
                     combined = fn(before, row)
-                except Exception as error:
+                except UserRaised as error:
                     raise user_error(self.ctx, error, record=row, key=key) from error
                 if combined.__class__ is not record_type:
                     combined = self._fitting(combined, row, key)

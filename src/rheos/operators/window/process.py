@@ -43,7 +43,7 @@ from rheos.errors import RheosError
 from rheos.graph.functions import TimeWindow
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
-from rheos.operators.records import not_iterable, shown, user_error, with_hidden, wrong_type
+from rheos.operators.records import UserRaised, not_iterable, shown, user_error, with_hidden, wrong_type
 from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import KEY, empty_frame, paned
 from rheos.operators.window.layout import Layout
@@ -151,7 +151,7 @@ class WindowProcessOperator(WindowOperator):
         pending.begin(key, context.window, records)
         try:
             result = self._process(records, context)
-        except Exception as error:
+        except UserRaised as error:
             raise pending.located(user_error(self.ctx, error, key=key)) from error
         if result is None:
             return
@@ -161,7 +161,7 @@ class WindowProcessOperator(WindowOperator):
         while True:
             try:
                 more = list(islice(outputs, pending.room))
-            except Exception as error:
+            except UserRaised as error:
                 raise pending.located(user_error(self.ctx, error, key=key)) from error
             pending.take(more)
             if pending.room:

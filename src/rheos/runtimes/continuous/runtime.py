@@ -16,6 +16,7 @@ from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.savepoint import default_directory
 from rheos.connectors.files.listing import absolute
 from rheos.driver.master import Master, enumerate_splits
+from rheos.driver.restart_report import RestartReport
 from rheos.driver.sources_and_sinks import (
     check_targets,
     prepared_sinks,
@@ -134,6 +135,7 @@ class ContinuousJob:
     def _run(self) -> None:
         clock = SystemClock()
         listen_at_us = 0
+        report = RestartReport()
         try:
             activate(self._session)  # Recovery publishes in this thread.
             while not self._master.done:
@@ -142,6 +144,7 @@ class ContinuousJob:
                     self._master.cancel()
                 self._launcher.wait(_STEP_MS)
                 self._master.step()
+                report.heard(self._master.status())
                 if self._listener is not None and clock.monotonic_us() >= listen_at_us:
                     listen_at_us = clock.monotonic_us() + int(_LISTEN_EVERY_S * 1e6)
                     self._listener(self._master.status())
