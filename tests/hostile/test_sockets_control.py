@@ -146,6 +146,25 @@ def test_a_control_thread_that_fails_fails_the_job(
         driver.poll()
 
 
+def test_a_door_that_fails_fails_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nobody would be let in any more, and nobody would know why."""
+
+    def breaks(self: Door, request: list[bytes]) -> list[bytes]:
+        raise ValueError("unforeseen")
+
+    monkeypatch.setattr(Door, "_reply", breaks)
+    security = Password(TOKEN)
+    driver = ControlServer("tcp://127.0.0.1:*", TOKEN, "1.0", security, NEVER_MS, peers=1)
+    with zmq.Context() as context, context.socket(zmq.DEALER) as worker:
+        worker.setsockopt(zmq.LINGER, 0)
+        security.connecting(worker)
+        worker.connect(driver.address)
+        driver._thread.join(60)
+        with pytest.raises(InternalError, match="ValueError: unforeseen"):
+            driver.poll()
+    driver.close()
+
+
 def test_a_workers_control_thread_that_fails_fails_the_slot(
     context: zmq.Context[Any], driver: ControlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -402,6 +402,8 @@ class ControlServer:
             before = now
             while self._socket.poll(0):
                 self._read(self._socket.recv_multipart(), now)
+            if self._door is not None:
+                self._door.check()
             self._give_up_silent(now)
             if now - self._beat >= self._every_s:
                 self._beat = now

@@ -17,6 +17,7 @@ from urllib.parse import urlparse
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from rheos.errors import InternalError
 from rheos.host.sockets import listen
 from rheos.runtimes.continuous.security import Security
 
@@ -67,15 +68,23 @@ class Door:
         self._port = urlparse(self.address).port if where.startswith("tcp:") else None
         self._there: set[int] = set()
         """The file handles of the connections."""
+        self._failure: InternalError | None = None
         self.refused = 0
         """Connections of strangers that were turned away."""
         self._thread = threading.Thread(target=self._answer, name="rheos-door", daemon=True)
         self._thread.start()
 
+    def check(self) -> None:
+        """Called now and then by the thread of the socket. Raises what ended that of the door."""
+        if self._failure is not None:
+            raise self._failure
+
     def close(self) -> None:
         """Nobody is let in any more. Called before the socket is closed."""
         if not self._closing.closed:
-            self._closing.send(b"")
+            # Where the thread has failed, nobody is there to take it.
+            with contextlib.suppress(zmq.Again):
+                self._closing.send(b"", zmq.NOBLOCK)
             self._thread.join(5.0)
             self._closing.close(linger=0)
             self._listening.disable_monitor()
@@ -87,12 +96,15 @@ class Door:
         for asked in (self._zap, self._events, self._over):
             poller.register(asked, zmq.POLLIN)
         try:
+            # Whatever fails it, `check` says so: a door that answers nobody would keep all out.
             while self._over not in (ready := dict(poller.poll())):
                 if self._zap in ready:
                     self._zap.send_multipart(self._reply(self._zap.recv_multipart()))
                 if self._events in ready:
                     message = recv_monitor_message(self._events)
                     self._note(message["event"], message["value"])
+        except Exception as error:
+            self._failure = InternalError.of(error)
         finally:
             for asked in (self._zap, self._events, self._over):
                 asked.close(linger=0)

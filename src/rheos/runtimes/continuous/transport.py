@@ -111,6 +111,8 @@ class ZmqTransport:
         if self._local:
             return
         self._return_credits()
+        if self._door is not None:
+            self._door.check()
         if timeout_us >= 1000:
             self._poller.poll(timeout_us // 1000)
         elif not self._poller.poll(0):
