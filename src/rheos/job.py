@@ -80,7 +80,7 @@ class OperatorStatus:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JobStatus:
     """A job at one moment, for the status line, the command and the tests."""
 
@@ -114,6 +114,23 @@ class JobStatus:
     """Frames and connections that were not of the job, and were dropped by its sockets."""
     finished_before: bool = False
     """It had finished when it was started: nothing was run."""
+
+    def __repr__(self) -> str:
+        """One line, for a notebook; the fields say more."""
+        return f"<JobStatus {self.summary}>"
+
+    @property
+    def summary(self) -> str:
+        """The name, the state and the most telling figures, in one line."""
+        parts = [
+            f"{self.name!r} {self.state.value} for {self.running_s:.1f} s",
+            f"{self.records_per_s:,.0f} records/s",
+            f"checkpoints {self.checkpoints_completed}",
+            f"restarts {self.restarts}",
+        ]
+        if self.failure:
+            parts.append(f"because of: {self.failure.splitlines()[0]}")
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -339,3 +340,15 @@ def test_a_program_runs() -> None:
         {"user": "ann", "value": 2},
     ]
     assert sorted(result.collected["counts"].column("n").to_pylist()) == [1, 2, 3, 4]
+
+
+def test_a_handle_and_a_status_show_themselves_in_one_line() -> None:
+    env = rh.Environment(1, runtime="simulated")
+    events(env).collect("rows")
+    handle = env.execute_async("small")
+    assert repr(handle).startswith("<Job 'small' starting for 0.0 s, ")
+    handle.wait()
+    assert re.fullmatch(
+        r"<JobStatus 'small' finished for \d+\.\d s, [\d,]+ records/s, checkpoints \d, restarts 0>",
+        repr(handle.status()),
+    )

@@ -10,6 +10,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -748,3 +749,32 @@ def test_state_that_is_nobodys_says_where_it_was_written() -> None:
         loose.append(1)
     assert caught.value.site is not None
     assert caught.value.site.file == __file__
+
+
+def test_a_method_in_place_of_an_instance_is_named() -> None:
+    keyed = events().key_by("user")
+    for given in (Validate.process_element, Validate().process_element):
+        refused(
+            lambda given=given: keyed.process(given),  # type: ignore[misc]
+            rh.ProgramError,
+            "takes an instance of Validate, not its method",
+            "write .process(Validate())",
+        )
+
+
+def test_a_map_in_json_lines_is_refused_where_it_is_written() -> None:
+    schema = pa.schema([("m", pa.map_(pa.string(), pa.int64()))])
+    for path in ("logs/*.jsonl", ["a.parquet", "b.jsonl.gz"]):
+        refused(
+            lambda path=path: rh.files.source(path, schema=schema),  # type: ignore[misc]
+            rh.SchemaError,
+            "has no form in JSON Lines",
+            "use Parquet",
+            at="rh.files.source",
+        )
+
+
+def test_a_series_of_pandas_is_no_collection_and_a_frame_is_one() -> None:
+    frame = pd.DataFrame({"n": [1, 2], "k": ["a", None]}, index=[7, 8])
+    assert rh.collection(frame).table.to_pylist() == [{"n": 1, "k": "a"}, {"n": 2, "k": None}]
+    refused(lambda: rh.collection(frame["n"]), rh.SchemaError, "has no columns", "to_frame")

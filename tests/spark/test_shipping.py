@@ -72,3 +72,11 @@ def test_a_module_that_the_program_needs_is_told_of(monkeypatch: pytest.MonkeyPa
     with pytest.raises(RuntimeError) as raised:
         list(task([]))
     assert "has no module 'rules'" in str(worker_error(raised.value))
+
+
+def test_a_worker_that_ended_without_a_word_shows_no_trace_of_the_jvm() -> None:
+    raised = RuntimeError(
+        "An error occurred while calling o1.collectToPython.\n"
+        ": org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n\tat org.x.Y"
+    )
+    assert str(worker_error(raised)).splitlines()[0] == "a worker process ended without a word"

@@ -202,6 +202,11 @@ def _check_instance(fn: Any) -> None:
             f"process() takes an instance, not the class {fn.__name__}",
             hint=f"write .process({fn.__name__}())",
         )
+    if getattr(fn, "__name__", "") == "process_element":
+        owner = fn.__qualname__.rpartition(".")[0].rpartition(".")[2] or "MyFunction"
+        raise ProgramError(
+            f"process() takes an instance of {owner}, not its method", hint=f"write .process({owner}())"
+        )
     if not isinstance(fn, KeyedProcessFunction):
         raise ProgramError(
             f"process() takes a KeyedProcessFunction, not {fn!r}",

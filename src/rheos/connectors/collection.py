@@ -24,14 +24,16 @@ def collection(rows: Any, schema: Any = None) -> CollectionSource:
     """The rows as a bounded source of one split, in their order.
 
     Args:
-        rows: dataclass instances of one class, dicts, a pyarrow Table or RecordBatch, or a Polars
-            DataFrame.
+        rows: dataclass instances of one class, dicts, a pyarrow Table or RecordBatch, or a
+            DataFrame of Polars or pandas.
         schema: a dataclass or a pyarrow schema. Needed for dicts whose types their values do not
             tell, and where there are no rows.
     """
     wanted, record = (None, None) if schema is None else resolve(schema)
     if isinstance(rows, pl.DataFrame):
         rows = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+    if type(rows).__module__.partition(".")[0] == "pandas":
+        rows = _from_pandas(rows)
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if not isinstance(rows, pa.Table):
@@ -85,6 +87,15 @@ class _CollectionReader(SplitReader):
 
     def position(self) -> bytes:
         return msgspec.msgpack.encode(self._row)
+
+
+def _from_pandas(rows: Any) -> pa.Table:
+    """Of a DataFrame of pandas: its columns, without its index."""
+    if not hasattr(rows, "columns"):
+        raise SchemaError(
+            f"a {type(rows).__name__} of pandas has no columns", hint='write series.to_frame("n")'
+        )
+    return pa.Table.from_pandas(rows, preserve_index=False).replace_schema_metadata(None)
 
 
 def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:

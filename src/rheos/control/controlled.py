@@ -100,6 +100,9 @@ class ControlledJob:
             # It tells the job's end also where no command will come.
             self._server.start()
 
+    def __repr__(self) -> str:
+        return f"<Job {self.status().summary}>"
+
     def status(self) -> JobStatus:
         status = self.job.status()
         strangers = self._server.strangers if self._server is not None else 0

@@ -17,6 +17,7 @@ from rheos.protocol.error_data import ErrorData
 ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
+_CRASHED = "Python worker exited unexpectedly"
 _ABSENT = re.compile(r"rheos-absent:([\w.]+) (.*?):rheos-absent")
 
 
@@ -84,6 +85,12 @@ def worker_error(error: BaseException) -> RheosError:
     lacking = module_lacking(text)
     if lacking is not None:
         return lacking
+    if _CRASHED in text:
+        return JobFailedError(
+            "a worker process ended without a word",
+            hint="was it killed, perhaps for its memory (see the log of the system)? does the program "
+            "or a library call os._exit, or crash?",
+        )
     lines = [line for line in text.splitlines() if not line.lstrip().startswith(("at ", "..."))]
     return JobFailedError(
         "a Spark task failed" if len(lines) > 1 else (text or type(error).__name__),

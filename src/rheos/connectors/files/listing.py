@@ -62,7 +62,7 @@ def _expand(path: str, format: Format | None) -> list[str]:
             names = [
                 name
                 for name in system.find(inner)
-                if not _hidden(name[len(inner) :]) and (format or _by_name(name))
+                if not _hidden(name[len(inner) :]) and (format or by_name(name))
             ]
         else:
             names = [
@@ -88,7 +88,7 @@ def _hidden(path: str) -> bool:
     return any(part[0] in "._" for part in path.split("/") if part)
 
 
-def _by_name(name: str) -> Format | None:
+def by_name(name: str) -> Format | None:
     lowered = name.lower()
     if lowered.endswith(".gz"):
         format = _EXTENSIONS.get(os.path.splitext(lowered.removesuffix(".gz"))[1])
@@ -97,7 +97,7 @@ def _by_name(name: str) -> Format | None:
 
 
 def _file(name: str, format: Format | None) -> FileToRead:
-    known = format or _by_name(name)
+    known = format or by_name(name)
     if known is None:
         raise InputError(
             f"the format of {name} is not known by its name",

@@ -13,7 +13,7 @@ import pyarrow as pa
 from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.connectors.files import jsonl, parquet
 from rheos.connectors.files.chunks import REJECTED, ChunkDecoder, ChunkReader
-from rheos.connectors.files.listing import FileToRead, Format, absolute, list_files
+from rheos.connectors.files.listing import FileToRead, Format, absolute, by_name, list_files
 from rheos.connectors.replay import Replay
 from rheos.connectors.schemas import is_time, resolve
 from rheos.errors import ProgramError, SchemaError
@@ -47,15 +47,15 @@ def source(
     if format not in (None, "parquet", "jsonl"):
         raise ProgramError(f"format={format!r} is not known", hint='write "parquet" or "jsonl"')
     rows, record = resolve(schema)
-    if format == "jsonl":
+    paths = tuple(absolute(one) for one in ([path] if isinstance(path, str | os.PathLike) else path))
+    if format == "jsonl" or (format is None and any(by_name(one) == "jsonl" for one in paths)):
         jsonl.wire_schema(rows)
     if replay is not None and (replay.on not in rows.names or not is_time(rows.field(replay.on).type)):
         raise SchemaError(
             f"the replay's column {replay.on!r} is not a time column of the schema",
             hint=f"name a timestamp, a date or an int64 of ms; the schema has {', '.join(rows.names)}",
         )
-    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-    return FileSource(tuple(absolute(one) for one in paths), rows, record, format, on_error, replay)
+    return FileSource(paths, rows, record, format, on_error, replay)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,9 @@ class SimulatedJob:
     def __init__(self, world: World) -> None:
         self.world = world
 
+    def __repr__(self) -> str:
+        return f"<Job {self.status().summary}>"
+
     def status(self) -> JobStatus:
         return self.world.status()
 
