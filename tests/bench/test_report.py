@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from rheos.bench.driver import Outcome, Settings
+from rheos.bench.driver import BenchSettings, Outcome
 from rheos.bench.programs import PROGRAMS, Load
 from rheos.bench.recorder import Window
 from rheos.bench.report import as_json, as_table
@@ -15,7 +15,7 @@ from rheos.job import JobState, JobStatus
 from rheos.protocol.ids import JobId
 
 STATUS = JobStatus(JobId("b"), "bench", JobState.RUNNING, 1, 9.0, 1e6, None, 3, 0, 41, 0, 1.0, 0.5)
-SETTINGS = Settings(2, seconds=10, warmup_s=3, checkpoint_interval="2s")
+SETTINGS = BenchSettings(2, seconds=10, warmup_s=3, checkpoint_interval="2s")
 LOAD = Load(2, keys=1000, rate_per_core=None, batch_rows=16_384, folder="f")
 OUTCOME = Outcome(
     PROGRAMS["grouping"],

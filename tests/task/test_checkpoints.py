@@ -19,7 +19,7 @@ from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
 from rheos.task.chain_snapshot import ChainSnapshot
-from rheos.task.checkpoints import Checkpoints
+from rheos.task.checkpoints import SubtaskCheckpoints
 from rheos.task.commits import Committing
 from tests.operators.contexts import AtOnce, StillClock
 
@@ -49,7 +49,7 @@ class _Subtask:
     def __post_init__(self) -> None:
         io = self.io
         self.operators = {OperatorId("a"): _Told(), OperatorId("b"): _Told()}
-        self.checkpoints = Checkpoints(
+        self.checkpoints = SubtaskCheckpoints(
             Attempt(1),
             0,
             2,

@@ -25,7 +25,7 @@ _LAST_SLICES_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchSettings:
     """What the command was told. None leaves the program's own default."""
 
     parallelism: int
@@ -45,7 +45,7 @@ class Outcome:
     """A benchmark's figures, and what it was run with."""
 
     program: Program
-    settings: Settings
+    settings: BenchSettings
     load: Load
     window: Window
     status: JobStatus
@@ -56,7 +56,7 @@ Progress = Callable[[str], None]
 """Is told in a few words what is going on."""
 
 
-def run(program: Program, settings: Settings, progress: Progress) -> Outcome:
+def run(program: Program, settings: BenchSettings, progress: Progress) -> Outcome:
     """Runs the program and measures it. Raises what the job raises."""
     with tempfile.TemporaryDirectory(prefix="rheos-bench-") as folder:
         measures = Path(folder, "measures")
@@ -107,7 +107,7 @@ def start_of_rows(handle: JobHandle, folder: str, tap: str, parallelism: int) ->
 
 
 def _measure(
-    handle: JobHandle, program: Program, settings: Settings, folder: str, progress: Progress
+    handle: JobHandle, program: Program, settings: BenchSettings, folder: str, progress: Progress
 ) -> tuple[Window, JobStatus]:
     def rows() -> list[list[Slice]]:
         return read_slices(folder, program.counted_at)

@@ -7,14 +7,14 @@ import sys
 
 from rich.console import Console
 
-from rheos.bench.driver import Progress, Settings, run
+from rheos.bench.driver import BenchSettings, Progress, run
 from rheos.bench.programs import PROGRAMS
 from rheos.bench.report import as_json, as_table
 from rheos.cli.failures import INTERRUPTED, report
 from rheos.errors import ConfigurationError
 
 
-def bench(name: str, settings: Settings, as_json_text: bool) -> int:
+def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
     """Runs the benchmark of that name. Gives the exit code."""
     try:
         program = PROGRAMS.get(name)

@@ -305,10 +305,10 @@ def bench(
 
         given = SoakSettings(minutes, parallelism, keys or 100_000, checkpoint_interval or "5s", state)
         raise typer.Exit(soak(given, json))
-    from rheos.bench.driver import Settings
+    from rheos.bench.driver import BenchSettings
     from rheos.cli.bench import bench
 
-    settings = Settings(
+    settings = BenchSettings(
         parallelism=parallelism,
         seconds=seconds,
         warmup_s=warmup,

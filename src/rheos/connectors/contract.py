@@ -10,8 +10,8 @@ per split and lateness is decided by them, so the cut is part of the result.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 import msgspec
@@ -158,7 +158,6 @@ class SinkContext:
     io: IoExecutor
     schema: pa.Schema
     """The visible columns of what will be written."""
-    options: Mapping[str, object] = field(default_factory=dict)
     name: str = ""
     """The name of the operator, for people."""
 

@@ -73,7 +73,7 @@ class Status(Answer, frozen=True):
     status: JobStatus
 
 
-class Checkpoints(Answer, frozen=True):
+class CheckpointList(Answer, frozen=True):
     checkpoints: list[CheckpointInfo]
 
 
@@ -99,7 +99,7 @@ class Refused(Answer, frozen=True):
         return cls(error=ErrorData.of(error))
 
 
-AnyAnswer: TypeAlias = Status | Checkpoints | TheStory | SavepointTaken | Cancelled | Refused
+AnyAnswer: TypeAlias = Status | CheckpointList | TheStory | SavepointTaken | Cancelled | Refused
 
 encode = msgspec.msgpack.Encoder().encode
 request_decoder: BoundedDecoder[AnyRequest] = BoundedDecoder(AnyRequest, max_bytes=MAX_REQUEST_BYTES)
@@ -126,7 +126,7 @@ class JobClient:
 
     def checkpoints(self) -> list[CheckpointInfo]:
         answer = self._ask(GetCheckpoints(job=self._record.job))
-        assert isinstance(answer, Checkpoints)
+        assert isinstance(answer, CheckpointList)
         return answer.checkpoints
 
     def story(self) -> list[str]:

@@ -15,7 +15,7 @@ from rheos.control.commands import (
     AnyRequest,
     CancelJob,
     Cancelled,
-    Checkpoints,
+    CheckpointList,
     GetCheckpoints,
     GetStatus,
     GetStory,
@@ -198,7 +198,7 @@ class CommandServer:
                 case GetStatus():
                     return Status(status=self._handle.status())
                 case GetCheckpoints():
-                    return Checkpoints(checkpoints=list(self._handle.checkpoints()))
+                    return CheckpointList(checkpoints=list(self._handle.checkpoints()))
                 case GetStory():
                     return TheStory(lines=list(self._handle.story()))
                 case TakeSavepoint():

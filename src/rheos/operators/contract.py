@@ -24,7 +24,7 @@ the task does, after the generator has ended. `snapshot` never emits.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -172,6 +172,3 @@ class CommittingOperator(Operator):
 
     def commit(self, committables: list[bytes]) -> None:
         raise NotImplementedError
-
-
-OperatorFactory = Callable[[OperatorContext], Operator]

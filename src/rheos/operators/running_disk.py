@@ -61,10 +61,6 @@ class Entries:
         self._keys = Packing(keys.types, prefix_bytes=_PREFIX_BYTES)
         self._parts = Packing(parts.types)
 
-    @property
-    def part_names(self) -> list[str]:
-        return list(self._names[1])
-
     def places(self, keys: Sequence[pa.Array], groups: npt.NDArray[np.uint16]) -> pa.Array:
         """Where keys of these key groups lie."""
         prefix = np.zeros((len(groups), _PREFIX_BYTES), dtype=np.uint8)

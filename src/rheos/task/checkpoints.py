@@ -49,7 +49,7 @@ class _Writing:
         return self.savepoint is None or self.savepoint.done()
 
 
-class Checkpoints:
+class SubtaskCheckpoints:
     """One per subtask. The engine tells it what has come, and polls it each step."""
 
     def __init__(

@@ -25,7 +25,7 @@ from rheos.protocol.ports import Clock, IoExecutor, Store, Transport
 from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
 from rheos.protocol.state_config import StateConfig
 from rheos.task.chain import ChainRunner, Ran
-from rheos.task.checkpoints import Checkpoints
+from rheos.task.checkpoints import SubtaskCheckpoints
 from rheos.task.commits import Committing
 from rheos.task.config import Guarantee, TaskConfig
 from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
@@ -106,7 +106,7 @@ class SubtaskEngine:
             for edge_id in chain.chain.inputs
         }
         self._committing = Committing(self._operators, io)
-        self._checkpoints = Checkpoints(
+        self._checkpoints = SubtaskCheckpoints(
             self._attempt,
             self._subtask,
             len(self._chains),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any, Literal
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
@@ -18,8 +18,6 @@ from rheos.runtimes.batch.dataframes import FRAME_EDGE, Translation
 from rheos.runtimes.batch.execution import session_for
 
 _JOB = JobId("dataframe")
-
-ExplainMode = Literal["simple", "extended", "codegen", "cost", "formatted"]
 
 
 def to_dataframe(session: SparkSession, plan: PhysicalPlan, *, batch_rows: int = 16_384) -> DataFrame:
@@ -47,7 +45,7 @@ def to_dataframe(session: SparkSession, plan: PhysicalPlan, *, batch_rows: int =
     return frame
 
 
-def explained(session: SparkSession, plan: PhysicalPlan, mode: ExplainMode = "formatted") -> str:
+def explained(session: SparkSession, plan: PhysicalPlan) -> str:
     """Spark's own plans of a batch job, as `DataFrame.explain` prints them: one for each chain that
     ends in sinks. Nothing is run. Raises ConfigurationError for a source that never ends."""
     kept: list[DataFrame] = []
@@ -62,7 +60,7 @@ def explained(session: SparkSession, plan: PhysicalPlan, mode: ExplainMode = "fo
         ends = translation.ends()
         chains = [chain for chain in plan.chains if not any(e.source == chain.id for e in plan.edges)]
         return "\n".join(
-            f"Spark's plan of chain {chain.id}: {chain.name}\n{_explain(frame, mode)}"
+            f"Spark's plan of chain {chain.id}: {chain.name}\n{_explain(frame)}"
             for chain, frame in zip(chains, ends, strict=True)
         )
     finally:
@@ -70,9 +68,9 @@ def explained(session: SparkSession, plan: PhysicalPlan, mode: ExplainMode = "fo
             frame.unpersist()
 
 
-def _explain(frame: DataFrame, mode: ExplainMode) -> str:
+def _explain(frame: DataFrame) -> str:
     jvm: Any = frame.sparkSession._jvm
-    return str(jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), mode))
+    return str(jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted"))
 
 
 def _open_ended(plan: PhysicalPlan) -> PhysicalPlan:
