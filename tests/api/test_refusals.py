@@ -95,6 +95,13 @@ def minutes(rows: rh.DataStream) -> rh.WindowedStream:
 
 
 Program = Callable[[], object]
+
+
+def united() -> rh.DataStream:
+    env = environment()
+    return events(env).union(events(env, name="others"))
+
+
 PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     # --- expressions
     "unknown column": (
@@ -612,6 +619,58 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         rh.SchemaError,
         "its format is said to be '%Y'",
         "leave it out",
+    ),
+    "a window by an event time that was changed": (
+        lambda: (
+            events()
+            .with_columns(at=col("at").dt.offset_by("1d"))
+            .filter("value > 0")
+            .key_by("user")
+            .window(rh.Tumbling("1m"))
+        ),
+        rh.ProgramError,
+        "gives 'at' other values",
+        ".with_event_time(",
+    ),
+    "an order by an event time that was changed": (
+        lambda: (
+            events()
+            .select("user", "kind", "value", at=col("at").dt.truncate("1h"))
+            .key_by("user")
+            .process(Validate(), order="event_time")
+        ),
+        rh.ProgramError,
+        "select() at",
+        "another name",
+    ),
+    "an event time behind keys": (
+        lambda: (
+            events()
+            .key_by("user")
+            .running(n=rh.agg.count())
+            .with_event_time(rh.Watermark.monotonic(on="at"))
+        ),
+        rh.ProgramError,
+        "these rows come from 'running'",
+        "before key_by(...)",
+    ),
+    "an event time of united streams": (
+        lambda: united().filter("value > 0").with_event_time(rh.Watermark.monotonic(on="at")),
+        rh.ProgramError,
+        "these rows come from 'union'",
+        "to each of the streams before union(...)",
+    ),
+    "an event time of keyed rows": (
+        lambda: events().key_by("user").with_event_time(rh.Watermark.monotonic(on="at")),  # type: ignore[attr-defined]
+        rh.ProgramError,
+        "has no with_event_time()",
+        "before key_by()",
+    ),
+    "an event time that is no watermark": (
+        lambda: events().with_event_time("at"),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "'at' is not a watermark strategy",
+        ".with_event_time(rh.Watermark",
     ),
     "datetimes with a zone and without one": (
         lambda: rh.collection([{"at": datetime(2026, 1, 1, tzinfo=UTC)}, {"at": datetime(2026, 1, 2)}]),

@@ -108,6 +108,12 @@ def test_process_in_the_order_of_event_time() -> None:
     ]
 
 
+def test_event_time_given_behind_the_source() -> None:
+    later = rh.Watermark.bounded_out_of_orderness("3ms", on="v")
+    came = check_example(OperatorExample(lambda rows: rows.with_event_time(later), SCHEMA, SCRIPT))
+    assert values(came["out"], "v", "__ts") == [(v, v) for v in range(1, 10)]
+
+
 def test_reduce() -> None:
     def largest(a: Row, b: Row) -> Row:
         return a if a.v >= b.v else b

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark import cloudpickle
 
 import rheos as rh
@@ -216,6 +217,21 @@ def test_what_the_stream_had_reached_is_carried_to_a_process_in_order_of_arrival
     assert hidden(plan, "filter") == ["__ts", "__swm"]
     assert hidden(plan, "counts") == ["__ts", "__swm"]
     assert hidden(plan, "process(Validate)") == ["__ts"]
+
+
+def test_event_time_is_given_in_the_chain_of_its_source_or_not_at_all() -> None:
+    env = environment()
+    rows = events(env).filter("value > 0")
+    rows.with_event_time(rh.Watermark.monotonic(on="at")).key_by("user").process(Validate()).collect(
+        "out"
+    )
+    plan = plan_of(env)
+    assert chains(plan)[0] == "events -> filter -> with_event_time"
+    assert hidden(plan, "events") == hidden(plan, "filter") == ["__ts", "__split"]
+    assert hidden(plan, "with_event_time") == ["__ts", "__swm"]
+    rows.set_parallelism(1)
+    with pytest.raises(rh.ProgramError, match="a parallelism of its own"):
+        plan_of(env)
 
 
 def test_ids_do_not_depend_on_names() -> None:

@@ -135,7 +135,8 @@ class Environment:
                 # What a DataFrame is made of lives in its own session.
                 self._config = replace(self._config, spark=session_of(source))
             record = getattr(source, "record", None)
-            outputs = {MAIN: StreamType(source.schema, watermark is not None, record)}
+            on = None if watermark is None else watermark.on
+            outputs = {MAIN: StreamType(source.schema, watermark is not None, record, on)}
             rejected = source.rejected_schema()
             if rejected is not None:
                 outputs[REJECTED] = StreamType(rejected, event_time=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import pyarrow as pa
@@ -109,6 +110,8 @@ class KeyedStream:
                 )
             if order == "event_time":
                 check_event_time(self._type, 'order="event_time"')
+            elif self._type.event_time and type(fn).on_timer is not KeyedProcessFunction.on_timer:
+                check_event_time(self._type, "a timer of event time")
             record = input_record(fn.process_element, self.schema)
             declared = _process_output(fn, returns)
             sides = {tag: declared_type(said) for tag, said in fn.side_outputs.items()}
@@ -165,7 +168,7 @@ class KeyedStream:
             aggregate_fields(checked, self.schema)
             schema = running_schema(self.schema, checked)
             check_columns(schema)
-            type = StreamType(schema, self._type.event_time)
+            type = replace(self._type, schema=schema, record=None)
             return self._then(RunningSpec(checked), "running", {MAIN: type})
 
     def window(self, window: Window) -> WindowedStream:
@@ -187,7 +190,10 @@ class KeyedStream:
             return WindowedStream(self._program, self._port, window)
 
     def _like(self, declared: Declared) -> StreamType:
-        return StreamType(declared.schema, self._type.event_time, declared.record)
+        before = self._type
+        return StreamType(
+            declared.schema, before.event_time, declared.record, time_changed=before.time_changed
+        )
 
     def _then(self, spec: Spec, name: str, outputs: dict[str, StreamType]) -> DataStream:
         node = self._program.add(

@@ -16,6 +16,7 @@ OF_ANY = (
     "map",
     "flat_map",
     "map_batches",
+    "with_event_time",
     "union",
     "key_by",
     "sink_to",

@@ -29,6 +29,7 @@ from rheos.connectors.print import PrintSink
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.nodes import (
     MAIN,
+    EventTimeSpec,
     ExpressionSpec,
     Input,
     MapBatchesSpec,
@@ -42,7 +43,16 @@ from rheos.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
-from rheos.graph.validate import check_keys, check_uid, check_union, check_width
+from rheos.graph.types import empty_frame
+from rheos.graph.validate import (
+    check_keys,
+    check_of_source,
+    check_uid,
+    check_union,
+    check_watermark,
+    check_width,
+)
+from rheos.graph.windows import Watermark
 from rheos.site import call_site, located
 from rheos.state.key_groups import is_key_type
 
@@ -160,7 +170,22 @@ class DataStream:
         with located(call_site(), op):
             exprs, schema = compile_expressions(op, given, named, self.schema)
             kept = self._type.record if op == "filter" else None
-            return self._then(ExpressionSpec(op, exprs), op, schema, kept)
+            stream = self._then(ExpressionSpec(op, exprs), op, schema, kept)
+            if op != "filter":
+                stream._note_event_time(self._type, op, exprs)
+            return stream
+
+    def _note_event_time(self, before: StreamType, op: str, exprs: Sequence[pl.Expr]) -> None:
+        """What becomes of the column that event time came from."""
+        column = before.time_column
+        if column is None or column not in self.schema.names:
+            return
+        frame = empty_frame(before.schema).lazy()
+        computed = [expr for expr in exprs if not expr.meta.is_column_selection()]
+        if any(column in frame.select(expr).collect_schema().names() for expr in computed):
+            changed = f"{op}() at {self._node.site} gives {column!r} other values"
+            type = replace(self._type, time_column=None, time_changed=changed)
+            self._program.replace(replace(self._node, outputs={MAIN: type}))
 
     # --- functions ------------------------------------------------------------------------------------
 
@@ -237,6 +262,40 @@ class DataStream:
             declared = declared_type(returns)
             return self._then(MapBatchesSpec(fn, form), name, declared.schema, declared.record)
 
+    # --- event time -----------------------------------------------------------------------------------
+
+    def with_event_time(self, watermark: Watermark) -> DataStream:
+        """The same rows, with an event time of another column, and watermarks by it.
+
+        It stands behind a source and what works row by row, and ahead of `union` and `key_by`: each row
+        is still known to be of a split there, and late is decided by what its split has shown here
+        before it, as behind the source itself.
+
+        ```python
+        lines = env.from_source(rh.files.source("logs/*.jsonl", schema=Line))
+        events = lines.map(parse).with_event_time(
+            rh.Watermark.bounded_out_of_orderness("5s", on="at"))
+        ```
+        """
+        site = call_site()
+        with located(site, "with_event_time"):
+            if not isinstance(watermark, Watermark):
+                raise ProgramError(
+                    f"{watermark!r} is not a watermark strategy",
+                    hint='write .with_event_time(rh.Watermark.bounded_out_of_orderness("5s", on="at"))',
+                )
+            check_watermark(self.schema, watermark)
+            check_of_source(self._port, self._program.node)
+            type = StreamType(self.schema, True, self._type.record, watermark.on)
+            node = self._program.add(
+                EventTimeSpec(watermark),
+                name="with_event_time",
+                site=site,
+                inputs=(self._port,),
+                outputs={MAIN: type},
+            )
+            return DataStream(self._program, Input(node.id))
+
     # --- several streams, and keys --------------------------------------------------------------------
 
     def union(self, *others: DataStream) -> DataStream:
@@ -265,8 +324,14 @@ class DataStream:
             schema = _united([stream.schema for stream in streams])
             ports = tuple(stream._relaxed_to(schema)._port for stream in streams)
             records = {stream._type.record for stream in streams}
+            columns = {stream._type.time_column for stream in streams}
+            changed = (stream._type.time_changed for stream in streams)
             type = StreamType(
-                schema, self._type.event_time, records.pop() if len(records) == 1 else None
+                schema,
+                self._type.event_time,
+                records.pop() if len(records) == 1 else None,
+                columns.pop() if len(columns) == 1 else None,
+                next((where for where in changed if where is not None), None),
             )
             node = self._program.add(
                 UnionSpec(), name="union", site=call_site(), inputs=ports, outputs={MAIN: type}
@@ -408,9 +473,16 @@ class DataStream:
             name=name,
             site=call_site(),
             inputs=(self._port,),
-            outputs={MAIN: StreamType(schema, self._type.event_time, record)},
+            outputs={MAIN: self._type_behind(spec, schema, record)},
         )
         return DataStream(self._program, Input(node.id))
+
+    def _type_behind(self, spec: Spec, schema: pa.Schema, record: type | None) -> StreamType:
+        """Functions make new records: which of their columns says the event time is not known."""
+        before = self._type
+        column = before.time_column if isinstance(spec, ExpressionSpec) else None
+        kept = column if column in schema.names else None
+        return StreamType(schema, before.event_time, record, kept, before.time_changed)
 
 
 def operator_name(kind: str, fn: Any) -> str:

@@ -32,6 +32,10 @@ class StreamType:
     """Whether its batches carry `__ts`."""
     record: type | None = None
     """The dataclass of its records, where the user named one."""
+    time_column: str | None = None
+    """The column that its event time came from, where that still says it."""
+    time_changed: str | None = None
+    """Where that column was given other values, and which it is."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,13 @@ class SourceSpec:
 
     source: Source
     watermark: Watermark | None
+
+
+@dataclass(frozen=True)
+class EventTimeSpec:
+    """Gives the rows of a source an event time anew, and watermarks by it."""
+
+    watermark: Watermark
 
 
 @dataclass(frozen=True)
@@ -131,6 +142,7 @@ class SinkSpec:
 
 Spec: TypeAlias = (
     SourceSpec
+    | EventTimeSpec
     | ExpressionSpec
     | MapSpec
     | MapBatchesSpec

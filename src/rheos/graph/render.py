@@ -7,6 +7,7 @@ import polars as pl
 from rheos.aggregates import Agg
 from rheos.graph.nodes import (
     MAIN,
+    EventTimeSpec,
     ExpressionSpec,
     Graph,
     Input,
@@ -23,6 +24,7 @@ from rheos.graph.nodes import (
 )
 from rheos.graph.types import describe
 from rheos.graph.validate import live_nodes
+from rheos.graph.windows import Watermark
 
 
 def text(graph: Graph) -> str:
@@ -72,10 +74,9 @@ def summary(node: Node) -> str:
             kind = f"reads {source.describe()} ({'bounded' if source.bounded else 'never ends'})"
             if watermark is None:
                 return f"{kind}; no event time"
-            idle = f", idle after {watermark.idle_after}" if watermark.idle_after is not None else ""
-            unit = watermark.unit or watermark.format
-            read = "" if unit is None else f" ({unit})"
-            return f"{kind}; event time: {watermark.on}{read}, at most {watermark.bound} behind{idle}"
+            return f"{kind}; {_spell_watermark(watermark)}"
+        case EventTimeSpec(watermark=watermark):
+            return _spell_watermark(watermark)
         case ExpressionSpec(exprs=exprs):
             return ", ".join(map(spell_expression, exprs))
         case MapSpec(record=record) | ReduceSpec(record=record):
@@ -95,6 +96,13 @@ def summary(node: Node) -> str:
             return f"writes {sink.describe()}"
         case UnionSpec():
             return ""
+
+
+def _spell_watermark(watermark: Watermark) -> str:
+    unit = watermark.unit or watermark.format
+    read = "" if unit is None else f" ({unit})"
+    idle = f", idle after {watermark.idle_after}" if watermark.idle_after is not None else ""
+    return f"event time: {watermark.on}{read}, at most {watermark.bound} behind{idle}"
 
 
 def spell_expression(expr: pl.Expr) -> str:

@@ -6,13 +6,26 @@ They know no place in the user's code; who calls them adds it.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
 from rheos.aggregates import KINDS, Agg
 from rheos.errors import ProgramError, SchemaError
-from rheos.graph.nodes import Graph, Node, SinkSpec, SourceSpec, StreamType, UnionSpec
+from rheos.graph.nodes import (
+    MAIN,
+    EventTimeSpec,
+    ExpressionSpec,
+    Graph,
+    Input,
+    MapBatchesSpec,
+    MapSpec,
+    Node,
+    SinkSpec,
+    SourceSpec,
+    StreamType,
+    UnionSpec,
+)
 from rheos.graph.types import describe
 from rheos.graph.windows import UNIT_NS, Watermark
 from rheos.protocol.durations import Duration, duration_ms
@@ -105,6 +118,29 @@ def check_event_time(type: StreamType, what: str) -> None:
             hint="give the source a watermark: env.from_source(source, "
             'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="the time column"))',
         )
+    if type.time_changed is not None:
+        raise ProgramError(
+            f"{what} would go by the event time that the rows had before: {type.time_changed}",
+            hint="for the new times write .with_event_time(rh.Watermark.bounded_out_of_orderness(...)) "
+            "behind it; for the old ones give the column that it makes another name",
+        )
+
+
+def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
+    """The rows are still those of a source's splits, one after the other."""
+    while True:
+        at = node(port.node)
+        if isinstance(at.spec, SourceSpec) and port.tag == MAIN:
+            return
+        if not isinstance(at.spec, ExpressionSpec | MapSpec | MapBatchesSpec | EventTimeSpec):
+            where = "to each of the streams before union(...)"
+            if not isinstance(at.spec, UnionSpec):
+                where = "before key_by(...), or in another program that reads what this one writes"
+            raise ProgramError(
+                f"event time is given behind a source, and these rows come from {at.name!r}",
+                hint=f"give it {where}",
+            )
+        (port,) = at.inputs
 
 
 def lateness_ms(duration: Duration) -> int:

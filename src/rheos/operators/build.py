@@ -7,6 +7,7 @@ from typing import assert_never
 
 from rheos.connectors.contract import Split
 from rheos.graph.nodes import (
+    EventTimeSpec,
     ExpressionSpec,
     MapBatchesSpec,
     MapSpec,
@@ -20,6 +21,7 @@ from rheos.graph.nodes import (
     WindowSpec,
 )
 from rheos.operators.contract import Operator, OperatorContext
+from rheos.operators.event_time import EventTimeOperator
 from rheos.operators.expressions import ExpressionOperator
 from rheos.operators.map import FlatMapOperator, MapOperator
 from rheos.operators.map_batches import MapBatchesOperator
@@ -39,6 +41,8 @@ def build(ctx: OperatorContext, spec: Spec, splits: Sequence[Split] = ()) -> Ope
     match spec:
         case SourceSpec():
             return SourceOperator(ctx, spec, splits)
+        case EventTimeSpec():
+            return EventTimeOperator(ctx, spec)
         case ExpressionSpec():
             return ExpressionOperator(ctx, spec)
         case MapSpec(flat=True):

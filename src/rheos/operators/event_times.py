@@ -56,6 +56,17 @@ def event_times(batch: Batch, watermark: Watermark, *, first: bool) -> Times:
     return times
 
 
+def split_watermarks(reached: Times, before: int, bound_ms: int) -> Times:
+    """What a split's watermark was before each of its next rows: `reached` is the latest time of these
+    up to each, `before` the latest ahead of them."""
+    wm = np.empty_like(reached)
+    wm[0] = before
+    np.maximum(reached[:-1], before, out=wm[1:])
+    wm -= bound_ms + 1
+    np.maximum(wm, MIN_TIMESTAMP_MS, out=wm)
+    return wm
+
+
 def _check_range(batch: Batch, times: Times, on: str) -> None:
     outside = (times <= MIN_TIMESTAMP_MS) | (times >= MAX_TIMESTAMP_MS)
     if outside.any():

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rheos.errors import RheosError, Site
 from rheos.graph.nodes import (
+    EventTimeSpec,
     ExpressionSpec,
     MapBatchesSpec,
     MapSpec,
@@ -28,6 +29,7 @@ from rheos.graph.nodes import (
 from rheos.graph.state import declarations
 from rheos.graph.types import canonical
 from rheos.operators.contract import PortType
+from rheos.operators.event_time import LATEST
 from rheos.operators.held import HELD, HELD_BEHIND
 from rheos.operators.reduce import REDUCED
 from rheos.operators.running import STATE as RUNNING
@@ -83,6 +85,9 @@ def _states(spec: Spec, ports: Sequence[PortType]) -> States:
         case SourceSpec(source=source):
             value = TypeShape(name="source", label=source.positions())
             return {SPLITS: StateShape(kind=StateKind.UNION, holds=Holds.POSITIONS, value=value)}
+        case EventTimeSpec(watermark=watermark):
+            value = TypeShape(name="event time", label=watermark.on)
+            return {LATEST: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
         case ProcessSpec():
             return _process(spec, ports[0])
         case ReduceSpec():

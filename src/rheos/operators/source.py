@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TypeAlias
 
 import numpy as np
@@ -33,8 +34,8 @@ from rheos.connectors.contract import EndOfSplit, Pending, ReaderContext, Split,
 from rheos.errors import RheosError
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.operators.event_times import event_times
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, WM, Batch
+from rheos.operators.event_times import event_times, split_watermarks
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 
@@ -58,6 +59,15 @@ _STATE = pa.schema(
         pa.field("phase", pa.int64(), nullable=False),
     ]
 )
+
+
+NO_ORDER = -1
+"""The number of the split of rows that come in no order: none of them is late."""
+
+
+def split_number(id: str) -> int:
+    """What stands for a split in `__split`: the same in every run."""
+    return int.from_bytes(blake2b(id.encode(), digest_size=7).digest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +101,12 @@ class SourceOperator(Operator):
         self._bound_ms = 0 if strategy is None else strategy.bound_ms
         idle_after_ms = None if strategy is None else strategy.idle_after_ms
         self._idle_after_us = None if idle_after_ms is None else idle_after_ms * 1000
+        self._idle_afters_us = [] if self._idle_after_us is None else [self._idle_after_us]
         main = ctx.outputs.get(MAIN)
         self._schema = None if main is None else main.schema
         self._carries_wm = main is not None and WM in main.schema.names
         self._carries_swm = main is not None and SWM in main.schema.names
+        self._carries_split = main is not None and SPLIT in main.schema.names
         self._reader_context = ReaderContext(ctx.clock, ctx.io, ctx.count, self._reject)
 
     def open(self, restored: Restored) -> None:
@@ -165,6 +177,17 @@ class SourceOperator(Operator):
     def idle(self) -> bool:
         """Whether there are splits to read, and all of them have been quiet for `idle_after`."""
         return bool(self._open) and not self._waiting and all(state.idle for state in self._open)
+
+    def unread(self, idle_after_us: int | None) -> list[tuple[int, bool]]:
+        """The splits that are not read to their ends, by number; and which of them have been quiet for
+        so long."""
+        now_us = self.ctx.clock.monotonic_us()
+        found = [(state.number, state.is_quiet(now_us, idle_after_us)) for state in self._open]
+        return found + [(state.number, False) for state in self._waiting]
+
+    def wake_for_idle(self, idle_after_us: int) -> None:
+        """Somebody else wants to know when a split has been quiet for so long."""
+        self._idle_afters_us.append(idle_after_us)
 
     # --- phases ---------------------------------------------------------------------------------------
 
@@ -246,14 +269,13 @@ class SourceOperator(Operator):
     def _quiet(self, state: _SplitState, pending: Pending) -> list[int]:
         """Notes that a split has nothing, and says when to ask again."""
         wakes = [] if pending.wake_after_us is None else [pending.wake_after_us]
-        if self._idle_after_us is not None:
+        if self._idle_afters_us:
             now = self.ctx.clock.monotonic_us()
             if state.quiet_since_us is None:
                 state.quiet_since_us = now
             quiet_us = now - state.quiet_since_us
-            state.idle = quiet_us >= self._idle_after_us
-            if not state.idle:
-                wakes.append(self._idle_after_us - quiet_us)
+            state.idle = state.is_quiet(now, self._idle_after_us)
+            wakes += [after_us - quiet_us for after_us in self._idle_afters_us if after_us > quiet_us]
         return wakes
 
     def _reject(self, batch: Batch) -> None:
@@ -264,23 +286,20 @@ class SourceOperator(Operator):
 
     def _stamped(self, state: _SplitState, batch: Batch) -> list[Out]:
         strategy = self._spec.watermark
+        number = [pa.array(np.full(batch.num_rows, state.number))] if self._carries_split else []
         if strategy is None:
-            return self._out(batch.columns)
+            return self._out([*batch.columns, *number])
         ts = event_times(batch, strategy, first=state.max_ts == MIN_TIMESTAMP_MS)
         reached = np.maximum.accumulate(ts)
         before, state.max_ts = state.max_ts, max(state.max_ts, int(reached[-1]))
         columns = [*batch.columns, pa.array(ts)]
         if self._carries_wm or self._carries_swm:
-            wm = np.empty_like(ts)
-            wm[0] = before
-            np.maximum(reached[:-1], before, out=wm[1:])
-            wm -= self._bound_ms + 1
-            np.maximum(wm, MIN_TIMESTAMP_MS, out=wm)
+            wm = split_watermarks(reached, before, self._bound_ms)
         if self._carries_wm:
             columns.append(pa.array(wm))
         if self._carries_swm:
             columns.append(pa.array(self._merged(state, wm)))
-        return self._out(columns)
+        return self._out([*columns, *number])
 
     def _merged(self, state: _SplitState, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The operator's watermark before each of the next rows of a split, from the split's own."""
@@ -321,10 +340,21 @@ class SourceOperator(Operator):
 class _SplitState:
     """A split of this subtask, on its way from waiting over open to finished."""
 
-    __slots__ = ("before", "endless", "idle", "max_ts", "position", "quiet_since_us", "reader", "split")
+    __slots__ = (
+        "before",
+        "endless",
+        "idle",
+        "max_ts",
+        "number",
+        "position",
+        "quiet_since_us",
+        "reader",
+        "split",
+    )
 
     def __init__(self, split: Split, before: int, endless: bool) -> None:
         self.split = split
+        self.number = split_number(split.id)
         self.endless = endless
         self.before = before
         """Its watermark before its first row, and while it waits."""
@@ -334,6 +364,13 @@ class _SplitState:
         self.reader: SplitReader | None = None
         self.quiet_since_us: int | None = None
         self.idle = False
+
+    def is_quiet(self, now_us: int, for_us: int | None) -> bool:
+        return (
+            for_us is not None
+            and self.quiet_since_us is not None
+            and now_us - self.quiet_since_us >= for_us
+        )
 
     def watermark(self, bound_ms: int) -> int:
         return max(self.max_ts - bound_ms - 1, self.before)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rheos.graph.nodes import MAIN, SourceSpec
+from rheos.graph.nodes import MAIN, EventTimeSpec, SourceSpec
 from rheos.graph.types import describe
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, Route, ToEdge
-from rheos.protocol.elements import SWM, TS, WM, visible
+from rheos.protocol.elements import SPLIT, SWM, TS, WM, visible
 
 
 def text(plan: PhysicalPlan, runtime: str | None = None) -> str:
@@ -61,11 +61,13 @@ def _spell_edge(edge: Edge) -> str:
 
 
 def _event_time(operator: PlannedOperator, tag: str) -> str:
-    hidden = [name for name in (TS, WM, SWM) if name in operator.outputs[tag].schema.names]
+    hidden = [name for name in (TS, WM, SWM, SPLIT) if name in operator.outputs[tag].schema.names]
     if not hidden:
         return "; no event time"
     on = ""
-    if isinstance(operator.spec, SourceSpec) and operator.spec.watermark is not None:
+    if TS not in hidden:
+        return f"; no event time (carries {', '.join(hidden)})"
+    if isinstance(operator.spec, SourceSpec | EventTimeSpec) and operator.spec.watermark is not None:
         on = f" from {operator.spec.watermark.on}"
     return f"; event time{on} (carries {', '.join(hidden)})"
 

@@ -7,7 +7,8 @@
    parallelism than its producer begins one, too, behind a REBALANCE edge.
 4. Of the hidden columns, `__ts` is on every stream with event time; `__wm` on those from which a row
    reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
-   from which one reaches a process in order of arrival so.
+   from which one reaches a process in order of arrival so. `__split` is on those from which a row
+   reaches an operator that gives it an event time anew.
 
 Ids are the user's `uid`, or made of the kind and the place among the nodes of that kind: names may
 change without state losing its operator.
@@ -21,7 +22,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from rheos.errors import ProgramError
 from rheos.graph.nodes import (
+    EventTimeSpec,
     ExpressionSpec,
     Graph,
     Input,
@@ -50,7 +53,7 @@ from rheos.plan.physical import (
     ToEdge,
     ToOperator,
 )
-from rheos.protocol.elements import SWM, TS, WM
+from rheos.protocol.elements import SPLIT, SWM, TS, WM
 from rheos.protocol.ids import ChainId, OperatorId
 
 
@@ -77,6 +80,8 @@ def kind_of(spec: Spec) -> str:
             return "flat_map" if flat else "map"
         case SourceSpec():
             return "source"
+        case EventTimeSpec():
+            return "with_event_time"
         case MapBatchesSpec():
             return "map_batches"
         case UnionSpec():
@@ -137,6 +142,7 @@ class _Wiring:
                 self.read.update(dict.fromkeys(outputs))
         self._watermarked = self._carrying(_reads_wm)
         self._reached = self._carrying(_reads_swm)
+        self._split = self._carrying(_reads_split, timed=False)
 
     def node(self, id: int) -> Node:
         return self._by_id[id]
@@ -149,9 +155,12 @@ class _Wiring:
         else:
             yield _Output(input.node, input.tag)
 
-    def _carrying(self, reads: Callable[[Spec], bool | None]) -> frozenset[_Output]:
-        """The outputs that carry a hidden column. `reads` says of an operator whether it looks at the
-        column; None where it does not, and passes it on.
+    def _carrying(
+        self, reads: Callable[[Spec], bool | None], *, timed: bool = True
+    ) -> frozenset[_Output]:
+        """The outputs that carry a hidden column: those with event time alone, where it is `timed`.
+        `reads` says of an operator whether it looks at the column; None where it does not, and passes
+        it on.
 
         What a port reads is of one schema, so where one of its producers carries the column for the
         sake of another reader, all of them do. That may need a further round.
@@ -166,7 +175,7 @@ class _Wiring:
                     if wanted is None:
                         wanted = any(_Output(node.id, tag) in carrying for tag in node.outputs)
                     if wanted or not carrying.isdisjoint(producers):
-                        carrying.update(p for p in producers if self.type_of(p).event_time)
+                        carrying.update(p for p in producers if self.type_of(p).event_time or not timed)
             if len(carrying) == before:
                 return frozenset(carrying)
 
@@ -183,6 +192,8 @@ class _Wiring:
             schema = schema.append(pa.field(WM, pa.int64()))
         if output in self._reached:
             schema = schema.append(pa.field(SWM, pa.int64()))
+        if output in self._split:
+            schema = schema.append(pa.field(SPLIT, pa.int64()))
         return schema
 
     def port_type(self, node: Node, port: int) -> PortType:
@@ -198,6 +209,8 @@ def _reads_wm(spec: Spec) -> bool | None:
     match spec:
         case WindowSpec() | ProcessSpec(order="event_time"):
             return True
+        case EventTimeSpec():
+            return False
         case _:
             return None
 
@@ -207,7 +220,17 @@ def _reads_swm(spec: Spec) -> bool | None:
         case WindowSpec() | ProcessSpec(order="event_time"):
             # What they give comes as the watermark advances, and says itself how far that is.
             return False
+        case EventTimeSpec():
+            return False
         case ProcessSpec():
+            return True
+        case _:
+            return None
+
+
+def _reads_split(spec: Spec) -> bool | None:
+    match spec:
+        case EventTimeSpec():
             return True
         case _:
             return None
@@ -224,6 +247,10 @@ class _Chain:
     inputs: list[int] = field(default_factory=list)
     routes: dict[_Output, list[Route]] = field(default_factory=dict)
 
+    @property
+    def of_source(self) -> bool:
+        return isinstance(self.nodes[0].spec, SourceSpec)
+
 
 def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
     chains: list[_Chain] = []
@@ -231,6 +258,14 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
     home: dict[int, _Chain] = {}
     for node in wiring.nodes:
         host = _host(node, wiring, home)
+        if isinstance(node.spec, EventTimeSpec) and (host is None or not host.of_source):
+            raise ProgramError(
+                "event time is given where the source's rows are read, and this operator, or one "
+                "before it, has a parallelism of its own",
+                site=node.site,
+                operator=node.name,
+                hint="give the parallelism to the source, or to what comes behind with_event_time",
+            )
         if host is None:
             host = _Chain(ChainId(len(chains)), [node], node.parallelism)
             chains.append(host)

@@ -7,7 +7,9 @@ A batch is an Arrow record batch. Beside the user's columns it may carry hidden 
 - ``__wm`` (int64, ms, no nulls): the watermark that the row's own source split had reached just
   before the row, where an operator downstream decides lateness;
 - ``__swm`` (int64, ms, no nulls): the watermark that the stream itself had reached just before the
-  row, all splits and inputs merged, where an operator downstream fires timers among its rows.
+  row, all splits and inputs merged, where an operator downstream fires timers among its rows;
+- ``__split`` (int64, no nulls): which split of its source the row is of, within the source's chain,
+  where an operator there gives event time anew. A batch is of one split.
 
 Hidden columns stand last, in this order. Elements of one channel are FIFO.
 """
@@ -27,6 +29,7 @@ Batch: TypeAlias = pa.RecordBatch
 TS = "__ts"
 WM = "__wm"
 SWM = "__swm"
+SPLIT = "__split"
 HIDDEN_PREFIX = "__"
 
 MIN_TIMESTAMP_MS = -(2**62)

@@ -219,9 +219,7 @@ class ChainRunner:
             return self._end()
         if isinstance(polled, Pending):
             self.wake_after_us = polled.wake_after_us
-            idle = self._source.idle()
-            rose = self._source.watermark() > self.watermark_ms
-            return self._source_marks() if rose or idle != self._sent_idle else None
+            return self._source_marks() if any(time.has_news for time in self._tree.times) else None
         if sum(out.batch.num_rows for out in polled) < self._batch_rows:
             self._poll_at_us = now_us + self._poll_interval_us
         return self._polled(polled)
@@ -238,13 +236,17 @@ class ChainRunner:
         yield from self._source_marks()
 
     def _source_marks(self) -> Work:
-        assert self._source is not None
-        idle = self._source.idle()
-        if idle != self._sent_idle:
-            yield from self._forward_activity(idle)
-        watermark_ms = self._source.watermark()
-        if watermark_ms > self.watermark_ms:
-            yield from self._watermark(watermark_ms)
+        times = self._tree.times
+        for time in times:
+            if (idle := time.of.idle()) != time.idle:
+                time.idle = idle
+                yield from self._forward(Idle() if idle else Active(), time.edges)
+            watermark_ms = time.of.watermark()
+            if watermark_ms > time.watermark_ms:
+                time.watermark_ms = watermark_ms
+                yield from self._tree.watermark_of(time.operators, watermark_ms)
+                self._outputs.mark(Watermark(watermark_ms), time.edges)
+        self.watermark_ms = min(time.watermark_ms for time in times)
 
     def _react(self, events: list[Event]) -> Work:
         assert self.gate is not None
@@ -276,11 +278,12 @@ class ChainRunner:
         self._sent_idle = idle
         yield from self._forward(Idle() if idle else Active())
 
-    def _forward(self, mark: Mark) -> Work:
-        """Sends a mark that must not wait: the rows before it are flushed as credit comes."""
+    def _forward(self, mark: Mark, edges: Iterable[int] | None = None) -> Work:
+        """Sends a mark that must not wait, on all edges or on some: the rows before it are flushed as
+        credit comes."""
         while not self._outputs.flush():
             yield
-        self._outputs.mark(mark)
+        self._outputs.mark(mark, edges)
 
     # --- checkpoints ------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ written beyond the bound, marks wait in their place among the rows, and the barr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -260,8 +260,9 @@ class Outputs:
                 edge.pump(force=True)
         return self.overdraft or all(edge.empty for edge in self._all)
 
-    def mark(self, mark: Mark) -> None:
-        for edge in self._all:
+    def mark(self, mark: Mark, edges: Iterable[int] | None = None) -> None:
+        """Sends a mark on all of them, or on some."""
+        for edge in self._all if edges is None else (self.edges[id] for id in edges):
             edge.mark(mark)
 
     def overtake(self, barrier: Barrier) -> list[InFlight]:

@@ -15,10 +15,11 @@ from typing import Generic, Protocol, TypeVar, assert_never
 from rheos.connectors.contract import Pending
 from rheos.errors import InternalError, RheosError
 from rheos.operators.contract import CommittingOperator, Operator, Out, Restored
+from rheos.operators.event_time import EventTimeOperator
 from rheos.operators.source import EndOfInput, SourceOperator
 from rheos.plan.physical import Chain, PlannedOperator, ToEdge, ToOperator
 from rheos.protocol.control import Totals
-from rheos.protocol.elements import Batch
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.protocol.ids import CheckpointId, OperatorId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.task.in_flight import InFlight
@@ -57,6 +58,23 @@ class Counted:
     counters: Mapping[str, int]
 
 
+@dataclass(slots=True)
+class TimeOfSource:
+    """What generates watermarks in a source's chain, and who goes by them: those behind it, up to the
+    next operator that gives event time anew."""
+
+    of: SourceOperator | EventTimeOperator
+    operators: list[int]
+    edges: list[int]
+    watermark_ms: int = MIN_TIMESTAMP_MS
+    """What they were given last."""
+    idle: bool = False
+
+    @property
+    def has_news(self) -> bool:
+        return self.of.idle() != self.idle or self.of.watermark() > self.watermark_ms
+
+
 class OperatorTree(Generic[T]):
     """Made and driven by the host of a chain: `ChainRunner`, or a task of the batch runtime.
 
@@ -89,6 +107,27 @@ class OperatorTree(Generic[T]):
         self._records_out = [0] * len(self._operators)
         head = self._operators[0]
         self.source = head if isinstance(head, SourceOperator) else None
+        self.times = [] if self.source is None else self._times_of(self.source)
+
+    def _times_of(self, source: SourceOperator) -> list[TimeOfSource]:
+        """The source's own event time, and each that is given behind it, in the order of the chain."""
+        times = {0: TimeOfSource(source, [0], [])}
+        of_operator = {0: times[0]}
+        for index, routes in enumerate(self._routes):
+            for route in (route for of_tag in routes.values() for route in of_tag):
+                match route:
+                    case ToOperator(behind):
+                        of_operator[behind] = of_operator[index]
+                        operator = self._operators[behind]
+                        if isinstance(operator, EventTimeOperator):
+                            operator.follow(source)
+                            of_operator[behind] = times[behind] = TimeOfSource(operator, [], [])
+                        of_operator[behind].operators.append(behind)
+                    case ToEdge(edge):
+                        of_operator[index].edges.append(edge)
+                    case _:
+                        assert_never(route)
+        return list(times.values())
 
     @property
     def operators(self) -> Mapping[OperatorId, Operator]:
@@ -155,6 +194,11 @@ class OperatorTree(Generic[T]):
     def watermark(self, timestamp_ms: int) -> Work[T]:
         """The watermark rises for all operators, the head first."""
         for index in range(len(self._operators)):
+            yield from self._rise(index, timestamp_ms)
+
+    def watermark_of(self, operators: Iterable[int], timestamp_ms: int) -> Work[T]:
+        """The watermark rises for some of them."""
+        for index in operators:
             yield from self._rise(index, timestamp_ms)
 
     def watermark_of_head(self, timestamp_ms: int) -> Work[T]:

@@ -128,6 +128,11 @@ class Input:
     phases: int = 1
     """In how many steps its splits are read."""
 
+    @property
+    def given_behind(self) -> bool:
+        """Whether its event time is given behind the source, and not by it."""
+        return self.seed % 4 == 0
+
     def watermark(self) -> Watermark:
         return Watermark.bounded_out_of_orderness(
             f"{self.bound_ms}ms",

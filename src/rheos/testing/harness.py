@@ -35,6 +35,7 @@ from rheos.protocol.elements import (
     HIDDEN_PREFIX,
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,
+    SPLIT,
     SWM,
     TS,
     WM,
@@ -258,6 +259,7 @@ class _Run:
         if self.example.on is not None:
             columns[TS] = pa.array(epoch_ms(shown.column(self.example.on)))
         columns[WM] = columns[SWM] = pa.array([self._watermark] * shown.num_rows, pa.int64())
+        columns[SPLIT] = pa.array([0] * shown.num_rows, pa.int64())
         schema = self._port.schema
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
         parts: Sequence[pa.RecordBatch | None] = [batch]

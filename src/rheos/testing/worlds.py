@@ -135,10 +135,7 @@ class Drawn:
         )
 
     def _build(self, env: Environment) -> Mapping[str, DataStream]:
-        streams = [
-            env.from_source(of.source(), watermark=of.watermark(), name=f"rows {number}")
-            for number, of in enumerate(self.inputs)
-        ]
+        streams = [_stream(env, of, f"rows {number}") for number, of in enumerate(self.inputs)]
         first, *others = streams
         return self.program.build(first.union(*others) if others else first)
 
@@ -347,6 +344,12 @@ def _draw_program(rng: Random) -> Program:
             windows,
         ]
     )
+
+
+def _stream(env: Environment, of: Input, name: str) -> DataStream:
+    if of.given_behind:
+        return env.from_source(of.source(), name=name).with_event_time(of.watermark())
+    return env.from_source(of.source(), watermark=of.watermark(), name=name)
 
 
 def _draw_input(rng: Random, number: int, rows: int, program: Program) -> Input:

@@ -113,6 +113,36 @@ def sliding_golden() -> Mapping[str, Golden]:
     }
 
 
+# --- event time given behind the source ---------------------------------------------------------------
+
+
+TOMORROW = timedelta(days=1)
+
+
+def given_behind(given: Given) -> Mapping[str, rh.DataStream]:
+    """The rows a day later, behind what leaves some of them out; beside the windows of today."""
+    bound = rh.Watermark.bounded_out_of_orderness("5s", on="at")
+    sales = given.stream(SALES)
+    moved = sales.filter(col("n") % 3 != 0).with_columns(at=col("at") + TOMORROW).with_event_time(bound)
+    found = moved.key_by("shop").window(rh.Tumbling("10s")).aggregate(rows=rh.agg.count())
+    today = sales.key_by("shop").window(rh.Tumbling("10s")).aggregate(rows=rh.agg.count())
+    return {"windows": found, "late": found.side_output("late"), "today": today}
+
+
+def given_behind_golden() -> Mapping[str, Golden]:
+    def counted(windows: Mapping[tuple[object, ...], list[Row]]) -> list[Row]:
+        return [result(["shop"], key, 10_000, rows=len(rows)) for key, rows in windows.items()]
+
+    kept = arrived(SALES, lambda row: row["n"] % 3 != 0)
+    moved = [
+        {**row, "at": row["at"] + TOMORROW, "ts": row["ts"] + DAY_MS, "wm": row["wm"] + DAY_MS}
+        for row in kept
+    ]
+    windows, late = by_window(moved, ["shop"], 10_000)
+    today, _ = by_window(arrived(SALES), ["shop"], 10_000)
+    return {"windows": counted(windows), "late": bare(late), "today": counted(today)}
+
+
 # --- sums of floats -----------------------------------------------------------------------------------
 
 
@@ -426,4 +456,5 @@ PROGRAMS = (
     Program("one key, and a key per row", one_key_or_many, one_key_or_many_golden),
     Program("windows of windows", of_results, of_results_golden),
     Program("a day by SQL", daily, daily_golden),
+    Program("event time given behind the source", given_behind, given_behind_golden),
 )

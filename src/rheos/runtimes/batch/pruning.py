@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import polars as pl
 import pyarrow as pa
 
-from rheos.graph.nodes import MAIN, ExpressionSpec, RunningSpec, SourceSpec, WindowSpec
+from rheos.graph.nodes import MAIN, EventTimeSpec, ExpressionSpec, RunningSpec, SourceSpec, WindowSpec
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToOperator
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import ChainId
@@ -65,6 +65,8 @@ class _Needs:
         everything = frozenset(columns.names)
         spec = operator.spec
         match spec:
+            case EventTimeSpec(watermark=watermark):
+                return self.of_output(chain, operator, MAIN) | {watermark.on}
             case ExpressionSpec(op="filter"):
                 return columns_read(spec.exprs, columns) | self.of_output(chain, operator, MAIN)
             case ExpressionSpec():

@@ -16,8 +16,8 @@ from rheos.connectors.spark.casts import cast_array
 from rheos.errors import InputError
 from rheos.graph.nodes import SourceSpec
 from rheos.operators.contract import OperatorContext, Out
-from rheos.operators.source import SourceOperator
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, Batch
+from rheos.operators.source import NO_ORDER, SourceOperator
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, WM, Batch
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,12 @@ class _UnorderedSource(SourceOperator):
     """Rows that come in no order: no row is late, whatever came before it."""
 
     def _out(self, columns: list[pa.Array]) -> list[Out]:
-        if self._carries_wm:
-            columns[-1] = pa.array(np.full(len(columns[-1]), MIN_TIMESTAMP_MS))
+        unordered = {WM: MIN_TIMESTAMP_MS, SPLIT: NO_ORDER}
+        if self._schema is not None:
+            columns = [
+                pa.array(np.full(len(column), unordered[name])) if name in unordered else column
+                for name, column in zip(self._schema.names, columns, strict=True)
+            ]
         return super()._out(columns)
 
 

@@ -33,7 +33,7 @@ from rheos.connectors.spark.dataframe import DataFrameSource, session_of
 from rheos.errors import ConfigurationError, RheosError
 from rheos.graph.nodes import MAIN, ProcessSpec, ReduceSpec, RunningSpec, SourceSpec, WindowSpec
 from rheos.plan.physical import Chain, PhysicalPlan
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, WM
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, WM
 from rheos.protocol.ids import ChainId
 from rheos.runtimes.batch.footers import Unfit, columns_in_files
 from rheos.runtimes.batch.pruning import needed_columns
@@ -260,9 +260,10 @@ def _carries_wm(chain: Chain) -> bool:
 
 
 def _order_counts(plan: PhysicalPlan, chain: Chain) -> bool:
-    """Whether the rows of a file must come together and in its order: where they carry `__wm`, or an
-    operator behind sees them as they come."""
-    if _carries_wm(chain):
+    """Whether the rows of a file must come together and in its order: where they carry `__wm` or
+    `__split`, or an operator behind sees them as they come."""
+    main = chain.operators[0].outputs.get(MAIN)
+    if _carries_wm(chain) or (main is not None and SPLIT in main.schema.names):
         return True
     reached: set[ChainId] = {chain.id}
     for edge in sorted(plan.edges, key=lambda edge: edge.target):
