@@ -25,6 +25,7 @@ from rheos.host.scratch import private_folder
 from rheos.job import JobConfig
 from rheos.protocol.ports import Completion
 from rheos.spark import class_archive
+from rheos.spark.jvm import check_jvm, memory_settings
 
 T = TypeVar("T")
 
@@ -43,6 +44,9 @@ _SETTINGS = {
     "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
     "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "60",
     "spark.python.worker.reuse": "true",
+    # What is kept of a batch job is written in pieces of megabytes: Java's serializer would hold the
+    # last hundred of them.
+    "spark.serializer.objectStreamReset": "1",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
 }
 
@@ -68,6 +72,7 @@ def get_session(config: JobConfig, slots: int) -> tuple[SparkSession, bool]:
     cannot run jobs.
     """
     global _ours
+    check_jvm()
     if config.spark is not None:
         return _checked(config.spark), False
     context = SparkContext._active_spark_context
@@ -134,7 +139,8 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
     master = config.master or conf.get("spark.master", None) or f"local[{max(slots, 1)}]"
     conf.setMaster(master)
     conf.setIfMissing("spark.app.name", "rheos")
-    for name, value in {**_SETTINGS, **_local_settings(master)}.items():
+    settings = _SETTINGS | _local_settings(master) | ({} if submitted else memory_settings())
+    for name, value in settings.items():
         conf.setIfMissing(name, value)
     if not submitted and not os.environ.get("SPARK_CONF_DIR"):
         _quieten(conf)

@@ -13,6 +13,7 @@ from rheos.connectors.spark.workers import module_absent, module_lacking
 from rheos.errors import JobFailedError, RheosError
 from rheos.protocol import error_data
 from rheos.protocol.error_data import ErrorData
+from rheos.spark.jvm import jvm_lost
 
 ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -71,10 +72,13 @@ def _unsealed(text: str) -> RheosError:
 
 
 def worker_error(error: BaseException) -> RheosError:
-    """What really failed, from what Spark raised. Anything else than a RheosError of a task becomes a
-    JobFailedError with the Python part of Spark's message."""
+    """What really failed, from what Spark raised: an error of a task, or the end of the JVM. Anything
+    else than these becomes a JobFailedError with the Python part of Spark's message."""
     if isinstance(error, RheosError):
         return error
+    lost = jvm_lost(error)
+    if lost is not None:
+        return lost
     text = str(error)
     found = _MARK.search(text)
     if found:

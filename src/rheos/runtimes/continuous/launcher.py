@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -162,7 +163,8 @@ class SparkLauncher:
     def close(self) -> None:
         """Ends what still runs."""
         if self._attempt is not None:
-            self._session.sparkContext.cancelJobsWithTag(self._tag(self._attempt))
+            with contextlib.suppress(Exception):  # There may be no JVM any more.
+                self._session.sparkContext.cancelJobsWithTag(self._tag(self._attempt))
         self._server.close()
         if self._folder is not None:
             self._folder.close()

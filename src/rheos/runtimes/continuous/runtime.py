@@ -31,6 +31,7 @@ from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.continuous.cluster import check_slots, is_local
 from rheos.runtimes.continuous.launcher import SparkLauncher
+from rheos.spark.jvm import jvm_lost
 from rheos.spark.session import SessionIo, activate, get_session
 from rheos.version import VERSION
 
@@ -167,6 +168,9 @@ class ContinuousJob:
         if self._crash is not None:
             if isinstance(self._crash, RheosError):
                 raise self._crash
+            lost = jvm_lost(self._crash)
+            if lost is not None:
+                raise lost from self._crash
             last = "\n".join(self.story()[-_LAST_EVENTS:])
             raise JobFailedError("the job's master failed", detail=last) from self._crash
         return self._master.result()

@@ -1,0 +1,135 @@
+"""The JVM of Spark's driver: its memory, and what is said of its end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import SparkContext
+
+from rheos.errors import ConfigurationError, InputError
+from rheos.spark import jvm
+from rheos.spark.jvm import check_jvm, heap_bytes, memory_settings
+from rheos.spark.shipping import worker_error
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("machine", "heap"), [(2 * GIB, GIB), (8 * GIB, 2 * GIB), (24 * GIB, 6 * GIB), (512 * GIB, 8 * GIB)]
+)
+def test_the_heap_is_a_quarter_of_the_machine_within_bounds(machine: int, heap: int) -> None:
+    assert heap_bytes(machine) == heap
+
+
+def test_the_users_own_word_on_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jvm, "_machine_bytes", lambda: 16 * GIB)
+    nothing = {"SPARK_CONF_DIR": str(tmp_path)}
+    assert memory_settings(nothing) == {"spark.driver.memory": "4096m"}
+    assert memory_settings(nothing | {"SPARK_DRIVER_MEMORY": "2g"}) == {}
+    for given in ("--driver-memory 2g pyspark-shell", "--conf spark.driver.memory=2g pyspark-shell"):
+        assert memory_settings(nothing | {"PYSPARK_SUBMIT_ARGS": given}) == {}
+    defaults = tmp_path / "spark-defaults.conf"
+    defaults.write_text("# spark.driver.memory 5g\n")
+    assert memory_settings(nothing) == {"spark.driver.memory": "4096m"}
+    defaults.write_text("spark.driver.memory 5g\n")
+    assert memory_settings(nothing) == {}
+
+
+class Ended:
+    """Stands for the process of a JVM, and for the gateway to it."""
+
+    def __init__(self, code: int | None) -> None:
+        self.proc = self
+        self.code = code
+
+    def poll(self) -> int | None:
+        return self.code
+
+    def wait(self, timeout: float) -> int:
+        if self.code is None:
+            raise subprocess.TimeoutExpired("java", timeout)
+        return self.code
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (52, "it ran out of memory"),
+        (-9, "it was killed, as the system does when memory is short"),
+        (1, "its exit code is 1"),
+    ],
+)
+def test_the_end_of_the_jvm_is_one_clear_error(
+    monkeypatch: pytest.MonkeyPatch, code: int, why: str
+) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", Ended(code))
+    for raised in (ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("empty")):
+        error = worker_error(raised)
+        assert error.what == f"the JVM of Spark's driver has ended, and the job with it: {why}"
+        assert error.hint is not None
+        assert "spark.driver.memory" in error.hint
+    with pytest.raises(ConfigurationError, match=why):
+        check_jvm()
+
+
+def test_other_errors_are_what_they_were_where_the_jvm_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", Ended(None))
+    own = InputError("a file is missing")
+    assert worker_error(own) is own
+    assert "has ended" not in worker_error(ValueError("text")).what
+    check_jvm()
+
+
+PROGRAM = dedent("""
+    import os
+    import signal
+    import sys
+
+    import rheos as rh
+
+    def strike(row):
+        # The JVM of a local session is what has started the process that this worker was forked from.
+        with open(f"/proc/{os.getppid()}/status") as status:
+            jvm = next(int(line.split()[1]) for line in status if line.startswith("PPid:"))
+        os.kill(jvm, signal.SIGKILL)
+        return row
+
+    env = rh.Environment(1, runtime=sys.argv[1])
+    # A continuous job that is done needs no JVM: this one never is.
+    count = 1 if sys.argv[1] == "batch" else None
+    rows = env.from_source(
+        rh.generator(lambda block: {"n": block.index()}, count=count, rate_per_s=10, splits=1)
+    )
+    for attempt in (1, 2):
+        rows.map(strike, returns={"n": int}).collect("rows")
+        try:
+            env.execute("struck")
+        except rh.RheosError as error:
+            print(attempt, type(error).__name__, error.what, flush=True)
+""")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("runtime", ["batch", "continuous"])
+def test_a_jvm_that_is_killed_ends_the_job_with_a_word_of_it(runtime: str, tmp_path: Path) -> None:
+    program = tmp_path / "struck.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, str(program), runtime],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    said = done.stdout.splitlines()
+    assert said == [
+        "1 JobFailedError the JVM of Spark's driver has ended, and the job with it: "
+        "it was killed, as the system does when memory is short",
+        "2 ConfigurationError the JVM of Spark's driver has ended: "
+        "it was killed, as the system does when memory is short",
+    ], done.stderr
