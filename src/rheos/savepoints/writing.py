@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.savepoint import STATE, Savepoint, write_savepoint
 from rheos.connectors.files.listing import absolute
+from rheos.connectors.spark.collecting import collected, collected_table
 from rheos.errors import CheckpointError
 from rheos.host.stores import open_store
 from rheos.protocol.ids import OperatorId
@@ -123,7 +123,7 @@ class _Writing:
         """The keys are brought to the driver: state is searched for them where it lies."""
         shape = next(s for s in self._entry.states[change.operator].values() if s.key)
         columns = KeyColumns(shape.key)
-        rows = change.keys.select(*map(quoted, change.names)).distinct().toArrow()
+        rows = collected_table(change.keys.select(*map(quoted, change.names)).distinct())
         batch = columns.batch(rows, change.names)
         return DeletedKeys(
             change.operator, change.names, frozenset(columns.subset(change.names).of(batch))
@@ -200,5 +200,4 @@ class _Writing:
 
 
 def _collected(handles: DataFrame) -> list[StateHandle]:
-    table: pa.Table = handles.toArrow()
-    return [handle_decoder.decode(data) for data in table.column("handle").to_pylist()]
+    return [handle_decoder.decode(row.handle) for row in collected(handles).rows]

@@ -247,6 +247,8 @@ def _put_if_absent(system: Any, path: str, data: bytes) -> None:
 def _written(frame: Any, task: _Task) -> list[_File]:
     from pyspark.errors import PySparkException
 
+    from rheos.connectors.spark.collecting import collected
+
     schema = task.schema
     # By their places: Spark does not tell `a` from `A`, and takes a dot for a path.
     columns = [f"c{i}" for i in range(len(schema))]
@@ -254,7 +256,7 @@ def _written(frame: Any, task: _Task) -> list[_File]:
     if task.event_time is not None:
         rows = rows.sortWithinPartitions(columns[schema.names.index(task.event_time)])
     try:
-        lines = rows.mapInArrow(_shipped(task), _LINES).collect()
+        lines = collected(rows.mapInArrow(_shipped(task), _LINES)).rows
     except PySparkException as error:
         raise module_lacking(str(error)) or InputError(
             "the DataFrame could not be written down before the job",
@@ -274,8 +276,8 @@ def _written(frame: Any, task: _Task) -> list[_File]:
         empty = _FileWriter(task, "00000-0.parquet")
         empty.finish()
         return [_File("00000-0.parquet", 0, None)]
-    lines.sort(key=lambda line: line.name)
-    return [_File(line.name, line.rows, line.first_ms) for line in lines]
+    named = sorted(lines, key=lambda line: line.name)
+    return [_File(line.name, line.rows, line.first_ms) for line in named]
 
 
 def _file_count(frame: Any) -> int:

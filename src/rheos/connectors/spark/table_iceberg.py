@@ -11,6 +11,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from rheos.connectors.spark.collecting import collected
 from rheos.connectors.spark.table_committer import TransactionCommitter
 from rheos.connectors.spark.tables import publishing
 
@@ -24,12 +25,8 @@ class IcebergCommitter(TransactionCommitter):
         with publishing(f"the snapshots of {name} could not be read"):
             session.catalog.refreshTable(name)
             summary = fn.col("summary")
-            [row] = (
-                session.table(f"{name}.snapshots")
-                .where(summary[_SINK] == sink)
-                .agg(fn.max(summary[_CHECKPOINT].cast("bigint")))
-                .collect()
-            )
+            of_sink = session.table(f"{name}.snapshots").where(summary[_SINK] == sink)
+            [row] = collected(of_sink.agg(fn.max(summary[_CHECKPOINT].cast("bigint")))).rows
         return int(row[0] or 0)
 
     def _append(self, session: SparkSession, rows: DataFrame, sink: str, checkpoint: int) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import types as sql
 
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
+from rheos.connectors.spark.collecting import collected
 from rheos.connectors.spark.table_fit import TableColumn, check_fits, columns_of, fitted_schema
 from rheos.connectors.spark.table_writer import Staging, TableWriter
 from rheos.connectors.spark.types import spark_arrow_schema, spark_schema
@@ -359,7 +360,7 @@ def _create(name: str, sink: TableSink, schema: pa.Schema) -> str:
 
 def _described(session: SparkSession, name: str) -> dict[str, str]:
     """What the catalog says of the table, beside its columns."""
-    rows = session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
+    rows = collected(session.sql(f"DESCRIBE TABLE EXTENDED {name}")).rows
     begins = [i for i, row in enumerate(rows) if row[0].startswith("# Detailed Table Information")]
     return {row[0]: row[1] or "" for row in rows[begins[0] + 1 :]} if begins else {}
 

@@ -6,6 +6,7 @@
     built-in windows      ─ repartition(key groups of their state) ─ mapInArrow
     several inputs        ─ union ─
     several outputs       ─ mapInArrow ─ kept ─┬─ filter ─ ...       nothing is computed twice
+    collected rows        ─ mapInArrow ─ kept ─┴─ to the driver, as it knows from notes that they fit
 
 A chain whose rows all leave by one hash edge hands on keyed rows, or the state of windows; any other
 packed batches (`layout.py`). How many partitions there are behind a shuffle is Spark's to choose,
@@ -15,11 +16,11 @@ and to change while it runs: it moves whole ranges of hashes, and so whole keys.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, assert_never
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
@@ -31,6 +32,7 @@ from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOper
 from rheos.protocol.ids import JobId
 from rheos.runtimes.batch.buckets import bucket_bits
 from rheos.runtimes.batch.layout import COMBINED, KEYED, NOTE_PORT, PACKED
+from rheos.runtimes.batch.results import HandedOver
 from rheos.runtimes.batch.sources import shippable, source_frame
 from rheos.runtimes.batch.tasks import (
     ChainTask,
@@ -74,28 +76,35 @@ class Translation:
     """Builds the DataFrames of a plan. It runs nothing, but for what `keep` does."""
 
     session: SparkSession
-    plan: PhysicalPlan
+    handed: HandedOver
     job: JobId
     first_attempt: int
     batch_rows: int
-    keep: Callable[[DataFrame], DataFrame]
-    """Gives a DataFrame of the same packed rows that is computed once, whatever reads it."""
+    keep: Callable[[Chain, DataFrame], DataFrame]
+    """Gives a DataFrame of the same packed rows of a chain that is computed once, whatever reads it."""
+    most_bytes: int = 0
+    """So much of its rows a job can collect."""
     readable_errors: bool = False
     """Errors begin with their own text, for readers of Spark's exceptions."""
 
-    def ends(self) -> list[DataFrame]:
-        """What the chains leave behind that no other reads: packed notes, or the rows of a frame."""
+    @property
+    def plan(self) -> PhysicalPlan:
+        return self.handed.plan
+
+    def ends(self) -> list[tuple[Chain, DataFrame]]:
+        """What the chains leave behind that no other reads: packed notes, with the rows that the driver
+        collects, or the rows of a frame."""
         left: dict[int, _Left] = {}
-        ends: list[DataFrame] = []
+        ends: list[tuple[Chain, DataFrame]] = []
         for chain in self.plan.chains:
             frame = self._chain(chain, left)
             exits = self._exits(chain)
             if not exits:
-                ends.append(frame)
-            elif len(exits) == 1:
+                ends.append((chain, frame))
+            elif self._only_exit(chain) is not None:
                 left[chain.id] = _Left(frame, single=True)
             else:
-                left[chain.id] = _Left(self.keep(frame), single=False)
+                left[chain.id] = _Left(self.keep(chain, frame), single=False)
         return ends
 
     # --- one chain --------------------------------------------------------------------------------
@@ -120,7 +129,7 @@ class Translation:
             feed = PackedInput()
             frame = reduce(DataFrame.unionAll, [self._packed_of(edge, left) for edge in edges])
         task = ChainTask(
-            **self._common, output=self._output_of(chain), chain=shippable(chain), input=feed
+            **self._common, output=self._output_of(chain), chain=self._sending(chain), input=feed
         )
         return self._map(frame, "run_chain", task)
 
@@ -144,10 +153,10 @@ class Translation:
         last = chain.operators[-1]
         if any(ToEdge(FRAME_EDGE) in routes for routes in last.routes.values()):
             return FrameOutput(last.ports[0].type.schema)
-        exits = self._exits(chain)
-        if len(exits) == 1 and exits[0].exchange is Exchange.HASH:
-            return self._to_shuffle(exits[0])
-        return PackedOutput()
+        exit = self._only_exit(chain)
+        if exit is not None and exit.exchange is Exchange.HASH:
+            return self._to_shuffle(exit)
+        return PackedOutput(self.handed.of(chain), self.most_bytes)
 
     def _to_shuffle(self, edge: Edge) -> RowsOutput | CombinedOutput:
         head = self.plan.chains[edge.target].operators[0]
@@ -157,8 +166,48 @@ class Translation:
         schema = head.ports[0].schema
         return RowsOutput(edge, schema, bucket_bits(self._partitions, len(schema)))
 
+    def _sending(self, chain: Chain) -> Chain:
+        """The chain as its tasks get it: rows that several edges take leave once, by the first edge."""
+        chain = shippable(chain)
+        operators = tuple(
+            replace(
+                operator,
+                routes={
+                    tag: tuple(
+                        route
+                        for route in routes
+                        if not isinstance(route, ToEdge) or self._leaves_by(route.edge) == route.edge
+                    )
+                    for tag, routes in operator.routes.items()
+                },
+            )
+            for operator in chain.operators
+        )
+        return replace(chain, operators=operators)
+
+    def _leaves_by(self, edge: int) -> int:
+        return self._shared.get(edge, edge)
+
+    @cached_property
+    def _shared(self) -> dict[int, int]:
+        """The edges by which the rows of other edges leave."""
+        shared: dict[int, int] = {}
+        for operator in self.plan.operators():
+            for routes in operator.routes.values():
+                # What leaves the plan has a port of its own.
+                edges = [
+                    route.edge for route in routes if isinstance(route, ToEdge) and route.edge >= 0
+                ]
+                shared.update(dict.fromkeys(edges, edges[0]) if edges else {})
+        return shared
+
     def _exits(self, chain: Chain) -> list[Edge]:
         return [edge for edge in self.plan.edges if edge.source == chain.id]
+
+    def _only_exit(self, chain: Chain) -> Edge | None:
+        """The edge by which all rows of the chain leave, where there is one."""
+        exits = self._exits(chain)
+        return exits[0] if len(exits) == 1 and not self.handed.of(chain) else None
 
     def _map(self, frame: DataFrame, entry: str, task: ChainTask | UnpackTask) -> DataFrame:
         run = arrow_task(f"{_HOST}:{entry}", pack(task), readable=self.readable_errors)
@@ -171,7 +220,7 @@ class Translation:
         """The edge's packed batches, by the port of the target."""
         output = left[edge.source]
         notes = f.col("port") == NOTE_PORT
-        frame = output.frame if output.single else output.frame.filter(f.col("port") == edge.id)
+        frame = output.frame if output.single else output.frame.filter(self._of(edge))
         port = f.when(notes, f.lit(NOTE_PORT)).otherwise(f.lit(edge.target_port))
         packed = frame.select(port.cast("int").alias("port"), "payload")
         match edge.exchange:
@@ -191,7 +240,10 @@ class Translation:
         if output.single:
             return output.frame
         task = UnpackTask(**self._common, output=self._to_shuffle(edge), sender=self._sender(edge))
-        return self._map(output.frame.filter(f.col("port") == edge.id), "run_unpack", task)
+        return self._map(output.frame.filter(self._of(edge)), "run_unpack", task)
+
+    def _of(self, edge: Edge) -> Column:
+        return f.col("port") == self._leaves_by(edge.id)
 
     def _sender(self, edge: Edge) -> PlannedOperator:
         return next(

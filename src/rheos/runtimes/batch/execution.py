@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
-from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.ids import JobId
+from rheos.connectors.spark.collecting import collected
+from rheos.errors import JobFailedError
+from rheos.plan.physical import Chain, PhysicalPlan
+from rheos.protocol.ids import JobId, OperatorId
 from rheos.runtimes.batch.dataframes import Translation
 from rheos.runtimes.batch.layout import NOTE_PORT
+from rheos.runtimes.batch.notes import AnyNote, Ended, Handed, decoder
+from rheos.runtimes.batch.results import Results, handed_over, most_bytes
+from rheos.runtimes.batch.siblings import siblings_joined
 
 _SETTINGS = {
     # Spark merges partitions that turned out small: only then need nobody say how many there are to be.
     "spark.sql.adaptive.enabled": "true",
+    # In what is kept, too.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    # Otherwise chains of one partition each would run one after the other in one task.
+    "spark.sql.unionOutputPartitioning": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16MB",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
@@ -47,26 +58,83 @@ def run(
     job: JobId,
     first_attempt: int,
     batch_rows: int,
-    on_notes: Callable[[list[bytes]], None],
-) -> None:
-    """Runs the whole plan. `on_notes` is called with the notes of each Spark job that ends. Raises what
-    Spark raises."""
-    kept: list[DataFrame] = []
+    on_note: Callable[[AnyNote], None],
+) -> dict[OperatorId, pa.Table]:
+    """Runs the whole plan and returns what its sinks have collected. `on_note` is called with every
+    note, when the Spark job that it came with has ended.
 
-    def collect(packed: DataFrame) -> None:
-        rows = packed.filter(f.col("port") == NOTE_PORT).select("payload").collect()
-        on_notes([bytes(row.payload) for row in rows])
+    Raises ConfigurationError where more was collected than the driver's memory takes, JobFailedError
+    where something did not reach the driver, and what Spark raises.
+    """
+    handed = handed_over(siblings_joined(plan))
+    limit_bytes = most_bytes(session) if handed.sinks else 0
+    run = _Run(Results(handed, limit_bytes), on_note)
+    try:
+        ends = Translation(
+            session_for(session), handed, job, first_attempt, batch_rows, run.keep, limit_bytes
+        ).ends()
+        run.end(ends)
+        return run.results()
+    finally:
+        run.close()
 
-    def keep(frame: DataFrame) -> DataFrame:
+
+class _Run:
+    """Computes frames, and takes what their tasks tell and hand over."""
+
+    def __init__(self, results: Results, on_note: Callable[[AnyNote], None]) -> None:
+        self._results = results
+        self._on_note = on_note
+        self._kept: list[DataFrame] = []
+        self._collecting: list[DataFrame] = []
+
+    def keep(self, chain: Chain, frame: DataFrame) -> DataFrame:
+        return self._keep([chain], frame)
+
+    def end(self, ends: Sequence[tuple[Chain, DataFrame]]) -> None:
+        """Computes what no chain reads: that of all chains at once."""
+        if not ends:
+            return
+        chains, frames = zip(*ends, strict=True)
+        take = self._keep if any(map(self._results.collects, chains)) else self._take_notes
+        take(chains, reduce(DataFrame.unionAll, frames))
+
+    def results(self) -> dict[OperatorId, pa.Table]:
+        """What was collected, once all has been computed."""
+        ports = self._results.ports()
+        rows: Sequence[Row] = ()
+        if ports:
+            handed = [frame.filter(f.col("port").isin(ports)) for frame in self._collecting]
+            rows = collected(reduce(DataFrame.unionAll, handed)).rows
+        return self._results.tables((row.port, row.payload) for row in rows)
+
+    def close(self) -> None:
+        # Where the JVM has ended, that is not the error to be seen.
+        with contextlib.suppress(Exception):
+            for frame in self._kept:
+                frame.unpersist()
+
+    def _keep(self, chains: Sequence[Chain], frame: DataFrame) -> DataFrame:
         frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        kept.append(frame)
-        collect(frame)
+        self._kept.append(frame)
+        if any(map(self._results.collects, chains)):
+            self._collecting.append(frame)
+        self._take_notes(chains, frame)
         return frame
 
-    try:
-        ends = Translation(session_for(session), plan, job, first_attempt, batch_rows, keep).ends()
-        if ends:
-            collect(reduce(DataFrame.unionAll, ends))
-    finally:
-        for frame in kept:
-            frame.unpersist()
+    def _take_notes(self, chains: Sequence[Chain], packed: DataFrame) -> None:
+        """The notes of all tasks that have run these chains, and of those before."""
+        came = collected(packed.filter(f.col("port") == NOTE_PORT).select("payload"))
+        notes = [decoder.decode(row.payload) for row in came.rows]
+        heads = {chain.operators[0].id for chain in chains}
+        ended = sum(isinstance(note, Ended) and note.operator in heads for note in notes)
+        if ended != came.tasks:
+            raise JobFailedError(
+                f"Spark says that it has run {came.tasks} tasks, and {ended} of them have said that "
+                "they ended",
+                hint="nothing was published: run the job again, and report it if it fails again",
+            )
+        for note in notes:
+            if isinstance(note, Handed):
+                self._results.promised(note)
+            self._on_note(note)

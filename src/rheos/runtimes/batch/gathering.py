@@ -12,8 +12,9 @@ _BYTES_AT_ONCE = 32 * MIB
 class Gathered:
     """Batches are put together until they have so many rows, or are so large."""
 
-    def __init__(self, rows_at_once: int = ROWS_AT_ONCE) -> None:
+    def __init__(self, rows_at_once: int = ROWS_AT_ONCE, bytes_at_once: int = _BYTES_AT_ONCE) -> None:
         self._rows_at_once = rows_at_once
+        self._bytes_at_once = bytes_at_once
         self._batches: list[Batch] = []
         self._rows = self._size_bytes = 0
 
@@ -22,7 +23,10 @@ class Gathered:
         self._batches.append(batch)
         self._rows += batch.num_rows
         self._size_bytes += batch.nbytes
-        return self._rows >= self._rows_at_once or self._size_bytes >= _BYTES_AT_ONCE
+        return self._rows >= self._rows_at_once or self._size_bytes >= self._bytes_at_once
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
 
     def take(self) -> list[Batch]:
         taken, self._batches = self._batches, []

@@ -25,6 +25,9 @@ from rheos.protocol.elements import Batch
 NOTE_PORT = -1
 """The port of a packed note."""
 
+FIRST_RESULT_PORT = -2
+"""The port of packed rows that the driver collects for one sink; others' are below."""
+
 NOTE_STATE = -1
 """The state of a combined row that is a note. Notes come before all states."""
 
@@ -67,10 +70,10 @@ def arrival(partition: int, position: int) -> int:
     return (partition << _POSITIONS) + position
 
 
-def pack(batch: Batch) -> bytes:
+def pack(rows: Batch | pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write(rows)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 

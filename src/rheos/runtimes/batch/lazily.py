@@ -9,13 +9,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from rheos.graph.nodes import MAIN, SinkSpec, UnionSpec
-from rheos.operators.contract import OutputType
-from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToEdge
+from rheos.graph.nodes import SinkSpec
+from rheos.plan.physical import Chain, PhysicalPlan
 from rheos.protocol.ids import JobId
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.dataframes import FRAME_EDGE, Translation
 from rheos.runtimes.batch.execution import session_for
+from rheos.runtimes.batch.results import HandedOver, handed_over, passing
+from rheos.runtimes.batch.siblings import siblings_joined
 
 _JOB = JobId("dataframe")
 
@@ -32,14 +33,14 @@ def to_dataframe(session: SparkSession, plan: PhysicalPlan, *, batch_rows: int =
     never ends.
     """
     plan = _open_ended(bounded_plan(plan))
-    (frame,) = Translation(
+    [(_, frame)] = Translation(
         session=session,
-        plan=plan,
+        handed=HandedOver(plan, {}),
         job=_JOB,
         first_attempt=time.time_ns() // 1_000_000_000 * 1_000_000,
         batch_rows=batch_rows,
         # A cached DataFrame would stay until someone says so; this goes with who reads it.
-        keep=lambda frame: frame.localCheckpoint(eager=False),
+        keep=lambda _, frame: frame.localCheckpoint(eager=False),
         readable_errors=True,
     ).ends()
     return frame
@@ -50,18 +51,17 @@ def explained(session: SparkSession, plan: PhysicalPlan) -> str:
     ends in sinks. Nothing is run. Raises ConfigurationError for a source that never ends."""
     kept: list[DataFrame] = []
 
-    def keep(frame: DataFrame) -> DataFrame:
+    def keep(_: Chain, frame: DataFrame) -> DataFrame:
         # Only a mark in the plan, as nothing is run.
         kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
         return kept[-1]
 
-    translation = Translation(session_for(session), bounded_plan(plan), _JOB, 0, 1, keep)
+    handed = handed_over(siblings_joined(bounded_plan(plan)))
+    translation = Translation(session_for(session), handed, _JOB, 0, 1, keep)
     try:
-        ends = translation.ends()
-        chains = [chain for chain in plan.chains if not any(e.source == chain.id for e in plan.edges)]
         return "\n".join(
             f"Spark's plan of chain {chain.id}: {chain.name}\n{_explain(frame)}"
-            for chain, frame in zip(chains, ends, strict=True)
+            for chain, frame in translation.ends()
         )
     finally:
         for frame in kept:
@@ -84,14 +84,4 @@ def _without_sink(chain: Chain) -> Chain:
     last = chain.operators[-1]
     if not isinstance(last.spec, SinkSpec):
         return chain
-    port = last.ports[0]
-    passing = PlannedOperator(
-        id=last.id,
-        name=last.name,
-        site=last.site,
-        spec=UnionSpec(),
-        ports=last.ports,
-        outputs={MAIN: OutputType(port.type, port.schema)},
-        routes={MAIN: (ToEdge(FRAME_EDGE),)},
-    )
-    return dataclasses.replace(chain, operators=(*chain.operators[:-1], passing))
+    return dataclasses.replace(chain, operators=(*chain.operators[:-1], passing(last, FRAME_EDGE)))

@@ -25,7 +25,28 @@ class Counted(Note, frozen=True):
     counters: dict[str, int]
 
 
-AnyNote = Staged | Counted
+class Handed(Note, frozen=True):
+    """A task lets so many collected rows go to the driver: these do not travel with the notes."""
+
+    pieces: int
+    rows: int
+    size_bytes: int
+
+    def plus(self, other: Handed) -> Handed:
+        return Handed(
+            operator=self.operator,
+            pieces=self.pieces + other.pieces,
+            rows=self.rows + other.rows,
+            size_bytes=self.size_bytes + other.size_bytes,
+        )
+
+
+class Ended(Note, frozen=True):
+    """A task has run its chain to the end; the operator is the chain's head. The driver counts these
+    against the tasks that Spark says it ran."""
+
+
+AnyNote = Staged | Counted | Handed | Ended
 
 encode = msgspec.msgpack.Encoder().encode
 decoder: msgspec.msgpack.Decoder[AnyNote] = msgspec.msgpack.Decoder(AnyNote)

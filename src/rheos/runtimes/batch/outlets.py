@@ -9,8 +9,16 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rheos.connectors.spark.types import to_spark
+from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import Batch, strip_hidden
-from rheos.runtimes.batch.layout import NOTE_PORT, pack, packed_row
+from rheos.protocol.state_config import MIB
+from rheos.runtimes.batch import notes
+from rheos.runtimes.batch.gathering import Gathered
+from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, NOTE_PORT, pack, packed_row
+from rheos.runtimes.batch.results import too_large
+from rheos.runtimes.batch.tasks import PackedOutput
+
+_PIECE_BYTES = 2 * MIB
 
 Rows: TypeAlias = Iterator[pa.RecordBatch]
 """Record batches in one of the layouts of `layout.py`."""
@@ -33,13 +41,52 @@ class Outlet(ABC):
 
 
 class PackedOutlet(Outlet):
-    """Packs batches."""
+    """Packs batches; those that the driver collects, many together."""
+
+    def __init__(self, output: PackedOutput) -> None:
+        self._results = {
+            port: _Collected(sink, output.most_bytes) for port, sink in output.results.items()
+        }
 
     def rows(self, edge: int, batch: Batch) -> Rows:
-        yield packed_row(edge, pack(batch))
+        if edge > FIRST_RESULT_PORT:
+            yield packed_row(edge, pack(batch))
+            return
+        collected = self._results[edge]
+        if collected.gathered.add(strip_hidden(batch)):
+            yield packed_row(edge, collected.piece())
 
     def note(self, note: bytes) -> Rows:
         yield packed_row(NOTE_PORT, note)
+
+    def finish(self) -> Rows:
+        for port, collected in self._results.items():
+            if collected.gathered:
+                yield packed_row(port, collected.piece())
+            if collected.handed.pieces:
+                yield from self.note(notes.encode(collected.handed))
+
+
+class _Collected:
+    """What one sink collects in this task."""
+
+    def __init__(self, sink: PlannedOperator, most_bytes: int) -> None:
+        self._sink = sink
+        self._most_bytes = most_bytes
+        self.gathered = Gathered(bytes_at_once=_PIECE_BYTES)
+        self.handed = notes.Handed(operator=sink.id, pieces=0, rows=0, size_bytes=0)
+
+    def piece(self) -> bytes:
+        """The rows so far. Raises ConfigurationError where this task alone has too many."""
+        table = pa.Table.from_batches(self.gathered.take()).combine_chunks()
+        piece = pack(table)
+        self.handed = self.handed.plus(
+            notes.Handed(operator=self._sink.id, pieces=1, rows=table.num_rows, size_bytes=len(piece))
+        )
+        if self.handed.size_bytes > self._most_bytes:
+            error = too_large(self.handed.size_bytes, self._most_bytes)
+            raise error.located(site=self._sink.site, operator=self._sink.name)
+        return piece
 
 
 class FrameOutlet(Outlet):

@@ -92,7 +92,7 @@ def _outlet(task: Task, partition: int) -> Outlet:
             return operator
 
         return CombiningOutlet(make, ctx)
-    return PackedOutlet()
+    return PackedOutlet(output)
 
 
 def _operator(ctx: OperatorContext, planned: PlannedOperator) -> Operator:
@@ -241,3 +241,5 @@ class _PartitionHost:
                 counters=dict(counted.counters),
             )
             yield from self._out.note(notes.encode(note))
+        head = self._task.chain.operators[0].id
+        yield from self._out.note(notes.encode(notes.Ended(operator=head)))

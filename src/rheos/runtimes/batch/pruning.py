@@ -16,7 +16,15 @@ from collections.abc import Iterable
 import polars as pl
 import pyarrow as pa
 
-from rheos.graph.nodes import MAIN, EventTimeSpec, ExpressionSpec, RunningSpec, SourceSpec, WindowSpec
+from rheos.graph.nodes import (
+    MAIN,
+    EventTimeSpec,
+    ExpressionSpec,
+    RunningSpec,
+    SourceSpec,
+    UnionSpec,
+    WindowSpec,
+)
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToOperator
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import ChainId
@@ -79,6 +87,8 @@ class _Needs:
                 behind = self.of_output(chain, operator, MAIN) & everything
             case WindowSpec(aggregates=aggregates, fn=None, late_tag=late):
                 behind = frozenset() if late is None else self.of_output(chain, operator, late)
+            case UnionSpec():
+                return self.of_output(chain, operator, MAIN)
             case _:
                 return everything
         # An aggregate may read hidden columns, too, which are not pruned.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from rheos.connectors.collect import CollectSink, collected
+from rheos.connectors.collect import CollectSink
 from rheos.driver.sources_and_sinks import begin_targets, check_targets, prepared_sinks
 from rheos.errors import RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
@@ -97,6 +99,7 @@ class BatchJob(WithoutCheckpoints):
         self._took_s: float | None = None
         self._state = JobState.STARTING
         self._figures = {operator.id: _Figures() for operator in plan.operators()}
+        self._results: dict[OperatorId, pa.Table] = {}
         self._collected: dict[str, pa.Table] = {}
         self._failure: RheosError | None = None
         self._cancelled = threading.Event()
@@ -108,19 +111,19 @@ class BatchJob(WithoutCheckpoints):
     # --- the job's thread -------------------------------------------------------------------------
 
     def _run(self) -> None:
-        activate(self._session)
-        context = self._session.sparkContext
-        context.addJobTag(self._tag)
-        context.setJobDescription(self._plan.name)
         try:
+            activate(self._session)
+            context = self._session.sparkContext
+            context.addJobTag(self._tag)
+            context.setJobDescription(self._plan.name)
             self._state = JobState.RUNNING
-            run(
+            self._results = run(
                 self._session,
                 self._plan,
                 job=self._writer,
                 first_attempt=self._first_attempt,
                 batch_rows=self._config.task.batch_rows,
-                on_notes=self._note,
+                on_note=self._note,
             )
             if not self._cancelled.is_set():
                 self._commit()
@@ -136,17 +139,22 @@ class BatchJob(WithoutCheckpoints):
                 self._state = JobState.FAILED if self._failure else JobState.CANCELLED
             self._ended.set()
 
-    def _note(self, encoded: list[bytes]) -> None:
-        for data in encoded:
-            note = notes.decoder.decode(data)
-            figures = self._figures[note.operator]
-            if isinstance(note, notes.Staged):
+    def _note(self, note: notes.AnyNote) -> None:
+        figures = self._figures.get(note.operator)
+        if figures is None:
+            return  # A union that siblings were put behind: it is none of the user's operators.
+        match note:
+            case notes.Staged():
                 figures.staged.append(note.committable)
-                continue
-            figures.records_in += note.records_in
-            figures.records_out += note.records_out
-            for name, count in note.counters.items():
-                figures.counters[name] = figures.counters.get(name, 0) + count
+            case notes.Counted():
+                figures.records_in += note.records_in
+                figures.records_out += note.records_out
+                for name, count in note.counters.items():
+                    figures.counters[name] = figures.counters.get(name, 0) + count
+            case notes.Handed() | notes.Ended():
+                pass
+            case _:
+                assert_never(note)
 
     def _commit(self) -> None:
         """Publishes what the tasks staged whose rows Spark has taken; others' files are left out."""
@@ -163,9 +171,7 @@ class BatchJob(WithoutCheckpoints):
                 except RheosError as error:
                     raise error.located(site=operator.site, operator=operator.name) from None
             if isinstance(sink.sink, CollectSink):
-                table = collected(staged)
-                empty = operator.ports[0].type.schema.empty_table()
-                self._collected[operator.name] = empty if table is None else table
+                self._collected[operator.name] = self._results[operator.id]
 
     def _clear_away(self) -> None:
         """Removes what repeated, failed or cancelled tasks have staged."""
@@ -226,7 +232,8 @@ class BatchJob(WithoutCheckpoints):
             id=operator.id,
             name=operator.name,
             records_in=figures.records_in,
-            records_out=figures.records_out,
+            # Rows that a collecting sink lets go to the driver leave the job there.
+            records_out=0 if isinstance(operator.spec, SinkSpec) else figures.records_out,
             watermark_ms=watermark_ms,
             counters=dict(figures.counters),
         )
@@ -243,8 +250,9 @@ class BatchJob(WithoutCheckpoints):
             return
         self._cancelled.set()
         while not self._ended.wait(0.1):
-            # A job that was not yet submitted hears it the next time.
-            self._session.sparkContext.cancelJobsWithTag(self._tag)
+            # A job that was not yet submitted hears it the next time; without a JVM it ends by itself.
+            with contextlib.suppress(Exception):
+                self._session.sparkContext.cancelJobsWithTag(self._tag)
 
 
 def _persistently(commit: Callable[[], None], pauses_s: Sequence[float] = (0.1, 1.0)) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -32,6 +33,11 @@ class CombinedInput:
 @dataclass(frozen=True)
 class PackedOutput:
     """Packed batches; the port says by which edge they leave."""
+
+    results: Mapping[int, PlannedOperator] = field(default_factory=dict)
+    """The ports by which rows go to the driver, and the sinks that collect them."""
+    most_bytes: int = 0
+    """So much the driver can collect."""
 
 
 @dataclass(frozen=True)

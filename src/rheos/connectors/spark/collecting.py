@@ -1,0 +1,78 @@
+"""What Spark computed comes to the driver whole, or not at all.
+
+`DataFrame.collect()` ends where its stream ends: when the JVM has no memory left to serve the rows, the
+thread that does it dies, and PySpark gives those that came so far, without an error. So the last row
+that is sent is one of ours. The rows come in the order of the partitions, through one stream: where the
+last has come, all have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as f
+
+from rheos.errors import JobFailedError
+
+_LAST = "__last"
+"""The column that is true in the trailer alone."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    rows: Sequence[Row]
+    """By their partitions, and in the order that they have there."""
+    tasks: int
+    """How many partitions Spark says that it has computed."""
+
+
+def collected(frame: DataFrame) -> Collected:
+    """All rows of the frame. They are held in the memory of the JVM and then of this process: there
+    must be few, or they must be known to fit.
+
+    Raises JobFailedError where not all of them came, and what Spark raises.
+    """
+    sent = _with_trailer(frame)
+    rows = sent.collect()
+    if not rows or not rows[-1][_LAST]:
+        raise _cut_off(len(rows))
+    return Collected(rows[:-1], _partitions(sent) - 1)
+
+
+def collected_table(frame: DataFrame) -> pa.Table:
+    """The same as an Arrow table, all of whose columns may be null."""
+    try:
+        rows = _with_trailer(frame).toArrow()
+    except ConnectionError:
+        raise
+    except (EOFError, OSError, pa.ArrowInvalid):
+        raise _cut_off(0) from None
+    if not rows.num_rows or not rows.column(_LAST)[-1].as_py():
+        raise _cut_off(rows.num_rows)
+    return rows.slice(0, rows.num_rows - 1).drop_columns(_LAST)
+
+
+def _with_trailer(frame: DataFrame) -> DataFrame:
+    trailer = frame.sparkSession.range(0, 1, 1, 1).select(
+        *(f.lit(None).cast(field.dataType).alias(field.name) for field in frame.schema),
+        f.lit(True).alias(_LAST),
+    )
+    return frame.withColumn(_LAST, f.lit(False)).unionAll(trailer)
+
+
+def _partitions(sent: DataFrame) -> int:
+    """Of a frame that was collected: its plan is final, and nothing runs again."""
+    query: Any = sent._jdf.queryExecution()
+    return int(query.toRdd().getNumPartitions())
+
+
+def _cut_off(rows: int) -> JobFailedError:
+    return JobFailedError(
+        f"of what Spark computed only {rows} rows came to the driver, and not the end",
+        hint="the JVM of Spark's driver has most likely run out of memory, and its log says so: give "
+        "it more (spark.driver.memory), or let less come to the driver",
+    )

@@ -1,0 +1,150 @@
+"""Rows that a job collects, on their way to the driver.
+
+They leave their chain as an edge does, by a port of their own, in pieces. What the chain leaves is
+kept; its notes are read first, and say how much has been collected. Only when it is known to fit do the
+pieces come, and they are held against the notes.
+
+    chain ─ notes, collected rows ─ kept ─┬─ notes: pieces, rows, bytes
+                                          └─ the pieces
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from rheos.connectors.collect import CollectSink
+from rheos.errors import ConfigurationError, JobFailedError
+from rheos.graph.nodes import MAIN, SinkSpec, UnionSpec
+from rheos.operators.contract import OutputType
+from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToEdge
+from rheos.protocol.elements import visible
+from rheos.protocol.ids import OperatorId
+from rheos.protocol.state_config import MIB
+from rheos.runtimes.batch.layout import FIRST_RESULT_PORT
+from rheos.runtimes.batch.notes import Handed
+
+_SHARE_OF_HEAP = 8
+"""Spark's driver holds what is collected several times: as its tasks sent it, decoded, and pickled."""
+
+_LEAST_BYTES = 16 * MIB
+
+
+def passing(planned: PlannedOperator, edge: int) -> PlannedOperator:
+    """What stands in a sink's place, and lets its rows leave by the edge."""
+    port = planned.ports[0]
+    return PlannedOperator(
+        id=planned.id,
+        name=planned.name,
+        site=planned.site,
+        spec=UnionSpec(),
+        ports=planned.ports,
+        outputs={MAIN: OutputType(port.type, port.schema)},
+        routes={MAIN: (ToEdge(edge),)},
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class HandedOver:
+    """A plan whose collected rows leave it, and the sinks that they were for."""
+
+    plan: PhysicalPlan
+    sinks: Mapping[int, PlannedOperator]
+    """By port."""
+
+    def of(self, chain: Chain) -> dict[int, PlannedOperator]:
+        """The chain's operators that stand for sinks, by the ports that their rows leave by."""
+        found = {operator.id: operator for operator in chain.operators}
+        return {port: found[sink.id] for port, sink in self.sinks.items() if sink.id in found}
+
+
+def handed_over(plan: PhysicalPlan) -> HandedOver:
+    """The plan with its collecting sinks taken out."""
+    sinks: dict[int, PlannedOperator] = {}
+
+    def without(operator: PlannedOperator) -> PlannedOperator:
+        spec = operator.spec
+        if not isinstance(spec, SinkSpec) or not isinstance(spec.sink, CollectSink):
+            return operator
+        port = FIRST_RESULT_PORT - len(sinks)
+        sinks[port] = operator
+        return passing(operator, port)
+
+    chains = tuple(
+        dataclasses.replace(chain, operators=tuple(map(without, chain.operators)))
+        for chain in plan.chains
+    )
+    return HandedOver(dataclasses.replace(plan, chains=chains), sinks)
+
+
+def most_bytes(session: SparkSession) -> int:
+    """How much a job can collect through this session's driver."""
+    heap: int = session._jvm.java.lang.Runtime.getRuntime().maxMemory()
+    return max(heap // _SHARE_OF_HEAP, _LEAST_BYTES)
+
+
+def too_large(size_bytes: int, limit_bytes: int) -> ConfigurationError:
+    return ConfigurationError(
+        f"the rows to be collected are too large for the driver: {size_bytes / MIB:.0f} MiB, where "
+        f"{limit_bytes / MIB:.0f} MiB fit its JVM",
+        hint="write them to files, as with .sink_to(rh.files.sink(...)), or collect fewer; or give "
+        "Spark's driver more memory, of which an eighth may be collected: spark.driver.memory, by "
+        "PYSPARK_SUBMIT_ARGS='--driver-memory 8g pyspark-shell' for a session that Rheos makes",
+    )
+
+
+class Results:
+    """The driver's side: what notes have promised, and what has come."""
+
+    def __init__(self, handed: HandedOver, limit_bytes: int) -> None:
+        self._handed = handed
+        self._sinks = handed.sinks
+        self._limit_bytes = limit_bytes
+        self._promised: dict[OperatorId, Handed] = {}
+
+    def collects(self, chain: Chain) -> bool:
+        return bool(self._handed.of(chain))
+
+    def promised(self, note: Handed) -> None:
+        """A task has told of its collected rows. Raises ConfigurationError where all are too large."""
+        before = self._promised.get(note.operator)
+        self._promised[note.operator] = note if before is None else before.plus(note)
+        total_bytes = sum(each.size_bytes for each in self._promised.values())
+        if total_bytes > self._limit_bytes:
+            largest = max(self._promised.values(), key=lambda each: each.size_bytes).operator
+            at = next(sink for sink in self._sinks.values() if sink.id == largest)
+            raise too_large(total_bytes, self._limit_bytes).located(site=at.site, operator=at.name)
+
+    def ports(self) -> list[int]:
+        """Those by which rows are to come."""
+        return [port for port, sink in self._sinks.items() if sink.id in self._promised]
+
+    def tables(self, rows: Iterable[tuple[int, bytes]]) -> dict[OperatorId, pa.Table]:
+        """The rows of every sink, of pieces with their ports. Raises JobFailedError where they are not
+        those that were promised."""
+        batches: dict[OperatorId, list[pa.RecordBatch]] = {sink.id: [] for sink in self._sinks.values()}
+        came: dict[OperatorId, Handed] = {}
+        for port, payload in rows:
+            sink = self._sinks[port].id
+            piece = pa.ipc.open_stream(payload).read_all()
+            batches[sink] += piece.to_batches()
+            told = Handed(operator=sink, pieces=1, rows=piece.num_rows, size_bytes=len(payload))
+            came[sink] = came[sink].plus(told) if sink in came else told
+        if came != self._promised:
+            raise JobFailedError(
+                f"what came to the driver is not what was collected: {_shown(came)} came of "
+                f"{_shown(self._promised)}",
+                hint="Spark has computed tasks again, and their input has changed: run the job again",
+            )
+        return {
+            sink.id: pa.Table.from_batches(batches[sink.id], schema=visible(sink.ports[0].schema))
+            for sink in self._sinks.values()
+        }
+
+
+def _shown(handed: Mapping[OperatorId, Handed]) -> str:
+    counts = [f"{each.rows} rows ({each.size_bytes} bytes) of {id}" for id, each in handed.items()]
+    return ", ".join(counts) or "nothing"

@@ -1,0 +1,127 @@
+"""Chains that read the same rows become one, so that a task reads them once for all.
+
+    source a ─┬─ filter 1 ─ sink         source a ─┬─ union ─┬─ filter 1 ─ sink
+    source b ─┼─ filter 2 ─ sink   >     source b ─┘         └─ filter 2 ─ sink
+
+The planner lets every reader of a union begin a chain. In the continuous runtime these share a slot; in
+a batch job each would be tasks of its own, one for each partition of each source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rheos.graph.nodes import MAIN, UnionSpec
+from rheos.operators.contract import OutputType
+from rheos.plan.physical import (
+    Chain,
+    Edge,
+    Exchange,
+    PhysicalPlan,
+    PlannedOperator,
+    Route,
+    ToEdge,
+    ToOperator,
+)
+from rheos.protocol.ids import ChainId, OperatorId
+
+_Reader = tuple[int | None, tuple[tuple[OperatorId, str, int], ...]]
+"""How wide a chain is, the outputs that it reads, and by which ports."""
+
+
+def siblings_joined(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan with the chains in one that read the same outputs by forward edges."""
+    groups = _groups(plan)
+    if all(len(group) == 1 for group in groups):
+        return plan
+    number = {chain.id: ChainId(at) for at, group in enumerate(groups) for chain in group}
+    kept = {edge for group in groups for edge in group[0].inputs}
+    edges = tuple(
+        replace(edge, source=number[edge.source], target=number[edge.target])
+        for edge in plan.edges
+        if edge.id in kept
+    )
+    chains = (_joined(group, ChainId(at)) for at, group in enumerate(groups))
+    return replace(plan, chains=tuple(_without(chain, kept) for chain in chains), edges=edges)
+
+
+def _groups(plan: PhysicalPlan) -> list[list[Chain]]:
+    """In topological order: what siblings read stands before the first of them."""
+    outputs = {
+        route.edge: (operator.id, tag)
+        for operator in plan.operators()
+        for tag, routes in operator.routes.items()
+        for route in routes
+        if isinstance(route, ToEdge)
+    }
+    groups: list[list[Chain]] = []
+    readers: dict[_Reader, list[Chain]] = {}
+    for chain in plan.chains:
+        edges = [edge for edge in plan.edges if edge.target == chain.id]
+        if not edges or not _alike(chain, edges):
+            groups.append([chain])
+            continue
+        rows = tuple(sorted((*outputs[edge.id], edge.target_port) for edge in edges))
+        group = readers.setdefault((chain.widest, rows), [])
+        if not group:
+            groups.append(group)
+        group.append(chain)
+    return groups
+
+
+def _alike(chain: Chain, edges: Sequence[Edge]) -> bool:
+    """Whether it is all one by which port rows come."""
+    first, *others = chain.operators[0].ports
+    return all(edge.exchange is Exchange.FORWARD for edge in edges) and all(
+        port.type == first.type and port.schema.equals(first.schema) for port in others
+    )
+
+
+def _joined(group: Sequence[Chain], id: ChainId) -> Chain:
+    if len(group) == 1:
+        return replace(group[0], id=id)
+    first = group[0].operators[0]
+    operators: list[PlannedOperator] = []
+    heads: list[Route] = []
+    for chain in group:
+        begins = 1 + len(operators)
+        heads.append(ToOperator(begins))
+        operators += [_shifted(operator, begins) for operator in chain.operators]
+    union = PlannedOperator(
+        id=OperatorId(f"before {first.id}"),
+        name="union",
+        site=first.site,
+        spec=UnionSpec(),
+        ports=first.ports,
+        outputs={MAIN: OutputType(first.ports[0].type, first.ports[0].schema)},
+        routes={MAIN: tuple(heads)},
+    )
+    return replace(group[0], id=id, operators=(union, *operators))
+
+
+def _shifted(operator: PlannedOperator, by: int) -> PlannedOperator:
+    def moved(route: Route) -> Route:
+        return ToOperator(route.index + by) if isinstance(route, ToOperator) else route
+
+    return replace(
+        operator, routes={tag: tuple(map(moved, routes)) for tag, routes in operator.routes.items()}
+    )
+
+
+def _without(chain: Chain, kept: set[int]) -> Chain:
+    """The chain without routes to edges that nobody reads any more."""
+
+    def stays(route: Route) -> bool:
+        return not isinstance(route, ToEdge) or route.edge in kept
+
+    return replace(
+        chain,
+        operators=tuple(
+            replace(
+                operator,
+                routes={tag: tuple(filter(stays, routes)) for tag, routes in operator.routes.items()},
+            )
+            for operator in chain.operators
+        ),
+    )

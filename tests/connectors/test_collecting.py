@@ -1,0 +1,71 @@
+"""What comes from Spark comes whole, or is an error."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from pyspark.sql.classic import dataframe as classic
+from pyspark.sql.pandas import conversion
+
+from rheos.connectors.spark.collecting import collected, collected_table
+from rheos.errors import JobFailedError
+
+pytestmark = pytest.mark.spark
+
+
+def served(monkeypatch: pytest.MonkeyPatch, keep: float) -> None:
+    """Of what the JVM serves, only this part reaches PySpark: as where the serving thread has died."""
+    module: Any
+    for module in (classic, conversion):
+        load = module._load_from_socket
+
+        @contextmanager
+        def cut(sock_info: Any, serializer: Any, load: Any = load) -> Iterator[Any]:
+            with load(sock_info, Everything()) as data:
+                yield serializer.load_stream(io.BytesIO(data[: int(len(data) * keep)]))
+
+        monkeypatch.setattr(module, "_load_from_socket", cut)
+
+
+class Everything:
+    def load_stream(self, stream: Any) -> bytes:
+        return bytes(stream.read())
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.4, 0.9])
+def test_a_stream_that_is_cut_is_an_error(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, keep: float
+) -> None:
+    frame = spark.range(0, 5000, 1, 3)
+    served(monkeypatch, keep)
+    # What PySpark itself makes of it.
+    assert len(frame.collect()) < 5000
+    with pytest.raises(JobFailedError, match="came to the driver, and not the end"):
+        collected(frame)
+    with pytest.raises(JobFailedError, match="came to the driver, and not the end"):
+        collected_table(frame)
+
+
+def test_a_whole_stream_gives_all_rows_in_order_and_the_tasks(spark: Any) -> None:
+    came = collected(spark.range(0, 1000, 1, 3))
+    assert [row.id for row in came.rows] == list(range(1000))
+    assert came.tasks == 3
+    assert collected_table(spark.range(0, 10, 1, 2)).to_pydict() == {"id": list(range(10))}
+
+
+def test_no_rows_and_no_tasks_are_whole_too(spark: Any) -> None:
+    empty = spark.createDataFrame([], "a int, b string")
+    assert list(collected(empty).rows) == []
+    assert collected_table(empty).to_pydict() == {"a": [], "b": []}
+    assert collected(spark.range(0, 5, 1, 2).filter("id < 0")).tasks == 2
+
+
+def test_tasks_behind_a_shuffle_are_those_that_were_left(spark: Any) -> None:
+    """Adaptive execution merges small partitions: how many there were is known when they have run."""
+    came = collected(spark.range(0, 100, 1, 3).repartition("id"))
+    assert sorted(row.id for row in came.rows) == list(range(100))
+    assert came.tasks < 4
