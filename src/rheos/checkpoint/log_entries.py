@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from rheos.checkpoint.sealed import Sealed
 from rheos.protocol.control import CommittableHandle, Cost, Totals
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.sealed import Sealed
 from rheos.protocol.shapes import StateShape, TypeShape
 from rheos.protocol.snapshots import StateHandle
 

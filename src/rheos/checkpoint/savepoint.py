@@ -16,10 +16,10 @@ import msgspec
 
 from rheos.checkpoint.log_entries import CheckpointCompleted, Origin
 from rheos.checkpoint.names import handle_problem, safe_name
-from rheos.checkpoint.sealed import Sealed
 from rheos.errors import CheckpointError
 from rheos.protocol.ids import JobId, OperatorId
 from rheos.protocol.ports import Store
+from rheos.protocol.sealed import Sealed
 from rheos.protocol.snapshots import StateHandle
 
 MANIFEST = "savepoint.json"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import fsspec
@@ -38,11 +38,14 @@ class ParquetDecoder(ChunkDecoder):
         *,
         position: bytes = START,
         skip_bad: bool = False,
+        opened: Callable[[], pq.ParquetFile] | None = None,
     ) -> None:
+        """`opened` opens the file where `open_parquet` would not do."""
         self._path = path
         self._schema = schema
         self._cursor = msgspec.msgpack.decode(position, type=Cursor)
         self._skip_bad = skip_bad
+        self._opened = opened
         self._batches: Iterator[tuple[int, int, int, Batch]] | None = None
         self._file: pq.ParquetFile | None = None
         self._lock = threading.Lock()
@@ -53,7 +56,7 @@ class ParquetDecoder(ChunkDecoder):
             if self._closed:
                 return None
             if self._batches is None:
-                self._file = open_parquet(self._path)
+                self._file = open_parquet(self._path) if self._opened is None else self._opened()
                 check_schema(self._path, self._file.schema_arrow, self._schema)
                 self._batches = self._read_batches(self._file)
             try:
@@ -91,6 +94,8 @@ class ParquetDecoder(ChunkDecoder):
                     begin = max(row, skip)
                     yield group, begin, before + begin, batch.slice(begin - row)
                 row = end
+            if row != (wanted := file.metadata.row_group(group).num_rows):
+                raise OSError(f"{row} rows were read, where {wanted} were written")
             before += row
 
     def _chunk(self, group: int, row: int, row_in_file: int, batch: Batch) -> Chunk:
@@ -116,13 +121,19 @@ class ParquetDecoder(ChunkDecoder):
         return Chunk(rows, good, batch.num_rows, rejected, position)
 
 
-def open_parquet(path: str) -> pq.ParquetFile:
-    """Opens a local or remote file. Raises InputError."""
+def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.ParquetFile:
+    """Opens a local or remote file, through `checked` where it is given. Raises InputError."""
     try:
         system, inner = fsspec.core.url_to_fs(path)
-        if "file" in system.protocol:
+        local = "file" in system.protocol
+        if local and checked is None:
             return pq.ParquetFile(inner)
-        return pq.ParquetFile(system.open(inner, "rb"), pre_buffer=True)
+        file = system.open(inner, "rb")
+        try:
+            return pq.ParquetFile(file if checked is None else checked(file), pre_buffer=not local)
+        except BaseException:
+            file.close()
+            raise
     except FileNotFoundError as error:
         raise InputError(
             f"the file {path} is missing",

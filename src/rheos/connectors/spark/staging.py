@@ -3,9 +3,10 @@
     <folder>/<staging>/00000-17.parquet     a file for each task; each is ordered by event time
     <folder>/manifest.json                  put last, if absent: what it lists is the staging
 
-A staging is there when its manifest is; what was left of one that was not finished goes when the next
-begins. A job that is started again takes what is there, and never asks the DataFrame again, as that may
-give other rows by now.
+A staging is there when its manifest is; what was left of one that was not finished goes when another
+is. A job that is started again takes what is there, and never asks the DataFrame again, as that may
+give other rows by now. What is read is checked block by block against the manifest
+(`staging_manifest.py`).
 
 Rows are dealt out to the files in turn, so that every file spans the whole time. Each is a split: all
 of them advance side by side, and the watermark with them, so that windows of the past fire while the
@@ -18,8 +19,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -31,18 +32,25 @@ import pyarrow.parquet as pq
 
 from rheos.connectors.contract import Polled, ReaderContext, Source, Split, SplitReader
 from rheos.connectors.files import parquet
+from rheos.connectors.files.checked import CheckedFile, ChecksummingFile
 from rheos.connectors.files.chunks import ChunkReader
 from rheos.connectors.schemas import epoch_ms, shorten
 from rheos.connectors.spark.casts import cast_rows
+from rheos.connectors.spark.staging_manifest import (
+    Manifest,
+    StagedFile,
+    identity,
+    put_manifest,
+    read_manifest,
+    remove_leftovers,
+    remove_staging,
+)
 from rheos.connectors.spark.workers import module_lacking
 from rheos.errors import CheckpointError, InputError, SchemaError
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
 
 POSITIONS = "a DataFrame"
 """What the splits and positions of staged rows are, whatever made them."""
-
-_MANIFEST = "manifest.json"
-_VERSION = 1
 
 _FILE_BYTES = 1 << 20
 _LEAST_MOST_FILES = 16
@@ -53,24 +61,13 @@ _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 64 << 20
 
 
-class _File(msgspec.Struct, frozen=True):
-    name: str
-    rows: int
-    first_ms: int | None
-    """The least event time; None without rows or event time."""
-
-
-class _Manifest(msgspec.Struct, frozen=True):
-    staging: str
-    schema: bytes
-    event_time: str | None
-    files: list[_File]
-    version: int = _VERSION
-
-
 class _Payload(msgspec.Struct, frozen=True, array_like=True):
     path: str
     first_ms: int | None
+    rows: int | None = None
+    """None in splits of 0.1.0; without checksums the file is of a staging of 0.1.0."""
+    size_bytes: int | None = None
+    checksums: bytes | None = None
 
 
 # --- the source -----------------------------------------------------------------------------------
@@ -84,7 +81,7 @@ class StagedSource(Source):
     staging: str
     schema: pa.Schema
     event_time: str | None
-    files: tuple[_File, ...]
+    files: tuple[StagedFile, ...]
     bounded: bool = field(default=True, init=False)
 
     def splits(self) -> Sequence[Split]:
@@ -92,7 +89,13 @@ class StagedSource(Source):
             Split(
                 f"{self.staging}/{number:05d}",
                 msgspec.msgpack.encode(
-                    _Payload(f"{self.folder}/{self.staging}/{file.name}", file.first_ms)
+                    _Payload(
+                        f"{self.folder}/{self.staging}/{file.name}",
+                        file.first_ms,
+                        file.rows,
+                        file.size_bytes,
+                        file.checksums,
+                    )
                 ),
             )
             for number, file in enumerate(self.files)
@@ -110,16 +113,34 @@ class StagedSource(Source):
         return msgspec.msgpack.decode(split.payload, type=_Payload).first_ms
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        path = msgspec.msgpack.decode(split.payload, type=_Payload).path
+        staged = msgspec.msgpack.decode(split.payload, type=_Payload)
         start = parquet.START if position is None else position
-        decoder = parquet.ParquetDecoder(path, _stored_schema(self.schema), position=start)
-        return _StagedReader(ChunkReader(path, decoder, start, ctx), self.schema)
+        decoder = parquet.ParquetDecoder(
+            staged.path, _stored_schema(self.schema), position=start, opened=partial(_opened, staged)
+        )
+        return _StagedReader(ChunkReader(staged.path, decoder, start, ctx), self.schema)
 
     def positions(self) -> str:
         return POSITIONS
 
     def describe(self) -> str:
         return "DataFrame"
+
+
+def _opened(staged: _Payload) -> pq.ParquetFile:
+    """Raises InputError where it is not what was written."""
+    checked = None
+    if staged.size_bytes is not None and staged.checksums is not None:
+        checked = partial(CheckedFile, size_bytes=staged.size_bytes, checksums=staged.checksums)
+    file = parquet.open_parquet(staged.path, checked)
+    if staged.rows is not None and file.metadata.num_rows != staged.rows:
+        found = file.metadata.num_rows
+        file.close(force=True)
+        raise InputError(
+            f"{staged.path} holds {found} rows, and {staged.rows} were staged",
+            hint="restore the file from a copy",
+        )
+    return file
 
 
 def _staging_of(split: str) -> str:
@@ -154,12 +175,11 @@ def staged(frame: Any, schema: pa.Schema, event_time: str | None, folder: str) -
     folder = folder.rstrip("/")
     try:
         system, root = fsspec.core.url_to_fs(folder)
-        manifest = _read_manifest(system, root)
-        _remove_others(system, root, manifest)
+        manifest = read_manifest(system, root)
         if manifest is None:
             system.makedirs(root, exist_ok=True)
             manifest = _stage(frame, schema, event_time, folder, system, root)
-            _remove_others(system, root, manifest)
+        remove_leftovers(system, root, manifest)
     except OSError as error:
         raise CheckpointError(
             f"the DataFrame cannot be staged in {folder}: {error}",
@@ -171,80 +191,32 @@ def staged(frame: Any, schema: pa.Schema, event_time: str | None, folder: str) -
     return StagedSource(folder, manifest.staging, schema, event_time, tuple(manifest.files))
 
 
-def _read_manifest(system: Any, root: str) -> _Manifest | None:
-    try:
-        data = system.cat_file(f"{root}/{_MANIFEST}")
-    except FileNotFoundError:
-        return None
-    try:
-        manifest = msgspec.json.decode(data, type=_Manifest)
-    except msgspec.MsgspecError as error:
-        raise CheckpointError(
-            f"{root}/{_MANIFEST} is damaged: {error}",
-            hint="restore it from a copy; without it the job cannot go on from its checkpoints",
-        ) from error
-    if manifest.version != _VERSION:
-        raise CheckpointError(
-            f"{root}/{_MANIFEST} was written by another version of Rheos",
-            hint="start the job with the version that it was running with",
-        )
-    return manifest
-
-
-def _remove_others(system: Any, root: str, manifest: _Manifest | None) -> None:
-    """Removes what was staged and is in no manifest: of a driver that died, or of tasks that Spark ran
-    once more."""
-    if not system.isdir(root):
-        return
-    kept = None if manifest is None else manifest.staging
-    for path in system.ls(root, detail=False):
-        name = path.rstrip("/").rpartition("/")[2]
-        if name not in (kept, _MANIFEST):
-            system.rm(path, recursive=True)
-    if manifest is not None:
-        listed = {file.name for file in manifest.files}
-        for path in system.ls(f"{root}/{kept}", detail=False):
-            if path.rpartition("/")[2] not in listed:
-                system.rm(path)
-
-
 def _stage(
     frame: Any, schema: pa.Schema, event_time: str | None, folder: str, system: Any, root: str
-) -> _Manifest:
+) -> Manifest:
     staging = uuid4().hex[:12]
     task = _Task(f"{folder}/{staging}", schema, event_time)
     system.makedirs(f"{root}/{staging}", exist_ok=True)
     try:
         files = _written(frame, task)
     except BaseException:
-        with suppress(OSError):
-            system.rm(f"{root}/{staging}", recursive=True)
+        remove_staging(system, root, staging)
         raise
-    manifest = _Manifest(staging, schema.serialize().to_pybytes(), event_time, files)
-    _put_if_absent(system, f"{root}/{_MANIFEST}", msgspec.json.encode(manifest))
+    manifest = Manifest(
+        of=identity(root),
+        staging=staging,
+        schema=schema.serialize().to_pybytes(),
+        event_time=event_time,
+        files=files,
+    )
+    put_manifest(system, root, manifest)
     # Another driver may have been quicker: what is there is what counts.
-    there = _read_manifest(system, root)
+    there = read_manifest(system, root)
     assert there is not None
     return there
 
 
-def _put_if_absent(system: Any, path: str, data: bytes) -> None:
-    with suppress(FileExistsError):
-        if "file" not in system.protocol:
-            system.pipe_file(path, data, mode="create")
-            return
-        temporary = f"{path}.{uuid4().hex}"
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, path)
-        finally:
-            os.unlink(temporary)
-
-
-def _written(frame: Any, task: _Task) -> list[_File]:
+def _written(frame: Any, task: _Task) -> list[StagedFile]:
     from pyspark.errors import PySparkException
 
     from rheos.connectors.spark.collecting import collected
@@ -275,9 +247,11 @@ def _written(frame: Any, task: _Task) -> list[_File]:
         # Every staging has a split, so that checkpoints can tell of it.
         empty = _FileWriter(task, "00000-0.parquet")
         empty.finish()
-        return [_File("00000-0.parquet", 0, None)]
-    named = sorted(lines, key=lambda line: line.name)
-    return [_File(line.name, line.rows, line.first_ms) for line in named]
+        return [empty.finished()]
+    return [
+        StagedFile(line.name, line.rows, line.first_ms, line.size_bytes, bytes(line.checksums))
+        for line in sorted(lines, key=lambda line: line.name)
+    ]
 
 
 def _file_count(frame: Any) -> int:
@@ -323,9 +297,18 @@ def _shown(column: pa.Field) -> str:
 
 # --- in Spark's tasks -----------------------------------------------------------------------------
 
-_LINES = "name string, rows long, first_ms long, bad string"
+_LINES = "name string, rows long, first_ms long, size_bytes long, checksums binary, bad string"
 
-_LINE = pa.schema({"name": pa.string(), "rows": pa.int64(), "first_ms": pa.int64(), "bad": pa.string()})
+_LINE = pa.schema(
+    {
+        "name": pa.string(),
+        "rows": pa.int64(),
+        "first_ms": pa.int64(),
+        "size_bytes": pa.int64(),
+        "checksums": pa.binary(),
+        "bad": pa.string(),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -372,12 +355,7 @@ def write_file(data: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
                 writer.write(cast_rows(batch, task.schema))
         if writer.rows or writer.bad:
             writer.finish()
-            line = {
-                "name": name,
-                "rows": writer.rows,
-                "first_ms": writer.first_ms,
-                "bad": writer.bad,
-            }
+            line = {**msgspec.structs.asdict(writer.finished()), "bad": writer.bad}
             yield pa.RecordBatch.from_pylist([line], schema=_LINE)
     finally:
         writer.close()
@@ -388,11 +366,13 @@ class _FileWriter:
 
     def __init__(self, task: _Task, name: str) -> None:
         self._task = task
+        self._name = name
         self._path = f"{task.folder}/{name}"
         self._stored = _stored_schema(task.schema)
         self._pending: list[Batch] = []
         self._file: Any = None
         self._local = False
+        self._checksums = ChecksummingFile(None)
         self._writer: pq.ParquetWriter | None = None
         self.rows = 0
         self.first_ms: int | None = None
@@ -428,7 +408,8 @@ class _FileWriter:
             if self._local:
                 os.makedirs(os.path.dirname(inner), exist_ok=True)
             self._file = system.open(inner, "wb")
-            self._writer = pq.ParquetWriter(self._file, self._stored)
+            self._checksums = ChecksummingFile(self._file)
+            self._writer = pq.ParquetWriter(self._checksums, self._stored)
         if self._pending:
             table = pa.Table.from_batches(self._pending, schema=self._stored)
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
@@ -444,6 +425,11 @@ class _FileWriter:
             os.fsync(self._file.fileno())
         self._file.close()
         self._file = None
+
+    def finished(self) -> StagedFile:
+        """What was written, after `finish`."""
+        written = self._checksums
+        return StagedFile(self._name, self.rows, self.first_ms, written.size_bytes, written.checksums())
 
     def close(self) -> None:
         """After an error: what was written counts for nothing, and is removed by the driver."""

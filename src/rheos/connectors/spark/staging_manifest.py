@@ -1,0 +1,216 @@
+"""The manifest of a staging, and what may be removed beside it.
+
+    {"format": 2, "crc32": ..., "staging": {"of": ..., "staging": ..., "schema": ..., "files": [...]}}
+
+It says which folder it belongs to, and the size and checksums of each file. Nothing is opened or
+removed by a name that is not as we make them, and nothing is removed unless a manifest is sound and
+all that it lists is there. Format 1, of Rheos 0.1.0, had neither envelope nor checksums: it is read,
+and nothing is removed on its word.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from rheos.connectors.files.checked import BLOCK_BYTES
+from rheos.protocol.sealed import Sealed
+
+MANIFEST = "manifest.json"
+FORMAT = 2
+
+_STAGING = re.compile(r"[0-9a-f]{12}")
+_FILE = re.compile(r"[0-9]{5}-[0-9]{1,20}\.parquet")
+
+_RESTORE = (
+    "restore it from a copy; nothing was removed. Without it the job cannot go on from its checkpoints"
+)
+
+
+class StagedFile(msgspec.Struct, frozen=True):
+    name: str
+    rows: int
+    first_ms: int | None
+    """The least event time; None without rows or event time."""
+    size_bytes: int | None = None
+    """None in format 1, and so the checksums."""
+    checksums: bytes | None = None
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    of: str
+    """The folder it lies in: its job and its operator."""
+    staging: str
+    schema: bytes
+    event_time: str | None
+    files: list[StagedFile]
+
+
+class _Manifest1(msgspec.Struct, frozen=True, tag_field="version", tag=1):
+    staging: str
+    schema: bytes
+    event_time: str | None
+    files: list[StagedFile]
+
+
+_decoder: msgspec.json.Decoder[Manifest] = msgspec.json.Decoder(Manifest)
+_decoder_1: msgspec.json.Decoder[_Manifest1] = msgspec.json.Decoder(_Manifest1)
+
+
+def identity(root: str) -> str:
+    """What a folder is called wherever its checkpoint directory lies: `<job>/staged/<operator>`."""
+    return "/".join(root.strip("/").split("/")[-3:])
+
+
+def read_manifest(system: Any, root: str) -> Manifest | None:
+    """None where there is none. Raises UnrestorableError where it is damaged, is that of another
+    folder, or lists what is not there."""
+    try:
+        data = system.cat_file(f"{root}/{MANIFEST}")
+    except FileNotFoundError:
+        return None
+    sealed = _sealed(root)
+    manifest = _of_format_1(data, root) or _opened(data, sealed)
+    if problem := _problem(manifest, root) or _absent(system, root, manifest):
+        raise sealed.damaged(problem)
+    return manifest
+
+
+def put_manifest(system: Any, root: str, manifest: Manifest) -> None:
+    """Writes it, unless there is one."""
+    data = _sealed(root).seal(msgspec.json.encode(manifest), FORMAT)
+    path = f"{root}/{MANIFEST}"
+    with suppress(FileExistsError):
+        if "file" not in system.protocol:
+            system.pipe_file(path, data, mode="create")
+            return
+        temporary = f"{path}.{uuid4().hex}"
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        finally:
+            os.unlink(temporary)
+
+
+def remove_leftovers(system: Any, root: str, manifest: Manifest) -> None:
+    """Removes what drivers that died have staged here, and tasks that Spark ran once more.
+
+    `manifest` is as `read_manifest` gave it. What is named in another way than we name it stays, and
+    so does everything beside a manifest of format 1.
+    """
+    if any(file.size_bytes is None for file in manifest.files):
+        return
+    system.invalidate_cache()
+    for info in system.ls(root, detail=True):
+        name = _name(info)
+        if name != manifest.staging and _is_folder(info) and _STAGING.fullmatch(name):
+            _remove_files(system, f"{root}/{name}", frozenset())
+    _remove_files(system, f"{root}/{manifest.staging}", {file.name for file in manifest.files})
+
+
+def remove_staging(system: Any, root: str, staging: str) -> None:
+    """Removes one of our own that has failed."""
+    with suppress(OSError):
+        _remove_files(system, f"{root}/{staging}", frozenset())
+
+
+def _remove_files(system: Any, folder: str, kept: frozenset[str] | set[str]) -> None:
+    left = len(kept)
+    for info in system.ls(folder, detail=True):
+        name = _name(info)
+        if name in kept:
+            continue
+        if info["type"] == "file" and not info.get("islink") and _FILE.fullmatch(name):
+            system.rm_file(f"{folder}/{name}")
+        else:
+            left += 1
+    if not left:
+        # A store without folders has none to remove.
+        with suppress(OSError, NotImplementedError):
+            system.rmdir(folder)
+
+
+def _name(info: Any) -> str:
+    return str(info["name"]).rstrip("/").rpartition("/")[2]
+
+
+def _is_folder(info: Any) -> bool:
+    return info["type"] == "directory" and not info.get("islink")
+
+
+# --- what is checked before it is believed --------------------------------------------------------
+
+
+def _sealed(root: str) -> Sealed:
+    return Sealed(
+        what=f"the manifest {root}/{MANIFEST}",
+        key="staging",
+        newest=FORMAT,
+        if_damaged=_RESTORE,
+        if_later="start the job with the version that it was running with",
+    )
+
+
+def _of_format_1(data: bytes, root: str) -> Manifest | None:
+    try:
+        old = _decoder_1.decode(data)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    files = [StagedFile(file.name, file.rows, file.first_ms) for file in old.files]
+    return Manifest(
+        of=identity(root),
+        staging=old.staging,
+        schema=old.schema,
+        event_time=old.event_time,
+        files=files,
+    )
+
+
+def _opened(data: bytes, sealed: Sealed) -> Manifest:
+    format, body = sealed.open(data)
+    if format != FORMAT:
+        raise sealed.damaged(f"there never was an envelope of format {format}")
+    manifest = sealed.decoded(body, _decoder)
+    if any(file.size_bytes is None or file.checksums is None for file in manifest.files):
+        raise sealed.damaged("a file has no checksums")
+    return manifest
+
+
+def _problem(manifest: Manifest, root: str) -> str | None:
+    if manifest.of != identity(root):
+        return f"it belongs in {manifest.of!r}"
+    if not _STAGING.fullmatch(manifest.staging):
+        return f"{manifest.staging!r} is no name of a staging"
+    names = [file.name for file in manifest.files]
+    if not names or len(set(names)) != len(names):
+        return f"it lists {len(names)} files, {len(set(names))} of them different"
+    for file in manifest.files:
+        if not _FILE.fullmatch(file.name):
+            return f"{file.name!r} is no name of a staged file"
+        blocks = -(-(file.size_bytes or 0) // BLOCK_BYTES)
+        if file.rows < 0 or (file.size_bytes or 0) < 0 or len(file.checksums or b"") != 4 * blocks:
+            return f"{file.name} has {file.rows} rows in {file.size_bytes} bytes"
+    return None
+
+
+def _absent(system: Any, root: str, manifest: Manifest) -> str | None:
+    system.invalidate_cache()
+    try:
+        found = {_name(info): info for info in system.ls(f"{root}/{manifest.staging}", detail=True)}
+    except FileNotFoundError:
+        return f"there is no staging {manifest.staging}"
+    for file in manifest.files:
+        if file.name not in found:
+            return f"{file.name} of the staging {manifest.staging} is missing"
+        size_bytes = found[file.name]["size"]
+        if file.size_bytes is not None and size_bytes != file.size_bytes:
+            return f"{file.name} has {size_bytes} bytes, and {file.size_bytes} were written"
+    return None
