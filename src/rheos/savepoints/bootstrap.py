@@ -17,7 +17,9 @@ from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.protocol.ids import Attempt, CheckpointId, job_slug
 from rheos.savepoints.catalogue import Catalogue, Listing, StateInfo
-from rheos.savepoints.editing import Base, Put, put
+from rheos.savepoints.changes import Base, Put
+from rheos.savepoints.editing import put
+from rheos.savepoints.writing import write_changed
 from rheos.site import located_at_call
 from rheos.state.kinds import stored_types
 from rheos.version import VERSION
@@ -74,8 +76,6 @@ class NewSavepoint:
 
         Raises InputError where a row does not fit what the program declares; then nothing is left.
         """
-        from rheos.savepoints.writing import write_changed
-
         return write_changed(self._spark, self._base, self._puts, path)
 
 

@@ -4,59 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from rheos.checkpoint.savepoint import Savepoint
 from rheos.connectors.spark.types import arrow_schema, spark_schema
 from rheos.errors import ConfigurationError, ProgramError, RheosError, SchemaError
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import FieldShape
-from rheos.savepoints.catalogue import Catalogue
+from rheos.savepoints.changes import Base, Change, Delete, Drop, Put
 from rheos.savepoints.encoding import check_columns, writable_layout
 from rheos.savepoints.keys import KeyColumns
+from rheos.savepoints.writing import write_changed
 from rheos.site import located_at_call
-
-
-@dataclass(frozen=True)
-class Base:
-    """What a new savepoint is made of."""
-
-    directory: str
-    savepoint: Savepoint
-    catalogue: Catalogue
-    declared: Mapping[tuple[OperatorId, str], Sequence[Any]] | None = None
-    """The types of values in the program, where it is known."""
-
-
-@dataclass(frozen=True)
-class Put:
-    """Rows of one state, as all there is of it or beside what there is."""
-
-    operator: OperatorId
-    state: str
-    rows: DataFrame
-    given: pa.Schema
-    whole: bool
-
-
-@dataclass(frozen=True)
-class Delete:
-    """All state of these keys."""
-
-    operator: OperatorId
-    names: Sequence[str]
-    keys: DataFrame
-
-
-@dataclass(frozen=True)
-class Drop:
-    operator: OperatorId
-
-
-Change: TypeAlias = Put | Delete | Drop
 
 
 @dataclass(frozen=True)
@@ -146,8 +107,6 @@ class SavepointEdit:
         the changes. Raises InputError where a row does not fit, CheckpointError where a file cannot be
         read or written; then nothing is left in the folder.
         """
-        from rheos.savepoints.writing import write_changed
-
         return write_changed(self._spark, self._base, self._changes, path)
 
     def _with(self, change: Change) -> SavepointEdit:

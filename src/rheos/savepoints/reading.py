@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from rheos.checkpoint.savepoint import Savepoint, verify_savepoint
-from rheos.connectors.spark.types import spark_schema
-from rheos.host.pickling import pack
+from rheos.checkpoint.savepoint import verify_savepoint
 from rheos.protocol.ids import OperatorId
-from rheos.protocol.shapes import Holds
-from rheos.protocol.snapshots import StateHandle
 from rheos.savepoints.catalogue import Catalogue, Listing, OperatorInfo, StateInfo
+from rheos.savepoints.changes import Base
+from rheos.savepoints.editing import SavepointEdit
+from rheos.savepoints.frames import quoted, read_frame
 from rheos.savepoints.layouts import SUMS, TOTALS, Layout, TotalsLayout, layout_of
-from rheos.savepoints.reading_tasks import ReadState
 from rheos.savepoints.savepoint_folder import open_savepoint
 from rheos.site import located_at_call
-from rheos.spark.session import single_threaded_workers
-from rheos.spark.shipping import arrow_task
-
-if TYPE_CHECKING:
-    from rheos.savepoints.editing import SavepointEdit
-
-_TASKS = "rheos.savepoints"
 
 
 class SavepointFrames:
@@ -77,51 +65,11 @@ class SavepointFrames:
 
     def edit(self) -> SavepointEdit:
         """A new savepoint, made of this one: say what is to change, then `write` it elsewhere."""
-        from rheos.savepoints.editing import Base, SavepointEdit
-
         base = Base(self._directory, self._savepoint, self._catalogue)
         return SavepointEdit(self._spark, base)
 
     def _rows(self, operator: OperatorId, state: str) -> DataFrame:
         return read_frame(self._spark, self._directory, self._savepoint, operator, state)
-
-
-def read_frame(
-    spark: SparkSession, directory: str, savepoint: Savepoint, operator: OperatorId, state: str
-) -> DataFrame:
-    """The rows that are stored of one state, file by file."""
-    schema = layout_of(state, savepoint.entry.states[operator]).schema
-    task = reads(directory, savepoint, operator, state)
-    return numbered(spark, len(task.shares), "reading_tasks:read_state", task, schema)
-
-
-def reads(directory: str, savepoint: Savepoint, operator: OperatorId, state: str) -> ReadState:
-    """Who reads what of a state: a task for each file; of lists, one for each subtask's files, as a
-    list may go on in the next."""
-    entry = savepoint.entry
-    shapes = entry.states[operator]
-    handles = [
-        handle for handle in entry.handles if (handle.operator, handle.state) == (operator, state)
-    ]
-    if shapes[state].holds != Holds.LIST:
-        return ReadState(directory, state, [[handle] for handle in handles], shapes)
-    by_subtask: dict[int, list[StateHandle]] = {}
-    for handle in handles:
-        by_subtask.setdefault(handle.subtask, []).append(handle)
-    return ReadState(directory, state, list(by_subtask.values()), shapes)
-
-
-def numbered(spark: SparkSession, tasks: int, entry: str, task: object, schema: pa.Schema) -> DataFrame:
-    """What tasks give that are handed their numbers."""
-    if not tasks:
-        return spark.createDataFrame([], spark_schema(schema))
-    return over_rows(spark.range(0, tasks, 1, tasks), entry, task, schema)
-
-
-def over_rows(rows: DataFrame, entry: str, task: object, schema: pa.Schema) -> DataFrame:
-    run = arrow_task(f"{_TASKS}.{entry}", pack(task), readable=True)
-    with single_threaded_workers(rows.sparkSession):
-        return rows.mapInArrow(run, spark_schema(schema))
 
 
 def _with_sums(rows: DataFrame, layout: TotalsLayout, sums: DataFrame, of_sums: Layout) -> DataFrame:
@@ -144,8 +92,3 @@ def _with_sums(rows: DataFrame, layout: TotalsLayout, sums: DataFrame, of_sums: 
         made = {f"sum_{exact}": total, f"mean_{exact}": total / count}
         chosen += [what.alias(told) for told, what in made.items() if told not in rows.columns]
     return joined.select(*chosen)
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark parses it."""
-    return "`" + name.replace("`", "``") + "`"

@@ -22,11 +22,11 @@ from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Store
 from rheos.protocol.shapes import Holds, StateShape
 from rheos.protocol.snapshots import StateHandle
+from rheos.savepoints.changes import Base, Change, Delete, Drop, Put
 from rheos.savepoints.deleting import DeletedKeys, DeleteRows
-from rheos.savepoints.editing import Base, Change, Delete, Drop, Put
 from rheos.savepoints.encoding import RAW, EncodeState
+from rheos.savepoints.frames import numbered, over_rows, quoted, reads
 from rheos.savepoints.keys import KeyColumns
-from rheos.savepoints.reading import numbered, over_rows, quoted, reads
 from rheos.savepoints.writing_tasks import HANDLES, CopyFiles, WriteState, handle_decoder
 from rheos.spark.shipping import worker_error
 from rheos.version import VERSION

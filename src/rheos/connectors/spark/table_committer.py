@@ -21,7 +21,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
@@ -30,13 +30,12 @@ from pyspark.sql import functions as fn
 from rheos.connectors.contract import Committer
 from rheos.connectors.files.committer import STAGING, FileCommitter
 from rheos.connectors.files.folder import Folder
+from rheos.connectors.spark.table import Table
+from rheos.connectors.spark.table_session import active_session
 from rheos.connectors.spark.table_writer import StagedPart, part_decoder
 from rheos.connectors.spark.types import spark_schema
 from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol.ids import Attempt, JobId
-
-if TYPE_CHECKING:
-    from rheos.connectors.spark.tables import PreparedTable
 
 NOTES = posixpath.join(STAGING, ".published")
 
@@ -45,7 +44,7 @@ Self = TypeVar("Self", bound="TableCommitter")
 
 @dataclass(frozen=True)
 class TableCommitter(Committer):
-    table: PreparedTable
+    table: Table
     log: str = ""
 
     on_driver = True
@@ -64,9 +63,7 @@ class TableCommitter(Committer):
                     "savepoint, and start the changed program from there",
                 )
         if parts:
-            from rheos.connectors.spark.tables import active_session
-
-            session = active_session(self.table.describe())
+            session = active_session(self.table.title)
             try:
                 self.table.check_unchanged(session)
                 self._publish(session, sorted(parts, key=lambda part: part.checkpoint))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from rheos.connectors.spark.table_committer import TransactionCommitter
-from rheos.connectors.spark.tables import publishing
+from rheos.connectors.spark.table_session import publishing
 
 
 class DeltaCommitter(TransactionCommitter):

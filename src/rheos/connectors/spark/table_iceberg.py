@@ -13,7 +13,7 @@ from pyspark.sql import functions as fn
 
 from rheos.connectors.spark.collecting import collected
 from rheos.connectors.spark.table_committer import TransactionCommitter
-from rheos.connectors.spark.tables import publishing
+from rheos.connectors.spark.table_session import publishing
 
 _SINK = "rheos.sink"
 _CHECKPOINT = "rheos.checkpoint"

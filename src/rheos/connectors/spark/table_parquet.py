@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from rheos.connectors.files.committer import FileCommitter
 from rheos.connectors.files.folder import Folder
 from rheos.connectors.spark.table_committer import TableCommitter
+from rheos.connectors.spark.table_session import publishing, quoted
 from rheos.connectors.spark.table_writer import StagedPart
-from rheos.connectors.spark.tables import publishing, quoted
 
 
 class ParquetCommitter(TableCommitter):

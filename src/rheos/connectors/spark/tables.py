@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as sql
 
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
 from rheos.connectors.spark.collecting import collected
-from rheos.connectors.spark.table_fit import TableColumn, check_fits, columns_of, fitted_schema
+from rheos.connectors.spark.table import Table
+from rheos.connectors.spark.table_delta import DeltaCommitter
+from rheos.connectors.spark.table_fit import columns_of, fitted_schema
+from rheos.connectors.spark.table_iceberg import IcebergCommitter
+from rheos.connectors.spark.table_parquet import ParquetCommitter
+from rheos.connectors.spark.table_session import active_session, looking, quoted
 from rheos.connectors.spark.table_writer import Staging, TableWriter
 from rheos.connectors.spark.types import spark_arrow_schema, spark_schema
 from rheos.connectors.tables import FORMATS, TableFormat, TableSink
-from rheos.errors import CheckpointError, ConfigurationError, SchemaError
+from rheos.errors import ConfigurationError, SchemaError
 from rheos.protocol.shapes import FieldShape, TypeShape
 
 T = TypeVar("T")
@@ -44,47 +47,22 @@ _PACKAGES = {
 """Of each format: its name, a class of it, the package that has that, and what else it needs."""
 
 
-def active_session(what: str) -> SparkSession:
-    """Raises ConfigurationError where there is none."""
-    try:
-        return SparkSession.active()
-    except PySparkException as error:
-        raise ConfigurationError(
-            f"{what} is published through Spark, and there is no SparkSession",
-            hint='run the job with runtime="continuous" or "batch"; to try a program in the simulated '
-            "runtime, write to files, or make a SparkSession before",
-        ) from error
+_COMMITTERS: dict[TableFormat, Callable[[Table], Committer]] = {
+    "parquet": ParquetCommitter,
+    "delta": DeltaCommitter,
+    "iceberg": IcebergCommitter,
+}
 
 
 @dataclass(frozen=True)
-class PreparedTable(Sink):
+class PreparedTable(Table, Sink):
     """Made by `prepared`: a table that is there."""
-
-    label: str
-    """Its full name, or its path."""
-    format: TableFormat
-    location: str
-    """As Spark knows it."""
-    staging: Staging
-    columns: tuple[TableColumn, ...]
-    """As they were when the job was submitted."""
-    by_name: bool
 
     def open(self, ctx: SinkContext) -> SinkWriter:
         return TableWriter(self.staging, ctx)
 
     def committer(self) -> Committer:
-        if self.format == "delta":
-            from rheos.connectors.spark.table_delta import DeltaCommitter
-
-            return DeltaCommitter(self)
-        if self.format == "iceberg":
-            from rheos.connectors.spark.table_iceberg import IcebergCommitter
-
-            return IcebergCommitter(self)
-        from rheos.connectors.spark.table_parquet import ParquetCommitter
-
-        return ParquetCommitter(self)
+        return _COMMITTERS[self.format](self)
 
     def target_shape(self) -> TypeShape | None:
         if not self.by_name and self.format == "parquet":
@@ -96,33 +74,7 @@ class PreparedTable(Sink):
         return TypeShape(name="table", label=self.label, fields=fields)
 
     def describe(self) -> str:
-        return f"{self.format} table {self.label}"
-
-    def current_columns(self, session: SparkSession) -> tuple[TableColumn, ...]:
-        """As they are now."""
-        if self.by_name:
-            session.catalog.refreshTable(self.label)
-            return columns_of(session.table(self.label).schema)
-        return columns_of(session.read.format(self.format).load(self.location).schema)
-
-    def check_unchanged(self, session: SparkSession) -> None:
-        """Raises SchemaError where what was staged does not fit the table any more: nothing is
-        published then."""
-        if not self.by_name and self.format == "parquet":
-            return
-        with publishing(f"the table {self.label} is not to be found"):
-            columns = self.current_columns(session)
-        try:
-            check_fits(self.staging.schema, columns, self.label)
-        except SchemaError as error:
-            raise SchemaError(
-                f"the table has changed while the job ran: {error.what}",
-                hint="nothing of the checkpoint is published, and it is not lost: change the table "
-                "back, and start the job again",
-            ) from error
-
-
-# --- preparing ----------------------------------------------------------------------------------------
+        return self.title
 
 
 def prepared(sink: TableSink, schema: pa.Schema) -> PreparedTable:
@@ -134,62 +86,6 @@ def prepared(sink: TableSink, schema: pa.Schema) -> PreparedTable:
     session = active_session(sink.describe())
     with looking(f"the table {sink.target} could not be looked at"):
         return _folder(session, sink, schema) if sink.is_path else _table(session, sink, schema)
-
-
-@contextmanager
-def looking(what: str) -> Iterator[None]:
-    """Within it, what Spark raises becomes a ConfigurationError."""
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        raise _misfit(what, error) or ConfigurationError(
-            f"{what}: {_reason(error)}", hint="look to the table, its catalog, and who may write there"
-        ) from error
-
-
-@contextmanager
-def publishing(what: str) -> Iterator[None]:
-    """Within it, what Spark raises becomes an error of ours, tried again where it may pass."""
-    try:
-        yield
-    except AnalysisException as error:
-        raise SchemaError(
-            f"{what}: {_reason(error)}",
-            hint="nothing of the checkpoint is published, and it is not lost: put the table right, and "
-            "start the job again",
-        ) from error
-    except (PySparkException, Py4JError) as error:
-        raise _misfit(what, error) or CheckpointError(
-            f"{what}: {_reason(error)}",
-            hint="it is tried again; look to the table, and to the slots that Spark has for it",
-        ) from error
-
-
-_UNLINKED = (
-    "NoSuchMethodError",
-    "IncompatibleClassChangeError",
-    "NoClassDefFoundError",
-    "AbstractMethod",
-)
-
-
-def _misfit(what: str, error: Exception) -> ConfigurationError | None:
-    """A package that was made for another Spark shows itself so, and no repetition helps."""
-    reason = _reason(error)
-    if not any(name in reason for name in _UNLINKED):
-        return None
-    return ConfigurationError(
-        f"{what}: {reason}",
-        hint="a package of the session was made for another version of Spark than the one that runs: "
-        "take the one that is made for it",
-    )
-
-
-def _reason(error: Exception) -> str:
-    """The first line; Java's own lines stay behind."""
-    java = getattr(error, "java_exception", None)
-    text = str(error) if java is None else str(java.toString())
-    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
 def _table(session: SparkSession, sink: TableSink, schema: pa.Schema) -> PreparedTable:
@@ -323,10 +219,6 @@ def _checked_format(session: SparkSession, sink: TableSink, provider: str, name:
 # --- names and places ---------------------------------------------------------------------------------
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
-
-
-def quoted(part: str) -> str:
-    return f"`{part.replace('`', '``')}`"
 
 
 def _full_name(session: SparkSession, name: str) -> str:

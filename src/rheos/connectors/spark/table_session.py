@@ -1,0 +1,84 @@
+"""The Spark session that tables are reached by, and its errors as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import SparkSession
+
+from rheos.errors import CheckpointError, ConfigurationError, SchemaError
+
+
+def active_session(what: str) -> SparkSession:
+    """Raises ConfigurationError where there is none."""
+    try:
+        return SparkSession.active()
+    except PySparkException as error:
+        raise ConfigurationError(
+            f"{what} is published through Spark, and there is no SparkSession",
+            hint='run the job with runtime="continuous" or "batch"; to try a program in the simulated '
+            "runtime, write to files, or make a SparkSession before",
+        ) from error
+
+
+@contextmanager
+def looking(what: str) -> Iterator[None]:
+    """Within it, what Spark raises becomes a ConfigurationError."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise _misfit(what, error) or ConfigurationError(
+            f"{what}: {_reason(error)}", hint="look to the table, its catalog, and who may write there"
+        ) from error
+
+
+@contextmanager
+def publishing(what: str) -> Iterator[None]:
+    """Within it, what Spark raises becomes an error of ours, tried again where it may pass."""
+    try:
+        yield
+    except AnalysisException as error:
+        raise SchemaError(
+            f"{what}: {_reason(error)}",
+            hint="nothing of the checkpoint is published, and it is not lost: put the table right, and "
+            "start the job again",
+        ) from error
+    except (PySparkException, Py4JError) as error:
+        raise _misfit(what, error) or CheckpointError(
+            f"{what}: {_reason(error)}",
+            hint="it is tried again; look to the table, and to the slots that Spark has for it",
+        ) from error
+
+
+_UNLINKED = (
+    "NoSuchMethodError",
+    "IncompatibleClassChangeError",
+    "NoClassDefFoundError",
+    "AbstractMethod",
+)
+
+
+def _misfit(what: str, error: Exception) -> ConfigurationError | None:
+    """A package that was made for another Spark shows itself so, and no repetition helps."""
+    reason = _reason(error)
+    if not any(name in reason for name in _UNLINKED):
+        return None
+    return ConfigurationError(
+        f"{what}: {reason}",
+        hint="a package of the session was made for another version of Spark than the one that runs: "
+        "take the one that is made for it",
+    )
+
+
+def _reason(error: Exception) -> str:
+    """The first line; Java's own lines stay behind."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.toString())
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
+def quoted(part: str) -> str:
+    return f"`{part.replace('`', '``')}`"
