@@ -47,6 +47,15 @@ def test_the_first_jvm_writes_it_and_the_next_use_it(jars: Path, tmp_path: Path)
     assert not new.exists()
 
 
+def test_of_several_that_were_written_at_a_time_one_stays(jars: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "classes"
+    new = written(jars, folder)
+    for process in (1, 2):
+        new.with_suffix("").with_suffix(f".{process}.new").write_bytes(new.read_bytes())
+    _, archive = option(jars, folder)
+    assert [path.name for path in folder.iterdir()] == [archive.name]
+
+
 def test_other_jars_and_another_java_have_another(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "classes"
     written(jars, folder)

@@ -81,8 +81,9 @@ def _tidy(folder: Path, archive: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             new = path.suffix == ".new"
             ours = path.name.startswith(f"{archive.stem}.")
-            if new and ours and _trusted(path) and not _trusted(archive):
-                path.rename(archive)
+            if new and ours and _trusted(path):
+                # Of several JVMs that wrote one at the same time, the first will do.
+                path.unlink() if _trusted(archive) else path.rename(archive)
             elif time.time() - path.lstat().st_mtime > (_BROKEN_S if new else _UNUSED_S):
                 path.unlink()
 
