@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 
 
 @located_at_call
-def savepoint(spark: SparkSession, path: str) -> SavepointFrames:
+def savepoint(spark: SparkSession, path: str, *, trusted: bool = False) -> SavepointFrames:
     """Opens the savepoint in this folder, a path or a URL.
+
+    `trusted`: who wrote it may run code here. Only where records without a class were combined by
+    `reduce`, and hold more than plain values, is it asked for: such rows are pickles.
 
     Raises CheckpointError where there is none, or it is damaged or of a later version.
     """
     from rheos.savepoints.reading import SavepointFrames
 
-    return SavepointFrames(spark, path)
+    return SavepointFrames(spark, path, trusted)
 
 
 @located_at_call

@@ -40,6 +40,7 @@ from rheos.protocol.columns import columns_to_python
 from rheos.protocol.shapes import FieldShape, TypeShape
 from rheos.protocol.types import row_type
 from rheos.savepoints.arrow_names import arrow_type
+from rheos.savepoints.pickled_rows import read_row
 
 Convert = Callable[[Any], Any]
 
@@ -460,8 +461,9 @@ class Pickles:
 class Rows:
     """Rows of a stream whose records have no class, as `reduce` combines them."""
 
-    def __init__(self, state: str, shape: TypeShape) -> None:
+    def __init__(self, state: str, shape: TypeShape, trusted: bool) -> None:
         self._state = state
+        self._trusted = trusted
         fields = [pa.field(field.name, arrow_type(field.type.name)) for field in shape.fields]
         self._names = [field.name for field in fields]
         self.kind = pa.struct(fields)
@@ -472,7 +474,7 @@ class Rows:
             yield misfit(path, self.kind, given)
 
     def decode(self, values: Sequence[bytes]) -> pa.Array:
-        rows = [pickle.loads(value) for value in values]
+        rows = [read_row(value, self._state, trusted=self._trusted) for value in values]
         try:
             return pa.array(
                 [dict(zip(row.columns_, tuple(row), strict=True)) for row in rows], self.kind
@@ -490,10 +492,11 @@ class Rows:
         return [pickle.dumps(self._row._make(row)) for row in zip(*parts, strict=True)]
 
 
-def values_of(state: str, shape: TypeShape) -> Values | Pickles | Rows:
+def values_of(state: str, shape: TypeShape, *, trusted: bool = False) -> Values | Pickles | Rows:
+    """`trusted`: rows that are pickles may run what they say."""
     if shape.name == "pickle":
         return Pickles()
-    return Rows(state, shape) if shape.name == "row" else Values(state, shape)
+    return Rows(state, shape, trusted) if shape.name == "row" else Values(state, shape)
 
 
 def array_header(length: int) -> bytes:

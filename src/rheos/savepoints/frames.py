@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,11 +22,16 @@ _TASKS = "rheos.savepoints"
 
 
 def read_frame(
-    spark: SparkSession, directory: str, savepoint: Savepoint, operator: OperatorId, state: str
+    spark: SparkSession,
+    directory: str,
+    savepoint: Savepoint,
+    operator: OperatorId,
+    state: str,
+    trusted: bool,
 ) -> DataFrame:
     """The rows that are stored of one state, file by file."""
     schema = layout_of(state, savepoint.entry.states[operator]).schema
-    task = reads(directory, savepoint, operator, state)
+    task = replace(reads(directory, savepoint, operator, state), trusted=trusted)
     return numbered(spark, len(task.shares), "reading_tasks:read_state", task, schema)
 
 

@@ -65,8 +65,9 @@ class Layout(ABC):
         """A table of the state as rows of `schema`. Raises UnrestorableError."""
 
 
-def layout_of(state: str, shapes: Mapping[str, StateShape]) -> Layout:
-    """The layout of a state; `shapes` are those of all states of its operator.
+def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = False) -> Layout:
+    """The layout of a state; `shapes` are those of all states of its operator. `trusted`: whether to
+    read it may run what it says, where it holds pickled rows.
 
     Raises SchemaError where a column has a type that no DataFrame has, and where what the state holds
     is not known.
@@ -74,11 +75,11 @@ def layout_of(state: str, shapes: Mapping[str, StateShape]) -> Layout:
     shape = shapes[state]
     match shape.holds:
         case Holds.VALUE:
-            return ValueLayout(state, shape)
+            return ValueLayout(state, shape, trusted)
         case Holds.LIST:
-            return ListLayout(state, shape)
+            return ListLayout(state, shape, trusted)
         case Holds.MAP:
-            return MapLayout(state, shape)
+            return MapLayout(state, shape, trusted)
         case Holds.TIMERS:
             return TimerLayout(shape)
         case Holds.ROWS:
@@ -121,9 +122,9 @@ class EntryLayout(Layout):
 
 
 class ValueLayout(EntryLayout):
-    def __init__(self, state: str, shape: StateShape) -> None:
+    def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
         super().__init__(shape)
-        self.values = values_of(state, shape.value)
+        self.values = values_of(state, shape.value, trusted=trusted)
         self.schema = self._schema(value=self.values.kind)
 
     def rows(self, table: pa.Table) -> pa.Table:
@@ -134,11 +135,11 @@ class ValueLayout(EntryLayout):
 class ListLayout(EntryLayout):
     """Tables are to come in their order: a list may go on in the next."""
 
-    def __init__(self, state: str, shape: StateShape) -> None:
+    def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
         super().__init__(shape)
-        self.values = values_of(state, shape.value)
+        self.values = values_of(state, shape.value, trusted=trusted)
         self.pickled = shape.value.name == "pickle"
-        self._lists = values_of(state, TypeShape(name="list", args=[shape.value]))
+        self._lists = values_of(state, TypeShape(name="list", args=[shape.value]), trusted=trusted)
         self.schema = self._schema(position=pa.int64(), value=self.values.kind)
         self._open: tuple[bytes, int] = (b"", 0)
         """The last key, and how many of its elements came."""
@@ -174,11 +175,11 @@ class ListLayout(EntryLayout):
 
 
 class MapLayout(EntryLayout):
-    def __init__(self, state: str, shape: StateShape) -> None:
+    def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
         super().__init__(shape)
         item, value = shape.value.args
-        self.items = values_of(state, item)
-        self.values = values_of(state, value)
+        self.items = values_of(state, item, trusted=trusted)
+        self.values = values_of(state, value, trusted=trusted)
         self.schema = self._schema(map_key=self.items.kind, value=self.values.kind)
 
     def rows(self, table: pa.Table) -> pa.Table:

@@ -19,8 +19,9 @@ from rheos.site import located_at_call
 class SavepointFrames:
     """One savepoint. Nothing is read but its manifest, until a DataFrame is used."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
+    def __init__(self, spark: SparkSession, path: str, trusted: bool = False) -> None:
         self._spark = spark
+        self._trusted = trusted
         self.path = path
         self._directory, self._store, self._savepoint = open_savepoint(path)
         self._catalogue = Catalogue(self._savepoint.entry, f"the savepoint {path!r}")
@@ -69,7 +70,7 @@ class SavepointFrames:
         return SavepointEdit(self._spark, base)
 
     def _rows(self, operator: OperatorId, state: str) -> DataFrame:
-        return read_frame(self._spark, self._directory, self._savepoint, operator, state)
+        return read_frame(self._spark, self._directory, self._savepoint, operator, state, self._trusted)
 
 
 def _with_sums(rows: DataFrame, layout: TotalsLayout, sums: DataFrame, of_sums: Layout) -> DataFrame:

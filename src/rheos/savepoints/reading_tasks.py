@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rheos.checkpoint.restored_state import read_part
 from rheos.connectors.spark.types import to_spark
-from rheos.errors import CheckpointError, UnrestorableError
+from rheos.errors import CheckpointError, RheosError, UnrestorableError
 from rheos.host.stores import open_store
 from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import StateHandle
@@ -32,16 +32,21 @@ class ReadState:
     shares: Sequence[Sequence[StateHandle]]
     shapes: Mapping[str, StateShape]
     """Of all states of the operator."""
+    trusted: bool = False
+    """Whether to read may run what rows that are pickles say."""
 
 
 def read_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     task: ReadState = pickle.loads(payload)
-    layout = layout_of(task.state, task.shapes)
+    layout = layout_of(task.state, task.shapes, trusted=task.trusted)
     for table in tables(task, batches):
         # What is shown takes more memory than what is stored.
         at_once = BATCH_ROWS if isinstance(layout, EntryLayout) else max(table.num_rows, 1)
         for start in range(0, table.num_rows, at_once):
-            rows = layout.rows(table.slice(start, at_once)).combine_chunks()
+            try:
+                rows = layout.rows(table.slice(start, at_once)).combine_chunks()
+            except RheosError as error:
+                raise error.located(site=None, operator=task.shares[0][0].operator) from None
             yield from to_spark(rows, layout.schema).to_batches(max_chunksize=BATCH_ROWS)
 
 
