@@ -26,6 +26,8 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from rheos.redaction import redacted
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -40,6 +42,8 @@ class Site:
 
 class RheosError(Exception):
     """What happened, where in the user's code, and what to do.
+
+    Credentials in URLs are left out of `what`, `hint` and `detail`: errors are shown, logged and kept.
 
     Args:
         what: one sentence that says what happened, without its place.
@@ -62,14 +66,14 @@ class RheosError(Exception):
         hint: str | None = None,
         detail: str | None = None,
     ) -> None:
-        super().__init__(what)
-        self.what = what
+        self.what = redacted(what)
+        super().__init__(self.what)
         self.site = site
         self.operator = operator
         self.record = record
         self.key = key
-        self.hint = hint
-        self.detail = detail
+        self.hint = None if hint is None else redacted(hint)
+        self.detail = None if detail is None else redacted(detail)
 
     def __str__(self) -> str:
         place = f"{self.site}: " if self.site else ""

@@ -27,6 +27,7 @@ from rheos.job import (
     Runtime,
 )
 from rheos.plan.physical import PhysicalPlan
+from rheos.redaction import redacted
 
 
 class ControlledRuntime:
@@ -81,6 +82,7 @@ class ControlledJob:
 
     def _open(self, name: str, runtime: str) -> None:
         token = secrets.token_urlsafe(24)
+        place = self._config.checkpoint_dir
         # Commands come to this object, not to the job: so its `wait` is called when nobody else waits.
         self._server = CommandServer(self, self._config.job, token)
         record = JobRecord(
@@ -89,7 +91,7 @@ class ControlledJob:
             name=name,
             process=this_process(),
             runtime=runtime,
-            checkpoint_dir=self._config.checkpoint_dir,
+            checkpoint_dir=place and redacted(place),
             started_ms=SystemClock().now_ms(),
             endpoint=self._server.endpoint,
             token=token,
@@ -120,7 +122,8 @@ class ControlledJob:
         if result.status.finished_before and not self._finish_noted:
             self._finish_noted = True
             print(
-                f"the job {self._config.job!r} in {self._config.checkpoint_dir} had finished before: "
+                f"the job {self._config.job!r} in {redacted(str(self._config.checkpoint_dir))} had "
+                "finished before: "
                 "nothing was run. To run it anew, give it another name or checkpoint directory",
                 file=sys.stderr,
             )

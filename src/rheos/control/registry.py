@@ -19,6 +19,7 @@ import msgspec
 from rheos.control.processes import Liveness, ProcessId, liveness
 from rheos.errors import ConfigurationError
 from rheos.protocol.ids import JobId
+from rheos.redaction import redacted
 
 _SUFFIX = ".json"
 
@@ -34,7 +35,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The driver's."""
     runtime: str
     checkpoint_dir: str | None
-    """None: its checkpoints go with it."""
+    """To show, without credentials. None: its checkpoints go with it."""
     started_ms: int
     """Wall-clock time, ms since the epoch."""
     endpoint: str
@@ -118,12 +119,11 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
     """The job that is meant: by its id, name or driver's process id, or a beginning of id or name; with
     `@` and the checkpoint directory behind it where several have the same. The first of these that
     any job fits counts. Raises ConfigurationError where there is none, or more than one."""
-    name, at, directory = wanted.rpartition("@")
     ways = [
         [r for r in records if r.job == wanted],
         [r for r in records if r.name == wanted],
         [r for r in records if str(r.process.pid) == wanted],
-        [r for r in records if at and name in (r.job, r.name) and _is_at(r, directory)],
+        [r for r in records if _is_at(r, wanted)],
         [r for r in records if wanted and (r.job.startswith(wanted) or r.name.startswith(wanted))],
     ]
     fitting = next((way for way in ways if way), [])
@@ -147,10 +147,13 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
     )
 
 
-def _is_at(record: JobRecord, directory: str) -> bool:
+def _is_at(record: JobRecord, wanted: str) -> bool:
+    """Whether it is this JOB@DIRECTORY. Both may hold an `@`."""
     place = record.checkpoint_dir
-    if place is None:
+    prefix = next((f"{n}@" for n in (record.job, record.name) if wanted.startswith(f"{n}@")), None)
+    if place is None or prefix is None:
         return False
+    directory = wanted.removeprefix(prefix)
     return place.rstrip("/") == (
-        directory if "://" in directory else os.path.abspath(os.path.expanduser(directory))
+        redacted(directory) if "://" in directory else os.path.abspath(os.path.expanduser(directory))
     ).rstrip("/")

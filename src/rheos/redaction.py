@@ -1,0 +1,26 @@
+"""Text that is shown or recorded, without the credentials in its URLs."""
+
+from __future__ import annotations
+
+import re
+
+_USER = re.compile(
+    # A user alone, or a user and a secret: that of an S3 key may hold a slash.
+    r"(://)(?:[^\s'\"/:@]*:(?:(?!://)[^\s'\"])*|[^\s'\"/@]*)@"
+)
+_PARAMETER = re.compile(
+    r"([?&;][^\s'\"=&;]*(?:token|secret|passw|pwd|sig|key|credential|auth)[^\s'\"=&;]*=)[^\s'\"&;#]*",
+    re.IGNORECASE,
+)
+
+
+def redacted(text: str) -> str:
+    """The text, with what stands before the host of a URL, and query parameters by the names of
+    secrets, as `***`.
+
+    >>> redacted("'s3://key:secret@bucket/a' and https://host/a?sig=abc&v=1, not s3://bucket/a@b")
+    "'s3://***@bucket/a' and https://host/a?sig=***&v=1, not s3://bucket/a@b"
+    """
+    if "://" not in text:
+        return text
+    return _PARAMETER.sub(r"\1***", _USER.sub(r"\1***@", text))

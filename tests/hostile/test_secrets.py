@@ -1,0 +1,88 @@
+"""Credentials in URLs are shown to nobody."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rheos.cli.main import app
+from rheos.control.controlled import ControlledJob
+from rheos.control.registry import Registry, find_job
+from rheos.errors import CheckpointError, ConfigurationError, InternalError
+from rheos.host.stores import open_store
+from rheos.job import JobConfig
+from rheos.protocol.error_data import ErrorData, encode
+from rheos.protocol.ids import JobId
+from rheos.redaction import redacted
+from tests.cli.stand_ins import StandIn
+
+URL = "s3://AKIA7:wJal/rXUt+n@FEMI@bucket/jobs?token=hunter2&v=1"
+SHOWN = "s3://***@bucket/jobs?token=***&v=1"
+SECRETS = ("AKIA7", "wJal", "rXUt", "FEMI", "hunter2")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (URL, SHOWN),
+        (f"the folder {URL!r} is gone", f"the folder {SHOWN!r} is gone"),
+        (f"{URL}, {URL}", f"{SHOWN} {SHOWN}".replace(" ", ", ")),
+        ("https://user@host:8080/x", "https://***@host:8080/x"),
+        ("https://:secret@host", "https://***@host"),
+        (
+            "abfs://a@account/x?sv=2&sig=a%2Fb&X-Amz-Signature=c",
+            "abfs://***@account/x?sv=2&sig=***&X-Amz-Signature=***",
+        ),
+        ("simplecache::s3://k:s@bucket/x", "simplecache::s3://***@bucket/x"),
+        ("s3://bucket/a@b?part=1", "s3://bucket/a@b?part=1"),
+        ("http://localhost:9000/x", "http://localhost:9000/x"),
+        ("/data/a:b@c?token=no-url", "/data/a:b@c?token=no-url"),
+        ("", ""),
+    ],
+)
+def test_what_is_left_of_a_text(text: str, expected: str) -> None:
+    assert redacted(text) == expected
+    assert redacted(expected) == expected
+
+
+def test_errors_do_not_hold_them() -> None:
+    cause = OSError(f"cannot connect to {URL}")
+    error = CheckpointError(
+        f"{URL!r} could not be read: {cause}", hint=f"look at {URL}", detail=f"in {URL}"
+    )
+    shown = [str(error), repr(error), str(ErrorData.of(error)), str(encode(ErrorData.of(error)))]
+    shown.append(str(InternalError.of(cause)))
+    with pytest.raises(ConfigurationError) as caught:
+        open_store(URL.replace("s3", "ftp"))
+    shown.append(str(caught.value))
+    assert [text for text in shown if any(secret in text for secret in SECRETS)] == []
+    assert str(error).splitlines()[0] == f"{SHOWN!r} could not be read: cannot connect to {SHOWN}"
+
+
+def test_the_record_of_a_job_does_not_hold_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
+    job = StandIn()
+    job.allowed.set()
+    controlled = ControlledJob(
+        job, "job", JobConfig(job=JobId("job"), checkpoint_dir=URL), "continuous"
+    )
+    try:
+        [record] = tmp_path.rglob("*.json")
+        facts = record.stat().st_mode, record.parent.stat().st_mode
+        assert tuple(map(stat.S_IMODE, facts)) == (0o600, 0o700)
+        shown = [record.read_text(), str(Registry().records()[0])]
+        for arguments in (["jobs"], ["jobs", "--json"]):
+            shown.append(CliRunner().invoke(app, arguments).stdout)
+            assert SHOWN in shown[-1]
+        assert [text for text in shown if any(secret in text for secret in SECRETS)] == []
+        # A job is named by its directory all the same.
+        for place in (URL, SHOWN):
+            assert find_job(f"job@{place}", Registry().records()).job == "job"
+    finally:
+        job.over.set()
+        controlled.wait()
