@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rheos.errors import InputError, Site
 from rheos.state.key_groups import (
     HASH_VERSION,
     NullKeyError,
@@ -21,6 +22,7 @@ from rheos.state.key_groups import (
     hash_keys,
     is_key_type,
     key_groups,
+    refuse_null_keys,
     subtask_of,
 )
 
@@ -172,6 +174,23 @@ def test_a_null_key_is_refused_with_its_place() -> None:
     hidden = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["x", None]))
     with pytest.raises(NullKeyError):
         hash_keys([hidden])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["x", None]),
+        pa.array(["x", None]).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["x", None])),
+        pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array(["x", None])),
+    ],
+)
+def test_a_null_key_is_found_however_it_is_encoded(column: pa.Array) -> None:
+    with pytest.raises(InputError, match="'k' is null") as caught:
+        refuse_null_keys(pa.record_batch({"k": column, "n": [1, 2]}), ["k"], Site("job.py", 4))
+    assert caught.value.record == "{'k': None, 'n': 2}"
+    assert (caught.value.site, caught.value.operator) == (Site("job.py", 4), "key_by")
+    refuse_null_keys(pa.record_batch({"k": column, "n": [1, 2]}).slice(0, 1), ["k"], None)
 
 
 @pytest.mark.parametrize(

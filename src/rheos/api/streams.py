@@ -355,7 +355,8 @@ class DataStream:
         """
         from rheos.api.keyed import KeyedStream
 
-        with located(call_site(), "key_by"):
+        site = call_site()
+        with located(site, "key_by"):
             check_keys(columns, self.schema)
             for column in columns:
                 kind = self.schema.field(column).type
@@ -364,7 +365,7 @@ class DataStream:
                         f"column {column!r} cannot be a key, as it is {kind}",
                         hint="take a value out of it before: .with_columns(k=col(...).list.first())",
                     )
-            return KeyedStream(self._program, replace(self._port, keys=tuple(columns)))
+            return KeyedStream(self._program, replace(self._port, keys=tuple(columns), keyed_at=site))
 
     def side_output(self, tag: str) -> DataStream:
         """What the operator that the stream leaves emits beside its main output.

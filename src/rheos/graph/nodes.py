@@ -45,6 +45,8 @@ class Input:
     node: int
     tag: str = MAIN
     keys: tuple[str, ...] = ()
+    keyed_at: Site | None = None
+    """The line of its `key_by`."""
 
 
 @dataclass(frozen=True)

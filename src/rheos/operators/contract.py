@@ -55,6 +55,8 @@ class PortType:
     keys: tuple[str, ...]
     schema: pa.Schema
     """With the hidden columns."""
+    keyed_at: Site | None = None
+    """The line of the `key_by`, which a null key is blamed on."""
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class KeyedCore:
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
         self.ctx = ctx
         port = ctx.ports[0]
-        self.codec = KeyCodec(port.schema, port.keys)
+        self.codec = KeyCodec(port.schema, port.keys, port.keyed_at)
         self.context = context = FunctionContext(self)
         self.backend = make_backend(ctx, self.codec, context)
         self.timers = context.timers = self.backend.timers(event_time=TS in port.schema.names)

@@ -48,7 +48,7 @@ class ReduceOperator(Operator):
         self._fn = spec.fn
         self._record = spec.record
         port = ctx.ports[0]
-        self._codec = KeyCodec(port.schema, port.keys)
+        self._codec = KeyCodec(port.schema, port.keys, port.keyed_at)
         self._backend = make_backend(ctx, self._codec)
         self._state = self._backend.values(REDUCED, object if spec.record is None else spec.record)
         self._row: Any = row_type(port.schema)

@@ -93,7 +93,7 @@ class RunningOperator(Operator):
         try:
             slots = self._state.slots_of([batch.column(key) for key in self._keys])
         except NullKeyError as error:
-            raise error.located_in(batch, self._keys) from None
+            raise error.located_in(batch, self._keys, self.ctx.ports[0].keyed_at) from None
         try:
             made = self._state.run(slots, batch)
         except SumTooLarge as error:

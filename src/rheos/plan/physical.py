@@ -44,6 +44,8 @@ class Edge:
     target: ChainId
     target_port: int
     keys: tuple[str, ...]
+    keyed_at: Site | None = None
+    """The line of the `key_by`, which a null key is blamed on."""
 
     def peers(self, subtask: int, parallelism: int) -> range:
         """The subtasks with which one has a channel, as sender or as receiver: marks go to all of them.

@@ -198,7 +198,8 @@ class _Wiring:
 
     def port_type(self, node: Node, port: int) -> PortType:
         first = self.producers[node.id, port][0]
-        return PortType(self.type_of(first), node.inputs[port].keys, self.schema_of(first))
+        input = node.inputs[port]
+        return PortType(self.type_of(first), input.keys, self.schema_of(first), input.keyed_at)
 
     def outputs(self, node: Node) -> list[_Output]:
         """The outputs of the node that someone reads."""
@@ -303,6 +304,7 @@ def _edges_into(
                 target=chain.id,
                 target_port=port,
                 keys=input.keys,
+                keyed_at=input.keyed_at,
             )
             source.routes.setdefault(producer, []).append(ToEdge(edge.id))
             chain.inputs.append(edge.id)

@@ -31,7 +31,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.errors import InputError
+from rheos.errors import InputError, Site
 from rheos.protocol.elements import Batch, strip_hidden
 
 HASH_VERSION = 1
@@ -58,7 +58,8 @@ _ROUNDS = 32
 
 
 class NullKeyError(ValueError):
-    """A key column holds a null. Callers turn it into an InputError with the record."""
+    """A key column holds a null. Callers turn it into an InputError with the record, which is one and
+    the same wherever the null is met: at the sender or the receiver, in whatever runtime."""
 
     def __init__(self, column: int, row: int) -> None:
         super().__init__(f"key column {column} is null in row {row}")
@@ -66,14 +67,19 @@ class NullKeyError(ValueError):
         """The position of the column among the key columns."""
         self.row = row
 
-    def located_in(self, batch: Batch, keys: Sequence[str]) -> InputError:
-        """The error for the user: which column of which record of the batch."""
+    def located_in(self, batch: Batch, keys: Sequence[str], keyed_at: Site | None) -> InputError:
+        """The error for the user: which column of which record of the batch, at the line of the
+        `key_by`."""
+        key = keys[self.column]
         record = strip_hidden(batch.slice(self.row, 1)).to_pylist()[0]
         return InputError(
-            f"the key column {keys[self.column]!r} is null",
+            f"the key column {key!r} is null",
+            site=keyed_at,
+            operator=None if keyed_at is None else "key_by",
             record=str(record),
-            hint="a row without a key has no place: drop such rows by filter(), or fill the nulls by "
-            "with_columns(), before key_by()",
+            hint="a row without a key belongs to no subtask: before key_by(), drop such rows with "
+            f".filter(col({key!r}).is_not_null()), or fill the key in with "
+            f".with_columns(col({key!r}).fill_null(...))",
         )
 
 
@@ -84,6 +90,28 @@ def is_key_type(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return is_key_type(kind.value_type)
     return not (pa.types.is_nested(kind) or pa.types.is_interval(kind) or pa.types.is_null(kind))
+
+
+def refuse_null_keys(batch: Batch, keys: Sequence[str], keyed_at: Site | None) -> None:
+    """Raises InputError, with the record and the line of the `key_by`, where a key is null."""
+    try:
+        for position, key in enumerate(keys):
+            column = batch.column(key)
+            if _may_hold_nulls(column):
+                plain(column, position)
+    except NullKeyError as error:
+        raise error.located_in(batch, keys, keyed_at) from None
+
+
+def _may_hold_nulls(column: pa.Array) -> bool:
+    """Without decoding it."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    if pa.types.is_dictionary(column.type):
+        return bool(column.null_count or column.dictionary.null_count)
+    if pa.types.is_run_end_encoded(column.type):
+        return bool(column.values.null_count)
+    return bool(column.null_count)
 
 
 def hash_keys(columns: Sequence[pa.Array]) -> Words:

@@ -16,10 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.errors import SchemaError
+from rheos.errors import SchemaError, Site
 from rheos.protocol.columns import columns_to_python
 from rheos.protocol.elements import Batch
-from rheos.state.key_groups import NullKeyError, groups_of_columns, is_key_type, plain
+from rheos.state.key_groups import (
+    NullKeyError,
+    groups_of_columns,
+    is_key_type,
+    plain,
+    refuse_null_keys,
+)
 
 Key: TypeAlias = Any
 
@@ -27,10 +33,12 @@ _NAN = float("nan")
 
 
 class KeyCodec:
-    """The keys of one keyed stream. `schema` holds the key columns. Raises SchemaError."""
+    """The keys of one keyed stream. `schema` holds the key columns; `keyed_at` is the line of its
+    `key_by`. Raises SchemaError."""
 
-    def __init__(self, schema: pa.Schema, names: Sequence[str]) -> None:
+    def __init__(self, schema: pa.Schema, names: Sequence[str], keyed_at: Site | None = None) -> None:
         self._names = tuple(names)
+        self._keyed_at = keyed_at
         self._types = [_storage(name, schema.field(name).type) for name in names]
         kinds = tuple(_python_type(kind) for kind in self._types)
         self._single = len(kinds) == 1
@@ -47,16 +55,12 @@ class KeyCodec:
                 for position, name in enumerate(self._names)
             ]
         except NullKeyError as error:
-            raise error.located_in(batch, self._names) from None
+            raise error.located_in(batch, self._names, self._keyed_at) from None
         return columns[0] if self._single else list(zip(*columns, strict=True))
 
     def refuse_nulls(self, batch: Batch) -> None:
         """Raises InputError where a key is null; see `of`."""
-        try:
-            for position, name in enumerate(self._names):
-                plain(batch.column(name), position)
-        except NullKeyError as error:
-            raise error.located_in(batch, self._names) from None
+        refuse_null_keys(batch, self._names, self._keyed_at)
 
     def _column(self, position: int, column: pa.Array) -> list[Any]:
         values = columns_to_python(column)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.errors import Site
 from rheos.protocol.elements import Batch
 from rheos.state.key_groups import NullKeyError, key_groups, subtask_of
 
@@ -22,10 +23,17 @@ _SEARCH_UP_TO = 3
 
 
 class Partitioner:
-    """Splits batches over the subtasks of a keyed operator."""
+    """Splits batches over the subtasks of a keyed operator. `keyed_at` is the line of the `key_by`."""
 
-    def __init__(self, keys: Sequence[str], parallelism: int, max_parallelism: int) -> None:
+    def __init__(
+        self,
+        keys: Sequence[str],
+        parallelism: int,
+        max_parallelism: int,
+        keyed_at: Site | None = None,
+    ) -> None:
         self._keys = tuple(keys)
+        self._keyed_at = keyed_at
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
 
@@ -56,7 +64,7 @@ class Partitioner:
         try:
             groups = key_groups(batch, self._keys, self._max_parallelism)
         except NullKeyError as error:
-            raise error.located_in(batch, self._keys) from None
+            raise error.located_in(batch, self._keys, self._keyed_at) from None
         return subtask_of(groups, self._parallelism, self._max_parallelism)
 
     def _order(self, owners: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:

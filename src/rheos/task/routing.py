@@ -30,7 +30,9 @@ def router(edge: Edge, subtask: int, width: int, max_parallelism: int) -> Router
         case Exchange.REBALANCE:
             return _OneLane() if width == 1 else _RoundRobin(subtask, width)
         case Exchange.HASH:
-            return _OneLane() if width == 1 else _ByKey(Partitioner(edge.keys, width, max_parallelism))
+            if width == 1:
+                return _OneLane()
+            return _ByKey(Partitioner(edge.keys, width, max_parallelism, edge.keyed_at))
         case _:
             assert_never(edge.exchange)
 

@@ -72,7 +72,14 @@ def context(
         subtask=subtask,
         parallelism=parallelism,
         max_parallelism=MAX_PARALLELISM,
-        ports=(PortType(StreamType(schema, True), tuple(keys), pa.schema([*schema, *hidden])),),
+        ports=(
+            PortType(
+                StreamType(schema, True),
+                tuple(keys),
+                pa.schema([*schema, *hidden]),
+                Site("flights.py", 11),
+            ),
+        ),
         outputs={
             tag: OutputType(StreamType(out, True, records.get(tag)), pa.schema([*out, *hidden]))
             for tag, out in outputs.items()

@@ -236,9 +236,9 @@ def test_a_null_key_is_refused_with_its_record() -> None:
     with pytest.raises(InputError) as caught:
         bench.rows([{"k": "a", "v": 1, "ts": 0}, {"k": None, "v": 2, "ts": 0}])
     text = str(caught.value)
-    assert text.startswith("flights.py:12: operator 'per key': the key column 'k' is null")
+    assert text.startswith("flights.py:11: operator 'key_by': the key column 'k' is null")
     assert "'v': 2" in text
-    assert "filter()" in text
+    assert ".filter(col('k').is_not_null())" in text
 
 
 def test_state_of_other_windows_is_refused() -> None:

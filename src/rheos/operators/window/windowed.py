@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from rheos.errors import InputError, UnrestorableError
+from rheos.errors import UnrestorableError
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.records import hidden_column, with_hidden
@@ -40,7 +40,7 @@ from rheos.operators.window.trigger import EventTimeTrigger, Firing
 from rheos.protocol.elements import TS, WM, Batch, strip_hidden
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
-from rheos.state.key_groups import NullKeyError, key_groups
+from rheos.state.key_groups import key_groups, refuse_null_keys
 
 
 class WindowOperator(Operator):
@@ -140,13 +140,8 @@ class WindowOperator(Operator):
         lagging.note(keys.with_columns(pl.Series(KEY_GROUP, groups)), self._keys)
 
     def _refuse_null_keys(self, batch: Batch) -> None:
-        keys = self.ctx.ports[0].keys
-        for position, key in enumerate(keys):
-            column = batch.column(key)
-            if column.null_count:
-                row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-                error: InputError = NullKeyError(position, row).located_in(batch, keys)
-                raise error.located(site=self.ctx.site, operator=self.ctx.name)
+        port = self.ctx.ports[0]
+        refuse_null_keys(batch, port.keys, port.keyed_at)
 
     def _divert(self, late: Batch, purged: int) -> Iterator[Out]:
         """Counts late rows, and emits them where they are wanted."""

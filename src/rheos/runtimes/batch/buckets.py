@@ -57,6 +57,7 @@ class BucketOutlet(Outlet):
 
     def __init__(self, output: RowsOutput, partition: int, rows_at_once: int = ROWS_AT_ONCE) -> None:
         self._keys = output.edge.keys
+        self._keyed_at = output.edge.keyed_at
         self._bits = output.bucket_bits
         self._schema = _hashed_schema(output.schema)
         self._partition = partition
@@ -67,7 +68,7 @@ class BucketOutlet(Outlet):
         try:
             hashes = hash_keys([batch.column(key) for key in self._keys])
         except NullKeyError as error:
-            raise error.located_in(batch, self._keys) from None
+            raise error.located_in(batch, self._keys, self._keyed_at) from None
         columns = [pa.array(hashes.view(np.int64)), *batch.columns]
         if self._gathered.add(_converted(columns, self._schema)):
             yield from self.finish()
