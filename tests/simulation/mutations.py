@@ -326,10 +326,10 @@ MUTATIONS: dict[str, list[Patch]] = {
     "held rows dropped": [(SnapshotWriter, "begin", _without_state("held"))],
     "timers lost": [(SnapshotWriter, "begin", _without_state("timers"))],
     "deltas skipped": [(restored_state, "shares", _deltas_skipped)],
-    "snapshot_failed ignored": [(checkpoints.Checkpoints, "_forget", _nothing)],
+    "snapshot_failed ignored": [(checkpoints.SubtaskCheckpoints, "_forget", _nothing)],
     "building on what was given up": [(checkpoints, "_builds_on", _never)],
     "staged rows of an aborted checkpoint lost": [
-        (checkpoints.Checkpoints, "_give_up", _not_staged_when_given_up)
+        (checkpoints.SubtaskCheckpoints, "_give_up", _not_staged_when_given_up)
     ],
     "rows recorded before a barrier lost": [(inputs.InputGate, "overtake", _recorded_rows_lost)],
     "rows recorded before a barrier twice": [(inputs.InputGate, "overtake", _recorded_twice)],

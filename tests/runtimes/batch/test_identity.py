@@ -38,5 +38,6 @@ def test_two_runs_of_one_job_within_a_second_are_two() -> None:
         job._writer, job._first_attempt = JobId("daily-batch"), 7_000_000
         job._figures = {sink.id: _Figures(staged=[b"staged"])}
         job._sinks = lambda: [(sink, sink.spec)]
+        job._plan = SimpleNamespace(operators=list)
         job._commit()
     assert len(set(told.logs)) == 2

@@ -33,7 +33,7 @@ STEPS: dict[str, Step] = {
     "filter by two": lambda s: s.filter((col("w") > 0) | (col("s") == "x")),
     "with": lambda s: s.with_columns(v=col("v") * 2),
     "with new": lambda s: s.with_columns(d=col("v") + col("w")),
-    "with all": lambda s: s.with_columns(pl.col(pl.Int64) * 1),
+    "with all": lambda s: s.with_columns(pl.col(pl.Int64).exclude("at") * 1),
     "select": lambda s: s.select("at", "k", "v", "w", "s"),
     "select computed": lambda s: s.select("at", "k", "s", v=col("v") * 2, w=col("w")),
     "running": lambda s: s.filter(col("k").is_not_null()).key_by("k").running(n=rh.agg.sum("v")),
