@@ -56,7 +56,7 @@ def published(actions: list[Action]) -> list[Action]:
     return [action for action in actions if isinstance(action, PublishOnDriver)]
 
 
-def test_it_is_published_before_it_is_told() -> None:
+def test_it_is_published_before_it_is_announced() -> None:
     time = running()
     time.at(1000, Tick())
     entered = time.completes(1010, 1)

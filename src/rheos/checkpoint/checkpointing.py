@@ -1,6 +1,6 @@
-"""The checkpoints of a job while its attempts run: when one is opened, what it says, who is told.
+"""The checkpoints of a job while its attempts run: when one is opened, what it says, who is notified.
 
-Pure: the coordinator asks and tells, and gets actions back. It joins what is open
+Pure: the coordinator reports events and gets actions back. It joins what is open
 (`open_checkpoints`), what was asked for (`savepoint_requests`) and what is kept (`retention`).
 """
 
@@ -57,7 +57,7 @@ class Checkpointing:
         self._outlived: tuple[int, ...] = ()
         self._given_up = False
         """Whether any was, since the last one that completed: then there may be files that nobody has
-        told of."""
+        reported."""
         self._drained: set[int] = set()
         self._committed: dict[int, CheckpointId] = {}
         """By subtask, in this attempt."""
@@ -174,7 +174,7 @@ class Checkpointing:
             opened = self._open.open(now_ms)
         elif self.savepoints.next.after is After.DRAIN:
             # CP16: until the final checkpoint none is opened. A job that fails meanwhile goes on from
-            # before the input's end, as if nobody had asked.
+            # before the input's end, as if no savepoint had been requested.
             self.savepoints.drain()
             return [SendToAll(Drain(attempt=self.attempt))]
         else:
@@ -213,8 +213,8 @@ class Checkpointing:
     def _abort(
         self, open: OpenCheckpoint, reason: str, now_ms: int
     ) -> tuple[list[Action], RheosError | None]:
-        """CP8: what was opened and does not complete is aborted, and all are told. The error, where it
-        was one too many and fails the attempt."""
+        """CP8: what was opened and does not complete is aborted, and all subtasks are notified.
+        Returns the error, too, where it was one failure too many and fails the attempt."""
         failures = self._open.fail(open, now_ms)
         self.stats.failed += 1
         self._given_up = True
@@ -278,17 +278,17 @@ class Checkpointing:
         self.stats.completed += 1
         self.stats.last_id = entry.checkpoint
         self.stats.last_duration_ms = now_ms - open.opened_ms
-        told: list[Action] = []
+        notices: list[Action] = []
         if running:
-            told += self.publishing.entered(entry)
-            told += [self._aborted(older) for older in subsumed]
+            notices += self.publishing.entered(entry)
+            notices += [self._aborted(older) for older in subsumed]
             if entry.final:
                 self.final = entry.checkpoint
         carried = self.savepoints.entered(open, entry) if open.savepoint else []
         if self._given_up or subsumed or entry.final:
             expired.append(SweepFiles(self.attempt, self._retention.needed, entry.checkpoint))
         self._given_up = False
-        return [*told, *carried, *expired]
+        return [*notices, *carried, *expired]
 
     def committed(self, event: Committed) -> list[Action]:
         """The manifest of a savepoint that waited for this."""

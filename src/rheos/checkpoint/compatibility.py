@@ -41,8 +41,8 @@ class Finding:
     verdict: Verdict
     text: str
     refused: bool = False
-    """A run does not start so: what cannot be read, and what is dropped without a word of the program.
-    A field that its class no longer has is dropped by that word."""
+    """A run does not start so: what cannot be read, and what is dropped although the program does not
+    say so. A field that its class no longer has is dropped because the class says so."""
 
     @property
     def lost(self) -> bool:

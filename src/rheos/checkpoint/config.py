@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class ExponentialDelay:
-    """Restarts for ever, waiting longer after each failure; quiet time starts it over."""
+    """Restarts without end, waiting longer after each failure; quiet time resets the delay."""
 
     initial_ms: int = 100
     factor: float = 2.0

@@ -60,8 +60,8 @@ def decide(
 ) -> Continuation | None:
     """`savepoint` is the one in `needed_savepoint`. None: the job has finished, and nothing follows.
 
-    A job that is told to start from a savepoint does so once: when its log says that it began from that
-    very one, it goes on from its newest checkpoint since (CP17). Raises CheckpointError where what it
+    A job that is to start from a savepoint does so once: when its log says that it began from that one,
+    it goes on from its newest checkpoint since (CP17). Raises CheckpointError where what it
     starts from does not fit the plan.
     """
     origin = view.origin

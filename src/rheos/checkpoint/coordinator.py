@@ -1,8 +1,8 @@
 """The coordinator: opens checkpoints, enters them in the log, and takes a job through its attempts.
 
 Pure decisions: `handle(event, now_ms)` returns the actions that follow, and the same events give the
-same actions. It reads no clock and does no I/O; whoever drives it carries the actions out and tells it
-what came of them. CP numbers are those of docs/protocols/checkpoints.md.
+same actions. It reads no clock and does no I/O; the master carries the actions out and reports
+their results. CP numbers are those of docs/protocols/checkpoints.md.
 
     NEW -> READING -> CLAIMING -> RECOVERING -> STARTING -> RUNNING -> FINISHING -> ENDED
               ^                       |            |           |
@@ -258,8 +258,8 @@ class Coordinator:
         error = self._checkpoints.publishing.failed(event.checkpoint, event.error, now_ms)
         return self._life.settle(now_ms) if error is None else self._life.failed(error, now_ms)
 
-    def _aborted(self, told: list[Action], error: RheosError | None, now_ms: int) -> list[Action]:
-        return told if error is None else [*told, *self._life.failed(error, now_ms)]
+    def _aborted(self, notices: list[Action], error: RheosError | None, now_ms: int) -> list[Action]:
+        return notices if error is None else [*notices, *self._life.failed(error, now_ms)]
 
     def _proceed(self, now_ms: int, wall_ms: int) -> list[Action]:
         """Enters what is complete, or opens what is due: one entry is written at a time (CP1)."""

@@ -1,4 +1,4 @@
-"""What the coordinator is told, and what it decides: plain values, no behaviour.
+"""What is reported to the coordinator, and what it decides: plain values, no behaviour.
 
 Beside these events it takes the subtasks' own messages (`rheos.protocol.control`) as they are.
 """
@@ -134,7 +134,7 @@ class LogLost:
 
 @dataclass(frozen=True, slots=True)
 class LogFailed:
-    """The store failed; whether the entry is there, only reading tells."""
+    """The store failed; the entry may or may not be there until the log is read again."""
 
     number: int
     error: RheosError

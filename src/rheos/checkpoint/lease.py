@@ -2,9 +2,8 @@
 
     <job>/driver.json     the driver that runs the job; renewed every few seconds, removed at the end
 
-A courtesy, and no more. It tells who starts a job twice so at once, and before anything is claimed;
-two drivers that both find the place free are still told apart by the log, which alone decides (CP2,
-CP24).
+Only a courtesy: whoever starts a job twice learns it at once, before anything is claimed. If two
+drivers both find the job free, the log decides between them, as always (CP2, CP24).
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     """Unique to the driver and the job."""
     driver: str
-    """For the eye: its process and host."""
+    """For display: its process and host."""
     process: msgspec.Raw = msgspec.Raw(b"null")
-    """What tells whether it still lives, on its own host."""
+    """What identifies it on its own host, to see whether it still lives."""
     since_ms: int
     """Wall-clock time of its host, ms since the epoch."""
     renewals: int = 0
@@ -72,7 +71,7 @@ class Driver(Enum):
 class Verdict(Enum):
     FREE = "free"
     IN_USE = "in use"
-    WATCH = "not to be told yet: look again"
+    WATCH = "undecided: look again"
 
 
 def note_path(job: JobId) -> str:

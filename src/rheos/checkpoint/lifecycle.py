@@ -194,8 +194,8 @@ class JobLifecycle:
                 announced: list[Action] = (
                     [] if self.state is LifecycleState.LEAVING else [Announce(entry)]
                 )
-                told = self._checkpoints.entered(number, entry, now_ms, running)
-                return [*announced, *told, *self.settle(now_ms)]
+                notices = self._checkpoints.entered(number, entry, now_ms, running)
+                return [*announced, *notices, *self.settle(now_ms)]
             case JobFinished():
                 return self._finished()
 
@@ -277,7 +277,8 @@ class JobLifecycle:
                 return []
 
     def not_started(self, error: RheosError, now_ms: int) -> list[Action]:
-        """What an attempt needs cannot be read or claimed. At the first, the user is told at once."""
+        """What an attempt needs cannot be read or claimed. If it is the first, the job
+        fails at once."""
         if not self._has_claimed:
             return self._end(Outcome.FAILED, error)
         return self.fails_to_start(error, now_ms)

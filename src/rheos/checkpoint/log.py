@@ -2,7 +2,7 @@
 
 One numbered file per entry, `<job>/log/<10 digits>.json`, written put-if-absent at the number after
 the newest known. A number once made stays made: entries of dropped checkpoints are rewritten as
-short tombstones, never deleted, so that a driver who fell asleep finds its number taken (CP1).
+short tombstones, never deleted, so that a driver that was suspended finds its number taken (CP1).
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class JobLog:
     def append(self, number: int, entry: LogEntry) -> bool:
         """False where another driver has made the number (CP2).
 
-        Raises CheckpointError where the store failed: then the entry may or may not be there, and
-        only reading the log again tells.
+        Raises CheckpointError where the store failed: the entry may or may not be there then,
+        and the log has to be read again to find out.
         """
         identity = entry.owner if number == 1 else self.identity()
         path, data = self.path(number), encode_entry(entry, Place(self._job, identity, number))

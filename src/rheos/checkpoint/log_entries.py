@@ -36,7 +36,7 @@ class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=T
     reserved_to: CheckpointId
     """No checkpoint after this id was opened before the next entry was written (CP4)."""
     origin: Origin | None = None
-    """The savepoint that the job's state comes from: checkpoints that do not say so count no more
+    """The savepoint that the job's state comes from: checkpoints without it no longer count
     (CP17)."""
 
 
@@ -170,7 +170,7 @@ def encode_entry(entry: LogEntry, place: Place | None) -> bytes:
 def decode_entry(data: bytes, path: str) -> Stored:
     """Raises UnrestorableError, naming `path`, where the bytes are no whole entry of a known format.
 
-    Whether it is the one that belongs there only the log can tell.
+    Only the log can check whether it is the entry that belongs there.
     """
     sealed = _sealed(path)
     format, content = sealed.open(data)

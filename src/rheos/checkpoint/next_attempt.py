@@ -33,7 +33,8 @@ class Done:
     """The log says that the job has finished: nothing is left to do."""
 
     totals: Totals | None
-    """What it had counted, where it had finished before this driver came; None by its own word."""
+    """What it had counted, where it had finished before this driver came; None where it
+    finished under this driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Ready:
     continuation: Continuation
     parallelism: int
     outlived: tuple[int, ...]
-    """The entries of checkpoints that count no more."""
+    """The entries of checkpoints that no longer count."""
 
 
 Step: TypeAlias = FirstRead | Done | Ready | Wait | Short

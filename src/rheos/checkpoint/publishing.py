@@ -1,11 +1,11 @@
-"""What only the driver can publish: which checkpoint's turn it is, and who may be told of it.
+"""What only the driver can publish: which checkpoint is next, and when subtasks may be notified.
 
-    entered in the log -> (waits for the one before) -> under way -> published -> told to the subtasks
+    entered in the log -> (waits for the one before) -> under way -> published -> announced
                                                           |   ^
                                                           +---+  tried again, a bounded number of times
 
-Pure: the coordinator tells and gets actions. What a checkpoint lists holds whatever those before it
-listed and the subtasks were not told of: so where several wait, the newest is published for all.
+Pure: the coordinator reports events and gets actions. A checkpoint lists again what those before it
+listed and was not announced: so where several wait, the newest is published for all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Publishing:
     def __init__(self, on_driver: frozenset[OperatorId]) -> None:
         self._on_driver = on_driver
         self._waiting: list[CheckpointCompleted] = []
-        """In the log, and not told of; the oldest first."""
+        """In the log, and not announced; the oldest first."""
         self._under_way: PublishOnDriver | None = None
         self._failures = 0
         """Of what waits at the head."""
@@ -43,15 +43,15 @@ class Publishing:
         return self._retry[0] if self._retry else None
 
     def entered(self, entry: CheckpointCompleted) -> list[Action]:
-        """The checkpoint is in the log. CP28: it is told to the subtasks at once only where it lists
-        nothing that the driver has to publish before."""
+        """The checkpoint is in the log. CP28: it is announced to the subtasks at once only where it
+        lists nothing that the driver has to publish before."""
         self._waiting.append(entry)
         return self._next()
 
     def published(self, checkpoint: CheckpointId) -> list[Action]:
         action = self._answered(checkpoint)
         self._failures = 0
-        return [*self._tell(action.checkpoint), *self._next()]
+        return [*self._announce(action.checkpoint), *self._next()]
 
     def failed(self, checkpoint: CheckpointId, error: RheosError, now_ms: int) -> RheosError | None:
         """The error, where it is not tried again: then the attempt fails of it."""
@@ -91,15 +91,15 @@ class Publishing:
         newest = self._waiting[-1]
         listed = tuple(handle for handle in newest.committables if handle.operator in self._on_driver)
         if not listed:
-            return self._tell(newest.checkpoint)
+            return self._announce(newest.checkpoint)
         self._under_way = PublishOnDriver(newest.attempt, newest.checkpoint, listed)
         return [self._under_way]
 
-    def _tell(self, up_to: CheckpointId) -> list[Action]:
-        told: list[Action] = [
+    def _announce(self, up_to: CheckpointId) -> list[Action]:
+        notices: list[Action] = [
             SendToAll(CheckpointComplete(attempt=entry.attempt, checkpoint=entry.checkpoint))
             for entry in self._waiting
             if entry.checkpoint <= up_to
         ]
         self._waiting = [entry for entry in self._waiting if entry.checkpoint > up_to]
-        return told
+        return notices

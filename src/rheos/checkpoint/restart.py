@@ -1,12 +1,12 @@
 """Restart strategies: whether, and after how long, a failed attempt is followed by another.
 
-Some failures come back on every replay. They are told from the rest:
+Some failures come back on every replay. They are handled apart from the rest:
 
 - a wrong program, a wrong configuration, or another owner of the job: never restarted;
 - the user's function, the data, state that cannot be restored, or a defect of our own: restarted
   only under `FixedDelay` and `FailureRate`, by which the user said how often to try. The endless
   strategy, which is the default, ends the job at once: the same records would raise the same error
-  for ever, and a clear error with a non-zero exit is of more use than a job that seems to run. (Flink
+  again, and a clear error with a non-zero exit is of more use than a job that seems to run. (Flink
   restarts on these too.)
 
 Everything else (a lost process, a lost peer, a store or a target that is away) is restarted.
@@ -93,8 +93,8 @@ def after_failure(
 
 
 def primary(errors: list[RheosError]) -> RheosError:
-    """The one of an attempt's errors that is told to the user: the first, but for the lost peers that
-    any failure brings with it. Being fenced goes before all."""
+    """The one of an attempt's errors that the user sees: the first, except for the lost peers that any
+    failure brings with it. Being fenced goes before all."""
     for error in errors:
         if isinstance(error, FencedError):
             return error
@@ -120,7 +120,7 @@ class Failures:
         self._errors.append(error)
 
     def decide(self) -> tuple[RheosError, int | None]:
-        """The error that is told, and after how many ms another attempt follows: None ends the job."""
+        """The error to report, and after how many ms another attempt follows: None ends the job."""
         error = primary(self._errors)
         decision = after_failure(self._strategy, self._history, error, self._first_ms)
         self._history = decision.history

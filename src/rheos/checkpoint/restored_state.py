@@ -35,7 +35,7 @@ def restored_state(
     """The state of every operator for one subtask, by operator and name. Nothing is read yet.
 
     Every state of the checkpoint is there for every subtask, with no rows where none fell to it: so an
-    operator can tell a restored subtask from a fresh one. What is iterated over later raises
+    operator can distinguish a restored subtask from a fresh one. What is iterated over later raises
     CheckpointError, naming the file, where a part is missing or damaged.
     """
     first: dict[tuple[OperatorId, str], StateHandle] = {}

@@ -5,7 +5,7 @@
 
 A savepoint is taken with a checkpoint, at the same barrier. Its manifest is written only once that
 checkpoint is in the log and all sinks have committed it (CP13): what a savepoint holds is published,
-and who starts from it has nothing to commit. A folder without a manifest is no savepoint.
+and a job that starts from it has nothing to commit. A folder without a manifest is no savepoint.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def write_savepoint(store: Store, savepoint: Savepoint) -> None:
 def read_savepoint(store: Store, directory: str) -> Savepoint:
     """The savepoint whose folder is the root of `store`; `directory` is what the user calls it.
 
-    Raises CheckpointError where there is none, or it is damaged or of a later version.
+    Raises CheckpointError where it is missing, damaged or of a later version.
     """
     try:
         data = store.get(MANIFEST)
@@ -115,7 +115,7 @@ def _missing(store: Store, directory: str) -> CheckpointError:
         )
     return CheckpointError(
         f"there is no savepoint in {directory!r}: a savepoint's folder holds a {MANIFEST}",
-        hint="name the folder that was told when the savepoint was taken, not the one above it",
+        hint="name the savepoint's own folder, not the one above it",
     )
 
 

@@ -88,12 +88,12 @@ class SavepointRequests:
         self._queue.append(request)
 
     def drain(self) -> None:
-        """The turn of the next one has come, and its input is told to end."""
+        """Begins the next one, for which the input is ended first."""
         assert self._current is None
         self._current = _Current(self._queue.popleft(), Stage.DRAINING)
 
     def open(self) -> SavepointRequested | None:
-        """A checkpoint is about to be opened that can carry a savepoint. None where nobody waits."""
+        """A checkpoint is about to be opened that can carry a savepoint. None if none is asked for."""
         if self._current is None and self._queue:
             self._current = _Current(self._queue.popleft(), Stage.OPEN)
         elif self._current is None or self._current.stage is not Stage.DRAINING:
@@ -140,7 +140,7 @@ class SavepointRequests:
 
     def written(self, request: int) -> bool | None:
         """The manifest is in its place. Whether the job is to stop now, which one that has taken its
-        final checkpoint does by itself. None where it is nobody's manifest any more."""
+        final checkpoint does by itself. None where the request is no longer current."""
         current = self._current
         if current is None or current.request.request != request:
             return None

@@ -4,8 +4,7 @@ A state is kept in one of two ways, and every checkpoint refers to the whole of 
 
 - as a *chain* of parts: a FULL part and the deltas since (CP11). Where nothing has changed, nothing is
   written: the chain stays. A part whose write failed spoils all checkpoints until the next FULL part
-  begins a new chain: the task tells the operator so (`failures`), and the operator's next snapshot is a
-  full one;
+  begins a new chain: the task informs the operator (`failures`), whose next snapshot is a full one;
 - as a *set* of FILEs, known by name and never changed. A name is written once; where that failed, the
   next checkpoint that has it writes it.
 """

@@ -24,7 +24,7 @@ def target_refusal(
     for operator, before in old.items():
         after = new.get(operator)
         if after is None or after.label != before.label:
-            continue  # The program writes elsewhere by now.
+            continue  # The program now writes elsewhere.
         changes = _changes(before, after)
         if changes:
             return UnrestorableError(

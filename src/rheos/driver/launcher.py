@@ -16,8 +16,8 @@ LauncherEvent: TypeAlias = ToMaster | AttemptRunning | AttemptLost | AttemptEnde
 class Launcher(Protocol):
     """Runs the subtasks of one attempt at a time, and carries the messages. Used by the master alone.
 
-    Every attempt that was launched is told of once by AttemptEnded, last of all, when nothing of it
-    runs any more: after a stop, a failure, or the end of all its subtasks.
+    The last event of every attempt that was launched is one AttemptEnded, when nothing of it runs any
+    longer: after a stop, a failure, or the end of all its subtasks.
     """
 
     def free_slots(self) -> int:

@@ -80,7 +80,7 @@ from rheos.protocol.control import Acknowledge, Failed, Progress, Totals
 from rheos.protocol.ports import Clock, Completion, IoExecutor, Store
 
 _SURELY_LEFT_S = 3600
-"""After this time nobody writes an entry of the log any more."""
+"""After this time no driver is still writing an entry of the log."""
 
 _OUTCOMES = {
     Outcome.FINISHED: JobState.FINISHED,
@@ -91,7 +91,7 @@ _OUTCOMES = {
 
 
 class Master:
-    """Takes one job to its end. Other threads may use what stands under "for any thread", and no more.
+    """Takes one job to its end. Other threads may use only what stands under "for any thread".
 
     `open_store` opens the folders of savepoints; `io` runs what only the driver can publish. Raises
     ConfigurationError, naming the directory, where the store cannot be written.
@@ -179,7 +179,7 @@ class Master:
         return tuple(map(str, self._story))
 
     def abandon(self, error: RheosError) -> None:
-        """No step will follow: who waits for a savepoint is told so."""
+        """No step will follow: whoever waits for a savepoint gets `error`."""
         self._story = self._coordinator.story()
         self._savepoints.close(error)
 
@@ -420,7 +420,7 @@ def _state_bytes(entry: CheckpointCompleted) -> int:
 
 
 def checkpoint_info(entry: CheckpointCompleted) -> CheckpointInfo:
-    """What an entry of the log tells the eye."""
+    """What users see of an entry of the log."""
     return CheckpointInfo(
         checkpoint=entry.checkpoint,
         attempt=entry.attempt,

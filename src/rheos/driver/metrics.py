@@ -51,7 +51,7 @@ class JobMetrics:
 
     def _count(self, subtask: int, totals: Totals) -> None:
         before = self._counted.get(subtask, Totals())
-        # An acknowledgement tells of its barrier, and may come after a later report.
+        # An acknowledgement counts up to its barrier, and may come after a later report.
         self._counted[subtask] = Totals(
             _larger(before.records_in, totals.records_in),
             _larger(before.records_out, totals.records_out),

@@ -82,7 +82,7 @@ class SavepointService:
         return answer
 
     def close(self, error: RheosError) -> None:
-        """The job has ended. Who still waits, and who asks from now on, is told `error`."""
+        """The job has ended. Whoever still waits, and whoever asks from now on, gets `error`."""
         with self._lock:
             self._closed = error
             waiting = [*self._under_way.values(), *self._asked]

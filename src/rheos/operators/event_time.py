@@ -51,7 +51,7 @@ _STATE = pa.schema(
 class EventTimeOperator(Operator):
     """A batch is of one split: those of a source are, and nothing in its chain joins them.
 
-    State tells all subtasks of all splits, as the source's does.
+    State gives all splits to all subtasks, as the source's does.
     """
 
     def __init__(self, ctx: OperatorContext, spec: EventTimeSpec) -> None:

@@ -1,7 +1,7 @@
 """Rows that wait for the watermark, as columns, and the parts of a snapshot that hold them.
 
-A chain of parts says what has arrived, and never what was delivered: that are the rows at or before the
-watermark that each key group's subtask had reached, which every snapshot gives anew.
+A chain of parts holds what has arrived, not what was delivered. Delivered are the rows at or before the
+watermark of their key group, which every snapshot writes again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HELD = "held"
 """The state of rows that wait for their turn."""
 
 HELD_BEHIND = "held behind"
-"""The state that says for each key group which of them wait no more."""
+"""The state that says for each key group which of them no longer wait."""
 
 _MOST_RUNS = 64
 _GROUP = "key_group"

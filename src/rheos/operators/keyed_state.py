@@ -17,7 +17,7 @@ from rheos.state.scope import KeyScope
 def make_backend(
     ctx: OperatorContext, keys: KeyCodec, scope: KeyScope | None = None
 ) -> KeyedStateBackend:
-    """The backend that the job is configured for. `scope` tells it the key that code runs under; None
+    """The backend that the job is configured for. `scope` holds the key that code runs under; None
     is for operators that use its stores themselves."""
     scope = KeyScope(ctx.clock) if scope is None else scope
     match ctx.state.backend:
@@ -26,7 +26,7 @@ def make_backend(
         case Backend.ROCKSDB:
             if ctx.scratch is None:
                 raise ConfigurationError(
-                    "the state backend rocksdb needs a local disk, and there is none here",
+                    "the state backend rocksdb needs a local disk, and this runtime has none",
                     hint="use the state backend in memory, or another runtime",
                 )
             return RocksDbBackend(

@@ -37,7 +37,7 @@ class ProcessOperator(Operator):
         yield from self._core.deliver(keys, rows, *hidden)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
-        # Rows may have told of more than the marks of all channels.
+        # Rows may have brought a later watermark than the marks of all channels.
         self._core.watermark_ms = max(self._core.watermark_ms, timestamp_ms)
         yield from self._core.fire_event_timers(timestamp_ms)
 

@@ -18,8 +18,8 @@ from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.protocol.types import Row, TypeMismatch
 
 UserRaised = (Exception, SystemExit)
-"""What a call of the user's function may raise. `sys.exit()` would end the worker without a word, and
-the job would restart for ever."""
+"""What a call of the user's function may raise. `sys.exit()` would end the worker without a message,
+and the job would restart without end."""
 
 _OURS = str(Path(__file__).parents[1])
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})

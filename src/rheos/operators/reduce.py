@@ -77,7 +77,7 @@ class ReduceOperator(Operator):
         self._backend.prepare(keys)
         values, fetch, add = self._state.values, self._state.fetch, self._made.add
         fn, record_type = self._fn, self._record or self._row
-        # What was begun is kept also where the function fails: nobody goes on from there.
+        # What was begun is kept also where the function fails: the attempt ends there.
         self._state.dirty.update(keys)
         for key, row in zip(keys, rows, strict=True):
             before = values.get(key, ABSENT)

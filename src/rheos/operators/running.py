@@ -78,8 +78,8 @@ class RunningOperator(Operator):
     def _disk_for_files(self) -> str:
         if self.ctx.scratch is None:
             raise UnrestorableError(
-                "the state was kept by the backend rocksdb, and reading it takes a local disk: "
-                "there is none here",
+                "the state was kept by the backend rocksdb, and reading it takes a local disk, "
+                "which this runtime does not have",
                 hint="restore from a savepoint: its state can be read by every backend",
             )
         return self.ctx.scratch
@@ -139,7 +139,7 @@ def _state(ctx: OperatorContext, spec: RunningSpec) -> MemoryRunningState | Disk
         )
     if ctx.scratch is None:
         raise ConfigurationError(
-            "the state backend rocksdb needs a local disk, and there is none here",
+            "the state backend rocksdb needs a local disk, and this runtime has none",
             hint="use the state backend in memory, or another runtime",
         )
     return DiskRunningState(

@@ -31,7 +31,7 @@ AGG = "agg."
 
 @dataclass(frozen=True, slots=True)
 class FrozenRows:
-    """The rows of some keys, which nobody changes any more."""
+    """The rows of some keys, which no longer change."""
 
     rows: int
     names: Sequence[str]

@@ -15,8 +15,9 @@ row.
 The engine drives it by `poll`; it has no input ports.
 
 Splits have phases. A split of a phase waits until those of lower phases are read, in all subtasks:
-each says what phase it has come to (`reached_phase`), and is told what is open (`open_phase`). State
-tells each subtask of the splits of all, so that it knows by itself what was read before a restore.
+each reports the phase it has come to (`reached_phase`), and the driver announces what is open
+(`open_phase`). State gives each subtask the splits of all, so that it knows by itself what was read
+before a restore.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ REJECTED = "rejected"
 
 MAX_OPEN_SPLITS = 16
 """A subtask reads so many splits at a time of those that end; the others wait, and hold the watermark.
-Splits that never end are all open: one that waited for them would wait for ever."""
+Splits that never end are all open: one that waited for them would never be read."""
 
 SPLITS = "splits"
 """The name of the state."""
@@ -80,7 +81,7 @@ Read: TypeAlias = list[Out] | Pending | EndOfInput
 
 class SourceOperator(Operator):
     """Reads the splits of `splits` (the source's whole list) whose index modulo the parallelism is
-    the subtask. State tells of all splits to all subtasks, so a job restores at any parallelism."""
+    the subtask. State gives all splits to all subtasks, so a job restores at any parallelism."""
 
     def __init__(self, ctx: OperatorContext, spec: SourceSpec, splits: Sequence[Split]) -> None:
         super().__init__(ctx)
@@ -235,7 +236,7 @@ class SourceOperator(Operator):
         if not self._open and not self._waiting:
             return EndOfInput()
         if has_read or len(order) != len(self._open):
-            # Rows that nobody reads were read, or a split has ended and the next may have some.
+            # Rows that no operator needs were read, or a split has ended and the next may have some.
             return Pending(0)
         return Pending(min(wakes) if wakes else None)
 

@@ -22,7 +22,7 @@ BLOCK_ROWS = 1 << 14
 """The rows that are read at once, at the least."""
 
 PLACE = "place"
-"""The column that tells where in the range of all keys a row's key lies."""
+"""The column that says where in the range of all keys a row's key lies."""
 
 Places = npt.NDArray[np.uint16]
 
@@ -102,7 +102,7 @@ class _File:
         weakref.finalize(self, _remove, path)
 
     def read(self, begin: int, stop: int, places: range | None) -> list[pl.DataFrame]:
-        """Raises StateError where the disk has it no more."""
+        """Raises StateError where the file is no longer there, or is damaged."""
         try:
             return self._read(begin, stop, places)
         except (OSError, pa.ArrowInvalid) as error:

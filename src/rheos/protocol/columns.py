@@ -1,4 +1,4 @@
-"""Columns to Python objects and back. Fast, for it is on the path of every record.
+"""Columns to Python objects and back. On the path of every record, so it has to be fast.
 
 A value that does not fit its column raises TypeMismatch, which says which row, which field (nested
 ones as in `lines[].price`), and what was expected.

@@ -93,4 +93,4 @@ _FIXED = {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3
 _FIXED |= {0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18}
 _FIXED |= {code: 1 + (code & 0x1F) for code in range(0xA0, 0xC0)}
 _PLAIN = [0 if code in _CONTAINERS or code in _TEXTS else _FIXED.get(code, 1) for code in range(256)]
-"""By code: the bytes of a value that the code alone tells the size of; else 0."""
+"""By code: the bytes of a value whose size the code alone determines; else 0."""

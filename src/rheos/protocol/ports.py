@@ -53,11 +53,11 @@ class Store(Protocol):
         ...
 
     def list(self, prefix: str) -> list[str]:
-        """The paths of all files below the folder `prefix`, sorted. Empty where there is none."""
+        """The paths of all files below the folder `prefix`, sorted. May be empty."""
         ...
 
     def delete(self, path: str) -> None:
-        """Deletes the file; no error where there is none."""
+        """Deletes the file; no error where it does not exist."""
         ...
 
 

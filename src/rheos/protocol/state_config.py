@@ -33,11 +33,11 @@ class StateConfig:
     """The local folder for state on disk; None takes the one Spark gives its workers."""
 
     @staticmethod
-    def of(said: object) -> StateConfig:
-        """What is said of state: a configuration, or the word for one with all defaults. The word does
-        for a backend within a configuration, too. Raises ConfigurationError."""
-        config = said if isinstance(said, StateConfig) else StateConfig()
-        backend: object = config.backend if config is said else said
+    def of(given: object) -> StateConfig:
+        """From a configuration, or the name of a backend, which has all defaults. A configuration may
+        give its backend by name, too. Raises ConfigurationError."""
+        config = given if isinstance(given, StateConfig) else StateConfig()
+        backend: object = config.backend if config is given else given
         try:
             return replace(config, backend=Backend(backend))
         except ValueError:

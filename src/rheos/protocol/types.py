@@ -211,7 +211,7 @@ class RecordCollector:
 
     add: Callable[[Any], None]
     """Adds a record. Raises AttributeError, KeyError or TypeError where it is of another kind, and then
-    nothing may be added any more; `mismatch` tells what was wrong."""
+    nothing more may be added; `mismatch` says what was wrong."""
 
     def __init__(self, schema: pa.Schema, record: type | None = None) -> None:
         self._fields, self._names = _layout(schema)

@@ -23,15 +23,15 @@ class WaitingBarriers:
         self._clock = clock
         exactly_once = config.guarantee is Guarantee.EXACTLY_ONCE
         self.patience_us = config.unaligned_after_us if exactly_once else None
-        """How long a barrier waits before it overtakes; None for ever."""
+        """How long a barrier waits before it overtakes; None: without limit."""
         self.by_itself = gate is None
-        """Whether the chain takes checkpoints on the master's word: a source, or one that has ended."""
+        """Whether the master triggers the chain's checkpoints: a source, or one that has ended."""
         self.forwarding: Arrival | None = None
         """The barrier whose snapshot is taken, and which waits for the rows before it to be sent."""
         self._triggered: deque[Arrival] = deque()
 
     def trigger(self, barrier: Barrier) -> None:
-        """The master's word."""
+        """The master has triggered the checkpoint."""
         self._triggered.append(Arrival(barrier, self._clock.monotonic_us()))
 
     def abort(self, checkpoint: CheckpointId) -> None:
@@ -40,7 +40,7 @@ class WaitingBarriers:
             self._gate.abort(checkpoint)
 
     def taken(self, checkpoint: CheckpointId) -> None:
-        """The chain has its snapshot: nothing waits for it or an earlier one any more."""
+        """The chain has its snapshot: nothing waits for it or an earlier one any longer."""
         while self._triggered and self._triggered[0].barrier.checkpoint <= checkpoint:
             self._triggered.popleft()
         if self._gate is not None:

@@ -116,11 +116,11 @@ class ChainRunner:
             self._barriers.trigger(Barrier(checkpoint, self._attempt, kind))
 
     def abort(self, checkpoint: CheckpointId) -> None:
-        """The checkpoint is off: whoever aligns for it reads on."""
+        """The checkpoint is aborted: an input that aligns for it reads on."""
         self._barriers.abort(checkpoint)
 
     def drain(self) -> None:
-        """A source reads no more: its input has ended."""
+        """A source stops reading: its input has ended."""
         self._draining = True
 
     def take_snapshots(self) -> list[ChainSnapshot]:

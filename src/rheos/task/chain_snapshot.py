@@ -50,7 +50,7 @@ class ChainSnapshot:
 
     @property
     def has_deltas(self) -> bool:
-        """Whether it tells only what has changed since the chain's snapshot before."""
+        """Whether it holds only what has changed since the chain's snapshot before."""
         return any(
             part.mode is PartMode.DELTA for _, snapshot in self.snapshots for part in snapshot.parts
         )

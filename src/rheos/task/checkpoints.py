@@ -1,9 +1,9 @@
 """A subtask's share of the checkpoints under way: gathered from its chains, written, acknowledged.
 
 Several may be in flight. Each chain takes them in rising order, and what a chain gives for one may
-tell only what has changed since the one before. So where a checkpoint is given up after some chains
-have taken it, those after it that build on it are declined as well, and the operators are told that
-their next snapshot must be whole (EX11).
+hold only what has changed since the one before. So where a checkpoint is given up after some chains
+have taken it, those after it that build on it are declined as well, and the operators are
+informed that their next snapshot must be whole (EX11).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Writing:
 
 
 class SubtaskCheckpoints:
-    """One per subtask. The engine tells it what has come, and polls it each step."""
+    """One per subtask. The engine reports events to it, and polls it each step."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class SubtaskCheckpoints:
         """Checkpoints that build on one that was given up."""
         self._writing: dict[CheckpointId, _Writing] = {}
 
-    # --- what the engine tells --------------------------------------------------------------------
+    # --- what the engine reports ------------------------------------------------------------------
 
     def triggered(self, message: control.TriggerCheckpoint) -> None:
         """The barriers may have been quicker than the message."""
@@ -171,8 +171,8 @@ class SubtaskCheckpoints:
     # --- writing ----------------------------------------------------------------------------------
 
     def _write(self, checkpoint: CheckpointId) -> None:
-        # The barriers of an aborted checkpoint's successor may come before the news of its abort. Every
-        # chain has taken the successor: who has not taken the earlier one never will.
+        # The barriers of an aborted checkpoint's successor may come before the message of its abort.
+        # Every chain has taken the successor: one that has not taken the earlier one never will.
         for earlier in sorted(earlier for earlier in self._gathering if earlier < checkpoint):
             self._give_up(earlier)
         base = self._spoiled.get(checkpoint)

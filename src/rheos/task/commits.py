@@ -1,6 +1,6 @@
 """The second phase in a subtask: what its sinks have staged, and its commit once the log has it.
 
-What is staged stays here, and is told in every acknowledgement, until its commit has succeeded: so a
+What is staged stays here, and is listed in every acknowledgement, until its commit has succeeded: so a
 checkpoint in the log always holds all that is staged and not yet published.
 """
 

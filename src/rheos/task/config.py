@@ -1,4 +1,4 @@
-"""The knobs of the data plane."""
+"""The settings of the data plane."""
 
 from __future__ import annotations
 

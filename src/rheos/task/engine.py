@@ -40,7 +40,7 @@ _RECEIVE_AT_ONCE = 64
 class Lifecycle(Enum):
     RUNNING = "running"
     DRAINED = "all input processed; waits for the final checkpoint"
-    DONE = "told to leave"
+    DONE = "released by the driver"
 
 
 @dataclass(frozen=True, slots=True)

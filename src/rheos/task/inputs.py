@@ -3,8 +3,8 @@
 Alignment (Flink's, after Chandy and Lamport): a channel that has delivered the barrier of a checkpoint
 is not read until all channels have. Where the gate does not block (at least once), it only counts them.
 Several checkpoints may be under way. A channel that has ended counts as having delivered every later
-barrier. A channel that brings a newer barrier and never brought an older one tells that its sender has
-given the older checkpoint up. A barrier of one already taken or aborted is dropped.
+barrier. If a channel brings a newer barrier and never brought an older one, its sender has given
+the older checkpoint up. A barrier of one already taken or aborted is dropped.
 
 A barrier may also overtake: then the rows before it are recorded, those queued and those still to come.
 The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15).
@@ -156,7 +156,7 @@ class InputGate:
             channel.closed = True
 
     def take(self) -> tuple[Channel, Element] | None:
-        """The next element of a channel that may be read, round robin; None where there is none."""
+        """The next element of a channel that may be read, round robin; None if no channel has one."""
         count = len(self.channels)
         for step in range(count):
             i = (self._next + step) % count
@@ -242,7 +242,7 @@ class InputGate:
         self._aborted = {n for n in self._aborted if n > self._passed}
 
     def abort(self, checkpoint: CheckpointId) -> None:
-        """The checkpoint is off: nothing is held or recorded for it any more."""
+        """The checkpoint is aborted: nothing is held or recorded for it any longer."""
         if checkpoint > self._passed:
             self._aborted.add(checkpoint)
         self._drop(checkpoint)

@@ -1,6 +1,6 @@
 """Between Arrow batches, as they flow, and the Polars frames that window state is made of.
 
-In frames the user's columns carry a prefix that says what they are, so that no name of hers can meet
+In frames the user's columns carry a prefix that says what they are, so that none of them can meet
 one of ours: "key.country", "in.price" (`aggregates/contract.py`).
 """
 
@@ -56,7 +56,7 @@ def _by_value(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def empty_frame(schema: pa.Schema, columns: Mapping[str, str]) -> pl.DataFrame:
-    """What `frame_of` makes of no rows of `schema`: it tells the types that columns have in frames."""
+    """What `frame_of` makes of no rows of `schema`: it shows the types that columns have in frames."""
     nothing = [_plain(pa.array([], schema.field(old).type)) for old in columns.values()]
     return pl.DataFrame(pa.RecordBatch.from_arrays(nothing, names=list(columns)))
 

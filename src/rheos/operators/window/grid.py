@@ -1,7 +1,7 @@
 """The windows of a fixed grid, `Tumbling` and `Sliding`. Pure arithmetic on int64 ms.
 
 Windows begin at k * slide + offset and last `size`. Time is cut into *slices* of gcd(size, slide), so
-that each window is a whole number of slices and a row's slice tells its windows: those that end at
+that each window is a whole number of slices and a row's slice determines its windows: those that end at
 `first_end(slice)`, then every `slide`, up to `last_end(slice)`.
 
 A row that is late for the first of these and not for the others may enter only the others. So state

@@ -36,7 +36,7 @@ from rheos.protocol.snapshots import PartMode
 from rheos.state.parts import Chain
 
 WORTH_A_DELTA = 2
-"""A whole part that is no more than so many times as long as the delta is better: it ends the chain."""
+"""A whole part, if at most so many times as long, is written in a delta's place: it ends the chain."""
 
 _LEAST_ROWS = 1 << 10
 """The fewest rows that a piece of state larger than memory is cut into."""

@@ -39,7 +39,7 @@ class Progress:
         self._purged: Ints = np.zeros(0, dtype=np.int64)
 
     def table(self, states: Sequence[str]) -> pa.Table:
-        """As it is stored; `states` are the names of those that together tell all of a pane."""
+        """As it is stored; `states` are the names of those that together hold a whole pane."""
         groups = self._ctx.key_groups
         fired = np.full(len(groups), self.watermark)
         for group, through in self.lagging.groups.items():

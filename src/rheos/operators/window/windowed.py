@@ -88,7 +88,7 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def _state_names(self) -> list[str]:
-        """The names of the states that together tell all of a pane."""
+        """The names of the states that together hold a whole pane."""
 
     @abstractmethod
     def _layouts(self) -> Iterable[Layout]:
