@@ -1,6 +1,6 @@
 """Which barrier a chain is to take next, and when one may wait no longer (EX12, EX16).
 
-A barrier waits from its arrival, or from the master's word where that is all that comes, until it is
+A barrier waits from its arrival, or from the master's trigger where no barrier comes, until it is
 sent on: for the barriers of other channels, for the element at hand, for credit behind buffered rows.
 """
 
@@ -80,5 +80,5 @@ class WaitingBarriers:
             arrived = self._gate.earliest()
             if arrived is not None or not self._gate.closed:
                 return arrived
-            # No barrier will come, and rows lie before the Ends: the master's word is what there is.
+            # No barrier will come, and rows lie before the Ends: the master's trigger stands for it.
         return self._triggered[0] if self._triggered else None

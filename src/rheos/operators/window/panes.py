@@ -114,7 +114,7 @@ class PaneStore:
     """The rows of all panes that are open.
 
     Segments with rows that no snapshot has are kept apart, and merged among themselves: together they
-    are what a delta holds. What was purged since needs no word: it follows from how far windows have
+    are what a delta holds. What was purged since is not written: it follows from how far windows have
     fired.
     """
 
