@@ -135,7 +135,7 @@ class JobStatus:
 
 @dataclass(frozen=True)
 class CheckpointInfo:
-    """One completed checkpoint or savepoint, for the eye."""
+    """One completed checkpoint or savepoint, for display."""
 
     checkpoint: int
     attempt: int

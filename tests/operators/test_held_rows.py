@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.operators.held import HELD, HELD_BEHIND, HeldRows
+from rheos.operators.held import HELD, HELD_WATERMARKS, HeldRows
 from rheos.operators.sorting import sort_rows
 from rheos.protocol.elements import TS
 from rheos.protocol.snapshots import PartMode
@@ -48,7 +48,7 @@ def test_many_small_runs_are_merged_cut_and_restored_right() -> None:
             for part in held.parts(step - step % 7):
                 chains.setdefault(part.state, []).append(part.write())
             held = held_rows()
-            held.restore(chains[HELD], chains[HELD_BEHIND])
+            held.restore(chains[HELD], chains[HELD_WATERMARKS])
         whole = held.savepoint().write()
         assert sorted(whole[TS].to_pylist()) == sorted(left)
         groups = whole["key_group"].to_pylist()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.operators.held import HELD_BEHIND
+from rheos.operators.held import HELD_WATERMARKS
 from rheos.operators.window.progress import FIRED
 from rheos.protocol.ids import CheckpointId
 from rheos.testing.harness import OperatorExample, Replay, Transform, _Run
@@ -77,7 +77,7 @@ def test_state_that_does_not_change_is_not_written(name: str) -> None:
         written = {part.state for part in snapshot.parts if not part.unchanged}
         return written, writer.begin(CheckpointId(number), [(id, snapshot)]).handles()
 
-    apart = {HELD_BEHIND, FIRED}
+    apart = {HELD_WATERMARKS, FIRED}
     first, _ = checkpoint(1)
     assert first - apart
     for number in range(2, 70):

@@ -20,7 +20,7 @@ from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.nodes import MAIN, ProcessSpec
 from rheos.graph.state import ListState, ValueState
 from rheos.operators.contract import Operator, OperatorContext
-from rheos.operators.held import HELD_BEHIND
+from rheos.operators.held import HELD_WATERMARKS
 from rheos.operators.ordered import OrderedProcessOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.protocol.ids import CheckpointId
@@ -325,7 +325,7 @@ def test_a_null_key_is_refused_when_it_comes() -> None:
 def test_nothing_held_is_an_empty_part() -> None:
     operator, _ = one({MAIN: OUT})
     for part in operator.snapshot(CheckpointId(1)).parts:
-        if part.state != HELD_BEHIND:
+        if part.state != HELD_WATERMARKS:
             assert decode(encode(part.write(), part.kind, part.mode), None).num_rows == 0
 
 

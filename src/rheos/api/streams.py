@@ -428,7 +428,7 @@ class DataStream:
             )
 
     def print(self, name: str | None = None) -> None:
-        """Prints the rows, for the eye; see `rh.print_sink`."""
+        """Prints the rows, for display only; see `rh.print_sink`."""
         self.sink_to(PrintSink(name), name=name)
 
     def collect(self, name: str) -> None:

@@ -39,7 +39,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def as_table(outcome: Outcome) -> Table:
-    """The same for the eye."""
+    """The same as text to display."""
     figures = as_json(outcome)
     table = Table(title=f"{outcome.program.name}: {outcome.program.about}", title_justify="left")
     table.add_column("measured")

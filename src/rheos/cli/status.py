@@ -1,4 +1,4 @@
-"""A job's status for the eye: live on a terminal, elsewhere a line now and then; at the end a table."""
+"""A job's status on a screen: live on a terminal, elsewhere a line now and then; at the end a table."""
 
 from __future__ import annotations
 

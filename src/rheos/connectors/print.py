@@ -1,4 +1,4 @@
-"""Prints rows, for the eye."""
+"""Prints rows, for display only."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
     def __str__(self) -> str:
-        """For the eye, where jobs are to be told apart."""
+        """Short, to tell jobs apart on a screen."""
         place = self.checkpoint_dir or "no checkpoint directory"
         return f"{self.job} ({self.name!r}, {self.process}, {place})"
 

@@ -22,7 +22,7 @@ from rheos.state.parts import Chain
 HELD = "held"
 """The state of rows that wait for their turn."""
 
-HELD_BEHIND = "held behind"
+HELD_WATERMARKS = "held behind"
 """The state that says for each key group which of them no longer wait."""
 
 _MOST_RUNS = 64
@@ -141,7 +141,7 @@ class HeldRows:
         )
         return [
             self._part(mode, runs.batches()),
-            SnapshotPart(HELD_BEHIND, StateKind.KEYED, lambda: behind),
+            SnapshotPart(HELD_WATERMARKS, StateKind.KEYED, lambda: behind),
         ]
 
     def savepoint(self) -> SnapshotPart:
@@ -153,7 +153,7 @@ class HeldRows:
         self._arrived = None
 
     def restore(self, rows: Iterable[pa.Table], behind: Iterable[pa.Table]) -> None:
-        """From the tables of HELD and of HELD_BEHIND."""
+        """From the tables of HELD and of HELD_WATERMARKS."""
         for table in behind:
             self._delivered[table.column(_GROUP).to_numpy()] = table.column(_WATERMARK).to_numpy()
         for table in rows:

@@ -20,7 +20,7 @@ from rheos.errors import ProgramError, RheosError
 from rheos.graph.nodes import MAIN, ProcessSpec
 from rheos.graph.state import declarations
 from rheos.operators.contract import OperatorContext, Out, OutputType, Restored
-from rheos.operators.held import HELD, HELD_BEHIND
+from rheos.operators.held import HELD, HELD_WATERMARKS
 from rheos.operators.keyed_state import make_backend
 from rheos.operators.records import (
     UserRaised,
@@ -41,7 +41,7 @@ from rheos.state.timers import TIMERS, TimerQueue, TimerService
 
 Stamps = npt.NDArray[np.int64]
 
-OWN_STATES = (TIMERS, HELD, HELD_BEHIND)
+OWN_STATES = (TIMERS, HELD, HELD_WATERMARKS)
 """What the operator itself keeps beside what its function declares."""
 
 _TIMERS_AT_ONCE = 1024

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from rheos.graph.nodes import ProcessSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
-from rheos.operators.held import HELD, HELD_BEHIND, HeldRows
+from rheos.operators.held import HELD, HELD_WATERMARKS, HeldRows
 from rheos.operators.process import ProcessOperator
 from rheos.operators.records import hidden_column, with_hidden
 from rheos.operators.sorting import sort_by_time, sort_rows
@@ -46,7 +46,7 @@ class OrderedProcessOperator(ProcessOperator):
 
     def open(self, restored: Restored) -> None:
         super().open(restored)
-        self._held.restore(restored.get(HELD, ()), restored.get(HELD_BEHIND, ()))
+        self._held.restore(restored.get(HELD, ()), restored.get(HELD_WATERMARKS, ()))
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         self._core.codec.refuse_nulls(batch)

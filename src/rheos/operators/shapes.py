@@ -30,7 +30,7 @@ from rheos.graph.state import declarations
 from rheos.graph.types import canonical
 from rheos.operators.contract import PortType
 from rheos.operators.event_time import LATEST
-from rheos.operators.held import HELD, HELD_BEHIND
+from rheos.operators.held import HELD, HELD_WATERMARKS
 from rheos.operators.reduce import REDUCED
 from rheos.operators.running import STATE as RUNNING
 from rheos.operators.source import SPLITS
@@ -142,7 +142,7 @@ def _process(spec: ProcessSpec, port: PortType) -> States:
     states[TIMERS] = _keyed(port, Holds.TIMERS, TypeShape(name="timer"))
     if spec.order == "event_time":
         states[HELD] = _keyed(port, Holds.ROWS, _columns(visible(port.schema)))
-        states[HELD_BEHIND] = _keyed(port, Holds.PROGRESS, TypeShape(name="watermark"))
+        states[HELD_WATERMARKS] = _keyed(port, Holds.PROGRESS, TypeShape(name="watermark"))
     return states
 
 

@@ -12,7 +12,7 @@ import pytest
 from rheos import aggregates as agg
 from rheos.errors import StateError
 from rheos.graph.windows import Sliding, Tumbling, Window
-from rheos.operators.window.panes import Room
+from rheos.operators.window.panes import MemoryBudget
 from tests.operators.window.harness import Bench, state_on_disk
 from tests.operators.window.test_checkpoints import AGGREGATES, SCHEMA, rows
 
@@ -107,7 +107,7 @@ def test_what_a_snapshot_took_can_be_read_after_it_was_purged() -> None:
 def test_without_a_disk_all_stays_in_memory() -> None:
     bench = Bench.of_aggregates(Tumbling("10ms"), {"rows": agg.count()}, SCHEMA)
     operator = bench.subtasks[0]
-    assert operator._room == Room(operator.ctx.state_bytes, None)
+    assert operator._memory == MemoryBudget(operator.ctx.state_bytes, None)
 
 
 def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ _LEAST_ROWS = 1 << 10
 
 
 @dataclass(frozen=True)
-class Room:
+class MemoryBudget:
     """How much memory the stores of one operator may take together."""
 
     size_bytes: int
@@ -92,7 +92,7 @@ class PanePart:
     segments: Sequence[Segment]
     size: PartSize
     keys: Sequence[str]
-    room: Room
+    memory: MemoryBudget
 
     @property
     def unchanged(self) -> bool:
@@ -102,12 +102,12 @@ class PanePart:
     @property
     def is_large(self) -> bool:
         """Whether its rows may come in several pieces."""
-        return self.room.most_rows(self.segments) < sum(segment.height for segment in self.segments)
+        return self.memory.most_rows(self.segments) < sum(segment.height for segment in self.segments)
 
     def pieces(self) -> Iterator[list[pl.DataFrame]]:
         """The rows, as much at once as memory takes; all of a key and pane are in one piece."""
-        most_rows = self.room.most_rows(self.segments)
-        return pieces(self.segments, self.keys, most_rows, self.room.places)
+        most_rows = self.memory.most_rows(self.segments)
+        return pieces(self.segments, self.keys, most_rows, self.memory.places)
 
 
 class PaneStore:
@@ -118,11 +118,13 @@ class PaneStore:
     fired.
     """
 
-    def __init__(self, windows: Windows, merge: Merge, keys: Sequence[str], room: Room) -> None:
+    def __init__(
+        self, windows: Windows, merge: Merge, keys: Sequence[str], memory: MemoryBudget
+    ) -> None:
         self._windows = windows
         self._merge = merge
         self._keys = keys
-        self._room = room
+        self._memory = memory
         self._fresh: list[Segment] = []
         self._settled: list[Segment] = []
         self._unmerged = False
@@ -155,11 +157,11 @@ class PaneStore:
                 full.append(merged.level)
 
     def _merged(self, segments: Sequence[Segment]) -> Segment:
-        folder = self._room.folder
+        folder = self._memory.folder
         if folder is None or all(isinstance(segment.rows, pl.DataFrame) for segment in segments):
             return Segment.of(self._merge([segment.whole() for segment in segments], PANE))
-        most_rows = self._room.most_rows(segments)
-        parts = pieces(segments, self._keys, most_rows, self._room.places)
+        most_rows = self._memory.most_rows(segments)
+        parts = pieces(segments, self._keys, most_rows, self._memory.places)
         merged = (self._merge(frames, PANE) for frames in parts)
         return spilled(merged, self._keys, folder)
 
@@ -203,7 +205,7 @@ class PaneStore:
             rows = int((counts * np.diff(segment.starts)).sum())
             size_bytes += segment.size_bytes * rows // max(segment.height, 1)
             gathered += rows
-        return min(-(-size_bytes * 8 // max(self._room.size_bytes, 1)), gathered)
+        return min(-(-size_bytes * 8 // max(self._memory.size_bytes, 1)), gathered)
 
     def gather(self, first_end: int, last_end: int, places: range | None = None) -> list[pl.DataFrame]:
         """The rows of the windows that end from `first_end` to `last_end`, once for each of them,
@@ -283,7 +285,7 @@ class PaneStore:
 
     def _part(self, mode: PartMode, segments: Sequence[Segment]) -> PanePart:
         size = PartSize(mode, sum(segment.height for segment in segments))
-        return PanePart(segments, size, self._keys, self._room)
+        return PanePart(segments, size, self._keys, self._memory)
 
     def force_full(self) -> None:
         """The next part is to be a whole one."""

@@ -33,7 +33,7 @@ from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names
 from rheos.operators.window.kinds import windows_of
 from rheos.operators.window.layout import Layout
-from rheos.operators.window.panes import PanePart, PaneStore, Room
+from rheos.operators.window.panes import MemoryBudget, PanePart, PaneStore
 from rheos.operators.window.progress import FIRED, Lagging, Progress
 from rheos.operators.window.segments import SLICE, Merge, places_of_groups
 from rheos.operators.window.trigger import EventTimeTrigger, Firing
@@ -59,10 +59,10 @@ class WindowOperator(Operator):
         self._keys = key_names(ctx.ports[0].keys)
         folder = None if ctx.scratch is None else SpillFolder(ctx.scratch)
         self._places = places_of_groups(ctx.key_groups, ctx.max_parallelism)
-        self._room = Room(ctx.state_bytes, folder, self._places)
+        self._memory = MemoryBudget(ctx.state_bytes, folder, self._places)
 
     def _store(self, merge: Merge) -> PaneStore:
-        return PaneStore(self._windows, merge, self._keys, self._room)
+        return PaneStore(self._windows, merge, self._keys, self._memory)
 
     @cached_property
     def _trigger(self) -> EventTimeTrigger:
@@ -117,7 +117,7 @@ class WindowOperator(Operator):
         if batch.num_rows:
             rows = frame_of(batch, self._columns(), assigned)
             touched = self._absorb(rows, assigned)
-            self._room.relieve(self._stores())
+            self._memory.relieve(self._stores())
             yield from self._fire_all(self._trigger.again(touched, self._progress.watermark + 1))
 
     def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
@@ -240,7 +240,7 @@ class WindowOperator(Operator):
     def _add(self, store: PaneStore, rows: pl.DataFrame) -> None:
         """Adds restored rows."""
         store.add(rows)
-        self._room.relieve(self._stores())
+        self._memory.relieve(self._stores())
 
     def _restored_frames(
         self, restored: Restored, state: str, kinds: Mapping[str, pl.DataType]

@@ -96,7 +96,7 @@ class Report:
         return self.failure is None
 
     def summary(self) -> list[str]:
-        """Lines for the eye."""
+        """Lines to display."""
         lines = [
             f"{len(self.strikes)} strikes in {self.ran_s:.0f} s, {self.drivers} starts of the driver"
         ]

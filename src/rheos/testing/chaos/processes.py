@@ -73,7 +73,7 @@ def ended_meanwhile() -> contextlib.suppress:
 
 
 def describe(process: psutil.Process) -> str:
-    """For the eye."""
+    """For display."""
     words = _command(process)
     return f"{process.pid} ({' '.join(words)[:80] or 'unknown'})"
 
