@@ -54,6 +54,11 @@ def in_folder(path: str) -> str:
     return f"ipc://{path}/{uuid4().hex[:16]}"
 
 
+def is_in_folder(socket: str) -> bool:
+    """Whether the path of a socket is one that `in_folder` gave."""
+    return os.path.basename(os.path.dirname(socket)).startswith(_PREFIX)
+
+
 def _sweep(base: Path) -> None:
     for folder in base.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):

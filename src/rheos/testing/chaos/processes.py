@@ -13,6 +13,8 @@ import contextlib
 
 import psutil
 
+from rheos.host.socket_folder import is_in_folder
+
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
@@ -112,6 +114,11 @@ def _parent(process: psutil.Process) -> psutil.Process | None:
 
 
 def _listens(process: psutil.Process) -> bool:
+    """By TCP, or on one machine in the folder of the job's sockets."""
     with ended_meanwhile(), contextlib.suppress(psutil.AccessDenied):
-        return any(c.status == psutil.CONN_LISTEN for c in process.net_connections(kind="tcp"))
+        return any(
+            connection.status == psutil.CONN_LISTEN or is_in_folder(str(connection.laddr))
+            for kind in ("tcp", "unix")
+            for connection in process.net_connections(kind=kind)
+        )
     return False
