@@ -75,7 +75,7 @@ def test_behind_the_dashes_nothing_is_a_slip(file: str) -> None:
         ["bench", "sort"],
         ["explain", "j.py", "--format", "x"],
         ["run", "job.py", "--checkpoint-interval", "soon"],
-        ["run", "job.py", "--unaligned-after", "1 sec"],
+        ["run", "job.py", "--unaligned-after", "1 parsec"],
         ["run", "job.py", "--state-memory", "lots"],
         ["chaos", "job.py", "--kill-every", "5"],
         ["savepoint", "shop", "--timeout", "-1s"],

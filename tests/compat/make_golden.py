@@ -20,9 +20,11 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from rheos.checkpoint.log import JobLog
+from rheos.protocol.snapshots import PartMode
 from rheos.protocol.state_config import Backend
 from tests.compat.programs import released
-from tests.compat.worlds import Kept, begin
+from tests.compat.worlds import JOB, Kept, begin
 
 FOLDER = Path(__file__).parent
 PUBLISHED = "published.json"
@@ -56,10 +58,14 @@ def with_savepoint() -> tuple[Kept, str]:
 
 
 def with_checkpoints(backend: Backend) -> Kept:
-    """Loses its driver between two checkpoints."""
-    kept = begin(released, interval_ms=10, backend=backend)
-    until(kept, LATER_US)
-    return kept
+    """Loses its driver between two checkpoints; in the first world whose newest one has a delta."""
+    for seed in range(7, 40):
+        kept = begin(released, interval_ms=10, backend=backend, seed=seed)
+        until(kept, LATER_US)
+        completed = JobLog(kept.world.store, JOB).read().completed
+        if completed and any(handle.mode is PartMode.DELTA for handle in completed[-1].entry.handles):
+            return kept
+    raise AssertionError("no world has a delta in its newest checkpoint")
 
 
 def until(kept: Kept, us: int) -> None:

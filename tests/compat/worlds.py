@@ -114,6 +114,7 @@ def begin(
     allow_dropped: bool = False,
     published: Mapping[str, Mapping[str, Rows]] | None = None,
     backend: Backend = Backend.MEMORY,
+    seed: int = 7,
 ) -> Kept:
     """Builds the program; time passes when its world is run. `published` is what sinks had published
     before."""
@@ -134,7 +135,7 @@ def begin(
     stored = files or {}
     log = {path for path in stored if path.startswith(f"{JOB}/log/")}
     others = {path: data for path, data in stored.items() if path not in log}
-    world = World(plan, config, seed=7, files=others)
+    world = World(plan, config, seed=seed, files=others)
     for path in sorted(log):
         # Who watches the world must know what the job has done before.
         world.watch.written(path, stored[path])
