@@ -164,6 +164,7 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
             "pyspark package; SPARK_HOME, if set, must be of that version, too",
             detail=str(error).strip() or type(error).__name__,
         ) from None
+    activate(session)  # It was made in another thread, and users ask for it in this one.
     return session
 
 
