@@ -161,6 +161,7 @@ def test_sparks_own_numbers_of_partitions_count(
     """As they are set in the session by now, and not only where it was made."""
     from rheos.runtimes.batch.dataframes import Translation
     from rheos.runtimes.batch.execution import session_for
+    from rheos.runtimes.batch.results import handed_over
 
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", str(shuffle))
@@ -178,5 +179,6 @@ def test_sparks_own_numbers_of_partitions_count(
 
     ours = session_for(session)
     assert ours.conf.get("fs.example.key") == "secret"
-    Spying(ours, bounded_plan(env.plan()), JobId("job"), 1, 16, keep=lambda frame: frame).ends()
+    handed = handed_over(bounded_plan(env.plan()))
+    Spying(ours, handed, JobId("job"), 1, 16, keep=lambda _, frame: frame).ends()
     assert [output.bucket_bits for output in outputs if isinstance(output, RowsOutput)] == [bits]
