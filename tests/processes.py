@@ -16,7 +16,7 @@ import pyspark
 from rheos.testing.chaos.processes import JobProcesses, ended_meanwhile
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 180) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 400) -> None:
     """Polls what other processes bring about; the bound only ends a test that has failed."""
     deadline = time.monotonic() + seconds
     while not condition():

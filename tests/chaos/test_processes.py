@@ -53,7 +53,7 @@ def more_published(tmp_path: Path, driver: subprocess.Popen[bytes], started: Sta
 
 
 def ends_well(driver: subprocess.Popen[bytes], started: Started) -> None:
-    assert driver.wait(240) == 0, started.output(driver)
+    assert driver.wait(480) == 0, started.output(driver)
 
 
 def with_all_below(process: psutil.Process) -> list[psutil.Process]:
@@ -191,7 +191,7 @@ def test_killed_between_the_log_entry_and_the_commit_and_again_in_recovery(
     file.write_text(KILLING.format(examples=str(EXAMPLE.parent), marks=str(marks)))
     run = command(tmp_path, events, file=file, checkpoint_dir=str(tmp_path / "checkpoints"))
     first = started.command(run)
-    assert first.wait(240) == -signal.SIGKILL, started.output(first)
+    assert first.wait(480) == -signal.SIGKILL, started.output(first)
     assert sorted(os.listdir(marks)) == ["1 in a worker", "2 in recovery"]
     second = started.command(run)
     ends_well(second, started)
@@ -219,6 +219,6 @@ def test_the_command_strikes_workers_and_drivers_until_the_job_ends(
 
 def test_driver_kills_need_a_checkpoint_directory() -> None:
     words = [sys.executable, "-m", "rheos", "chaos", str(EXAMPLE), "--faults", "driver"]
-    done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True, timeout=400)
     assert done.returncode == 2
     assert "goes on only from a checkpoint directory" in done.stderr

@@ -89,7 +89,7 @@ def test_a_full_disk_then_a_torn_and_slow_one(spark: Any, tmp_path: Path) -> Non
     for fault in ("torn", "slow"):
         (faults / fault).unlink()
     checkpoints_later(running, 1)
-    running.wait(240)
+    running.wait(480)
     assert assert_whole(store)
     assert job.faults(job.alerts_in(out), VISITS.planted(EVENTS)) == []
 

@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.spark
 
 RHEOS = str(Path(sys.executable).parent / "rheos")
-WITHIN_S = 120
+WITHIN_S = 400
 
 ENDLESS = """
 import rheos as rh

@@ -23,7 +23,7 @@ PACKAGES = Path(pyspark.__path__[0]).parent
 
 def run(started: Started, command: list[str], code: int = 0, **surroundings: str) -> str:
     driver = started.command(command, **surroundings)
-    assert driver.wait(120) == code, sales.said(started.output(driver))
+    assert driver.wait(400) == code, sales.said(started.output(driver))
     return started.output(driver)
 
 

@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
-WITHIN_S = 120.0
+WITHIN_S = 400.0
 
 
 @dataclass

@@ -33,7 +33,7 @@ Found = Mapping[str, pa.Table]
 TOGETHER = 6
 """So many programs run as one job on Spark."""
 
-WITHIN_S = 120.0
+WITHIN_S = 400.0
 
 # --- simulated --------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 def test_a_fork_can_use_what_was_imported() -> None:
     """A pool that had been used before the fork would stand still in the child."""
     done = subprocess.run(
-        [sys.executable, "-c", USED_IN_A_FORK], timeout=120, check=False, capture_output=True, text=True
+        [sys.executable, "-c", USED_IN_A_FORK], timeout=400, check=False, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -101,7 +101,7 @@ def test_a_task_that_dies_after_staging_publishes_nothing_twice_and_leaves_nothi
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=400,
     )
     assert ran.returncode == 0, ran.stderr
     assert len(list(marks.iterdir())) == 4

@@ -61,7 +61,7 @@ def test_a_worker_killed_between_history_and_live_changes_no_row(spark: Any, tmp
 
     wait_for(lambda: source().records_out > SEAM - 300)
     kill_one(pids)
-    result = job.wait(120)
+    result = job.wait(400)
     assert result.status.restarts == 1
     assert rows_in(out) == expected()
     assert result.counter("trips", "after_switch") == 300

@@ -82,7 +82,7 @@ def test_workers_killed_on_the_way_change_no_row(spark: Any, tmp_path: Path) -> 
         wait_for(lambda before=before: job.status().checkpoints_completed > before + 1)  # type: ignore[misc]
         kill_one(pids)
         wait_for(lambda kills=kills: job.status().attempt > kills)  # type: ignore[misc]
-    result = job.wait(120)
+    result = job.wait(400)
     assert result.status.restarts == 2
     assert rows_in(out) == expected()
     assert [path.name for path in out.iterdir() if path.name.startswith(".")] == []
@@ -99,7 +99,7 @@ def test_a_cancelled_job_started_again_goes_on_where_it_was(spark: Any, tmp_path
     committed = rows_in(out)
     assert 0 < len(committed) < ROWS
     second = submit(spark, pids, out, checkpoint_dir=str(tmp_path / "checkpoints"))
-    second.wait(120)
+    second.wait(400)
     assert rows_in(out) == expected()
 
 
