@@ -219,3 +219,24 @@ def test_connections_that_never_say_who_they_are_leave_file_handles(
     door.close()
     for socket in (router, ours, later):
         socket.close(linger=0)
+
+
+def test_a_door_that_closes_while_a_stranger_knocks_does_not_hang(
+    context: zmq.Context[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ZeroMQ waits for ever to tell of a connection where the socket that it tells it to is closed."""
+    router = context.socket(zmq.ROUTER)
+    door = Door(context, router, Password(TOKEN), "tcp://127.0.0.1:*", 1000, peers=1)
+    address = urlparse(door.address)
+    heard: list[bytes] = []
+    disable = zmq.Socket.disable_monitor
+
+    def at_the_last_moment(listening: zmq.Socket[bytes]) -> None:
+        with sockets.create_connection((str(address.hostname), int(address.port or 0)), 5) as stranger:
+            heard.append(stranger.recv(1))
+        disable(listening)
+
+    monkeypatch.setattr(zmq.Socket, "disable_monitor", at_the_last_moment)
+    door.close()
+    assert heard == [b"\xff"], "ZeroMQ's greeting, which it says when it has told of the connection"
+    router.close(linger=0)

@@ -25,6 +25,8 @@ _ZAP = "inproc://zeromq.zap.01"
 _OVER = "inproc://door"
 _SHARE_OF_HANDLES = 4
 """Connections take at most this part of the file handles that the process may have."""
+_MOST_EVENTS = 10_000
+"""More than ZeroMQ keeps for who has not yet taken them."""
 _EVENTS = (
     zmq.EVENT_ACCEPTED
     | zmq.EVENT_DISCONNECTED
@@ -87,7 +89,6 @@ class Door:
                 self._closing.send(b"", zmq.NOBLOCK)
             self._thread.join(5.0)
             self._closing.close(linger=0)
-            self._listening.disable_monitor()
 
     # --- the thread -------------------------------------------------------------------------------
 
@@ -106,8 +107,18 @@ class Door:
         except Exception as error:
             self._failure = InternalError.of(error)
         finally:
+            self._end_events()
             for asked in (self._zap, self._events, self._over):
                 asked.close(linger=0)
+
+    def _end_events(self) -> None:
+        """Before their socket is closed: ZeroMQ's thread would wait for ever to send an event to one
+        that is closed, or full, and so would all that it serves."""
+        for _ in range(_MOST_EVENTS):
+            if not self._events.poll(0):
+                break
+            self._events.recv_multipart()
+        self._listening.disable_monitor()
 
     def _note(self, event: int, handle: int) -> None:
         match event:
