@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket as sockets
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlparse
 
@@ -240,3 +241,27 @@ def test_a_door_that_closes_while_a_stranger_knocks_does_not_hang(
     door.close()
     assert heard == [b"\xff"], "ZeroMQ's greeting, which it says when it has told of the connection"
     router.close(linger=0)
+
+
+@contextmanager
+def a_door() -> Iterator[tuple[Door, tuple[str, int]]]:
+    """With where it is."""
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        door = Door(context, router, Password(TOKEN), "tcp://127.0.0.1:*", 1000, peers=1)
+        address = urlparse(door.address)
+        yield door, (str(address.hostname), int(address.port or 0))
+        door.close()
+
+
+def test_a_door_that_has_failed_is_closed_though_strangers_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def breaks(self: Door, event: int, handle: int) -> None:
+        raise ValueError("unforeseen")
+
+    monkeypatch.setattr(Door, "_note", breaks)
+    with a_door() as (door, at):
+        for _ in range(3_000):
+            sockets.create_connection(at, timeout=60).close()
+        with pytest.raises(InternalError, match="ValueError: unforeseen"):
+            door.check()

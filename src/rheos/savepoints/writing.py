@@ -18,6 +18,7 @@ from rheos.connectors.files.listing import absolute
 from rheos.connectors.spark.collecting import collected, collected_table
 from rheos.errors import CheckpointError
 from rheos.host.stores import open_store
+from rheos.protocol import error_data
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Store
 from rheos.protocol.shapes import Holds, StateShape
@@ -27,7 +28,7 @@ from rheos.savepoints.deleting import DeletedKeys, DeleteRows
 from rheos.savepoints.encoding import RAW, EncodeState
 from rheos.savepoints.frames import numbered, over_rows, quoted, reads
 from rheos.savepoints.keys import KeyColumns
-from rheos.savepoints.writing_tasks import HANDLES, CopyFiles, WriteState, handle_decoder
+from rheos.savepoints.writing_tasks import WRITTEN, CopyFiles, WriteState, handle_decoder
 from rheos.spark.shipping import worker_error
 from rheos.version import VERSION
 
@@ -141,7 +142,7 @@ class _Writing:
         task = CopyFiles(self.base.directory, self.directory, handles, states, deleted, self.token)
         if not handles:
             return []
-        return _collected(numbered(self.spark, len(handles), "writing_tasks:copy_files", task, HANDLES))
+        return _collected(numbered(self.spark, len(handles), "writing_tasks:copy_files", task, WRITTEN))
 
     def _written(
         self,
@@ -196,8 +197,12 @@ class _Writing:
             self.directory, operator, state, shape, lists, parallelism, most, targets, self.token
         )
         in_order = grouped.sortWithinPartitions(f.col("key_group"), *order)
-        return over_rows(in_order, "writing_tasks:write_state", task, HANDLES)
+        return over_rows(in_order, "writing_tasks:write_state", task, WRITTEN)
 
 
-def _collected(handles: DataFrame) -> list[StateHandle]:
-    return [handle_decoder.decode(row.handle) for row in collected(handles).rows]
+def _collected(written: DataFrame) -> list[StateHandle]:
+    rows = collected(written).rows
+    for row in rows:
+        if row.error is not None:
+            raise error_data.decoder.decode(row.error).error()
+    return [handle_decoder.decode(row.handle) for row in rows]

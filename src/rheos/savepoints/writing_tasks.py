@@ -1,7 +1,8 @@
 """What Spark's tasks do to write state: entries sorted by key group, or files as they were.
 
 Each task yields a handle for every file it has put. The files of a task that Spark repeats have the
-names of those before, and the same bytes.
+names of those before, and the same bytes. A task that fails yields its error and ends well: then Spark
+lets the other tasks end, too, and none of them still writes when the driver clears up.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import pyarrow.compute as pc
 
 from rheos.checkpoint.restored_state import read_part
 from rheos.checkpoint.savepoint import part_path
-from rheos.errors import InputError
+from rheos.errors import CheckpointError, InputError, RheosError
 from rheos.host.stores import open_store
+from rheos.protocol import error_data
+from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Store
 from rheos.protocol.shapes import StateShape
@@ -32,7 +35,8 @@ from rheos.savepoints.reading_tasks import decoded, numbered
 from rheos.state import format as state_format
 from rheos.state.parts import PLACE, ROWS
 
-HANDLES = pa.schema([pa.field("handle", pa.binary(), nullable=False)])
+WRITTEN = pa.schema([pa.field("handle", pa.binary()), pa.field("error", pa.binary())])
+"""Of each row one is not null."""
 
 handle_decoder = msgspec.msgpack.Decoder(StateHandle)
 
@@ -60,7 +64,22 @@ class WriteState:
 
 
 def write_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    task: WriteState = pickle.loads(payload)
+    return _rows(_state_written(pickle.loads(payload), batches))
+
+
+def _rows(handles: Iterable[StateHandle]) -> Iterator[pa.RecordBatch]:
+    try:
+        for handle in handles:
+            yield _row(handle=msgspec.msgpack.encode(handle))
+    except RheosError as error:
+        yield _row(error=error_data.encode(ErrorData.of(error)))
+
+
+def _row(handle: bytes | None = None, error: bytes | None = None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"handle": handle, "error": error}], WRITTEN)
+
+
+def _state_written(task: WriteState, batches: Iterable[pa.RecordBatch]) -> Iterator[StateHandle]:
     store = open_store(task.directory)
     kept = _Entries(task)
     rows = kept.lists(batches) if task.lists else kept.newest(batches)
@@ -81,12 +100,15 @@ def write_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[p
             checksum=zlib.crc32(data),
             path=part_path(task.operator, subtask, task.state, name),
         )
-        yield _put(store, handle, data)
+        _put(store, handle, data)
+        yield handle
 
 
-def _put(store: Store, handle: StateHandle, data: bytes) -> pa.RecordBatch:
-    store.put(handle.path, data)
-    return pa.record_batch([pa.array([msgspec.msgpack.encode(handle)], pa.binary())], schema=HANDLES)
+def _put(store: Store, handle: StateHandle, data: bytes) -> None:
+    try:
+        store.put(handle.path, data)
+    except OSError as error:
+        raise CheckpointError(f"{handle.path} could not be written: {error}") from error
 
 
 def _pieces(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -201,7 +223,10 @@ class CopyFiles:
 
 
 def copy_files(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    task: CopyFiles = pickle.loads(payload)
+    return _rows(_files_copied(pickle.loads(payload), batches))
+
+
+def _files_copied(task: CopyFiles, batches: Iterable[pa.RecordBatch]) -> Iterator[StateHandle]:
     places = {handle.path: at for at, handle in enumerate(task.handles)}
     source, target = open_store(task.source, make=False), open_store(task.directory)
     for handle in numbered(task.handles, batches):
@@ -216,7 +241,8 @@ def copy_files(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
             checksum=zlib.crc32(data),
             path=part_path(handle.operator, handle.subtask, handle.state, name),
         )
-        yield _put(target, made, data)
+        _put(target, made, data)
+        yield made
 
 
 def _copied(source: Store, handle: StateHandle, task: CopyFiles) -> tuple[bytes, int]:

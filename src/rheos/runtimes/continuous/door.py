@@ -15,7 +15,7 @@ import threading
 from urllib.parse import urlparse
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
+from zmq.utils.monitor import parse_monitor_message
 
 from rheos.errors import InternalError
 from rheos.host.sockets import listen
@@ -25,8 +25,6 @@ _ZAP = "inproc://zeromq.zap.01"
 _OVER = "inproc://door"
 _SHARE_OF_HANDLES = 4
 """Connections take at most this part of the file handles that the process may have."""
-_MOST_EVENTS = 10_000
-"""More than ZeroMQ keeps for who has not yet taken them."""
 _EVENTS = (
     zmq.EVENT_ACCEPTED
     | zmq.EVENT_DISCONNECTED
@@ -84,10 +82,11 @@ class Door:
     def close(self) -> None:
         """Nobody is let in any more. Called before the socket is closed."""
         if not self._closing.closed:
-            # Where the thread has failed, nobody is there to take it.
-            with contextlib.suppress(zmq.Again):
-                self._closing.send(b"", zmq.NOBLOCK)
-            self._thread.join(5.0)
+            # While the thread still takes the events: without a taker ZeroMQ's I/O thread waits to hand
+            # over the next one, and holds the lock that this call needs.
+            self._listening.disable_monitor()
+            self._closing.send(b"")
+            self._thread.join()
             self._closing.close(linger=0)
 
     # --- the thread -------------------------------------------------------------------------------
@@ -96,29 +95,22 @@ class Door:
         poller = zmq.Poller()
         for asked in (self._zap, self._events, self._over):
             poller.register(asked, zmq.POLLIN)
-        try:
-            # Whatever fails it, `check` says so: a door that answers nobody would keep all out.
-            while self._over not in (ready := dict(poller.poll())):
-                if self._zap in ready:
-                    self._zap.send_multipart(self._reply(self._zap.recv_multipart()))
-                if self._events in ready:
-                    message = recv_monitor_message(self._events)
+        while self._over not in (ready := dict(poller.poll())):
+            request = self._zap.recv_multipart() if self._zap in ready else None
+            event = self._events.recv_multipart() if self._events in ready else None
+            if self._failure is not None:
+                continue  # Nobody is let in, and events are taken so that ZeroMQ need not wait.
+            try:
+                if request is not None:
+                    self._zap.send_multipart(self._reply(request))
+                if event is not None:
+                    message = parse_monitor_message(event)
                     self._note(message["event"], message["value"])
-        except Exception as error:
-            self._failure = InternalError.of(error)
-        finally:
-            self._end_events()
-            for asked in (self._zap, self._events, self._over):
-                asked.close(linger=0)
-
-    def _end_events(self) -> None:
-        """Before their socket is closed: ZeroMQ's thread would wait for ever to send an event to one
-        that is closed, or full, and so would all that it serves."""
-        for _ in range(_MOST_EVENTS):
-            if not self._events.poll(0):
-                break
-            self._events.recv_multipart()
-        self._listening.disable_monitor()
+            except Exception as error:
+                # `check` says so: a door that answers nobody would keep all out.
+                self._failure = InternalError.of(error)
+        for asked in (self._zap, self._events, self._over):
+            asked.close(linger=0)
 
     def _note(self, event: int, handle: int) -> None:
         match event:
