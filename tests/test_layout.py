@@ -1,9 +1,11 @@
-"""The README's commands are there, and the pages' links lead somewhere."""
+"""The README's commands are there, the pages' links lead somewhere, and a name means one thing."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,13 @@ def test_links_lead_somewhere(page: str) -> None:
 
 def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    """Who searches for a class finds it, and two of one name in a file are no riddle."""
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for file in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -21,7 +21,7 @@ from rheos.operators.build import build
 from rheos.operators.shapes import state_shapes
 from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.plan.physical import PlannedOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS, Watermark
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS, WatermarkMark
 from rheos.protocol.ids import JobId
 from rheos.protocol.shapes import StateShape
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
@@ -109,10 +109,10 @@ SCRIPT = [
     row("a", 1, 12),
     row("b", 2, 13),
     row("a", 3, 11),
-    Watermark(10),
+    WatermarkMark(10),
     row("c", 4, 15),
     row("b", 5, 12),
-    Watermark(21),
+    WatermarkMark(21),
     row("a", 6, 25),
     row("c", 7, 31),
     row("a", 8, 22),

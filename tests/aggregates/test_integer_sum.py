@@ -19,7 +19,7 @@ from rheos.graph.windows import Tumbling
 from rheos.operators.shapes import state_shapes
 from rheos.operators.window.segments import END
 from rheos.operators.window.tables import Tables
-from rheos.protocol.elements import Watermark
+from rheos.protocol.elements import WatermarkMark
 from rheos.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
 from rheos.testing.harness import replay
@@ -45,11 +45,11 @@ def test_a_sum_may_leave_64_bits_on_its_way_however_the_rows_are_grouped() -> No
         row("a", MOST, 1),
         row("b", LEAST, 2),
         row("a", MOST, 3),
-        Watermark(3),
+        WatermarkMark(3),
         row("a", None, 4),
         row("b", LEAST, 5),
         row("a", LEAST, 6),
-        Watermark(6),
+        WatermarkMark(6),
         row("b", 2**62, 7),
         row("a", LEAST, 8),
         row("b", MOST, 9),
@@ -175,7 +175,7 @@ def test_a_running_sum_ends_at_the_first_row_where_it_does_not_fit(
     script: list[Any] = []
     for number, (key, value) in enumerate(rows):
         # Rows between watermarks come together.
-        script += [Watermark(number)] * (number in cuts) + [row(key, value, number)]
+        script += [WatermarkMark(number)] * (number in cuts) + [row(key, value, number)]
     example = OperatorExample(
         lambda stream: stream.key_by("k").running(total=rh.agg.sum("v")), SCHEMA, script
     )

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from rheos.bench.driver import BenchSettings, Outcome
+from rheos.bench.driver import BenchResult, BenchSettings
 from rheos.bench.programs import PROGRAMS, Load
-from rheos.bench.recorder import Window
+from rheos.bench.recorder import MeasuredWindow
 from rheos.bench.report import as_json, as_table
 from rheos.job import JobState, JobStatus
 from rheos.protocol.ids import JobId
@@ -17,11 +17,11 @@ from rheos.protocol.ids import JobId
 STATUS = JobStatus(JobId("b"), "bench", JobState.RUNNING, 1, 9.0, 1e6, None, 3, 0, 41, 0, 1.0, 0.5)
 SETTINGS = BenchSettings(2, seconds=10, warmup_s=3, checkpoint_interval="2s")
 LOAD = Load(2, keys=1000, rate_per_core=None, batch_rows=16_384, folder="f")
-OUTCOME = Outcome(
+OUTCOME = BenchResult(
     PROGRAMS["grouping"],
     SETTINGS,
     LOAD,
-    Window(3_000_000.4, (4.21234, 8.5, 12.75), 180.2, 181.9, 0.97),
+    MeasuredWindow(3_000_000.4, (4.21234, 8.5, 12.75), 180.2, 181.9, 0.97),
     STATUS,
 )
 
@@ -53,15 +53,15 @@ def test_the_json_has_the_figures_and_their_conditions() -> None:
 def test_what_a_benchmark_has_not_is_null() -> None:
     settings = replace(SETTINGS, checkpoint_interval=None, buffer_timeout="-1")
     load = replace(LOAD, keys=None)
-    window = Window(1.0, (None, None, None), 1.0, 1.0, 1.0)
-    figures = as_json(Outcome(PROGRAMS["grep"], settings, load, window, STATUS))
+    window = MeasuredWindow(1.0, (None, None, None), 1.0, 1.0, 1.0)
+    figures = as_json(BenchResult(PROGRAMS["grep"], settings, load, window, STATUS))
     assert figures["latency_ms"] == {"p50": None, "p90": None, "p99": None}
     assert [figures[name] for name in ("keys", "checkpoint_interval_ms", "buffer_timeout_ms")] == [
         None
     ] * 3
 
 
-def rendered(outcome: Outcome) -> str:
+def rendered(outcome: BenchResult) -> str:
     console = Console(file=io.StringIO(), width=120)
     console.print(as_table(outcome))
     assert isinstance(console.file, io.StringIO)

@@ -8,10 +8,10 @@ import msgspec
 import polars as pl
 import pytest
 
-from rheos.bench.soak import ROWS_PER_MS, WINDOW_MS, Minute, Published, count_published, problems
+from rheos.bench.soak import ROWS_PER_MS, WINDOW_MS, Minute, PublishedWindows, count_published, problems
 from rheos.cli.soak import line
 
-RIGHT = Published(3, 3, 0, 0)
+RIGHT = PublishedWindows(3, 3, 0, 0)
 MINUTE = Minute(1, 5e6, 0.5, 200.0, 90.0, 10 << 20, 1 << 20, 40, 3.0, 30 << 20, 12, 0, 0)
 
 
@@ -52,7 +52,7 @@ def test_what_else_the_machine_does_is_not_held_against_the_job() -> None:
 
 
 def test_wrong_windows_are_said() -> None:
-    (said,) = problems(minutes(), Published(3, 3, 1, 2))
+    (said,) = problems(minutes(), PublishedWindows(3, 3, 1, 2))
     assert said == "1 of 3 windows have other rows than were made, and 2 keys came twice"
 
 
@@ -66,8 +66,8 @@ def test_published_windows_are_counted(tmp_path: Path) -> None:
         }
     )
     frame.write_parquet(tmp_path / "part.parquet")
-    assert count_published(tmp_path, splits=2) == Published(3, 6 * whole - 1, wrong=1, doubled=1)
-    assert count_published(tmp_path / "nothing", splits=2) == Published(0, 0, 0, 0)
+    assert count_published(tmp_path, splits=2) == PublishedWindows(3, 6 * whole - 1, wrong=1, doubled=1)
+    assert count_published(tmp_path / "nothing", splits=2) == PublishedWindows(0, 0, 0, 0)
 
 
 def test_a_line_has_a_cell_for_each_column() -> None:

@@ -26,7 +26,7 @@ from rheos.errors import CheckpointError
 from rheos.operators.shapes import state_shapes
 from rheos.protocol.snapshots import PartMode
 from rheos.protocol.state_config import Backend
-from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.store import MemoryStore
 from tests.compat.make_golden import BACKENDS, PUBLISHED, with_checkpoints, with_savepoint
 from tests.compat.programs import ROWS, Outputs, evolved, released
@@ -305,7 +305,7 @@ def check_worth_keeping(log: JobLog, kind: str) -> None:
 
 def test_this_version_would_make_snapshots_as_good() -> None:
     taken, directory = with_savepoint()
-    savepoint = read_savepoint(Folder(taken.world.store, directory), directory)
+    savepoint = read_savepoint(StoreFolder(taken.world.store, directory), directory)
     assert stored_states(savepoint.entry.handles) == STATES
     for kind, backend in BACKENDS.items():
         lost = with_checkpoints(backend)

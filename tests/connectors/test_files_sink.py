@@ -15,8 +15,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from rheos.connectors import files
 from rheos.connectors.contract import SinkWriter
-from rheos.connectors.files.committer import STAGING, StagedFile, _decoder
-from rheos.connectors.files.folder import Folder
+from rheos.connectors.files.committer import STAGING, FileCommittable, _decoder
+from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.sink import FileSink
 from rheos.errors import (
     CheckpointError,
@@ -194,7 +194,7 @@ def test_a_lost_or_foreign_file_is_told(tmp_path: Path) -> None:
     out = writer(sink)
     out.write(rows(1))
     committables = out.prepare(C1)
-    file: StagedFile = _decoder.decode(committables[0])
+    file: FileCommittable = _decoder.decode(committables[0])
     (tmp_path / file.target).write_text("somebody else's")
     with pytest.raises(CheckpointError, match="is there already"):
         sink.committer().commit(committables)
@@ -326,12 +326,12 @@ class RememberingFileSystem(MemoryFileSystem):
 
 
 def test_what_others_stage_is_seen_though_the_folder_was_listed_before() -> None:
-    there = Folder("memory://seen")
+    there = SinkFolder("memory://seen")
     there.system = RememberingFileSystem()
     there.create("staged/first").close()
     assert there.names("staged") == ["first"]
     there.remove_if_empty("staged")
-    Folder("memory://seen").create("staged/second").close()
+    SinkFolder("memory://seen").create("staged/second").close()
     assert there.exists("staged/second")
     assert there.names("staged") == ["first", "second"]
 

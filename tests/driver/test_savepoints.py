@@ -15,7 +15,7 @@ from rheos.errors import CheckpointError
 from rheos.job import JobConfig, JobState
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import JobId
-from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.world import World
 from rheos.task.config import TaskConfig
@@ -97,7 +97,7 @@ def test_a_savepoint_is_whole_and_the_job_goes_on() -> None:
     program = Program()
     job = under_way(program.start())
     folder = job.savepoint()
-    store = Folder(job.world.store, folder)
+    store = StoreFolder(job.world.store, folder)
     savepoint = read_savepoint(store, folder)
     verify_savepoint(store, savepoint, folder)
     assert savepoint.entry.committables == []
@@ -117,7 +117,7 @@ def test_a_job_that_is_stopped_has_committed_what_the_savepoint_holds() -> None:
     folder = job.stop("elsewhere")
     assert folder.startswith("elsewhere/job-1-")
     assert job.wait().status.state is JobState.STOPPED
-    totals = read_savepoint(Folder(job.world.store, folder), folder).entry.totals
+    totals = read_savepoint(StoreFolder(job.world.store, folder), folder).entry.totals
     numbers = program.numbers()
     assert sum(map(len, numbers.values())) == totals.records_out["count"] < ROWS
 
@@ -159,7 +159,8 @@ def test_a_fork_goes_its_own_way() -> None:
     program, fork = Program(), Program()
     job = under_way(program.start())
     folder = job.savepoint()
-    held = read_savepoint(Folder(job.world.store, folder), folder).entry.totals.records_out["count"]
+    savepoint = read_savepoint(StoreFolder(job.world.store, folder), folder)
+    held = savepoint.entry.totals.records_out["count"]
     forked = fork.start(after=job, job="fork", from_savepoint=folder)
     assert forked.wait().status.state is JobState.FINISHED
     assert sum(map(len, fork.numbers().values())) == ROWS - held
@@ -172,7 +173,7 @@ def test_a_drained_job_has_finished_with_all_it_had_read() -> None:
     job = under_way(program.start())
     folder = job.stop(drain=True)
     assert job.wait().status.state is JobState.FINISHED
-    entry = read_savepoint(Folder(job.world.store, folder), folder).entry
+    entry = read_savepoint(StoreFolder(job.world.store, folder), folder).entry
     assert entry.final
     committed = sum(map(len, program.numbers().values()))
     assert committed == entry.totals.records_out["source-1"] < ROWS

@@ -225,7 +225,7 @@ def _true_messages() -> dict[str, list[bytes]]:
             pack(commands.Refused(error=failure)),
         ],
         "error": [pack(failure)],
-        "header": [wire.encode_header(b"t" * 16, at, channel, 7, wire.Kind.WATERMARK, -5)],
+        "header": [wire.encode_header(b"t" * 16, at, channel, 7, wire.FrameKind.WATERMARK, -5)],
         "credit": [wire.encode_credit(b"t" * 16, at, 3, 2)],
         "batch": [batch.serialize().to_pybytes()],
     }

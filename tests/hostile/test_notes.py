@@ -8,7 +8,7 @@ from rheos.checkpoint.lease import (
     WATCH_MS,
     Driver,
     DriverNote,
-    Verdict,
+    LeaseVerdict,
     decide,
     decode_note,
     encode_note,
@@ -63,7 +63,7 @@ def test_what_is_nested_without_end_says_nothing() -> None:
 def test_one_that_says_nothing_is_watched_and_not_taken_at_once() -> None:
     damaged = decode_note(b"?", JOB)
     assert driver_of(damaged) is Driver.UNKNOWN
-    assert decide(damaged, damaged, Driver.UNKNOWN, 0) is Verdict.WATCH
-    assert decide(damaged, damaged, Driver.UNKNOWN, WATCH_MS) is Verdict.FREE
+    assert decide(damaged, damaged, Driver.UNKNOWN, 0) is LeaseVerdict.WATCH
+    assert decide(damaged, damaged, Driver.UNKNOWN, WATCH_MS) is LeaseVerdict.FREE
     renewed = msgspec.structs.replace(NOTE, renewals=5)
-    assert decide(damaged, renewed, Driver.UNKNOWN, 3000) is Verdict.IN_USE
+    assert decide(damaged, renewed, Driver.UNKNOWN, 3000) is LeaseVerdict.IN_USE

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.protocol.elements import Watermark
+from rheos.protocol.elements import WatermarkMark
 from rheos.testing import OperatorExample, check_example
 
 OPERATORS = ["running", "reduce", "window.operator", "window.process"]
@@ -23,7 +23,7 @@ GIVEN = {
     "timedelta": timedelta,
     "rh": rh,
     "pa": pa,
-    "Watermark": Watermark,
+    "WatermarkMark": WatermarkMark,
     "OperatorExample": OperatorExample,
     "check_example": check_example,
 }

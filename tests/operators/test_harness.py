@@ -11,7 +11,7 @@ import pytest
 
 import rheos as rh
 from rheos.operators.running import RunningOperator
-from rheos.protocol.elements import Watermark
+from rheos.protocol.elements import WatermarkMark
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.testing import OperatorExample, check_example
 
@@ -44,13 +44,13 @@ SCRIPT = [
     row("a", 1, 10),
     row("b", 2, 12),
     row("a", 3, 11),
-    Watermark(10),
+    WatermarkMark(10),
     row("c", 4, 15),
     row("b", 5, 13),
-    Watermark(14),
+    WatermarkMark(14),
     row("a", 6, 12),
     row("c", 7, 31),
-    Watermark(30),
+    WatermarkMark(30),
     row("b", 8, 33),
     row("c", 9, 32),
 ]
@@ -216,7 +216,7 @@ def test_the_harness_finds_a_savepoint_that_is_not_whole(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(RunningOperator, "savepoint", told)
     keys = [row(key, 1, 10) for key in "abcdefgh"]
-    script = [*keys, Watermark(10), row("a", 1, 20), Watermark(20), *keys]
+    script = [*keys, WatermarkMark(10), row("a", 1, 20), WatermarkMark(20), *keys]
     example = OperatorExample(
         lambda rows: rows.key_by("k").running(n=rh.agg.count()), SCHEMA, script, on="at"
     )

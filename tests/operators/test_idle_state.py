@@ -13,7 +13,7 @@ import rheos as rh
 from rheos.operators.held import HELD_WATERMARKS
 from rheos.operators.window.progress import FIRED
 from rheos.protocol.ids import CheckpointId
-from rheos.testing.harness import OperatorExample, Replay, Transform, _Run
+from rheos.testing.harness import OperatorExample, ReplayMode, Transform, _Run
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.float64()), ("at", pa.int64())])
 
@@ -64,7 +64,7 @@ _OPERATORS: dict[str, Transform] = {
 
 @pytest.mark.parametrize("name", _OPERATORS)
 def test_state_that_does_not_change_is_not_written(name: str) -> None:
-    run = _Run(OperatorExample(_OPERATORS[name], SCHEMA, (), on="at"), Replay("whole"))
+    run = _Run(OperatorExample(_OPERATORS[name], SCHEMA, (), on="at"), ReplayMode("whole"))
     rows: list[dict[str, Any]] = [{"k": f"key {i % 9}", "v": i * 0.1, "at": i} for i in range(30)]
     run._feed(rows)
     [operator] = run._subtasks

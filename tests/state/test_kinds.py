@@ -25,7 +25,7 @@ from rheos.savepoints.layouts import layout_of
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.kinds import KINDS, shape_of, stored_types
 from rheos.state.kinds.copies import copier
-from rheos.state.kinds.kind import Kind
+from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.scope import KeyScope
 from rheos.state.stores import ABSENT, ValueStore
 from rheos.testing import Faults, simulate
@@ -60,7 +60,7 @@ class LargestHandle:
         self.store.dirty.add(self.scope.key)
 
 
-class LargestKind(Kind[Largest]):
+class LargestKind(DeclaredKind[Largest]):
     holds = Holds.VALUE
 
     def types(self, declared: Largest) -> tuple[Any, ...]:
@@ -100,7 +100,7 @@ class ExpiringHandle:
         self.store.dirty.add(self.scope.key)
 
 
-class ExpiringKind(Kind[Expiring]):
+class ExpiringKind(DeclaredKind[Expiring]):
     holds = Holds.VALUE
 
     def types(self, declared: Expiring) -> tuple[Any, ...]:

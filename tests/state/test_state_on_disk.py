@@ -16,7 +16,7 @@ from rheos.protocol.snapshots import PartMode
 from rheos.state.memory import MemoryBackend
 from rheos.state.rocksdb.backend import RocksDbBackend
 from rheos.state.rocksdb.database import failure
-from rheos.state.rocksdb.layout import Form, join, split
+from rheos.state.rocksdb.layout import EntryForm, join, split
 from rheos.state.scope import KeyScope
 from rheos.state.timers import TIMERS
 from tests.state.keyed_jobs import GROUPS, MEMORY, OPERATOR, ROCKSDB, USERS, Job, declared
@@ -245,18 +245,18 @@ def test_rocksdict_is_asked_for_where_it_is_used(
     assert "install" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("form", list(Form))
-def test_keys_and_namespaces_are_told_apart(form: Form) -> None:
+@pytest.mark.parametrize("form", list(EntryForm))
+def test_keys_and_namespaces_are_told_apart(form: EntryForm) -> None:
     namespaces = {
-        Form.VALUE: [b""],
-        Form.LIST: [(0).to_bytes(8, "big"), (77).to_bytes(8, "big")],
-        Form.MAP: [b"", b"\xa1x", b"\xa2xy"],
-        Form.TIMERS: [b"e" + time.to_bytes(8, "big", signed=True) for time in (-5, 0, 5)],
+        EntryForm.VALUE: [b""],
+        EntryForm.LIST: [(0).to_bytes(8, "big"), (77).to_bytes(8, "big")],
+        EntryForm.MAP: [b"", b"\xa1x", b"\xa2xy"],
+        EntryForm.TIMERS: [b"e" + time.to_bytes(8, "big", signed=True) for time in (-5, 0, 5)],
     }[form]
     for key in map(USERS.encode, ("", "a", "ab", "a" * 300)):
         for namespace in namespaces:
             assert split(form, join(form, key, namespace)) == (key, namespace)
-    if form is Form.TIMERS:
+    if form is EntryForm.TIMERS:
         places = [join(form, b"\xa1a", namespace) for namespace in namespaces]
         assert places == sorted(places)
 

@@ -21,7 +21,7 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
 from rheos.runtimes.simulated.store import MemoryStore
@@ -100,7 +100,7 @@ class Cluster:
                 deployment,
                 subtask,
                 store=self.store,
-                open_store=partial(Folder, self.store),
+                open_store=partial(StoreFolder, self.store),
                 transport=SimTransport(self.network, subtask),
                 clock=self.clock,
                 io=io,
@@ -272,7 +272,7 @@ class Job:
 
     def restart_from_savepoint(self, parallelism: int, folder: str) -> None:
         """The newest entry is that of a savepoint, whose files are in its folder."""
-        whole, self.store = self.store, Folder(self.store, folder)  # type: ignore[assignment]
+        whole, self.store = self.store, StoreFolder(self.store, folder)  # type: ignore[assignment]
         self.restart(parallelism)
         self.store = whole
 

@@ -17,7 +17,7 @@ from rheos.connectors.generator import Block, GeneratorSource, generator
 from rheos.graph.windows import Watermark
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.testing import programs
-from rheos.testing.programs import Arrived, Program, same
+from rheos.testing.programs import Arrived, CheckedProgram, same
 
 _START_MS = 1_700_000_000_000
 _JITTER_MS = 30
@@ -87,7 +87,7 @@ def _check_twice_keyed(rows: list[Arrived], outputs: Mapping[str, list[dict[str,
     same(((out["g"], out["m"]) for out in outputs["out"]), wanted, "counts by group")
 
 
-TWICE_KEYED = Program("twice keyed", _twice_keyed, _check_twice_keyed)
+TWICE_KEYED = CheckedProgram("twice keyed", _twice_keyed, _check_twice_keyed)
 
 
 def _joined_streams(rows: DataStream) -> Mapping[str, DataStream]:
@@ -103,7 +103,7 @@ def _check_joined(rows: list[Arrived], outputs: Mapping[str, list[dict[str, Any]
     same(((out["k"], out["n"]) for out in outputs["out"]), wanted, "counts by key and branch")
 
 
-JOINED = Program("joined", _joined_streams, _check_joined)
+JOINED = CheckedProgram("joined", _joined_streams, _check_joined)
 
 
 def _in_order(rows: DataStream) -> Mapping[str, DataStream]:
@@ -127,13 +127,13 @@ def _check_in_order(rows: list[Arrived], outputs: Mapping[str, list[dict[str, An
     same(got, wanted, "rows in their order")
 
 
-RUNNING_IN_ORDER = Program("in order", _in_order, _check_in_order)
+RUNNING_IN_ORDER = CheckedProgram("in order", _in_order, _check_in_order)
 
 WINDOWS = programs.windows(100, 50, 0)
 LATE_WINDOWS = programs.windows(100, 50, 60)
 
 
-def build(program: Program, of: Rows) -> Callable[[Environment], Mapping[str, DataStream]]:
+def build(program: CheckedProgram, of: Rows) -> Callable[[Environment], Mapping[str, DataStream]]:
     def built(env: Environment) -> Mapping[str, DataStream]:
         rows = env.from_source(
             of.source(), watermark=Watermark.bounded_out_of_orderness(f"{_BOUND_MS}ms", on="at")

@@ -14,7 +14,7 @@ from rheos.protocol.elements import BarrierKind
 from rheos.protocol.ids import Attempt, ChainId, CheckpointId, JobId, OperatorId
 from rheos.protocol.ports import IoExecutor, Store
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
-from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
@@ -68,7 +68,7 @@ class _Subtask:
     def open_store(self, folder: str) -> Store:
         if folder == "nowhere":
             raise OSError("no such place")
-        return Folder(self.store, folder)
+        return StoreFolder(self.store, folder)
 
     def takes(
         self, chain: str, checkpoint: int, mode: PartMode = _FULL, *, savepoint: bool = False

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from rheos.checkpoint.restored_state import restored_state
-from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.state import format as state_format
 from rheos.task.config import Guarantee, TaskConfig
 from rheos.testing import programs
-from rheos.testing.programs import Program
+from rheos.testing.programs import CheckedProgram
 from tests.task.cluster import Job, planned
 from tests.task.programs import LATE_WINDOWS, RUNNING_IN_ORDER, TWICE_KEYED, WINDOWS, build, made
 
@@ -22,7 +22,7 @@ _TASK = TaskConfig(batch_rows=8, credits=2, buffer_timeout_us=0)
 @pytest.mark.parametrize(
     "program", [TWICE_KEYED, WINDOWS, LATE_WINDOWS, programs.REDUCED], ids=lambda p: p.name
 )
-def test_a_savepoint_holds_what_its_checkpoint_holds(program: Program) -> None:
+def test_a_savepoint_holds_what_its_checkpoint_holds(program: CheckedProgram) -> None:
     of = made()
     job = Job(planned(build(program, of)), _TASK)
     for _ in range(3):
@@ -37,7 +37,7 @@ def test_a_savepoint_holds_what_its_checkpoint_holds(program: Program) -> None:
     committed = {name: sink.target.table().num_rows for name, sink in job.sinks.items()}
     job.newest = job.cluster.entry(checkpoint, savepoint=True)
     assert not job.newest.committables
-    files = Folder(job.store, "my savepoints/1").list("state")
+    files = StoreFolder(job.store, "my savepoints/1").list("state")
     assert {handle.path for handle in job.newest.handles} == set(files)
     job.restart_from_savepoint(3, "my savepoints/1")
     assert {name: sink.target.table().num_rows for name, sink in job.sinks.items()} == committed
@@ -71,7 +71,7 @@ def test_draining_ends_the_input_where_it_stands() -> None:
     job.enter(checkpoint)
     job.cluster.run(500)
     # Each split stands where it was drained, and is not at its end.
-    store = Folder(job.store, "drained/1")
+    store = StoreFolder(job.store, "drained/1")
     state = restored_state(entry, 0, 1, store, state_format.decode)
     (rows,) = [s for of_op in state.values() for name, s in of_op.items() if name == "splits"]
     splits = [row for table in rows for row in table.to_pylist()]

@@ -16,10 +16,10 @@ from rheos.protocol.elements import (
     Element,
     End,
     Idle,
-    Watermark,
+    WatermarkMark,
 )
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
-from rheos.task.inputs import Event, InputGate, Recording
+from rheos.task.inputs import GateEvent, InputGate, Recording
 
 A, B, C = (ChannelId(0, sender, 0) for sender in range(3))
 
@@ -53,7 +53,7 @@ class Story:
                 continue
             for event in self.gate.interpret(channel, element):
                 seen.append(event)
-                if event is Event.ALIGNED:
+                if event is GateEvent.ALIGNED:
                     while (arrival := self.gate.aligned()) is not None:
                         self.taken.append(arrival.barrier.checkpoint)
                         self.gate.finish_alignment(arrival.barrier.checkpoint)
@@ -66,14 +66,21 @@ def test_a_channel_behind_its_barrier_waits_for_the_others() -> None:
     story.offer(B, row(10))
     assert story.drain() == [1, 10]
     story.offer(B, row(11), barrier(1), row(12))
-    assert story.drain() == [11, Event.ALIGNED, 2, 12]
+    assert story.drain() == [11, GateEvent.ALIGNED, 2, 12]
 
 
 def test_an_ended_channel_counts_as_every_later_barrier() -> None:
     story = Story()
     story.offer(A, End())
     story.offer(B, row(1), barrier(1), row(2), barrier(2), End())
-    assert story.drain() == [1, Event.ALIGNED, 2, Event.ALIGNED, Event.WATERMARK, Event.ENDED]
+    assert story.drain() == [
+        1,
+        GateEvent.ALIGNED,
+        2,
+        GateEvent.ALIGNED,
+        GateEvent.WATERMARK,
+        GateEvent.ENDED,
+    ]
     assert story.gate.watermark_ms == MAX_TIMESTAMP_MS
 
 
@@ -81,7 +88,7 @@ def test_the_end_of_the_last_open_channel_completes_an_alignment() -> None:
     story = Story()
     story.offer(A, barrier(3))
     story.offer(B, row(1), End())
-    assert story.drain() == [1, Event.ALIGNED]
+    assert story.drain() == [1, GateEvent.ALIGNED]
 
 
 def test_a_newer_barrier_abandons_the_older_alignment() -> None:
@@ -89,7 +96,7 @@ def test_a_newer_barrier_abandons_the_older_alignment() -> None:
     story.offer(A, barrier(1), row(1), barrier(2))
     story.offer(B, barrier(2))
     # B never brings barrier 1: its checkpoint was given up, and A reads on.
-    assert story.drain() == [1, Event.ALIGNED]
+    assert story.drain() == [1, GateEvent.ALIGNED]
 
 
 def test_a_barrier_that_waits_is_dropped_once_a_sender_has_given_its_checkpoint_up() -> None:
@@ -128,9 +135,9 @@ def test_what_rows_say_of_the_watermark_is_merged_with_the_other_channels() -> N
         return batch.column(SWM).to_pylist()
 
     assert merged(5, 7) == [MIN_TIMESTAMP_MS] * 2
-    gate.interpret(a, Watermark(4))
-    gate.interpret(b, Watermark(10))
-    gate.interpret(c, Watermark(20))
+    gate.interpret(a, WatermarkMark(4))
+    gate.interpret(b, WatermarkMark(10))
+    gate.interpret(c, WatermarkMark(20))
     assert merged(5, 7, 6, 12) == [5, 7, 7, 10]
     assert merged(MIN_TIMESTAMP_MS, 5) == [4, 5]
     gate.interpret(b, End())
@@ -153,19 +160,19 @@ def test_an_aborted_checkpoint_unblocks_and_its_late_barriers_are_dropped() -> N
 
 def test_the_watermark_is_the_least_of_the_channels_that_are_active() -> None:
     story = Story()
-    story.offer(A, Watermark(10))
+    story.offer(A, WatermarkMark(10))
     assert story.drain() == []
     story.offer(B, Idle())
-    assert story.drain() == [Event.WATERMARK, Event.ACTIVITY]
+    assert story.drain() == [GateEvent.WATERMARK, GateEvent.ACTIVITY]
     assert story.gate.watermark_ms == 10
     # B comes back with an older watermark: the merged one stands.
-    story.offer(B, Active(), Watermark(4))
+    story.offer(B, Active(), WatermarkMark(4))
     story.drain()
-    story.offer(A, Watermark(20))
+    story.offer(A, WatermarkMark(20))
     assert story.drain() == []
     assert story.gate.watermark_ms == 10
-    story.offer(B, Watermark(15))
-    assert story.drain() == [Event.WATERMARK]
+    story.offer(B, WatermarkMark(15))
+    assert story.drain() == [GateEvent.WATERMARK]
     assert story.gate.watermark_ms == 15
 
 
@@ -189,7 +196,7 @@ def test_alignments_rise_and_no_row_overtakes_its_barrier(steps: list[tuple[Chan
                 assert not aligned or epoch >= aligned[-1]
                 continue
             for event in story.gate.interpret(taken[0], element):
-                assert event is Event.ALIGNED
+                assert event is GateEvent.ALIGNED
                 arrival = story.gate.aligned()
                 assert arrival is not None
                 aligned.append(arrival.barrier.checkpoint)
@@ -208,7 +215,7 @@ def test_an_abort_concerns_one_checkpoint_alone() -> None:
     # The later one is aborted first: the earlier one is still aligned for.
     story.gate.abort(CheckpointId(2))
     story.offer(B, barrier(1), row(10), barrier(2))
-    assert story.drain() == [Event.ALIGNED, 1, 10, 2]
+    assert story.drain() == [GateEvent.ALIGNED, 1, 10, 2]
 
 
 def test_where_nothing_blocks_barriers_are_only_counted() -> None:
@@ -216,11 +223,11 @@ def test_where_nothing_blocks_barriers_are_only_counted() -> None:
     story.offer(A, barrier(1), row(1), barrier(2), row(2), barrier(3))
     assert story.drain() == [1, 2]
     story.offer(B, row(10), barrier(1), row(11))
-    assert story.drain() == [10, Event.ALIGNED, 11]
+    assert story.drain() == [10, GateEvent.ALIGNED, 11]
     # The end counts as every later barrier: both are taken, the earlier one first.
     assert story.taken == [1]
     story.offer(B, End())
-    assert story.drain() == [Event.ALIGNED]
+    assert story.drain() == [GateEvent.ALIGNED]
     assert story.taken == [1, 2, 3]
 
 
@@ -230,9 +237,9 @@ def test_the_barrier_of_a_savepoint_blocks_in_any_case() -> None:
     story.offer(B, row(10))
     assert story.drain() == [10]
     story.offer(B, barrier(1), row(11))
-    assert story.drain() == [Event.ALIGNED, 11]
+    assert story.drain() == [GateEvent.ALIGNED, 11]
     story.offer(B, barrier(2, BarrierKind.SAVEPOINT))
-    assert story.drain() == [Event.ALIGNED, 1]
+    assert story.drain() == [GateEvent.ALIGNED, 1]
 
 
 # --- barriers that overtake --------------------------------------------------------------------------

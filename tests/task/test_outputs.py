@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from rheos.plan.physical import Edge, Exchange
-from rheos.protocol.elements import Barrier, Batch, Element, End, Idle, Mark, Watermark
+from rheos.protocol.elements import Barrier, Batch, Element, End, Idle, Mark, WatermarkMark
 from rheos.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
 from rheos.task.config import TaskConfig
 from rheos.task.outputs import OutputEdge
@@ -74,10 +74,10 @@ def test_marks_keep_their_place_in_an_overdraft() -> None:
     out.overdraft = True
     assert out.writable
     out.write(rows(5))
-    out.mark(Watermark(9))
+    out.mark(WatermarkMark(9))
     out.write(rows(6))
     out.mark(Idle())
-    out.mark(Watermark(10))
+    out.mark(WatermarkMark(10))
     out.write(rows(7))
     out.overdraft = False
     assert not out.writable
@@ -85,7 +85,7 @@ def test_marks_keep_their_place_in_an_overdraft() -> None:
     line.left = 2
     out.pump()
     # The watermark takes the place behind all rows that were buffered when the next mark came.
-    assert line.sent == [[1, 2, 3, 4, 5, 6], Watermark(9), Idle(), Watermark(10)]
+    assert line.sent == [[1, 2, 3, 4, 5, 6], WatermarkMark(9), Idle(), WatermarkMark(10)]
     assert out.writable
     assert out.pump(force=True)
     assert line.sent[-1] == [7]
@@ -124,7 +124,7 @@ def test_a_barrier_overtakes_all_that_waits_and_names_the_rows() -> None:
     out = edge(line)
     out.overdraft = True
     out.write(rows(1))
-    out.mark(Watermark(5))
+    out.mark(WatermarkMark(5))
     out.mark(Idle())
     out.write(rows(2))
     out.write(rows(3))
@@ -135,7 +135,7 @@ def test_a_barrier_overtakes_all_that_waits_and_names_the_rows() -> None:
     # They are sent none the less.
     line.left = 2
     out.pump(force=True)
-    assert line.sent == [_BARRIER, [1], Watermark(5), Idle(), [2, 3]]
+    assert line.sent == [_BARRIER, [1], WatermarkMark(5), Idle(), [2, 3]]
 
 
 def test_no_barrier_follows_the_end() -> None:

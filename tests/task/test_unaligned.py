@@ -11,7 +11,7 @@ from rheos.operators.running import RunningOperator
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import IN_FLIGHT, Snapshot
 from rheos.task.config import TaskConfig
-from rheos.testing.programs import ORDERED, Program
+from rheos.testing.programs import ORDERED, CheckedProgram
 from tests.task.cluster import Job, planned
 from tests.task.programs import (
     JOINED,
@@ -115,7 +115,7 @@ def test_a_savepoint_never_overtakes() -> None:
 
 @pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
 @pytest.mark.parametrize("parallelism", [2, 3, 1])
-def test_rows_in_flight_are_neither_lost_nor_doubled(program: Program, parallelism: int) -> None:
+def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, parallelism: int) -> None:
     of = made()
     for seed in range(3):
         job = Job(planned(build(program, of)), _AT_ONCE, seed=seed)
@@ -128,7 +128,7 @@ def test_rows_in_flight_are_neither_lost_nor_doubled(program: Program, paralleli
 
 
 @pytest.mark.parametrize("program", [WINDOWS, LATE_WINDOWS, ORDERED], ids=lambda p: p.name)
-def test_what_waits_in_a_slow_subtask_waits_for_its_rows_in_flight(program: Program) -> None:
+def test_what_waits_in_a_slow_subtask_waits_for_its_rows_in_flight(program: CheckedProgram) -> None:
     """Its groups have come less far than those they are put with, and their rows are not late."""
     of = made(rows=300)
     for seed in range(8):

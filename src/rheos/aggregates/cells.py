@@ -59,7 +59,7 @@ class SlotArray:
         return lambda: pa.array(values)
 
 
-class Seen:
+class SeenKeys:
     """Which keys have had a value that is not null."""
 
     def __init__(self) -> None:

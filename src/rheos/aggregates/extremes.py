@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.aggregates.cells import At, Cell, Frozen, Seen, SlotArray, numbers, placed
+from rheos.aggregates.cells import At, Cell, Frozen, SeenKeys, SlotArray, numbers, placed
 from rheos.aggregates.contract import Agg, Column, Reduced, Running, given, one_zero
 from rheos.aggregates.segments import Ints, Segments
 from rheos.protocol.columns import plain_type
@@ -101,7 +101,7 @@ class ExtremeCell(Cell):
             self._fill = limits.min if greatest else limits.max
             self._ufunc = np.maximum if greatest else np.minimum
         self._best = SlotArray(dtype, self._fill)
-        self._seen = Seen()
+        self._seen = SeenKeys()
 
     def grow(self, slots: int) -> None:
         self._best.grow(slots)

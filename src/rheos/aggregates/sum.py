@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.aggregates.cells import At, Cell, Frozen, Seen, SlotArray, numbers, placed
+from rheos.aggregates.cells import At, Cell, Frozen, SeenKeys, SlotArray, numbers, placed
 from rheos.aggregates.contract import Agg, ExactSum, IntegerSum, Reduced, Running
 from rheos.aggregates.integer_sum import check_running
 from rheos.aggregates.segments import Ints, Numbers, Segments
@@ -58,7 +58,7 @@ class SumCell(Cell):
         """`kind` is float64 or int64."""
         self._dtype: Any = kind.to_pandas_dtype()
         self._sum = SlotArray(self._dtype, 0)
-        self._seen = Seen()
+        self._seen = SeenKeys()
 
     def grow(self, slots: int) -> None:
         self._sum.grow(slots)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rheos.api.environment import Environment
-from rheos.bench.programs import Load, Program
-from rheos.bench.recorder import SLICE_NS, Slice, Window, first_complete, measured, read_slices
+from rheos.bench.programs import BenchProgram, Load
+from rheos.bench.recorder import SLICE_NS, MeasuredWindow, Slice, first_complete, measured, read_slices
 from rheos.bench.taps import SINK
 from rheos.errors import JobFailedError
 from rheos.job import JobHandle, JobState, JobStatus
@@ -41,13 +41,13 @@ class BenchSettings:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BenchResult:
     """A benchmark's figures, and what it was run with."""
 
-    program: Program
+    program: BenchProgram
     settings: BenchSettings
     load: Load
-    window: Window
+    window: MeasuredWindow
     status: JobStatus
     """As it was at the end of the window."""
 
@@ -56,7 +56,7 @@ Progress = Callable[[str], None]
 """Is told in a few words what is going on."""
 
 
-def run(program: Program, settings: BenchSettings, progress: Progress) -> Outcome:
+def run(program: BenchProgram, settings: BenchSettings, progress: Progress) -> BenchResult:
     """Runs the program and measures it. Raises what the job raises."""
     with tempfile.TemporaryDirectory(prefix="rheos-bench-") as folder:
         measures = Path(folder, "measures")
@@ -84,7 +84,7 @@ def run(program: Program, settings: BenchSettings, progress: Progress) -> Outcom
             window, status = _measure(handle, program, settings, load.folder, progress)
         finally:
             handle.cancel()
-        return Outcome(program, settings, load, window, status)
+        return BenchResult(program, settings, load, window, status)
 
 
 def start_of_rows(handle: JobHandle, folder: str, tap: str, parallelism: int) -> int:
@@ -107,8 +107,8 @@ def start_of_rows(handle: JobHandle, folder: str, tap: str, parallelism: int) ->
 
 
 def _measure(
-    handle: JobHandle, program: Program, settings: BenchSettings, folder: str, progress: Progress
-) -> tuple[Window, JobStatus]:
+    handle: JobHandle, program: BenchProgram, settings: BenchSettings, folder: str, progress: Progress
+) -> tuple[MeasuredWindow, JobStatus]:
     def rows() -> list[list[Slice]]:
         return read_slices(folder, program.counted_at)
 

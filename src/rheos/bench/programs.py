@@ -49,7 +49,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Program:
+class BenchProgram:
     """One benchmark. `build` writes it into an environment."""
 
     name: str
@@ -93,26 +93,26 @@ def _state_machine(env: Environment, load: Load) -> None:
 PROGRAMS = {
     program.name: program
     for program in (
-        Program(
+        BenchProgram(
             "grep",
             "100-byte lines through a regular expression; one in a hundred matches",
             _grep,
             counted_at=SOURCE,
         ),
-        Program(
+        BenchProgram(
             "grouping",
             "a running count and sum per key, through a shuffle; an update for every record",
             _grouping,
             keys=10_000,
         ),
-        Program(
+        BenchProgram(
             "state-machine",
             "a plain Python function with state, called for each record",
             _state_machine,
             keys=10_000,
             counted_at=SOURCE,
         ),
-        Program(
+        BenchProgram(
             "latency",
             "grouping at a fixed rate: the time from when a record is due to its update",
             _grouping,

@@ -128,7 +128,7 @@ def _slices(data: bytes) -> Iterator[Slice]:
         yield decoder.decode(line)
 
 
-class Window(msgspec.Struct, frozen=True):
+class MeasuredWindow(msgspec.Struct, frozen=True):
     """What was measured from slice `first` up to slice `end`, by all recorders together."""
 
     records_per_s: float
@@ -152,7 +152,7 @@ def first_complete(recorded: Iterable[list[Slice]]) -> int | None:
 
 def measured(
     rows: Iterable[list[Slice]], latencies: Iterable[list[Slice]], first: int, end: int
-) -> Window:
+) -> MeasuredWindow:
     """Sums up the slices of a window: the rows of some recorders, the latencies of some."""
     seen = [[part for part in slices if first <= part.number < end] for slices in rows]
     total = sum(part.rows for slices in seen for part in slices)
@@ -163,7 +163,7 @@ def measured(
                 histogram.add(part.buckets, part.counts)
     quantiles = [histogram.quantile(share) for share in (0.5, 0.9, 0.99)]
     p50, p90, p99 = (None if ns is None else ns / 1e6 for ns in quantiles)
-    return Window(
+    return MeasuredWindow(
         records_per_s=total / ((end - first) * SLICE_NS / 1e9),
         latencies_ms=(p50, p90, p99),
         rss_start_mib=max((slices[0].rss_mib for slices in seen if slices), default=0.0),

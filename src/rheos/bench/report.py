@@ -6,11 +6,11 @@ from typing import Any
 
 from rich.table import Table
 
-from rheos.bench.driver import Outcome
+from rheos.bench.driver import BenchResult
 from rheos.protocol.durations import duration_ms
 
 
-def as_json(outcome: Outcome) -> dict[str, Any]:
+def as_json(outcome: BenchResult) -> dict[str, Any]:
     """The object that `--json` prints. What a benchmark has not (keys, a rate) is null."""
     settings, load, window = outcome.settings, outcome.load, outcome.window
     p50, p90, p99 = (None if ms is None else round(ms, 3) for ms in window.latencies_ms)
@@ -38,7 +38,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def as_table(outcome: Outcome) -> Table:
+def as_table(outcome: BenchResult) -> Table:
     """The same as text to display."""
     figures = as_json(outcome)
     table = Table(title=f"{outcome.program.name}: {outcome.program.about}", title_justify="left")

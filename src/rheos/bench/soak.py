@@ -83,7 +83,7 @@ class Minute(msgspec.Struct, frozen=True):
     restarts: int
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishedWindows(msgspec.Struct, frozen=True):
     """What the window sink published."""
 
     windows: int
@@ -98,7 +98,7 @@ class Published(msgspec.Struct, frozen=True):
 class Soaked:
     settings: SoakSettings
     minutes: list[Minute]
-    published: Published
+    published: PublishedWindows
 
     def problems(self) -> list[str]:
         return problems(self.minutes, self.published)
@@ -241,16 +241,16 @@ def _size(folder: Path) -> int:
     return total
 
 
-def count_published(folder: Path, splits: int) -> Published:
+def count_published(folder: Path, splits: int) -> PublishedWindows:
     """Counts the windows in the sink's folder."""
     if not any(folder.glob("**/*.parquet")):
-        return Published(0, 0, 0, 0)
+        return PublishedWindows(0, 0, 0, 0)
     rows = pl.scan_parquet(folder / "**/*.parquet").select("k", "window_start", "rows").collect()
     whole = splits * ROWS_PER_MS * WINDOW_MS
     windows = rows.group_by("window_start").agg(
         pl.col("rows").sum().alias("total"), (pl.len() - pl.col("k").n_unique()).alias("doubled")
     )
-    return Published(
+    return PublishedWindows(
         windows=windows.height,
         rows=int(rows["rows"].sum()),
         wrong=int((windows["total"] != whole).sum()),
@@ -264,7 +264,7 @@ _GROWTH_MIB = 24.0
 """Less than this is the noise of allocators."""
 
 
-def problems(minutes: Sequence[Minute], published: Published) -> list[str]:
+def problems(minutes: Sequence[Minute], published: PublishedWindows) -> list[str]:
     """What did not hold: the last third of the minutes against the first, after one of warm-up.
 
     The rate is that per second of the workers' processor time: what else the machine does is not held

@@ -34,7 +34,7 @@ _WRONG_IN = 200
 
 
 @dataclass(frozen=True)
-class Event:
+class ShopEvent:
     user: int
     kind: str
     t: int
@@ -54,7 +54,7 @@ class Validate(KeyedProcessFunction):
 
     state = ValueState(str, default=INITIAL)
 
-    def process_element(self, record: Event, ctx: KeyedContext) -> Iterator[Alert]:
+    def process_element(self, record: ShopEvent, ctx: KeyedContext) -> Iterator[Alert]:
         state = self.state.value
         following = RULES.get((state, record.kind))
         if following is None:

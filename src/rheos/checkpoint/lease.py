@@ -68,7 +68,7 @@ class Driver(Enum):
     UNKNOWN = "unknown"
 
 
-class Verdict(Enum):
+class LeaseVerdict(Enum):
     FREE = "free"
     IN_USE = "in use"
     WATCH = "undecided: look again"
@@ -80,16 +80,16 @@ def note_path(job: JobId) -> str:
 
 def decide(
     first: DriverNote | None, latest: DriverNote | None, driver: Driver, watched_ms: int
-) -> Verdict:
+) -> LeaseVerdict:
     """May the job be taken, by what was found first and after watching for `watched_ms`?
 
     `driver` is the process of `latest`. A driver that cannot be looked at lives as long as it renews
     its note, or another has written one meanwhile.
     """
     if latest is None or driver is Driver.DEAD:
-        return Verdict.FREE
+        return LeaseVerdict.FREE
     if driver is Driver.ALIVE:
-        return Verdict.IN_USE
+        return LeaseVerdict.IN_USE
     if first is None or (first.owner, first.renewals) != (latest.owner, latest.renewals):
-        return Verdict.IN_USE
-    return Verdict.FREE if watched_ms >= WATCH_MS else Verdict.WATCH
+        return LeaseVerdict.IN_USE
+    return LeaseVerdict.FREE if watched_ms >= WATCH_MS else LeaseVerdict.WATCH

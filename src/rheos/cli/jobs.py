@@ -36,7 +36,7 @@ _POLL_S = 0.05
 
 
 @dataclass(frozen=True)
-class Seen:
+class ListedJob:
     """A job of the registry, and what it said of itself; None where it gave no answer."""
 
     record: JobRecord
@@ -151,7 +151,7 @@ def _wait_until_gone(record: JobRecord) -> None:
         time.sleep(_POLL_S)
 
 
-def _look(registry: Registry) -> list[Seen]:
+def _look(registry: Registry) -> list[ListedJob]:
     """All jobs, each asked for its status. One that ended meanwhile is left out."""
     records = registry.records()
     if not records:
@@ -162,14 +162,14 @@ def _look(registry: Registry) -> list[Seen]:
     return [job for job in seen if job.record.key in still]
 
 
-def _ask(record: JobRecord) -> Seen:
+def _ask(record: JobRecord) -> ListedJob:
     try:
-        return Seen(record, JobClient(record, _LOOK_TIMEOUT_S).status())
+        return ListedJob(record, JobClient(record, _LOOK_TIMEOUT_S).status())
     except RheosError:
-        return Seen(record, None)
+        return ListedJob(record, None)
 
 
-def _state(job: Seen) -> str:
+def _state(job: ListedJob) -> str:
     if job.status is not None:
         return job.status.state.value
     if liveness(job.record.process) is Liveness.ELSEWHERE:
@@ -177,7 +177,7 @@ def _state(job: Seen) -> str:
     return "gives no answer"
 
 
-def jobs_table(seen: list[Seen]) -> Table:
+def jobs_table(seen: list[ListedJob]) -> Table:
     table = _table("id", "name", "state")
     for heading in ("parallelism", "uptime", "records/s", "checkpoints", "restarts", "last checkpoint"):
         table.add_column(heading, justify="right")
@@ -201,7 +201,7 @@ def jobs_table(seen: list[Seen]) -> Table:
     return table
 
 
-def _job_object(job: Seen) -> dict[str, Any]:
+def _job_object(job: ListedJob) -> dict[str, Any]:
     record, status = job.record, job.status
     return {
         "id": record.job,

@@ -13,7 +13,7 @@ from rheos.checkpoint.lease import (
     RENEW_MS,
     Driver,
     DriverNote,
-    Verdict,
+    LeaseVerdict,
     decide,
     decode_note,
     encode_note,
@@ -76,12 +76,12 @@ class DriverLease:
                     first, began_ms = latest, clock.monotonic_us() // 1000
                 driver = Driver.UNKNOWN if latest is None else look(latest)
                 verdict = decide(first, latest, driver, clock.monotonic_us() // 1000 - began_ms)
-                if verdict is Verdict.FREE:
+                if verdict is LeaseVerdict.FREE:
                     if self._take(latest):
                         return
                     first = None  # Another was quicker.
                 elif latest is not None:
-                    if verdict is Verdict.IN_USE:
+                    if verdict is LeaseVerdict.IN_USE:
                         raise _in_use(self._job, directory, latest)
                     if latest is first:
                         watching(latest.driver)

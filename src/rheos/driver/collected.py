@@ -15,7 +15,7 @@ from rheos.protocol.elements import visible
 from rheos.protocol.ids import JobId, OperatorId
 
 
-class Collected:
+class CollectedResults:
     """The rows of collect sinks: what the completed checkpoints have listed, each once."""
 
     def __init__(self, plan: PhysicalPlan) -> None:

@@ -58,7 +58,7 @@ from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import state_folder
 from rheos.checkpoint.retention import stale
 from rheos.checkpoint.story import Chapter
-from rheos.driver.collected import Collected, CollectedBefore
+from rheos.driver.collected import CollectedBefore, CollectedResults
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.metrics import JobMetrics
 from rheos.driver.savepoints import OpenStore, SavepointService, open_folder
@@ -144,7 +144,7 @@ class Master:
         )
         self._savepoints = SavepointService(config.job, plan.name, owner, open_store)
         self._metrics = JobMetrics(plan)
-        self._collected = Collected(plan)
+        self._collected = CollectedResults(plan)
         self._end: EndJob | None = None
         self._cancel_requested = False
         self._changed = False

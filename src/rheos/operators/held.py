@@ -17,7 +17,7 @@ from rheos.operators.fitting import fitted
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.state.key_groups import key_groups
-from rheos.state.parts import Chain
+from rheos.state.parts import DeltaChain
 
 HELD = "held"
 """The state of rows that wait for their turn."""
@@ -94,7 +94,7 @@ class HeldRows:
         self._groups = groups
         self._max_parallelism = max_parallelism
         self._held = _Runs()
-        self._chain = Chain()
+        self._chain = DeltaChain()
         self._delivered = np.full(max_parallelism, MIN_TIMESTAMP_MS, np.int64)
         """By key group, up to where rows were delivered before the restart."""
         self._arrived: _Runs | None = None

@@ -34,7 +34,7 @@ from rheos.state.key_index import Slots, sort_order
 from rheos.state.packing import Packing
 from rheos.state.rocksdb.database import Database
 from rheos.state.rocksdb.files import FileSets, open_sets
-from rheos.state.rocksdb.layout import Catalogue, Form, range_start
+from rheos.state.rocksdb.layout import DatabaseCatalogue, EntryForm, range_start
 
 _COLUMNS = range_start(0) + b"columns "
 """Under it and the state's name lies the schema of the packed columns."""
@@ -52,7 +52,7 @@ _TEXT_BYTES = 160
 _PART_BYTES = 16
 
 
-class Entries:
+class EntryPacking:
     """How the rows of a table are entries of the database."""
 
     def __init__(self, state: int, keys: pa.Schema, parts: pa.Schema) -> None:
@@ -242,19 +242,19 @@ class DiskRunningState:
         return [SnapshotPart(self._name, StateKind.KEYED, view.tables, PartMode.FULL)]
 
 
-def stored_entries(database: Database, name: str) -> tuple[Entries, pa.Schema] | None:
+def stored_entries(database: Database, name: str) -> tuple[EntryPacking, pa.Schema] | None:
     """How a database holds the rows of a state, and their columns; None where it has none."""
     data = database.get(_COLUMNS + name.encode())
     if data is None:
         return None
     columns = pa.ipc.read_schema(pa.py_buffer(data))
-    return _entries(Catalogue.read(database).states[name].id, columns), columns
+    return _entries(DatabaseCatalogue.read(database).states[name].id, columns), columns
 
 
-def store_entries(database: Database, name: str, columns: pa.Schema) -> Entries:
+def store_entries(database: Database, name: str, columns: pa.Schema) -> EntryPacking:
     """Declares a state of rows with these columns."""
-    catalogue = Catalogue.read(database)
-    state = catalogue.declare(name, Form.VALUE)
+    catalogue = DatabaseCatalogue.read(database)
+    state = catalogue.declare(name, EntryForm.VALUE)
     catalogue.write(database)
     batch = database.batch()
     batch.put(_COLUMNS + name.encode(), columns.serialize().to_pybytes())
@@ -296,10 +296,10 @@ class _View:
             database.close()
 
 
-def _entries(state: int, columns: pa.Schema) -> Entries:
+def _entries(state: int, columns: pa.Schema) -> EntryPacking:
     keys = pa.schema([field for field in columns if field.name.startswith(KEY)])
     parts = pa.schema([field for field in columns if not field.name.startswith(KEY)])
-    return Entries(state, keys, parts)
+    return EntryPacking(state, keys, parts)
 
 
 def _canonical(key: pa.Array) -> pa.Array:

@@ -23,7 +23,7 @@ from rheos.protocol.elements import Batch
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_groups import groups_of_columns
 from rheos.state.key_index import KeyIndex, Slots, sort_order
-from rheos.state.parts import Chain
+from rheos.state.parts import DeltaChain
 
 KEY = "key."
 AGG = "agg."
@@ -181,7 +181,7 @@ class MemoryRunningState(RunningState):
         super().__init__(schema, keys, aggregates)
         self._name = name
         self._max_parallelism = max_parallelism
-        self._chain = Chain()
+        self._chain = DeltaChain()
 
     def force_full(self) -> None:
         """The next snapshot is to hold all rows."""

@@ -37,7 +37,7 @@ from rheos.operators.source import SPLITS
 from rheos.operators.window.frames import empty_frame, key_names
 from rheos.operators.window.process import STATE as WINDOW_ROWS
 from rheos.operators.window.progress import FIRED
-from rheos.operators.window.tables import Table, Tables
+from rheos.operators.window.tables import AggregateTable, Tables
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
@@ -49,7 +49,7 @@ from rheos.state.timers import TIMERS
 States = dict[str, StateShape]
 
 
-class Planned(Protocol):
+class OperatorPlan(Protocol):
     """What is asked of a planned operator."""
 
     @property
@@ -64,7 +64,7 @@ class Planned(Protocol):
     def ports(self) -> tuple[PortType, ...]: ...
 
 
-def state_shapes(operators: Iterable[Planned]) -> dict[OperatorId, States]:
+def state_shapes(operators: Iterable[OperatorPlan]) -> dict[OperatorId, States]:
     """By operator and state; operators without state are not in it.
 
     Raises SchemaError, with its place, where a declared state cannot be stored.
@@ -193,7 +193,7 @@ def _windows(spec: WindowSpec, port: PortType) -> States:
     return states
 
 
-def _stored(table: Table, nothing: pl.DataFrame) -> TypeShape:
+def _stored(table: AggregateTable, nothing: pl.DataFrame) -> TypeShape:
     """The columns that a table of aggregates must have."""
     made = table.partial(nothing, ()).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     fields = [

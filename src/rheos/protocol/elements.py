@@ -40,7 +40,7 @@ MAX_TIMESTAMP_MS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark:
+class WatermarkMark:
     """Promises that no more rows with a timestamp at or before `timestamp_ms` follow."""
 
     timestamp_ms: int
@@ -78,7 +78,7 @@ class End:
     """Nothing follows on this channel. Counts as every later barrier on it."""
 
 
-Mark: TypeAlias = Watermark | Barrier | Idle | Active | End
+Mark: TypeAlias = WatermarkMark | Barrier | Idle | Active | End
 Element: TypeAlias = Batch | Mark
 
 

@@ -14,7 +14,7 @@ from enum import IntEnum
 import pyarrow as pa
 
 from rheos.errors import TransportError
-from rheos.protocol.elements import Active, Barrier, BarrierKind, Batch, End, Idle, Mark, Watermark
+from rheos.protocol.elements import Active, Barrier, BarrierKind, Batch, End, Idle, Mark, WatermarkMark
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
 
 WIRE_VERSION = 2
@@ -26,7 +26,7 @@ MAX_FRAME_BYTES = 1 << 30
 """A batch that is larger is not sent: the receiver's socket would end the connection."""
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     BATCH = 1
     WATERMARK = 2
     BARRIER = 3
@@ -41,7 +41,7 @@ class Kind(IntEnum):
 class Header:
     """`value` is the timestamp of a watermark, or the checkpoint of a barrier."""
 
-    kind: Kind
+    kind: FrameKind
     attempt: int
     channel: ChannelId
     sequence: int
@@ -49,7 +49,7 @@ class Header:
 
 
 def encode_header(
-    token: bytes, attempt: Attempt, channel: ChannelId, sequence: int, kind: Kind, value: int = 0
+    token: bytes, attempt: Attempt, channel: ChannelId, sequence: int, kind: FrameKind, value: int = 0
 ) -> bytes:
     return _HEADER.pack(
         token,
@@ -77,40 +77,43 @@ def decode_header(frame: bytes) -> Header:
         )
     if kind not in _KINDS:
         raise TransportError(f"a peer's frame is of no kind that there is: {kind}")
-    return Header(Kind(kind), attempt, ChannelId(edge, sender, receiver), sequence, value)
+    return Header(FrameKind(kind), attempt, ChannelId(edge, sender, receiver), sequence, value)
 
 
-_KINDS = frozenset(Kind)
+_KINDS = frozenset(FrameKind)
 
 
-def mark_kind(mark: Mark) -> tuple[Kind, int]:
+def mark_kind(mark: Mark) -> tuple[FrameKind, int]:
     """How a mark stands in a header."""
     match mark:
-        case Watermark(timestamp_ms):
-            return Kind.WATERMARK, timestamp_ms
+        case WatermarkMark(timestamp_ms):
+            return FrameKind.WATERMARK, timestamp_ms
         case Barrier(checkpoint, _, kind):
-            return Kind.SAVEPOINT if kind is BarrierKind.SAVEPOINT else Kind.BARRIER, checkpoint
+            return (
+                FrameKind.SAVEPOINT if kind is BarrierKind.SAVEPOINT else FrameKind.BARRIER,
+                checkpoint,
+            )
         case Idle():
-            return Kind.IDLE, 0
+            return FrameKind.IDLE, 0
         case Active():
-            return Kind.ACTIVE, 0
+            return FrameKind.ACTIVE, 0
         case End():
-            return Kind.END, 0
+            return FrameKind.END, 0
 
 
 def mark_of(header: Header) -> Mark:
     match header.kind:
-        case Kind.WATERMARK:
-            return Watermark(header.value)
-        case Kind.BARRIER:
+        case FrameKind.WATERMARK:
+            return WatermarkMark(header.value)
+        case FrameKind.BARRIER:
             return Barrier(CheckpointId(header.value), Attempt(header.attempt))
-        case Kind.SAVEPOINT:
+        case FrameKind.SAVEPOINT:
             return Barrier(CheckpointId(header.value), Attempt(header.attempt), BarrierKind.SAVEPOINT)
-        case Kind.IDLE:
+        case FrameKind.IDLE:
             return Idle()
-        case Kind.ACTIVE:
+        case FrameKind.ACTIVE:
             return Active()
-        case Kind.END:
+        case FrameKind.END:
             return End()
     raise TransportError(f"{header.kind.name} is not a mark")
 

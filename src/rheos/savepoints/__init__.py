@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rheos.plan.physical import PhysicalPlan
-    from rheos.savepoints.bootstrap import NewSavepoint, Planned
+    from rheos.savepoints.bootstrap import NewSavepoint, PlannedProgram
     from rheos.savepoints.reading import SavepointFrames
 
 
@@ -37,7 +37,7 @@ def savepoint(spark: SparkSession, path: str, *, trusted: bool = False) -> Savep
 
 
 @located_at_call
-def new_savepoint(spark: SparkSession, program: Planned | PhysicalPlan) -> NewSavepoint:
+def new_savepoint(spark: SparkSession, program: PlannedProgram | PhysicalPlan) -> NewSavepoint:
     """A savepoint to be made from DataFrames, for a program that is to start from it.
 
     `program` is its Environment, with the streams and sinks written down, or its plan.

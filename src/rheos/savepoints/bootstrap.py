@@ -16,7 +16,7 @@ from rheos.operators.reduce import REDUCED
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.protocol.ids import Attempt, CheckpointId, job_slug
-from rheos.savepoints.catalogue import Catalogue, Listing, StateInfo
+from rheos.savepoints.catalogue import EntryCatalogue, Listing, StateInfo
 from rheos.savepoints.changes import Base, Put
 from rheos.savepoints.editing import put
 from rheos.savepoints.writing import write_changed
@@ -25,7 +25,7 @@ from rheos.state.kinds import stored_types
 from rheos.version import VERSION
 
 
-class Planned(Protocol):
+class PlannedProgram(Protocol):
     """An Environment with a program, as far as it is asked here."""
 
     def plan(self, name: str = "job") -> PhysicalPlan: ...
@@ -38,7 +38,7 @@ class NewSavepoint:
     reduced records and timers can be given.
     """
 
-    def __init__(self, spark: SparkSession, program: Planned | PhysicalPlan) -> None:
+    def __init__(self, spark: SparkSession, program: PlannedProgram | PhysicalPlan) -> None:
         plan = program if isinstance(program, PhysicalPlan) else program.plan()
         self._spark = spark
         self._base = _base(plan)
@@ -108,7 +108,7 @@ def _base(plan: PhysicalPlan) -> Base:
         for operator in operators
         for state, types in _declared(operator).items()
     }
-    return Base("", savepoint, Catalogue(entry, f"the program {plan.name!r}"), declared)
+    return Base("", savepoint, EntryCatalogue(entry, f"the program {plan.name!r}"), declared)
 
 
 def _declared(operator: PlannedOperator) -> Mapping[str, Sequence[Any]]:

@@ -108,7 +108,7 @@ def _short(cell: Any) -> str:
     return text if len(text) <= _MOST else f"{text[: _MOST - 3]}..."
 
 
-class Catalogue:
+class EntryCatalogue:
     """The states of an entry, by operator."""
 
     def __init__(self, entry: CheckpointCompleted, what: str) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from rheos.checkpoint.savepoint import Savepoint
 from rheos.protocol.ids import OperatorId
-from rheos.savepoints.catalogue import Catalogue
+from rheos.savepoints.catalogue import EntryCatalogue
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Base:
 
     directory: str
     savepoint: Savepoint
-    catalogue: Catalogue
+    catalogue: EntryCatalogue
     declared: Mapping[tuple[OperatorId, str], Sequence[Any]] | None = None
     """The types of values in the program, where it is known."""
 

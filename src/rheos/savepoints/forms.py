@@ -48,7 +48,7 @@ _typed_dict: Any = TypedDict
 """Made of names that only the savepoint knows."""
 
 
-class Form(ABC):
+class ColumnForm(ABC):
     """One type. `kind` is its column; `read` and `write` are the types that msgspec takes for it."""
 
     kind: pa.DataType
@@ -71,7 +71,7 @@ class Form(ABC):
         """Why columns of another type cannot be written as this one."""
 
 
-class _Plain(Form):
+class _Plain(ColumnForm):
     def __init__(
         self,
         kind: pa.DataType,
@@ -94,10 +94,10 @@ def misfit(path: str, wanted: pa.DataType, given: pa.DataType) -> str:
     return f"{path} is {given}, and {wanted} is wanted"
 
 
-class _Optional(Form):
+class _Optional(ColumnForm):
     nullable = True
 
-    def __init__(self, inner: Form) -> None:
+    def __init__(self, inner: ColumnForm) -> None:
         self._inner = inner
         self.kind, self.read, self.write = inner.kind, inner.read | None, inner.write | None
         self.shown, self.stored = inner.shown, inner.stored  # type: ignore[method-assign]
@@ -106,10 +106,10 @@ class _Optional(Form):
         return self._inner.misfits(given, path)
 
 
-class _Items(Form):
+class _Items(ColumnForm):
     """Of a list; read as a tuple where the value has to be hashed."""
 
-    def __init__(self, item: Form, hashed: bool) -> None:
+    def __init__(self, item: ColumnForm, hashed: bool) -> None:
         self._item = item
         self.kind = pa.list_(pa.field("element", item.kind))
         self.read = tuple[item.read, ...] if hashed else list[item.read]  # type: ignore[name-defined]
@@ -128,8 +128,8 @@ class _Items(Form):
             yield misfit(path, self.kind, given)
 
 
-class _Pairs(Form):
-    def __init__(self, key: Form, item: Form) -> None:
+class _Pairs(ColumnForm):
+    def __init__(self, key: ColumnForm, item: ColumnForm) -> None:
         self._key, self._item = key, item
         self.kind = pa.map_(key.kind, pa.field("value", item.kind))
         self.read = dict[key.read, item.read]  # type: ignore[name-defined]
@@ -160,10 +160,10 @@ def _hashed(key: Any) -> Any:
     return tuple(map(_hashed, key)) if isinstance(key, list) else key
 
 
-class _Struct(Form):
+class _Struct(ColumnForm):
     """What records have in common: a struct with a field for each of theirs."""
 
-    def __init__(self, fields: Sequence[tuple[str, Form, bool]]) -> None:
+    def __init__(self, fields: Sequence[tuple[str, ColumnForm, bool]]) -> None:
         self.fields = fields
         """Name, form, and whether a value must have it."""
         self.kind = pa.struct([pa.field(name, form.kind) for name, form, _ in fields])
@@ -186,7 +186,7 @@ class _Record(_Struct):
     """Stored by the names of the fields."""
 
     def __init__(
-        self, label: str, fields: Sequence[tuple[str, Form, bool]], tag: tuple[str, Any] | None
+        self, label: str, fields: Sequence[tuple[str, ColumnForm, bool]], tag: tuple[str, Any] | None
     ) -> None:
         super().__init__(fields)
         self._tag = {} if tag is None else dict([tag])
@@ -219,7 +219,7 @@ class _Array(_Struct):
 
     read = list[Any]
 
-    def __init__(self, fields: Sequence[tuple[str, Form, bool]], hashed: bool) -> None:
+    def __init__(self, fields: Sequence[tuple[str, ColumnForm, bool]], hashed: bool) -> None:
         super().__init__(fields)
         least = sum(required for _, _, required in fields)
         reads = tuple(form.read | None for _, form, _ in fields)
@@ -252,7 +252,7 @@ class _Array(_Struct):
         return made
 
 
-class _Json(Form):
+class _Json(ColumnForm):
     """What no column can hold: shown as JSON."""
 
     kind = pa.string()
@@ -297,7 +297,7 @@ _BYTES = _Plain(
     pa.binary(), bytes, lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
 )
 
-_SIMPLE: dict[str, Form] = {
+_SIMPLE: dict[str, ColumnForm] = {
     "bool": _Plain(pa.bool_(), bool, pa.types.is_boolean),
     "int": _Plain(pa.int64(), int, _whole),
     "float": _Plain(pa.float64(), float, _number, stored=float),
@@ -314,7 +314,7 @@ _SIMPLE: dict[str, Form] = {
 }
 
 
-def form_of(shape: TypeShape, *, hashed: bool = False) -> Form:
+def form_of(shape: TypeShape, *, hashed: bool = False) -> ColumnForm:
     """The form of a type. `hashed` says that its values are keys of a dict."""
     if shape.name in _SIMPLE:
         return _SIMPLE[shape.name]
@@ -344,7 +344,7 @@ def form_of(shape: TypeShape, *, hashed: bool = False) -> Form:
     return _Json()
 
 
-def _fields(fields: Sequence[FieldShape], hashed: bool) -> list[tuple[str, Form, bool]]:
+def _fields(fields: Sequence[FieldShape], hashed: bool) -> list[tuple[str, ColumnForm, bool]]:
     return [(field.name, form_of(field.type, hashed=hashed), field.required) for field in fields]
 
 
@@ -356,7 +356,7 @@ def _tag(shape: TypeShape) -> tuple[str, Any] | None:
     return None
 
 
-def _members(shape: TypeShape) -> Form:
+def _members(shape: TypeShape) -> ColumnForm:
     try:
         values = [ast.literal_eval(member) for member in shape.members]
     except (ValueError, SyntaxError):
@@ -458,7 +458,7 @@ class Pickles:
         return values
 
 
-class Rows:
+class PickledRows:
     """Rows of a stream whose records have no class, as `reduce` combines them."""
 
     def __init__(self, state: str, shape: TypeShape, trusted: bool) -> None:
@@ -492,11 +492,11 @@ class Rows:
         return [pickle.dumps(self._row._make(row)) for row in zip(*parts, strict=True)]
 
 
-def values_of(state: str, shape: TypeShape, *, trusted: bool = False) -> Values | Pickles | Rows:
+def values_of(state: str, shape: TypeShape, *, trusted: bool = False) -> Values | Pickles | PickledRows:
     """`trusted`: rows that are pickles may run what they say."""
     if shape.name == "pickle":
         return Pickles()
-    return Rows(state, shape, trusted) if shape.name == "row" else Values(state, shape)
+    return PickledRows(state, shape, trusted) if shape.name == "row" else Values(state, shape)
 
 
 def array_header(length: int) -> bytes:

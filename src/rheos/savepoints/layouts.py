@@ -39,7 +39,7 @@ from rheos.operators.window.kinds import stored_windows
 from rheos.operators.window.process import STATE as WINDOW_ROWS
 from rheos.operators.window.progress import FIRED
 from rheos.operators.window.segments import SLICE, VALID
-from rheos.operators.window.tables import Totals
+from rheos.operators.window.tables import TotalsTable
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.savepoints.arrow_names import arrow_type
@@ -47,7 +47,7 @@ from rheos.savepoints.forms import values_of
 from rheos.savepoints.keys import KeyColumns, plain_column
 from rheos.state.timers import EVENT, NAMESPACE
 
-TOTALS, SUMS = Totals.name, Totals.sums_name
+TOTALS, SUMS = TotalsTable.name, TotalsTable.sums_name
 
 PANE = ("pane_start", "pane_end", "first_window_end")
 TIME = pa.timestamp("us", tz="UTC")
@@ -55,7 +55,7 @@ TIME = pa.timestamp("us", tz="UTC")
 EVENT_DOMAIN, PROCESSING_DOMAIN = "event", "processing"
 
 
-class Layout(ABC):
+class StateLayout(ABC):
     """Of one state: `schema` is that of the DataFrame."""
 
     schema: pa.Schema
@@ -65,7 +65,7 @@ class Layout(ABC):
         """A table of the state as rows of `schema`. Raises UnrestorableError."""
 
 
-def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = False) -> Layout:
+def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = False) -> StateLayout:
     """The layout of a state; `shapes` are those of all states of its operator. `trusted`: whether to
     read it may run what it says, where it holds pickled rows.
 
@@ -104,7 +104,7 @@ def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = F
 # --- entries: of declared state and timers ------------------------------------------------------------
 
 
-class EntryLayout(Layout):
+class EntryLayout(StateLayout):
     """Of state that is entries of key, namespace and value."""
 
     def __init__(self, shape: StateShape) -> None:
@@ -224,7 +224,7 @@ def column_schema(fields: Sequence[FieldShape]) -> pa.Schema:
     )
 
 
-class _Columns(Layout):
+class _Columns(StateLayout):
     """Rows of the stream."""
 
     def __init__(self, shape: StateShape) -> None:
@@ -234,7 +234,7 @@ class _Columns(Layout):
         return table.select(self.schema.names)
 
 
-class _Running(Layout):
+class _Running(StateLayout):
     def __init__(self, shape: StateShape) -> None:
         self._keys = KeyColumns(shape.key)
         fields = list(self._keys.shown)
@@ -277,7 +277,7 @@ def _aggregate(table: pa.Table, name: str, agg: type[Agg], kind: pa.DataType) ->
 # --- windows ------------------------------------------------------------------------------------------
 
 
-def _window(state: str, shape: StateShape, fired: StateShape) -> Layout:
+def _window(state: str, shape: StateShape, fired: StateShape) -> StateLayout:
     windows = stored_windows(fired.value.label, _cut_of(fired))
     if state == SUMS:
         return SumsLayout(shape, windows)
@@ -293,7 +293,7 @@ def _cut_of(fired: StateShape) -> dict[str, int]:
     return {field.name: int(field.type.label) for field in fields if field.name != "lateness"}
 
 
-class _Panes(Layout):
+class _Panes(StateLayout):
     def __init__(self, shape: StateShape, windows: Windows) -> None:
         self._keys = KeyColumns(shape.key)
         self._windows = windows
@@ -438,7 +438,7 @@ class _Gathered(_Panes):
 # --- what is of whole subtasks ------------------------------------------------------------------------
 
 
-class _Fired(Layout):
+class _Fired(StateLayout):
     """Up to where the windows of key groups have fired, and how they are cut."""
 
     def __init__(self, shape: StateShape) -> None:
@@ -457,7 +457,7 @@ class _Fired(Layout):
         return pa.table(columns, schema=self.schema)
 
 
-class _Progress(Layout):
+class _Progress(StateLayout):
     """Up to where held rows were delivered."""
 
     schema = pa.schema([(KEY_GROUP, pa.int32()), ("watermark_ms", pa.int64())])
@@ -467,7 +467,7 @@ class _Progress(Layout):
         return pa.table([groups, table.column("watermark")], schema=self.schema)
 
 
-class _Positions(Layout):
+class _Positions(StateLayout):
     """How far a source has read."""
 
     schema = pa.schema(

@@ -7,11 +7,11 @@ from pyspark.sql import functions as f
 
 from rheos.checkpoint.savepoint import verify_savepoint
 from rheos.protocol.ids import OperatorId
-from rheos.savepoints.catalogue import Catalogue, Listing, OperatorInfo, StateInfo
+from rheos.savepoints.catalogue import EntryCatalogue, Listing, OperatorInfo, StateInfo
 from rheos.savepoints.changes import Base
 from rheos.savepoints.editing import SavepointEdit
 from rheos.savepoints.frames import quoted, read_frame
-from rheos.savepoints.layouts import SUMS, TOTALS, Layout, TotalsLayout, layout_of
+from rheos.savepoints.layouts import SUMS, TOTALS, StateLayout, TotalsLayout, layout_of
 from rheos.savepoints.savepoint_folder import open_savepoint
 from rheos.site import located_at_call
 
@@ -24,7 +24,7 @@ class SavepointFrames:
         self._trusted = trusted
         self.path = path
         self._directory, self._store, self._savepoint = open_savepoint(path)
-        self._catalogue = Catalogue(self._savepoint.entry, f"the savepoint {path!r}")
+        self._catalogue = EntryCatalogue(self._savepoint.entry, f"the savepoint {path!r}")
 
     def __repr__(self) -> str:
         savepoint = self._savepoint
@@ -73,7 +73,9 @@ class SavepointFrames:
         return read_frame(self._spark, self._directory, self._savepoint, operator, state, self._trusted)
 
 
-def _with_sums(rows: DataFrame, layout: TotalsLayout, sums: DataFrame, of_sums: Layout) -> DataFrame:
+def _with_sums(
+    rows: DataFrame, layout: TotalsLayout, sums: DataFrame, of_sums: StateLayout
+) -> DataFrame:
     """Totals with the sums and means of floats, which are stored beside them, column by column."""
     *index, column, value = map(quoted, of_sums.schema.names)
     of = {name: f"{at} exact" for at, name in enumerate(layout.exact)}

@@ -15,7 +15,7 @@ from rheos.state.parts import merged, row_part
 from rheos.state.rocksdb.backend import tables_of_files
 from rheos.state.rocksdb.files import FILES
 from rheos.state.scope import KeyScope
-from rheos.state.tables import ListTable, MapTable, StateTable, ValueTable
+from rheos.state.tables import MemoryListTable, MemoryMapTable, MemoryValueTable, StateTable
 from rheos.state.timers import MemoryTimers, TimerService
 
 T = TypeVar("T", bound=StateTable)
@@ -46,14 +46,14 @@ class MemoryBackend(KeyedStateBackend):
 
     # --- what is kept -------------------------------------------------------------------------------
 
-    def values(self, name: str, declared: Any) -> ValueTable:
-        return self._keep(name, ValueTable(name, declared))
+    def values(self, name: str, declared: Any) -> MemoryValueTable:
+        return self._keep(name, MemoryValueTable(name, declared))
 
-    def lists(self, name: str, declared: Any) -> ListTable:
-        return self._keep(name, ListTable(name, declared))
+    def lists(self, name: str, declared: Any) -> MemoryListTable:
+        return self._keep(name, MemoryListTable(name, declared))
 
-    def maps(self, name: str, key: Any, value: Any) -> MapTable:
-        return self._keep(name, MapTable(name, key, value))
+    def maps(self, name: str, key: Any, value: Any) -> MemoryMapTable:
+        return self._keep(name, MemoryMapTable(name, key, value))
 
     def _keep(self, name: str, table: T) -> T:
         self._tables[name] = table

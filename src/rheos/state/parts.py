@@ -41,7 +41,7 @@ class Entries(NamedTuple):
     values: Sequence[bytes | None]
 
 
-class Chain:
+class DeltaChain:
     """Says whether the next part of a state is full or a delta.
 
     The first part is full, and so is one after a snapshot that was not kept. Else a part is full when

@@ -15,7 +15,7 @@ from typing import Any
 from rheos.protocol.snapshots import PartMode
 from rheos.state.codec import ValueCodec
 from rheos.state.keys import Key
-from rheos.state.parts import PLACE, Chain, Entries
+from rheos.state.parts import PLACE, DeltaChain, Entries
 from rheos.state.stores import ABSENT
 
 _DELETED = object()
@@ -28,7 +28,7 @@ class StateTable(ABC):
     """One declared state."""
 
     def __init__(self) -> None:
-        self.chain = Chain()
+        self.chain = DeltaChain()
 
     def next_part(self) -> tuple[PartMode, Frozen]:
         """The synchronous part of a snapshot."""
@@ -82,7 +82,7 @@ def _encoded(codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]) -> l
     return [None if value is _DELETED else next(encoded) for value in values]
 
 
-class ValueTable(StateTable):
+class MemoryValueTable(StateTable):
     """One value per key. The namespace is empty."""
 
     in_memory = True
@@ -131,7 +131,7 @@ class ValueTable(StateTable):
             self.values[key] = decode(data)
 
 
-class ListTable(StateTable):
+class MemoryListTable(StateTable):
     """A list per key, written in segments: each delta adds those elements that were appended.
 
     The namespace is the place of a segment's first element; its value, the list of the elements. A list
@@ -219,7 +219,7 @@ class ListTable(StateTable):
             self.values.setdefault(key, []).extend(self.codec.decode(data))
 
 
-class MapTable(StateTable):
+class MemoryMapTable(StateTable):
     """A dict per key. The namespace is the encoded key of the entry."""
 
     in_memory = True

@@ -18,7 +18,7 @@ from rheos.errors import StateAccessError
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.snapshots import PartMode, SnapshotPart
 from rheos.state.keys import Key, KeyCodec
-from rheos.state.parts import Chain, Entries, merged, row_part
+from rheos.state.parts import DeltaChain, Entries, merged, row_part
 from rheos.state.scope import KeyScope
 
 TIMERS = "timers"
@@ -210,7 +210,7 @@ class MemoryTimers(TimerService):
         super().__init__(scope, event, processing, event_time=event_time)
         self._codec = codec
         self._max_parallelism = max_parallelism
-        self._chain = Chain()
+        self._chain = DeltaChain()
 
     def snapshot(self) -> SnapshotPart:
         queues = (self.event, self.processing)

@@ -30,7 +30,7 @@ from rheos.protocol.elements import (
     End,
     Idle,
     Mark,
-    Watermark,
+    WatermarkMark,
 )
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.ports import Clock, Transport
@@ -38,7 +38,7 @@ from rheos.task.barriers import WaitingBarriers
 from rheos.task.chain_snapshot import ChainSnapshot
 from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
-from rheos.task.inputs import Arrival, Channel, Event, InputGate
+from rheos.task.inputs import Arrival, Channel, GateEvent, InputGate
 from rheos.task.outputs import Outputs
 from rheos.task.tree import OperatorTree
 from rheos.task.tree import Work as WorkOf
@@ -245,19 +245,19 @@ class ChainRunner:
             if watermark_ms > time.watermark_ms:
                 time.watermark_ms = watermark_ms
                 yield from self._tree.watermark_of(time.operators, watermark_ms)
-                self._outputs.mark(Watermark(watermark_ms), time.edges)
+                self._outputs.mark(WatermarkMark(watermark_ms), time.edges)
         self.watermark_ms = min(time.watermark_ms for time in times)
 
-    def _react(self, events: list[Event]) -> Work:
+    def _react(self, events: list[GateEvent]) -> Work:
         assert self.gate is not None
         for event in events:
-            if event is Event.WATERMARK:
+            if event is GateEvent.WATERMARK:
                 yield from self._watermark(self.gate.watermark_ms)
-            elif event is Event.ALIGNED:
+            elif event is GateEvent.ALIGNED:
                 # It may have been aborted while rows of an event before this one waited for credit.
                 while (arrival := self.gate.aligned()) is not None:
                     yield from self._checkpoint(arrival)
-            elif event is Event.ENDED:
+            elif event is GateEvent.ENDED:
                 yield from self._end()
             elif self.gate.idle != self._sent_idle:
                 yield from self._forward_activity(self.gate.idle)
@@ -265,7 +265,7 @@ class ChainRunner:
     def _watermark(self, timestamp_ms: int) -> Work:
         self.watermark_ms = timestamp_ms
         yield from self._tree.watermark(timestamp_ms)
-        self._outputs.mark(Watermark(timestamp_ms))
+        self._outputs.mark(WatermarkMark(timestamp_ms))
 
     def _end(self) -> Work:
         if self.watermark_ms < MAX_TIMESTAMP_MS:

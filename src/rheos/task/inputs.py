@@ -30,13 +30,13 @@ from rheos.protocol.elements import (
     End,
     Idle,
     Mark,
-    Watermark,
+    WatermarkMark,
 )
 from rheos.protocol.ids import ChannelId, CheckpointId
 from rheos.task.watermarks import Activity, WatermarkMerger
 
 
-class Event(Enum):
+class GateEvent(Enum):
     """What a mark taken from the input means for the chain."""
 
     WATERMARK = "the merged watermark rose"
@@ -178,31 +178,31 @@ class InputGate:
         np.clip(reached, self.watermark_ms, None, out=reached)
         return batch.set_column(column, batch.schema.field(column), pa.array(reached))
 
-    def interpret(self, channel: Channel, mark: Mark) -> list[Event]:
+    def interpret(self, channel: Channel, mark: Mark) -> list[GateEvent]:
         """What the mark, just taken from the channel, means; in the order to act in."""
         lane = self._index[channel.id]
         match mark:
-            case Watermark(timestamp_ms):
+            case WatermarkMark(timestamp_ms):
                 was_idle = self.idle
                 rose = self._watermarks.advance(lane, timestamp_ms)
-                events = [Event.ACTIVITY] if was_idle != self.idle else []
-                return [*events, Event.WATERMARK] if rose else events
+                events = [GateEvent.ACTIVITY] if was_idle != self.idle else []
+                return [*events, GateEvent.WATERMARK] if rose else events
             case Idle() | Active():
                 activity = Activity.IDLE if isinstance(mark, Idle) else Activity.ACTIVE
                 rose = self._watermarks.set_activity(lane, activity)
-                return [Event.WATERMARK, Event.ACTIVITY] if rose else [Event.ACTIVITY]
+                return [GateEvent.WATERMARK, GateEvent.ACTIVITY] if rose else [GateEvent.ACTIVITY]
             case Barrier():
                 return self._delivered(lane, mark)
             case End():
                 channel.ended = True
                 rose = self._watermarks.set_activity(lane, Activity.ENDED)
-                events = [Event.WATERMARK] if rose else []
+                events = [GateEvent.WATERMARK] if rose else []
                 if self.aligned() is not None:
-                    events.append(Event.ALIGNED)
+                    events.append(GateEvent.ALIGNED)
                 if self.ended:
-                    events.append(Event.ENDED)
+                    events.append(GateEvent.ENDED)
                 elif self.idle:
-                    events.append(Event.ACTIVITY)
+                    events.append(GateEvent.ACTIVITY)
                 return events
 
     # --- barriers ---------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class InputGate:
     def _is_live(self, checkpoint: CheckpointId) -> bool:
         return checkpoint > self._passed and checkpoint not in self._aborted
 
-    def _delivered(self, lane: int, barrier: Barrier) -> list[Event]:
+    def _delivered(self, lane: int, barrier: Barrier) -> list[GateEvent]:
         checkpoint = barrier.checkpoint
         if not self._is_live(checkpoint):
             return []
@@ -220,7 +220,7 @@ class InputGate:
         alignment.lanes.add(lane)
         if self._blocking or barrier.kind is BarrierKind.SAVEPOINT:
             self.channels[lane].blocked = checkpoint
-        return [Event.ALIGNED] if self.aligned() is not None else []
+        return [GateEvent.ALIGNED] if self.aligned() is not None else []
 
     def aligned(self) -> Arrival | None:
         """The earliest barrier that every channel has delivered, where there is one."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from rheos.plan.physical import Edge
-from rheos.protocol.elements import Barrier, Batch, Element, End, Mark, Watermark
+from rheos.protocol.elements import Barrier, Batch, Element, End, Mark, WatermarkMark
 from rheos.protocol.ids import ChannelId, OperatorId
 from rheos.protocol.ports import Clock, Transport
 from rheos.task.config import TaskConfig
@@ -33,7 +33,7 @@ class _Lane:
     rows: int = 0
     since_us: int = 0
     """When the oldest buffered row came."""
-    watermark: Watermark | None = None
+    watermark: WatermarkMark | None = None
     """Follows the buffered rows."""
     sealed: deque[Element] = field(default_factory=deque)
     """What goes before the buffered rows: rows and marks that an overdraft has left."""
@@ -157,10 +157,10 @@ class OutputEdge:
         they wait as well, in an overdraft.
         """
         for lane in self._lanes:
-            if isinstance(mark, Watermark) and lane.pieces:
+            if isinstance(mark, WatermarkMark) and lane.pieces:
                 lane.watermark = mark
             elif lane.pieces or lane.sealed:
-                assert self.overdraft or isinstance(mark, Watermark), (
+                assert self.overdraft or isinstance(mark, WatermarkMark), (
                     f"EX4: edge {self.edge.id}: {mark} overtakes buffered rows"
                 )
                 self._seal(lane)

@@ -49,7 +49,7 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class OperatorCounts:
     """What an operator has counted since the attempt began."""
 
     operator: OperatorId
@@ -258,10 +258,10 @@ class OperatorTree(Generic[T]):
                 for committable in operator.snapshot(checkpoint).committables:
                     yield self._ids[index], committable
 
-    def counted(self) -> Iterator[Counted]:
+    def counted(self) -> Iterator[OperatorCounts]:
         """By operator, the head first."""
         for index, operator in enumerate(self._operators):
-            yield Counted(
+            yield OperatorCounts(
                 self._ids[index],
                 self._records_in[index],
                 self._records_out[index],

@@ -12,7 +12,7 @@ assert sorted(done.out["n"].to_pylist()) == [1, 2, 3]
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
 from rheos.runtimes.simulated.requests import Requests
-from rheos.testing.harness import OperatorExample, Replay, check_example, replay
+from rheos.testing.harness import OperatorExample, ReplayMode, check_example, replay
 from rheos.testing.memory import MemorySink, MemoryTable
 from rheos.testing.simulation import Simulated, Taken, simulate
 
@@ -22,7 +22,7 @@ __all__ = [
     "MemorySink",
     "MemoryTable",
     "OperatorExample",
-    "Replay",
+    "ReplayMode",
     "Requests",
     "Simulated",
     "Taken",

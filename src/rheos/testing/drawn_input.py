@@ -106,7 +106,7 @@ class PhasedSource(Source):
 
 
 @dataclass(frozen=True)
-class Input:
+class DrawnInput:
     """One source. `jitter_ms` is how far its rows are out of order, `bound_ms` how far the watermark
     lets them be: rows are late where the first is more."""
 

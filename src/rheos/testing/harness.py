@@ -26,7 +26,7 @@ from rheos.connectors.collection import collection
 from rheos.connectors.schemas import epoch_ms
 from rheos.errors import ProgramError
 from rheos.graph.nodes import SinkSpec, SourceSpec
-from rheos.graph.windows import Watermark as WatermarkStrategy
+from rheos.graph.windows import Watermark
 from rheos.host.inline_io import InlineIo
 from rheos.operators.build import build
 from rheos.operators.contract import Operator, OperatorContext, Out
@@ -39,7 +39,7 @@ from rheos.protocol.elements import (
     SWM,
     TS,
     WM,
-    Watermark,
+    WatermarkMark,
     visible,
 )
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
@@ -52,7 +52,7 @@ from rheos.task.partition import Partitioner
 from rheos.testing.memory import MemorySink
 
 Transform = Callable[[DataStream], DataStream | Mapping[str, DataStream]]
-Step = Mapping[str, Any] | Watermark
+Step = Mapping[str, Any] | WatermarkMark
 Rows = dict[str, list[dict[str, Any]]]
 _JOB = JobId("example")
 _MAX_PARALLELISM = 16
@@ -63,8 +63,8 @@ class OperatorExample:
     """One operator, and what it is to be fed.
 
     `transform` puts just one operator behind the stream it is given; what it returns is what is looked
-    at, by name where it is several streams. A step of `script` is a row, or `Watermark(ms)`: the rows
-    after it have come with that watermark. At the end the watermark goes to the end of time.
+    at, by name where it is several streams. A step of `script` is a row, or `WatermarkMark(ms)`: the
+    rows after it have come with that watermark. At the end the watermark goes to the end of time.
     """
 
     transform: Transform
@@ -78,7 +78,7 @@ class OperatorExample:
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayMode:
     """One way of going through a script."""
 
     name: str
@@ -100,43 +100,43 @@ class Replay:
 
 
 REPLAYS = (
-    Replay("whole", together=True),
-    Replay("row by row", batch_rows=1),
-    Replay("in parallel", together=True, parallelisms=(3,)),
-    Replay("row by row, in parallel", batch_rows=1, parallelisms=(4,)),
-    Replay("checkpoints only", checkpoint_every=1),
-    Replay("restored at every pause", parallelisms=(2,), checkpoint_every=1, restore_every=1),
-    Replay(
+    ReplayMode("whole", together=True),
+    ReplayMode("row by row", batch_rows=1),
+    ReplayMode("in parallel", together=True, parallelisms=(3,)),
+    ReplayMode("row by row, in parallel", batch_rows=1, parallelisms=(4,)),
+    ReplayMode("checkpoints only", checkpoint_every=1),
+    ReplayMode("restored at every pause", parallelisms=(2,), checkpoint_every=1, restore_every=1),
+    ReplayMode(
         "rescaled at every pause",
         batch_rows=1,
         parallelisms=(1, 3, 2, 4),
         checkpoint_every=1,
         restore_every=1,
     ),
-    Replay("restored from chains", parallelisms=(2, 3), checkpoint_every=1, restore_every=4),
-    Replay(
+    ReplayMode("restored from chains", parallelisms=(2, 3), checkpoint_every=1, restore_every=4),
+    ReplayMode(
         "with lost checkpoints",
         parallelisms=(2, 1),
         checkpoint_every=1,
         restore_every=5,
         lose_every=2,
     ),
-    Replay(
+    ReplayMode(
         "from savepoints",
         parallelisms=(2, 3),
         checkpoint_every=1,
         restore_every=3,
         from_savepoints=True,
     ),
-    Replay("on disk", together=True, on_disk=True),
-    Replay(
+    ReplayMode("on disk", together=True, on_disk=True),
+    ReplayMode(
         "on disk, rescaled at every other pause",
         parallelisms=(1, 3, 2),
         checkpoint_every=1,
         restore_every=2,
         on_disk=True,
     ),
-    Replay(
+    ReplayMode(
         "from savepoints, on disk",
         parallelisms=(2, 3),
         checkpoint_every=1,
@@ -147,7 +147,7 @@ REPLAYS = (
 )
 
 
-def replay(example: OperatorExample, way: Replay = REPLAYS[0]) -> Rows:
+def replay(example: OperatorExample, way: ReplayMode = REPLAYS[0]) -> Rows:
     """The rows of each output, in the order they came, when the script is replayed in this way."""
     return _Run(example, way).run()
 
@@ -206,7 +206,7 @@ class _Run:
     """All subtasks of the operator, through one script."""
 
     example: OperatorExample
-    way: Replay
+    way: ReplayMode
     rows: Rows = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -224,7 +224,7 @@ class _Run:
 
     def run(self) -> Rows:
         for number, step in enumerate(self._steps(), 1):
-            if isinstance(step, Watermark):
+            if isinstance(step, WatermarkMark):
                 self._watermark = step.timestamp_ms
                 self._drive([op.on_watermark(step.timestamp_ms) for op in self._subtasks])
             else:
@@ -238,10 +238,10 @@ class _Run:
             self._disk.cleanup()
         return self.rows
 
-    def _steps(self) -> Iterator[list[Mapping[str, Any]] | Watermark]:
+    def _steps(self) -> Iterator[list[Mapping[str, Any]] | WatermarkMark]:
         gathered: list[Mapping[str, Any]] = []
         for step in self.example.script:
-            if isinstance(step, Watermark):
+            if isinstance(step, WatermarkMark):
                 if gathered:
                     yield gathered
                 gathered = []
@@ -382,7 +382,7 @@ class _Run:
 def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]:
     """The operator of the example, and by which name the rows of each tag are known."""
     env = Environment(1, max_parallelism=_MAX_PARALLELISM)
-    strategy = None if example.on is None else WatermarkStrategy.monotonic(on=example.on)
+    strategy = None if example.on is None else Watermark.monotonic(on=example.on)
     rows = env.from_source(collection(example.schema.empty_table()), watermark=strategy)
     made = example.transform(rows)
     for name, stream in (made if isinstance(made, Mapping) else {"out": made}).items():

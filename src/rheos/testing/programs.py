@@ -39,7 +39,7 @@ class Arrived(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Program:
+class CheckedProgram:
     """`build` makes the outputs of a stream; `check` raises AssertionError where they are wrong."""
 
     name: str
@@ -80,7 +80,7 @@ def _by_key(rows: Iterable[Arrived]) -> dict[int, list[Arrived]]:
 
 
 @dataclass
-class Row:
+class InputRow:
     k: int
     i: int
     v: float
@@ -94,7 +94,7 @@ class Doubled:
     w: float
 
 
-def twice(row: Row) -> Iterator[Doubled]:
+def twice(row: InputRow) -> Iterator[Doubled]:
     """No, one or two records of each."""
     for copy in range(row.i % 3):
         yield Doubled(row.k, row.i, row.v + copy)
@@ -132,9 +132,9 @@ def _check_running(rows: list[Arrived], outputs: Outputs) -> None:
     assert not keyed.keys() - _by_key(rows).keys(), "keys that never came"
 
 
-def add(a: Row, b: Row) -> Row:
+def add(a: InputRow, b: InputRow) -> InputRow:
     """Sums; commutative, so that the last result does not depend on arrival."""
-    return Row(a.k, max(a.i, b.i), a.v + b.v, max(a.at, b.at))
+    return InputRow(a.k, max(a.i, b.i), a.v + b.v, max(a.at, b.at))
 
 
 def _reduced(rows: DataStream) -> Mapping[str, DataStream]:
@@ -158,7 +158,7 @@ def _check_reduced(rows: list[Arrived], outputs: Outputs) -> None:
 
 
 @dataclass
-class Seen:
+class Counts:
     k: int
     i: int
     n: int
@@ -171,11 +171,11 @@ class Counting(KeyedProcessFunction):
     n = ValueState(int, default=0)
     values = MapState(int, int)
 
-    def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Seen]:
+    def process_element(self, row: InputRow, ctx: KeyedContext) -> Iterator[Counts]:
         self.n.value += 1
         value = int(row.v)
         self.values[value] = self.values.get(value, 0) + 1
-        yield Seen(row.k, row.i, self.n.value, len(self.values))
+        yield Counts(row.k, row.i, self.n.value, len(self.values))
 
 
 def _counted(rows: DataStream) -> Mapping[str, DataStream]:
@@ -248,7 +248,7 @@ def _check_twice_keyed(rows: list[Arrived], outputs: Outputs) -> None:
 
 
 @dataclass
-class Event:
+class SessionEvent:
     k: int
     i: int
     n: int
@@ -260,14 +260,14 @@ class Sessions(KeyedProcessFunction):
 
     n = ValueState(int, default=0)
 
-    def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Event]:
+    def process_element(self, row: InputRow, ctx: KeyedContext) -> Iterator[SessionEvent]:
         self.n.value += 1
         if self.n.value == 1:
             ctx.timers.register(ctx.timestamp + TIMER_MS)
-        yield Event(row.k, row.i, self.n.value, 0)
+        yield SessionEvent(row.k, row.i, self.n.value, 0)
 
-    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[Event]:
-        yield Event(ctx.key, -1, self.n.value, timestamp)
+    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[SessionEvent]:
+        yield SessionEvent(ctx.key, -1, self.n.value, timestamp)
         self.n.clear()
 
 
@@ -295,7 +295,7 @@ def _check_ordered(rows: list[Arrived], outputs: Outputs) -> None:
     same((out["i"] for out in outputs["late"]), late, "late rows")
 
 
-def windows(size_ms: int, every_ms: int, lateness_ms: int) -> Program:
+def windows(size_ms: int, every_ms: int, lateness_ms: int) -> CheckedProgram:
     """Counts and sums over tumbling or sliding windows, with late rows beside."""
 
     def build(rows: DataStream) -> Mapping[str, DataStream]:
@@ -347,19 +347,19 @@ def windows(size_ms: int, every_ms: int, lateness_ms: int) -> Program:
 
     kind = "tumbling" if every_ms == size_ms else "sliding"
     name = f"{kind}({size_ms}/{every_ms}, late {lateness_ms})"
-    return Program(name, build, check, check_idle if every_ms == size_ms else None)
+    return CheckedProgram(name, build, check, check_idle if every_ms == size_ms else None)
 
 
 def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-STATELESS = Program("stateless", _stateless, _check_stateless, _check_stateless)
-RUNNING = Program("running", _running, _check_running, _check_running, has_least=True)
-REDUCED = Program("reduce", _reduced, _check_reduced, _check_reduced)
-COUNTED = Program("process", _counted, _check_counted, _check_counted, has_least=True)
-NARROW = Program("narrow process", _narrow, _check_counted, _check_counted, has_least=True)
-TWICE_KEYED = Program(
+STATELESS = CheckedProgram("stateless", _stateless, _check_stateless, _check_stateless)
+RUNNING = CheckedProgram("running", _running, _check_running, _check_running, has_least=True)
+REDUCED = CheckedProgram("reduce", _reduced, _check_reduced, _check_reduced)
+COUNTED = CheckedProgram("process", _counted, _check_counted, _check_counted, has_least=True)
+NARROW = CheckedProgram("narrow process", _narrow, _check_counted, _check_counted, has_least=True)
+TWICE_KEYED = CheckedProgram(
     "process twice", _twice_keyed, _check_twice_keyed, _check_twice_keyed, has_least=True
 )
-ORDERED = Program("process in event time", _ordered, _check_ordered)
+ORDERED = CheckedProgram("process in event time", _ordered, _check_ordered)

@@ -19,9 +19,9 @@ from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
 from rheos.task.config import Guarantee, TaskConfig
 from rheos.testing import programs
-from rheos.testing.drawn_input import Input
+from rheos.testing.drawn_input import DrawnInput
 from rheos.testing.memory import MemoryTable
-from rheos.testing.programs import Program
+from rheos.testing.programs import CheckedProgram
 from rheos.testing.simulation import CHECKPOINTS, Simulated, Taken, simulate
 
 
@@ -41,8 +41,8 @@ class Drawn:
     """All that a seed decides."""
 
     seed: int
-    program: Program
-    inputs: tuple[Input, ...]
+    program: CheckedProgram
+    inputs: tuple[DrawnInput, ...]
     parallelisms: tuple[int, ...]
     """Of the job's drivers, one after the other."""
     min_parallelism: int | None
@@ -298,7 +298,7 @@ def _draw_checkpoints(rng: Random) -> CheckpointConfig:
     )
 
 
-def _draw_task(rng: Random, program: Program) -> TaskConfig:
+def _draw_task(rng: Random, program: CheckedProgram) -> TaskConfig:
     least = program.has_least and rng.random() < 0.1
     return TaskConfig(
         batch_rows=rng.choice([1, 3, 8, 16, 64]),
@@ -324,7 +324,7 @@ def _draw_requests(rng: Random) -> Requests:
     )
 
 
-def _draw_program(rng: Random) -> Program:
+def _draw_program(rng: Random) -> CheckedProgram:
     every = rng.choice([20, 50, 100])
     size = every * rng.choice([1, 1, 2, 3])
     windows = programs.windows(size, every, rng.choice([0, 0, 10, 60]))
@@ -346,16 +346,16 @@ def _draw_program(rng: Random) -> Program:
     )
 
 
-def _stream(env: Environment, of: Input, name: str) -> DataStream:
+def _stream(env: Environment, of: DrawnInput, name: str) -> DataStream:
     if of.given_behind:
         return env.from_source(of.source(), name=name).with_event_time(of.watermark())
     return env.from_source(of.source(), watermark=of.watermark(), name=name)
 
 
-def _draw_input(rng: Random, number: int, rows: int, program: Program) -> Input:
+def _draw_input(rng: Random, number: int, rows: int, program: CheckedProgram) -> DrawnInput:
     jitter_ms = rng.choice([0, 5, 30, 100])
     keys = rng.choice([1, 3, 20, 80, 80])
-    return Input(
+    return DrawnInput(
         splits=rng.randrange(1, 6),
         rows=max(rows, 1),
         rate_per_s=rng.choice([150.0, 300.0, 600.0]),

@@ -32,7 +32,7 @@ from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.state.key_groups import key_groups
-from rheos.state.parts import Chain
+from rheos.state.parts import DeltaChain
 from tests.operators.contexts import AtOnce, StillClock
 
 MAX_PARALLELISM = 8
@@ -95,7 +95,7 @@ def deltas_wherever_they_can_be() -> Iterator[None]:
     """However short the state is."""
     with (
         patch.object(panes, "WORTH_A_DELTA", -1),
-        patch.object(Chain, "next_is_full", lambda chain, *_: chain._full_next),
+        patch.object(DeltaChain, "next_is_full", lambda chain, *_: chain._full_next),
     ):
         yield
 

@@ -18,7 +18,7 @@ from rheos.graph.windows import Window
 from rheos.operators.shapes import state_shapes
 from rheos.operators.window.contract import Assigned, IntOrInts, Ints, Windows
 from rheos.operators.window.kinds import KINDS
-from rheos.protocol.elements import Watermark
+from rheos.protocol.elements import WatermarkMark
 from rheos.protocol.ids import OperatorId
 from rheos.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
@@ -107,11 +107,11 @@ SCRIPT = [
     row("a", 1, 5),
     row("b", 2, 7),
     row("a", 3, 9),
-    Watermark(7),
+    WatermarkMark(7),
     row("b", 4, 6),
     row("a", 5, 4),
     row("a", 6, 15),
-    Watermark(11),
+    WatermarkMark(11),
     row("a", 7, 5),
     row("b", 8, 0),
     row("b", 9, 33),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.spark.collecting import Collected
+from rheos.connectors.spark.collecting import CollectedFrame
 from rheos.errors import ConfigurationError, JobFailedError
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.state_config import MIB
@@ -120,7 +120,7 @@ def test_a_job_of_which_a_task_was_not_heard_fails(monkeypatch: pytest.MonkeyPat
     said = [notes.Ended(operator=chain.operators[0].id)] * ended
     said_of_others = [notes.Ended(operator=chain.operators[1].id)]
     rows: Any = [SimpleNamespace(payload=notes.encode(note)) for note in [*said, *said_of_others]]
-    monkeypatch.setattr(execution, "collected", lambda _: Collected(rows, tasks=3))
+    monkeypatch.setattr(execution, "collected", lambda _: CollectedFrame(rows, tasks=3))
     monkeypatch.setattr(execution.f, "col", lambda _: None)
     heard: list[notes.AnyNote] = []
     run = execution._Run(Results(handed, MIB), heard.append)

@@ -16,7 +16,7 @@ from rheos.runtimes.continuous.control import (
     ControlClient,
     ControlServer,
     Join,
-    Refused,
+    JoinRefused,
     Silent,
     Welcome,
     framed,
@@ -91,7 +91,7 @@ def test_who_is_of_another_attempt_or_version_is_refused(
     driver = server(NEVER_MS)
     driver.expect(FIRST, 1)
     worker = client(context, driver, **fields)
-    assert worker.start() == Refused(fields.get("attempt", FIRST), reason)
+    assert worker.start() == JoinRefused(fields.get("attempt", FIRST), reason)
     worker.close()
     driver.close()
 

@@ -13,7 +13,7 @@ import pytest
 from rheos.errors import TransportError
 from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.protocol import wire
-from rheos.protocol.elements import Barrier, Element, End, Idle, Mark, Watermark
+from rheos.protocol.elements import Barrier, Element, End, Idle, Mark, WatermarkMark
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
 from rheos.protocol.ports import Transport
 from rheos.runtimes.continuous.security import Curve, Password, Security
@@ -121,7 +121,7 @@ def shown(elements: Sequence[tuple[ChannelId, Element]]) -> list[object]:
 
 
 def test_batches_and_marks_arrive_in_order(pair: Pair) -> None:
-    marks: list[Mark] = [Watermark(7), Barrier(CheckpointId(1), Attempt(1)), Idle(), End()]
+    marks: list[Mark] = [WatermarkMark(7), Barrier(CheckpointId(1), Attempt(1)), Idle(), End()]
     pair.sender.send(ACROSS, batch(1, 2))
     pair.sender.send_mark(ACROSS, marks[0])
     pair.sender.send(ACROSS, batch(3))

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from rheos.connectors.contract import Committer
-from rheos.connectors.files.folder import Folder
+from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.target import EmptyFile, Mode, check_target, put_empty, remove_own
 from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol.ids import Attempt, JobId
@@ -28,7 +28,7 @@ from rheos.protocol.ids import Attempt, JobId
 STAGING = ".rheos-staging"
 
 
-class StagedFile(msgspec.Struct, frozen=True):
+class FileCommittable(msgspec.Struct, frozen=True):
     """The committable: both paths are relative to the sink's folder."""
 
     staged: str
@@ -37,7 +37,7 @@ class StagedFile(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
-_decoder = msgspec.msgpack.Decoder(StagedFile)
+_decoder = msgspec.msgpack.Decoder(FileCommittable)
 
 
 def staging_folder(job: JobId, attempt: Attempt) -> str:
@@ -52,10 +52,10 @@ class FileCommitter(Committer):
     empty: EmptyFile | None = None
 
     def check(self) -> None:
-        check_target(Folder(self.path), self.path, self.mode, self.owner)
+        check_target(SinkFolder(self.path), self.path, self.mode, self.owner)
 
     def begin(self) -> None:
-        folder = Folder(self.path)
+        folder = SinkFolder(self.path)
         if self.mode == "overwrite" and self.owner:
             remove_own(folder, self.owner)
         if self.empty is not None:
@@ -63,7 +63,7 @@ class FileCommitter(Committer):
 
     def commit(self, committables: Sequence[bytes]) -> None:
         files = [_decoder.decode(committable) for committable in committables]
-        folder = Folder(self.path)
+        folder = SinkFolder(self.path)
         try:
             for file in files:
                 self._publish(folder, file)
@@ -77,7 +77,7 @@ class FileCommitter(Committer):
         for staged in sorted({posixpath.dirname(file.staged) for file in files}):
             folder.remove_if_empty(staged)
 
-    def _publish(self, folder: Folder, file: StagedFile) -> None:
+    def _publish(self, folder: SinkFolder, file: FileCommittable) -> None:
         staged, published = folder.exists(file.staged), folder.exists(file.target)
         if staged and published:
             raise CheckpointError(
@@ -95,7 +95,7 @@ class FileCommitter(Committer):
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         kept = {_decoder.decode(committable).staged for committable in keep}
-        folder = Folder(self.path)
+        folder = SinkFolder(self.path)
         of_job = posixpath.join(STAGING, quote(job, safe=""))
         for attempt in folder.names(of_job):
             if not unquote(attempt).isdigit() or int(attempt) >= before:

@@ -10,7 +10,7 @@ from typing import Any
 import fsspec
 
 
-class Folder:
+class SinkFolder:
     """The sink's folder. Locally, what is written and renamed is also made to survive a power cut."""
 
     def __init__(self, url: str) -> None:

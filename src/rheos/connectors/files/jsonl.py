@@ -42,7 +42,7 @@ _BOM = b"\xef\xbb\xbf"
 _CHANGED = re.compile(r"Column\((.*?)\) changed from (\w+) to (\w+)")
 
 
-class Cursor(msgspec.Struct, frozen=True, array_like=True):
+class LineCursor(msgspec.Struct, frozen=True, array_like=True):
     """Where the next line begins."""
 
     offset: int = 0
@@ -51,7 +51,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     """How many lines precede it."""
 
 
-START = msgspec.msgpack.encode(Cursor())
+START = msgspec.msgpack.encode(LineCursor())
 
 
 class JsonLinesDecoder(ChunkDecoder):
@@ -67,7 +67,7 @@ class JsonLinesDecoder(ChunkDecoder):
         self._path = path
         self._schema = schema
         self._wire = wire_schema(schema)
-        self._cursor = msgspec.msgpack.decode(position, type=Cursor)
+        self._cursor = msgspec.msgpack.decode(position, type=LineCursor)
         self._compressed = compressed
         self._skip_bad = skip_bad
         self._file: Any = None
@@ -169,14 +169,16 @@ class JsonLinesDecoder(ChunkDecoder):
         ]
         if rejected and not self._skip_bad:
             raise bad_row(self._path, rejected[0])
-        self._cursor = Cursor(first.offset + len(data), first.line + len(starts))
+        self._cursor = LineCursor(first.offset + len(data), first.line + len(starts))
         end = self._cursor
 
         def position(row: int) -> bytes:
             if row == len(lines):
                 return msgspec.msgpack.encode(end)
             line = int(lines[row])
-            return msgspec.msgpack.encode(Cursor(first.offset + int(starts[line]), first.line + line))
+            return msgspec.msgpack.encode(
+                LineCursor(first.offset + int(starts[line]), first.line + line)
+            )
 
         return Chunk(batch, good, len(lines), rejected, position)
 

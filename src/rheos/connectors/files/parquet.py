@@ -19,7 +19,7 @@ from rheos.protocol.elements import Batch
 CHUNK_ROWS = 65_536
 
 
-class Cursor(msgspec.Struct, frozen=True, array_like=True):
+class RowCursor(msgspec.Struct, frozen=True, array_like=True):
     """Which row comes next."""
 
     row_group: int = 0
@@ -27,7 +27,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     """Within the row group."""
 
 
-START = msgspec.msgpack.encode(Cursor())
+START = msgspec.msgpack.encode(RowCursor())
 
 
 class ParquetDecoder(ChunkDecoder):
@@ -43,7 +43,7 @@ class ParquetDecoder(ChunkDecoder):
         """`opened` opens the file where `open_parquet` would not do."""
         self._path = path
         self._schema = schema
-        self._cursor = msgspec.msgpack.decode(position, type=Cursor)
+        self._cursor = msgspec.msgpack.decode(position, type=RowCursor)
         self._skip_bad = skip_bad
         self._opened = opened
         self._batches: Iterator[tuple[int, int, int, Batch]] | None = None
@@ -116,7 +116,7 @@ class ParquetDecoder(ChunkDecoder):
             )
 
         def position(i: int) -> bytes:
-            return msgspec.msgpack.encode(Cursor(group, row + i))
+            return msgspec.msgpack.encode(RowCursor(group, row + i))
 
         return Chunk(rows, good, batch.num_rows, rejected, position)
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
-from rheos.connectors.files.committer import FileCommitter, StagedFile, staging_folder
-from rheos.connectors.files.folder import Folder
+from rheos.connectors.files.committer import FileCommittable, FileCommitter, staging_folder
+from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.jsonl import encode_lines, wire_schema
 from rheos.connectors.files.listing import Format, absolute
 from rheos.connectors.files.target import EmptyFile, Mode, owner_mark
@@ -128,7 +128,7 @@ class FileSink(Sink):
                 f"{protocol}:// has no atomic rename, so files cannot be published exactly once there",
                 hint="write to a local or shared folder or to HDFS",
             )
-        folder = Folder(self.path)
+        folder = SinkFolder(self.path)
         if folder.local:
             self._check_writable(folder.root)
 
@@ -153,7 +153,7 @@ class FileWriter(SinkWriter):
     def __init__(self, sink: FileSink, ctx: SinkContext) -> None:
         self._sink = sink
         self._ctx = ctx
-        self._folder = Folder(sink.path)
+        self._folder = SinkFolder(sink.path)
         self._staging = staging_folder(ctx.job, ctx.attempt)
         run = hashlib.sha256(f"{ctx.job}\0{ctx.operator}".encode()).hexdigest()[:12]
         owner = f"{sink.owner}-" if sink.owner else ""
@@ -163,7 +163,7 @@ class FileWriter(SinkWriter):
         self._buffer_rows = 0
         self._buffer_bytes = 0
         self._file: _OpenFile | None = None
-        self._closed: list[StagedFile] = []
+        self._closed: list[FileCommittable] = []
         """Closed since the last prepare."""
 
     def write(self, batch: Batch) -> None:
@@ -221,7 +221,7 @@ class FileWriter(SinkWriter):
         file.finish()
         self._folder.sync(file.relative)
         target = posixpath.basename(file.relative)
-        self._closed.append(StagedFile(file.relative, target, file.rows, file.size_bytes))
+        self._closed.append(FileCommittable(file.relative, target, file.rows, file.size_bytes))
         self._file = None
 
     def _guarded(self, work: Any) -> None:

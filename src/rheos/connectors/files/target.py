@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from rheos.connectors.files.folder import Folder
+from rheos.connectors.files.folder import SinkFolder
 from rheos.errors import ConfigurationError
 
 Mode: TypeAlias = Literal["error", "append", "overwrite"]
@@ -35,7 +35,7 @@ def owner_mark(job: str, operator: str) -> str:
     return _digits(job) + _digits(f"{job}\0{operator}")
 
 
-def check_target(folder: Folder, url: str, mode: Mode, owner: str) -> None:
+def check_target(folder: SinkFolder, url: str, mode: Mode, owner: str) -> None:
     """Raises ConfigurationError where rows would be mixed with what is there. Readers pass over names
     that begin with "." or "_", and so is done here."""
     if mode == "append" or (mode == "overwrite" and not owner):
@@ -61,7 +61,7 @@ def check_target(folder: Folder, url: str, mode: Mode, owner: str) -> None:
     )
 
 
-def remove_own(folder: Folder, owner: str) -> None:
+def remove_own(folder: SinkFolder, owner: str) -> None:
     """Removes what this sink published in runs before."""
     pattern = _parts(owner)
     for name in folder.names(""):
@@ -69,7 +69,7 @@ def remove_own(folder: Folder, owner: str) -> None:
             folder.remove(name)
 
 
-def put_empty(folder: Folder, empty: EmptyFile) -> None:
+def put_empty(folder: SinkFolder, empty: EmptyFile) -> None:
     """Writes the file, in one step, in place of one of an earlier run."""
     staged = f".{empty.name}.tmp"
     with folder.create(staged) as out:

@@ -23,14 +23,14 @@ _LAST = "__last"
 
 
 @dataclass(frozen=True)
-class Collected:
+class CollectedFrame:
     rows: Sequence[Row]
     """By their partitions, and in the order that they have there."""
     tasks: int
     """How many partitions Spark says that it has computed."""
 
 
-def collected(frame: DataFrame) -> Collected:
+def collected(frame: DataFrame) -> CollectedFrame:
     """All rows of the frame. They are held in the memory of the JVM and then of this process: there
     must be few, or they must be known to fit.
 
@@ -40,7 +40,7 @@ def collected(frame: DataFrame) -> Collected:
     rows = sent.collect()
     if not rows or not rows[-1][_LAST]:
         raise _cut_off(len(rows))
-    return Collected(rows[:-1], _partitions(sent) - 1)
+    return CollectedFrame(rows[:-1], _partitions(sent) - 1)
 
 
 def collected_table(frame: DataFrame) -> pa.Table:

@@ -14,7 +14,7 @@ from rheos.errors import SchemaError
 
 
 @dataclass(frozen=True)
-class Table:
+class SparkTable:
     """A table that is there."""
 
     label: str

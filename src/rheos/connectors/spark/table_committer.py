@@ -29,8 +29,8 @@ from pyspark.sql import functions as fn
 
 from rheos.connectors.contract import Committer
 from rheos.connectors.files.committer import STAGING, FileCommitter
-from rheos.connectors.files.folder import Folder
-from rheos.connectors.spark.table import Table
+from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.spark.table import SparkTable
 from rheos.connectors.spark.table_session import active_session
 from rheos.connectors.spark.table_writer import StagedPart, part_decoder
 from rheos.connectors.spark.types import spark_schema
@@ -44,7 +44,7 @@ Self = TypeVar("Self", bound="TableCommitter")
 
 @dataclass(frozen=True)
 class TableCommitter(Committer):
-    table: Table
+    table: SparkTable
     log: str = ""
 
     on_driver = True
@@ -84,7 +84,7 @@ class TableCommitter(Committer):
 
 class TransactionCommitter(TableCommitter):
     def _publish(self, session: SparkSession, parts: list[StagedPart]) -> None:
-        folder = Folder(self.table.staging.folder)
+        folder = SinkFolder(self.table.staging.folder)
         sink = self._sink(parts[0])
         noted = _noted(folder, sink)
         appended = max(noted, self._appended(session, sink))
@@ -114,7 +114,7 @@ class TransactionCommitter(TableCommitter):
         log = hashlib.sha256(self.log.encode()).hexdigest()[:12]
         return f"rheos/{part.job}/{part.operator}/{log}"
 
-    def _check_there(self, folder: Folder, files: list[StagedPart]) -> None:
+    def _check_there(self, folder: SinkFolder, files: list[StagedPart]) -> None:
         for file in files:
             if not folder.exists(file.staged):
                 raise UnrestorableError(
@@ -150,13 +150,13 @@ def _note_prefix(sink: str) -> str:
     return hashlib.sha256(sink.encode()).hexdigest()[:24]
 
 
-def _noted(folder: Folder, sink: str) -> int:
+def _noted(folder: SinkFolder, sink: str) -> int:
     prefix = f"{_note_prefix(sink)}-"
     found = [name for name in folder.names(NOTES) if name.startswith(prefix)]
     return max((int(name.removeprefix(prefix)) for name in found), default=0)
 
 
-def _note(folder: Folder, sink: str, checkpoint: int) -> None:
+def _note(folder: SinkFolder, sink: str, checkpoint: int) -> None:
     """The older ones are needed no more. Who is late adds an older one, which says nothing new."""
     prefix = f"{_note_prefix(sink)}-"
     older = [name for name in folder.names(NOTES) if name.startswith(prefix)]

@@ -12,7 +12,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from rheos.connectors.files.committer import FileCommitter
-from rheos.connectors.files.folder import Folder
+from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.spark.table_committer import TableCommitter
 from rheos.connectors.spark.table_session import publishing, quoted
 from rheos.connectors.spark.table_writer import StagedPart
@@ -21,7 +21,7 @@ from rheos.connectors.spark.table_writer import StagedPart
 class ParquetCommitter(TableCommitter):
     def _publish(self, session: SparkSession, parts: list[StagedPart]) -> None:
         staging = self.table.staging
-        folder = Folder(staging.folder)
+        folder = SinkFolder(staging.folder)
         for inside in sorted({posixpath.dirname(part.target) for part in parts} - {""}):
             folder.system.makedirs(folder.path(inside), exist_ok=True)
         FileCommitter(staging.folder).commit([msgspec.msgpack.encode(part.file) for part in parts])

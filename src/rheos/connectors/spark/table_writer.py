@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.connectors.contract import SinkContext, SinkWriter
-from rheos.connectors.files.committer import StagedFile
+from rheos.connectors.files.committer import FileCommittable
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
 from rheos.connectors.spark.casts import cast_rows
 from rheos.protocol.elements import Batch
@@ -43,8 +43,8 @@ class StagedPart(msgspec.Struct, frozen=True):
     """Of a partitioned Parquet table: the values, as text."""
 
     @property
-    def file(self) -> StagedFile:
-        return StagedFile(self.staged, self.target, self.rows, self.size_bytes)
+    def file(self) -> FileCommittable:
+        return FileCommittable(self.staged, self.target, self.rows, self.size_bytes)
 
 
 part_decoder = msgspec.msgpack.Decoder(StagedPart)
@@ -114,7 +114,7 @@ class TableWriter(SinkWriter):
         self._closed.extend((partition, file) for file in staged)
 
     def _part(self, checkpoint: CheckpointId, partition: tuple[str | None, ...], data: bytes) -> bytes:
-        file = msgspec.msgpack.decode(data, type=StagedFile)
+        file = msgspec.msgpack.decode(data, type=FileCommittable)
         folder = partition_folder(self._staging.partition_by, partition)
         part = StagedPart(
             table=self._staging.table,

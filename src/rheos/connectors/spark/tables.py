@@ -15,7 +15,7 @@ from pyspark.sql import types as sql
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
 from rheos.connectors.spark.collecting import collected
-from rheos.connectors.spark.table import Table
+from rheos.connectors.spark.table import SparkTable
 from rheos.connectors.spark.table_delta import DeltaCommitter
 from rheos.connectors.spark.table_fit import columns_of, fitted_schema
 from rheos.connectors.spark.table_iceberg import IcebergCommitter
@@ -47,7 +47,7 @@ _PACKAGES = {
 """Of each format: its name, a class of it, the package that has that, and what else it needs."""
 
 
-_COMMITTERS: dict[TableFormat, Callable[[Table], Committer]] = {
+_COMMITTERS: dict[TableFormat, Callable[[SparkTable], Committer]] = {
     "parquet": ParquetCommitter,
     "delta": DeltaCommitter,
     "iceberg": IcebergCommitter,
@@ -55,7 +55,7 @@ _COMMITTERS: dict[TableFormat, Callable[[Table], Committer]] = {
 
 
 @dataclass(frozen=True)
-class PreparedTable(Table, Sink):
+class PreparedTable(SparkTable, Sink):
     """Made by `prepared`: a table that is there."""
 
     def open(self, ctx: SinkContext) -> SinkWriter:

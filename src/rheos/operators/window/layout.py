@@ -14,7 +14,7 @@ from rheos.operators.window.segments import PANE
 
 
 @dataclass(frozen=True)
-class Layout:
+class PaneLayout:
     """How rows of a store are written."""
 
     state: str

@@ -43,10 +43,10 @@ from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import KEY_GROUP, batches_of, empty_frame, paned
-from rheos.operators.window.layout import Layout
+from rheos.operators.window.layout import PaneLayout
 from rheos.operators.window.panes import PaneStore
 from rheos.operators.window.segments import END, PANE, SLICE
-from rheos.operators.window.tables import Table, Tables
+from rheos.operators.window.tables import AggregateTable, Tables
 from rheos.operators.window.trigger import Firing
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM
@@ -102,7 +102,7 @@ class WindowAggregateOperator(WindowOperator):
         for batch in batches_of(rows, output.schema, self.ctx.batch_rows):
             yield Out(batch)
 
-    def _finished(self, table: Table, frames: list[pl.DataFrame]) -> pl.DataFrame:
+    def _finished(self, table: AggregateTable, frames: list[pl.DataFrame]) -> pl.DataFrame:
         merged = table.merge(frames, (END,))
         try:
             return table.finish(merged)
@@ -148,14 +148,14 @@ class WindowAggregateOperator(WindowOperator):
     def _state_names(self) -> list[str]:
         return [table.name for table in (self._totals, *self._others)]
 
-    def _layouts(self) -> Iterator[Layout]:
+    def _layouts(self) -> Iterator[PaneLayout]:
         totals = self._totals
-        yield Layout(totals.name, self._index, totals.merge_totals)
+        yield PaneLayout(totals.name, self._index, totals.merge_totals)
         if totals.has_exact:
             limbs = totals.merge_limbs
-            yield Layout(totals.sums_name, self._index, limbs, totals.limb_order, measures=False)
+            yield PaneLayout(totals.sums_name, self._index, limbs, totals.limb_order, measures=False)
         for table, store in zip(self._others, self._other_stores, strict=True):
-            yield Layout(table.name, store, partial(table.merge, by=PANE), table.required)
+            yield PaneLayout(table.name, store, partial(table.merge, by=PANE), table.required)
 
     def _restore(self, restored: Restored) -> None:
         totals = self._totals

@@ -33,7 +33,7 @@ from rheos.operators.window.segments import (
     spilled,
 )
 from rheos.protocol.snapshots import PartMode
-from rheos.state.parts import Chain
+from rheos.state.parts import DeltaChain
 
 WORTH_A_DELTA = 2
 """A whole part, if at most so many times as long, is written in a delta's place: it ends the chain."""
@@ -129,7 +129,7 @@ class PaneStore:
         self._settled: list[Segment] = []
         self._unmerged = False
         """Whether segments have settled that are not yet merged with the others."""
-        self._chain = Chain()
+        self._chain = DeltaChain()
         self._taken: PartSize | None = None
 
     def add(self, frame: pl.DataFrame) -> None:

@@ -46,7 +46,7 @@ from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.records import UserRaised, not_iterable, shown, user_error, with_hidden, wrong_type
 from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import KEY, empty_frame, paned
-from rheos.operators.window.layout import Layout
+from rheos.operators.window.layout import PaneLayout
 from rheos.operators.window.panes import PaneStore
 from rheos.operators.window.segments import END, PANE
 from rheos.operators.window.trigger import Firing
@@ -173,8 +173,8 @@ class WindowProcessOperator(WindowOperator):
     def _state_names(self) -> list[str]:
         return [STATE]
 
-    def _layouts(self) -> Iterator[Layout]:
-        yield Layout(STATE, self._index, partial(self._merge, by=PANE), (_TIME,))
+    def _layouts(self) -> Iterator[PaneLayout]:
+        yield PaneLayout(STATE, self._index, partial(self._merge, by=PANE), (_TIME,))
 
     def _nullable(self) -> Container[str]:
         return {self._inside[field.name] for field in self._schema if field.nullable}

@@ -24,7 +24,7 @@ from rheos.protocol.elements import MIN_TIMESTAMP_MS
 FIRED = "fired"
 
 
-class Progress:
+class WindowProgress:
     """How far the key groups of one subtask have come."""
 
     def __init__(self, ctx: OperatorContext, windows: Windows, lateness_ms: int) -> None:

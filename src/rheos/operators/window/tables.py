@@ -1,8 +1,8 @@
 """The state of a window operator's aggregates, as columns: how it is made, merged and finished.
 
 What is kept is what the aggregates say (`aggregates/contract.py`). A *table* holds the state of some of
-them by key and pane: `Totals` that of all that are reduced, a row per key and pane; a `Rows` table the
-values that are gathered for one state.
+them by key and pane: `TotalsTable` that of all that are reduced, a row per key and pane; a
+`GatheredTable` the values that are gathered for one state.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BEYOND = "beyond."
 _COLUMN, _BIN, _LIMB = "column", "bin", "limb"
 
 
-class Table(ABC):
+class AggregateTable(ABC):
     """One state. `keys` are the names of the key columns in its frames."""
 
     name: str
@@ -79,7 +79,7 @@ class Table(ABC):
         return []
 
 
-class Totals(Table):
+class TotalsTable(AggregateTable):
     """The state of reduced aggregates. A row exists for every key and pane that had any row."""
 
     name = "totals"
@@ -223,7 +223,7 @@ class Totals(Table):
         return self.merge(frames, PANE)
 
 
-class Rows(Table):
+class GatheredTable(AggregateTable):
     """The values that aggregates gather, as rows."""
 
     def __init__(self, keys: Sequence[str], gathered: Mapping[str, Gathered]) -> None:
@@ -265,8 +265,10 @@ class Tables:
                     gathered.setdefault(state.state, {})[name] = state
                 case never:
                     assert_never(never)
-        self.totals = Totals(keys, reduced)
-        self.others: list[Table] = [Rows(keys, states) for states in gathered.values()]
+        self.totals = TotalsTable(keys, reduced)
+        self.others: list[AggregateTable] = [
+            GatheredTable(keys, states) for states in gathered.values()
+        ]
         self.of_nothing: dict[str, Any] = {
             name: state.of_nothing for states in gathered.values() for name, state in states.items()
         }

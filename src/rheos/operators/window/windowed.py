@@ -32,9 +32,9 @@ from rheos.operators.spill import SpillFolder
 from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names
 from rheos.operators.window.kinds import windows_of
-from rheos.operators.window.layout import Layout
+from rheos.operators.window.layout import PaneLayout
 from rheos.operators.window.panes import MemoryBudget, PanePart, PaneStore
-from rheos.operators.window.progress import FIRED, Lagging, Progress
+from rheos.operators.window.progress import FIRED, Lagging, WindowProgress
 from rheos.operators.window.segments import SLICE, Merge, places_of_groups
 from rheos.operators.window.trigger import EventTimeTrigger, Firing
 from rheos.protocol.elements import TS, WM, Batch, strip_hidden
@@ -55,7 +55,7 @@ class WindowOperator(Operator):
         super().__init__(ctx)
         self._spec = spec
         self._windows = windows_of(spec.window)
-        self._progress = Progress(ctx, self._windows, spec.lateness_ms)
+        self._progress = WindowProgress(ctx, self._windows, spec.lateness_ms)
         self._keys = key_names(ctx.ports[0].keys)
         folder = None if ctx.scratch is None else SpillFolder(ctx.scratch)
         self._places = places_of_groups(ctx.key_groups, ctx.max_parallelism)
@@ -91,7 +91,7 @@ class WindowOperator(Operator):
         """The names of the states that together hold a whole pane."""
 
     @abstractmethod
-    def _layouts(self) -> Iterable[Layout]:
+    def _layouts(self) -> Iterable[PaneLayout]:
         """How the stores are written: every store by one layout or several."""
 
     @abstractmethod

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from rheos.protocol.columns import plain_type
 from rheos.protocol.elements import TS, Batch
 from rheos.protocol.state_config import MIB
-from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, Gathered
+from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, BatchBuffer
 from rheos.runtimes.batch.layout import HASH, NOTE_BUCKET, arrival, keyed_rows
 from rheos.runtimes.batch.outlets import Outlet, Rows
 from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
@@ -62,7 +62,7 @@ class BucketOutlet(Outlet):
         self._schema = _hashed_schema(output.schema)
         self._partition = partition
         self._position = 0
-        self._gathered = Gathered(rows_at_once)
+        self._gathered = BatchBuffer(rows_at_once)
 
     def rows(self, edge: int, batch: Batch) -> Rows:
         try:

@@ -24,7 +24,7 @@ from rheos.protocol.elements import Batch
 from rheos.protocol.snapshots import SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch import notes
-from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, Gathered
+from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, BatchBuffer
 from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, pack, payloads, unpack
 from rheos.runtimes.batch.outlets import Outlet, Rows
 
@@ -49,7 +49,7 @@ class CombiningOutlet(Outlet):
         self._ctx = ctx
         self._budget_bytes = budget_bytes
         self._records = 0
-        self._gathered = Gathered(rows_at_once)
+        self._gathered = BatchBuffer(rows_at_once)
         self._windows = self._begun()
 
     def _begun(self) -> WindowAggregateOperator:
@@ -149,7 +149,7 @@ class CombinedState(Mapping[str, Iterable[pa.Table]]):
         return len(self._nothing) + len(self._numbers)
 
     def _read(self, number: int) -> Iterator[pa.Table]:
-        gathered = Gathered()
+        gathered = BatchBuffer()
         while self._next is not None and self._next[0] == number:
             enough = gathered.add(unpack(self._next[1]))
             self._next = next(self._inbox, None)

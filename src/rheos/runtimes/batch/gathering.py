@@ -9,7 +9,7 @@ ROWS_AT_ONCE = 1 << 19
 _BYTES_AT_ONCE = 32 * MIB
 
 
-class Gathered:
+class BatchBuffer:
     """Batches are put together until they have so many rows, or are so large."""
 
     def __init__(self, rows_at_once: int = ROWS_AT_ONCE, bytes_at_once: int = _BYTES_AT_ONCE) -> None:

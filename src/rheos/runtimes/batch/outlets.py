@@ -13,7 +13,7 @@ from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import Batch, strip_hidden
 from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch import notes
-from rheos.runtimes.batch.gathering import Gathered
+from rheos.runtimes.batch.gathering import BatchBuffer
 from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, NOTE_PORT, pack, packed_row
 from rheos.runtimes.batch.results import too_large
 from rheos.runtimes.batch.tasks import PackedOutput
@@ -73,7 +73,7 @@ class _Collected:
     def __init__(self, sink: PlannedOperator, most_bytes: int) -> None:
         self._sink = sink
         self._most_bytes = most_bytes
-        self.gathered = Gathered(bytes_at_once=_PIECE_BYTES)
+        self.gathered = BatchBuffer(bytes_at_once=_PIECE_BYTES)
         self.handed = notes.Handed(operator=sink.id, pieces=0, rows=0, size_bytes=0)
 
     def piece(self) -> bytes:

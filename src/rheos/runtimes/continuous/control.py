@@ -63,7 +63,7 @@ class Welcome(msgspec.Struct, frozen=True, tag=True):
     addresses: list[str]
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class JoinRefused(msgspec.Struct, frozen=True, tag="Refused"):
     """The driver does not want the worker: its attempt is over, or its version another."""
 
     attempt: Attempt
@@ -74,7 +74,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     attempt: Attempt
 
 
-FromDriver = control.ToTask | Welcome | Refused | Heartbeat
+FromDriver = control.ToTask | Welcome | JoinRefused | Heartbeat
 FromWorker = control.ToMaster | Join | Heartbeat
 
 CONTROL_VERSION = b"\x02"
@@ -133,7 +133,7 @@ class ControlClient:
         self._timeout_ms = timeout_ms
         self._inbox: deque[control.ToTask] = deque()
         self._joined = threading.Event()
-        self._answer: Welcome | Refused | None = None
+        self._answer: Welcome | JoinRefused | None = None
         self._outbox: zmq.Socket[bytes] = context.socket(zmq.PUSH)
         self._outbox.bind("inproc://control")
         self._outgoing: zmq.Socket[bytes] = context.socket(zmq.PULL)
@@ -147,7 +147,7 @@ class ControlClient:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rheos-control", daemon=True)
 
-    def start(self) -> Welcome | Refused | None:
+    def start(self) -> Welcome | JoinRefused | None:
         """Joins, and waits for the others; None where the driver never answered within the lease.
         Raises TransportError where it speaks another version."""
         self._thread.start()
@@ -234,10 +234,10 @@ class ControlClient:
             return False
         if isinstance(message, Heartbeat):
             return False
-        if isinstance(message, Welcome | Refused):
+        if isinstance(message, Welcome | JoinRefused):
             self._answer = message
             self._joined.set()
-            return isinstance(message, Refused)
+            return isinstance(message, JoinRefused)
         self._inbox.append(message)
         self._wake()
         return isinstance(message, control.Cancel)
@@ -487,7 +487,7 @@ class ControlServer:
             self._socket.send_multipart([self._workers[subtask], framed(self._token, message)])
 
     def _refuse(self, identity: bytes, attempt: Attempt, reason: str) -> None:
-        self._socket.send_multipart([identity, framed(self._token, Refused(attempt, reason))])
+        self._socket.send_multipart([identity, framed(self._token, JoinRefused(attempt, reason))])
 
     def _send_all(self, message: FromDriver) -> None:
         data = framed(self._token, message)

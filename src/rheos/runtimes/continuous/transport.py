@@ -144,7 +144,7 @@ class ZmqTransport:
                 hint="lower batch_rows",
             )
         peer = self._peers[channel.receiver]
-        peer.send(self._header(channel, wire.Kind.BATCH), zmq.SNDMORE | zmq.NOBLOCK)
+        peer.send(self._header(channel, wire.FrameKind.BATCH), zmq.SNDMORE | zmq.NOBLOCK)
         peer.send(payload, zmq.NOBLOCK, copy=False)
 
     def send_mark(self, channel: ChannelId, mark: Mark) -> None:
@@ -154,7 +154,7 @@ class ZmqTransport:
         kind, value = wire.mark_kind(mark)
         self._peers[channel.receiver].send(self._header(channel, kind, value), zmq.NOBLOCK)
 
-    def _header(self, channel: ChannelId, kind: wire.Kind, value: int = 0) -> bytes:
+    def _header(self, channel: ChannelId, kind: wire.FrameKind, value: int = 0) -> bytes:
         sequence = self._sent.get(channel, 0)
         self._sent[channel] = sequence + 1
         return wire.encode_header(self._token, self._attempt, channel, sequence, kind, value)
@@ -190,7 +190,7 @@ class ZmqTransport:
             return None
         if channel.receiver != self._subtask or channel.edge not in self._schemas:
             raise TransportError(f"a frame for channel {channel} came to subtask {self._subtask}")
-        is_batch = header.kind is wire.Kind.BATCH
+        is_batch = header.kind is wire.FrameKind.BATCH
         if len(frames) != (3 if is_batch else 2):
             raise TransportError(
                 f"channel {channel} brought a {header.kind.name} of {len(frames)} parts"

@@ -22,7 +22,7 @@ from rheos.host.stores import open_store
 from rheos.protocol import control
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt
-from rheos.runtimes.continuous.control import ControlClient, Join, Refused
+from rheos.runtimes.continuous.control import ControlClient, Join, JoinRefused
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.transport import ZmqTransport
 from rheos.task.engine import Lifecycle, SubtaskEngine
@@ -104,7 +104,7 @@ def run(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Record
         answer = client.start()
         if answer is None:
             raise TransportError("the driver was not heard of for the heartbeat timeout")
-        if isinstance(answer, Refused):
+        if isinstance(answer, JoinRefused):
             raise FencedError(f"the driver refused subtask {subtask}: {answer.reason}")
         transport.connect(answer.addresses)
         with scratch_folder(deployment.state.directory) as scratch:

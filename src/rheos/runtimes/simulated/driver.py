@@ -9,7 +9,7 @@ from rheos.runtimes.simulated.launcher import SimLauncher
 from rheos.runtimes.simulated.slot import Slot
 
 
-class Driver:
+class SimDriver:
     """Its master's calls of the store block it: `busy` says for how long."""
 
     def __init__(self, master: Master, launcher: SimLauncher, io: SimIo, clock: SimClock) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rheos.protocol.ports import Store
 
 
-class Folder:
+class StoreFolder:
     """Its faults are those of the store it lies in."""
 
     def __init__(self, store: Store, path: str) -> None:

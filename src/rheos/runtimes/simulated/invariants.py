@@ -24,7 +24,7 @@ from rheos.protocol import control
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import StateHandle
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.phases import PhaseWatch, cut_through_a_phase, split_rows
 from rheos.runtimes.simulated.store import MemoryStore
 
@@ -330,7 +330,7 @@ class Watch:
                     self._broken(f"CP10: {handle.path} of checkpoint {entry.checkpoint} is not whole")
         for folder in self.promised:
             try:
-                found = read_savepoint(Folder(_Whole(self._files), folder), folder)
+                found = read_savepoint(StoreFolder(_Whole(self._files), folder), folder)
             except CheckpointError as error:
                 self._broken(f"CP13: {error}")
             else:

@@ -127,13 +127,13 @@ class SimTransport:
         self._credits[channel] = left - 1
         local = channel.receiver == self._subtask
         payload = batch if local else wire.encode_batch(batch)
-        self._network.put(channel, self._header(channel, wire.Kind.BATCH), payload)
+        self._network.put(channel, self._header(channel, wire.FrameKind.BATCH), payload)
 
     def send_mark(self, channel: ChannelId, mark: Mark) -> None:
         kind, value = wire.mark_kind(mark)
         self._network.put(channel, self._header(channel, kind, value), None)
 
-    def _header(self, channel: ChannelId, kind: wire.Kind, value: int = 0) -> bytes:
+    def _header(self, channel: ChannelId, kind: wire.FrameKind, value: int = 0) -> bytes:
         sequence = self._sent.get(channel, 0)
         self._sent[channel] = sequence + 1
         return wire.encode_header(_TOKEN, self._network.attempt, channel, sequence, kind, value)
@@ -157,7 +157,7 @@ class SimTransport:
         if header.sequence != expected or header.attempt != self._network.attempt:
             raise TransportError(f"channel {channel} brought frame {header.sequence}, not {expected}")
         self._received[channel] = expected + 1
-        if header.kind is not wire.Kind.BATCH:
+        if header.kind is not wire.FrameKind.BATCH:
             return channel, wire.mark_of(header)
         if isinstance(payload, pa.RecordBatch):
             return channel, payload

@@ -16,7 +16,7 @@ from rheos.protocol import control
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ports import Clock, Store
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
 from rheos.task.engine import Lifecycle, SubtaskEngine
@@ -66,7 +66,7 @@ class Slot:
             deployment,
             subtask,
             store=store,
-            open_store=partial(Folder, store),
+            open_store=partial(StoreFolder, store),
             transport=SimTransport(network, subtask),
             clock=own_clock,
             io=self._io,

@@ -25,9 +25,9 @@ from rheos.job import JobConfig, JobResult, JobState, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import CheckpointId, OperatorId
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.runtimes.simulated.driver import Driver
+from rheos.runtimes.simulated.driver import SimDriver
 from rheos.runtimes.simulated.faults import Faults
-from rheos.runtimes.simulated.folder import Folder
+from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.invariants import SAVEPOINTS, InvariantError, WatchedStore
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.launcher import SimLauncher
@@ -104,9 +104,9 @@ class World:
         self._storage = Storage(self.faults, self.clock, self._rng)
         self._splits = enumerate_splits(plan)
         self._orphans: list[Slot] = []
-        self._rivals: list[Driver] = []
+        self._rivals: list[SimDriver] = []
         """Drivers that were given up, and do not know."""
-        self._acting: Driver | Slot | None = None
+        self._acting: SimDriver | Slot | None = None
         self._struck_us = 0
         self._doomed_us: int | None = None
         """When somebody dies of a checkpoint that has completed."""
@@ -130,7 +130,7 @@ class World:
     def status(self) -> JobStatus:
         return self.master.status()
 
-    def _start_driver(self) -> Driver:
+    def _start_driver(self) -> SimDriver:
         self.drivers += 1
         parallelism = self._parallelisms[(self.drivers - 1) % len(self._parallelisms)]
         plan = replace(self._plan, parallelism=parallelism)
@@ -155,9 +155,9 @@ class World:
             launcher=launcher,
             io=io,
             owner=f"driver-{self._seed}-{self.drivers}",
-            open_store=partial(Folder, self.store),
+            open_store=partial(StoreFolder, self.store),
         )
-        return Driver(master, launcher, io, self.clock)
+        return SimDriver(master, launcher, io, self.clock)
 
     def _publishing_us(self) -> int:
         """How long it takes to publish something on the driver: often longer than to take the next
@@ -250,7 +250,7 @@ class World:
         if not worked:
             self._skip_to_next()
 
-    def _act(self, actor: Driver | Slot) -> bool:
+    def _act(self, actor: SimDriver | Slot) -> bool:
         self._acting = actor
         try:
             worked = actor.turn()
@@ -260,7 +260,7 @@ class World:
             worked = True
         finally:
             self._acting = None
-        if isinstance(actor, Driver):
+        if isinstance(actor, SimDriver):
             self._note(b"m%d" % worked)
             # A driver's turn costs little: the next one comes without a skip.
             return True if actor is self._driver and not actor.master.done else worked
@@ -308,14 +308,14 @@ class World:
         self._leave_behind(self._driver)
         self._start_us = self._soon_us()
 
-    def _leave_behind(self, driver: Driver) -> None:
+    def _leave_behind(self, driver: SimDriver) -> None:
         driver.io.perish(lambda: self._rng.random() < 0.5)
         for slot in driver.slots():
             if slot.dies_at_us is None:
                 driver.launcher.orphan(slot)
             self._orphans.append(slot)
 
-    def _dies(self, actor: Driver | Slot) -> None:
+    def _dies(self, actor: SimDriver | Slot) -> None:
         self.crashes += 1
         self._note(b"died")
         if isinstance(actor, Slot):
@@ -357,7 +357,7 @@ class World:
                 continue
             directory = asked.answer.result()
             self.watch.promised.append(directory)
-            store = Folder(self.store, directory)
+            store = StoreFolder(self.store, directory)
             self.store.on_access = None
             found = read_savepoint(store, directory)
             self.store.on_access = self._on_access
@@ -462,7 +462,7 @@ class World:
 
     def _on_access(self, moment: Moment, operation: Operation, path: str) -> None:
         self._perhaps_die()
-        if moment == "before" and isinstance(self._acting, Driver):
+        if moment == "before" and isinstance(self._acting, SimDriver):
             self._acting.busy(self._storage.latency_us())
         if self._storage.strikes(moment, operation):
             if operation == "put":
@@ -482,7 +482,7 @@ class World:
     def _perhaps_die(self) -> None:
         if self._acting is None or not self.faulty:
             return
-        within_driver = isinstance(self._acting, Driver)
+        within_driver = isinstance(self._acting, SimDriver)
         rate = self.faults.die_in_driver_io if within_driver else self.faults.die_in_slot_io
         if rate and self._rng.random() < rate:
             raise Died

@@ -9,12 +9,12 @@ from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
 from rheos.protocol.shapes import Holds, TypeShape
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.describe import type_shape
-from rheos.state.kinds.kind import Kind
+from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.kinds.list import ListKind
 from rheos.state.kinds.map import MapKind
 from rheos.state.kinds.value import ValueKind
 
-KINDS: dict[type[StateDeclaration], Kind[Any]] = {
+KINDS: dict[type[StateDeclaration], DeclaredKind[Any]] = {
     ValueState: ValueKind(),
     ListState: ListKind(),
     MapState: MapKind(),
@@ -22,7 +22,7 @@ KINDS: dict[type[StateDeclaration], Kind[Any]] = {
 """By the class of the declaration."""
 
 
-def kind_of(declared: StateDeclaration) -> Kind[Any]:
+def kind_of(declared: StateDeclaration) -> DeclaredKind[Any]:
     """Raises ProgramError where there is no such kind."""
     for cls in type(declared).__mro__:
         if cls in KINDS:

@@ -1,8 +1,8 @@
 """What a kind of declared state is.
 
-A new kind is one file here, with its handle and its `Kind`, a declaration in `graph/state.py`, and a
-line in the registry (`kinds/__init__.py`). It is kept in one of the stores that every backend has, so
-it is written, restored, compared and shown as any other state of that form.
+A new kind is one file here, with its handle and its `DeclaredKind`, a declaration in
+`graph/state.py`, and a line in the registry (`kinds/__init__.py`). It is kept in one of the stores that
+every backend has, so it is written, restored, compared and shown as any other state of that form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ D = TypeVar("D", bound=StateDeclaration)
 Form: TypeAlias = Literal[Holds.VALUE, Holds.LIST, Holds.MAP]
 
 
-class Kind(ABC, Generic[D]):
+class DeclaredKind(ABC, Generic[D]):
     """One kind of declared state. `D` is the class of its declarations."""
 
     holds: Form

@@ -8,7 +8,7 @@ from typing import Any
 from rheos.graph.state import ListState
 from rheos.protocol.shapes import Holds
 from rheos.state.backend import KeyedStateBackend
-from rheos.state.kinds.kind import Kind
+from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.scope import KeyScope
 from rheos.state.stores import ListStore
 
@@ -67,7 +67,7 @@ class ListHandle:
         return f"ListState({self._read(self._scope.key, _NOTHING)!r})"
 
 
-class ListKind(Kind[ListState[Any]]):
+class ListKind(DeclaredKind[ListState[Any]]):
     holds = Holds.LIST
 
     def types(self, declared: ListState[Any]) -> tuple[Any, ...]:

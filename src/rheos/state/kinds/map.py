@@ -8,7 +8,7 @@ from typing import Any
 from rheos.graph.state import MapState
 from rheos.protocol.shapes import Holds
 from rheos.state.backend import KeyedStateBackend
-from rheos.state.kinds.kind import Kind
+from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.scope import KeyScope
 from rheos.state.stores import ABSENT, MISSING, MapStore
 
@@ -149,7 +149,7 @@ class InMemoryMapHandle(MapHandle):
         return item in self._values.get(self._scope.key, ())
 
 
-class MapKind(Kind[MapState[Any, Any]]):
+class MapKind(DeclaredKind[MapState[Any, Any]]):
     holds = Holds.MAP
 
     def types(self, declared: MapState[Any, Any]) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from rheos.graph.state import ValueState
 from rheos.protocol.shapes import Holds
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.kinds.copies import copier
-from rheos.state.kinds.kind import Kind
+from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.scope import KeyScope
 from rheos.state.stores import ABSENT, MISSING, ValueStore
 
@@ -93,7 +93,7 @@ class MutableValueHandle(ValueHandle):
         return found
 
 
-class ValueKind(Kind[ValueState[Any]]):
+class ValueKind(DeclaredKind[ValueState[Any]]):
     holds = Holds.VALUE
 
     def types(self, declared: ValueState[Any]) -> tuple[Any, ...]:

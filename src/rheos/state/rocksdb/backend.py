@@ -22,11 +22,11 @@ from rheos.protocol.state_config import MIB
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.rocksdb import rows
-from rheos.state.rocksdb.cache import CachedTable, Place
+from rheos.state.rocksdb.cache import CachedTable, SegmentPlaces
 from rheos.state.rocksdb.database import Database
 from rheos.state.rocksdb.files import FILES, FileSets, open_sets
-from rheos.state.rocksdb.layout import Catalogue, Form, Places, range_start
-from rheos.state.rocksdb.tables import ListTable, MapTable, ValueTable
+from rheos.state.rocksdb.layout import DatabaseCatalogue, EntryForm, Places, range_start
+from rheos.state.rocksdb.tables import RocksListTable, RocksMapTable, RocksValueTable
 from rheos.state.rocksdb.timers import DiskTimerQueue
 from rheos.state.scope import KeyScope
 from rheos.state.timers import EVENT, PROCESSING, TIMERS, TimerService
@@ -67,23 +67,23 @@ class RocksDbBackend(KeyedStateBackend):
         self._folder = folder
         self._memory_bytes = memory_bytes
         self._places = Places(keys, max_parallelism)
-        self._place = Place()
+        self._place = SegmentPlaces()
         self._tables: dict[str, CachedTable[Any]] = {}
         self._queues: tuple[DiskTimerQueue, ...] = ()
         self._files = FileSets(folder, writer)
-        self._catalogue = Catalogue()
+        self._catalogue = DatabaseCatalogue()
         self._database: Database | None = None
 
     # --- what operators use -----------------------------------------------------------------------
 
-    def values(self, name: str, declared: Any) -> ValueTable:
-        return self._keep(ValueTable(name, declared, self._places))
+    def values(self, name: str, declared: Any) -> RocksValueTable:
+        return self._keep(RocksValueTable(name, declared, self._places))
 
-    def lists(self, name: str, declared: Any) -> ListTable:
-        return self._keep(ListTable(name, declared, self._places, self._place))
+    def lists(self, name: str, declared: Any) -> RocksListTable:
+        return self._keep(RocksListTable(name, declared, self._places, self._place))
 
-    def maps(self, name: str, key: Any, value: Any) -> MapTable:
-        return self._keep(MapTable(name, key, value, self._places))
+    def maps(self, name: str, key: Any, value: Any) -> RocksMapTable:
+        return self._keep(RocksMapTable(name, key, value, self._places))
 
     def _keep(self, table: T) -> T:
         self._tables[table.name] = table
@@ -162,16 +162,16 @@ class RocksDbBackend(KeyedStateBackend):
         database, names = open_sets(sets, self._folder, self._memory_bytes // 2)
         self._database = database
         self._files.took_over(names)
-        self._catalogue = Catalogue.read(database)
+        self._catalogue = DatabaseCatalogue.read(database)
         self._place.next = self._catalogue.next_place
         forms = {name: table.form for name, table in self._tables.items()}
         if self._queues:
-            forms[TIMERS] = Form.TIMERS
+            forms[TIMERS] = EntryForm.TIMERS
         self._drop_others(forms)
         for name, form in forms.items():
             id = self._catalogue.declare(name, form)
             if name in restored:
-                see = self._see_place if form is Form.LIST else None
+                see = self._see_place if form is EntryForm.LIST else None
                 rows.load(database, id, form, restored[name], see)
         self._catalogue.next_place = self._place.next
         self._catalogue.write(database)
@@ -183,7 +183,7 @@ class RocksDbBackend(KeyedStateBackend):
             for queue in self._queues:
                 queue.read()
 
-    def _drop_others(self, forms: Mapping[str, Form]) -> None:
+    def _drop_others(self, forms: Mapping[str, EntryForm]) -> None:
         """What the program declares no more, or declares as something else, is gone."""
         for name, state in list(self._catalogue.states.items()):
             if forms.get(name) is not state.form:
@@ -208,7 +208,7 @@ class _View:
         self._groups = groups
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
-    def tables(self, id: int, form: Form) -> Iterator[pa.Table]:
+    def tables(self, id: int, form: EntryForm) -> Iterator[pa.Table]:
         """Reads with a database of its own: it runs beside others, on any thread."""
         database = Database(self._folder, _VIEW_BYTES, read_only=True)
         try:
@@ -231,7 +231,7 @@ def tables_of_files(files: RestoredState, folder: str) -> Iterator[Mapping[str, 
         with closing(database):
             yield {
                 name: rows.tables(database, state.id, state.form, groups)
-                for name, state in Catalogue.read(database).states.items()
+                for name, state in DatabaseCatalogue.read(database).states.items()
             }
     finally:
         shutil.rmtree(place, ignore_errors=True)

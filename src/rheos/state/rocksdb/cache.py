@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from rheos.state.codec import ValueCodec
 from rheos.state.keys import Key
 from rheos.state.rocksdb.database import Batch, Database
-from rheos.state.rocksdb.layout import Form, Places, range_start
+from rheos.state.rocksdb.layout import EntryForm, Places, range_start
 
 E = TypeVar("E")
 
@@ -28,7 +28,7 @@ _EXPANSION = 6
 _REMEMBERED = 8192
 
 
-class Place:
+class SegmentPlaces:
     """Gives segments of lists their places, each behind all before it."""
 
     def __init__(self, next_place: int = 0) -> None:
@@ -42,7 +42,7 @@ class Place:
 class CachedTable(ABC, Generic[E]):
     """One declared state. `E` is what is in memory for a key."""
 
-    form: Form
+    form: EntryForm
 
     def __init__(self, name: str, codec: ValueCodec, places: Places) -> None:
         """`codec` is that of the items."""

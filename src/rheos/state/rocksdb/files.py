@@ -15,7 +15,7 @@ from pathlib import Path
 from rheos.errors import UnrestorableError
 from rheos.protocol.snapshots import RestoredFiles, Snapshot, SnapshotFile
 from rheos.state.rocksdb.database import Database, failure, is_manifest, make_current
-from rheos.state.rocksdb.layout import Catalogue, range_start
+from rheos.state.rocksdb.layout import DatabaseCatalogue, range_start
 
 FILES = "rocksdb files"
 """The state that the files are those of. No declaration can have this name."""
@@ -102,7 +102,7 @@ def open_sets(
         return Database(path, memory_bytes), {}
     names = fetch(largest, path)
     database = Database(path, memory_bytes)
-    catalogue = Catalogue.read(database)
+    catalogue = DatabaseCatalogue.read(database)
     if not largest.whole:
         for state in catalogue.states.values():
             database.delete_range(range_start(state.id), range_start(state.id, largest.groups.start))
@@ -118,9 +118,9 @@ def open_sets(
     return database, names
 
 
-def _copy(folder: str, groups: range, target: Database, catalogue: Catalogue) -> None:
+def _copy(folder: str, groups: range, target: Database, catalogue: DatabaseCatalogue) -> None:
     source = Database(folder, read_only=True)
-    found = Catalogue.read(source)
+    found = DatabaseCatalogue.read(source)
     catalogue.next_place = max(catalogue.next_place, found.next_place)
     try:
         for name, state in found.states.items():

@@ -33,7 +33,7 @@ _CATALOGUE = _RANGE.pack(0)
 _VERSION = 1
 
 
-class Form(Enum):
+class EntryForm(Enum):
     VALUE = "value"
     LIST = "list"
     MAP = "map"
@@ -45,28 +45,28 @@ def range_start(state: int, group: int = 0) -> bytes:
     return _RANGE.pack((state << 16) + group)
 
 
-def join(form: Form, key: bytes, namespace: bytes) -> bytes:
+def join(form: EntryForm, key: bytes, namespace: bytes) -> bytes:
     """What follows the key group."""
     match form:
-        case Form.VALUE | Form.LIST:
+        case EntryForm.VALUE | EntryForm.LIST:
             return key + namespace
-        case Form.MAP:
+        case EntryForm.MAP:
             return key + namespace + _LENGTH.pack(len(key))
-        case Form.TIMERS:
+        case EntryForm.TIMERS:
             return namespace[:1] + _flipped(namespace[1:]) + key
 
 
-def split(form: Form, rest: bytes) -> tuple[bytes, bytes]:
+def split(form: EntryForm, rest: bytes) -> tuple[bytes, bytes]:
     """The key and the namespace."""
     match form:
-        case Form.VALUE:
+        case EntryForm.VALUE:
             return rest, b""
-        case Form.LIST:
+        case EntryForm.LIST:
             return rest[:-_PLACE_BYTES], rest[-_PLACE_BYTES:]
-        case Form.MAP:
+        case EntryForm.MAP:
             length = _LENGTH.unpack_from(rest, len(rest) - _LENGTH.size)[0]
             return rest[:length], rest[length : -_LENGTH.size]
-        case Form.TIMERS:
+        case EntryForm.TIMERS:
             return rest[9:], rest[:1] + _flipped(rest[1:9])
 
 
@@ -77,10 +77,10 @@ def _flipped(time: bytes) -> bytes:
 
 class StateId(msgspec.Struct, frozen=True):
     id: int
-    form: Form
+    form: EntryForm
 
 
-class Catalogue(msgspec.Struct):
+class DatabaseCatalogue(msgspec.Struct):
     """The states of a database. It is stored in the database itself."""
 
     version: int = _VERSION
@@ -89,11 +89,11 @@ class Catalogue(msgspec.Struct):
     """Of the segments of lists: each lies behind those before it."""
 
     @staticmethod
-    def read(database: Database) -> Catalogue:
+    def read(database: Database) -> DatabaseCatalogue:
         data = database.get(_CATALOGUE)
         if data is None:
-            return Catalogue()
-        catalogue = msgspec.msgpack.decode(data, type=Catalogue)
+            return DatabaseCatalogue()
+        catalogue = msgspec.msgpack.decode(data, type=DatabaseCatalogue)
         if catalogue.version > _VERSION:
             raise UnrestorableError(
                 f"state files are of format {catalogue.version}; this version reads up to {_VERSION}",
@@ -106,7 +106,7 @@ class Catalogue(msgspec.Struct):
         batch.put(_CATALOGUE, msgspec.msgpack.encode(self))
         database.write(batch)
 
-    def declare(self, name: str, form: Form) -> int:
+    def declare(self, name: str, form: EntryForm) -> int:
         """The id of a state, which is new where there is none of this name and form."""
         known = self.states.get(name)
         if known is None or known.form is not form:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rheos.state.parts import ROWS
 from rheos.state.rocksdb.database import Database
-from rheos.state.rocksdb.layout import Form, join, range_start, split
+from rheos.state.rocksdb.layout import EntryForm, join, range_start, split
 
 _PIECE_ROWS = 256 * 1024
 _PIECE_BYTES = 16 * 1024 * 1024
@@ -50,7 +50,7 @@ class _Piece:
         )
 
 
-def tables(database: Database, id: int, form: Form, groups: range) -> Iterator[pa.Table]:
+def tables(database: Database, id: int, form: EntryForm, groups: range) -> Iterator[pa.Table]:
     """The rows of a state, sorted by (key_group, key, namespace); one table at the least."""
     piece = _Piece()
     for group in groups:
@@ -62,17 +62,19 @@ def tables(database: Database, id: int, form: Form, groups: range) -> Iterator[p
     yield piece.table()
 
 
-def _rows(database: Database, id: int, form: Form, group: int) -> Iterable[tuple[bytes, bytes, bytes]]:
+def _rows(
+    database: Database, id: int, form: EntryForm, group: int
+) -> Iterable[tuple[bytes, bytes, bytes]]:
     start, stop = range_start(id, group), range_start(id, group + 1)
     found = ((*split(form, place[4:]), value) for place, value in database.scan(start, stop))
     # Timers lie by time: those of one group at a time are put in the order of their keys.
-    return sorted(found) if form is Form.TIMERS else found
+    return sorted(found) if form is EntryForm.TIMERS else found
 
 
 def load(
     database: Database,
     id: int,
-    form: Form,
+    form: EntryForm,
     restored: Iterable[pa.Table],
     see: Callable[[bytes], None] | None = None,
 ) -> None:

@@ -13,19 +13,19 @@ from rheos.errors import StateAccessError
 from rheos.state.codec import ValueCodec
 from rheos.state.keys import Key
 from rheos.state.parts import PLACE
-from rheos.state.rocksdb.cache import ENTRY_BYTES, CachedTable, Place
+from rheos.state.rocksdb.cache import ENTRY_BYTES, CachedTable, SegmentPlaces
 from rheos.state.rocksdb.database import Batch
-from rheos.state.rocksdb.layout import Form, Places, join, split
+from rheos.state.rocksdb.layout import EntryForm, Places, join, split
 from rheos.state.stores import ABSENT, MISSING
 
 _MANY_SEGMENTS = 16
 """A list in more segments than this is written anew as one, once it has been read."""
 
 
-class ValueTable(CachedTable[Any]):
+class RocksValueTable(CachedTable[Any]):
     """A value, or ABSENT."""
 
-    form = Form.VALUE
+    form = EntryForm.VALUE
     in_memory = False
 
     def __init__(self, name: str, declared: Any, places: Places) -> None:
@@ -93,12 +93,12 @@ class ListEntry(list[Any]):
         """How many of the elements the table has counted as being in memory."""
 
 
-class ListTable(CachedTable[ListEntry]):
+class RocksListTable(CachedTable[ListEntry]):
     """A list in segments of what was appended between two writes."""
 
-    form = Form.LIST
+    form = EntryForm.LIST
 
-    def __init__(self, name: str, declared: Any, places: Places, place: Place) -> None:
+    def __init__(self, name: str, declared: Any, places: Places, place: SegmentPlaces) -> None:
         self.element: ValueCodec = ValueCodec(name, declared)
         super().__init__(name, self.element, places)
         self.codec = ValueCodec(name, list[declared])
@@ -232,10 +232,10 @@ class MapEntry(dict[Any, Any]):
         """Whatever is stored is to be deleted, before what has changed is written."""
 
 
-class MapTable(CachedTable[MapEntry]):
+class RocksMapTable(CachedTable[MapEntry]):
     """A dict by single entries."""
 
-    form = Form.MAP
+    form = EntryForm.MAP
     in_memory = False
 
     def __init__(self, name: str, key: Any, value: Any, places: Places) -> None:

@@ -13,7 +13,7 @@ from itertools import islice
 
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.rocksdb.database import Batch, Database
-from rheos.state.rocksdb.layout import Form, Places, join, range_start, split
+from rheos.state.rocksdb.layout import EntryForm, Places, join, range_start, split
 from rheos.state.timers import NAMESPACE, Timer, TimerQueue
 
 _IN_MEMORY = 16_384
@@ -125,7 +125,7 @@ class DiskTimerQueue(TimerQueue):
                     assert last is not None
                     horizon = min(horizon, last)
                     break
-                encoded, namespace = split(Form.TIMERS, place[4:])
+                encoded, namespace = split(EntryForm.TIMERS, place[4:])
                 last = (NAMESPACE.unpack(namespace)[1], encoded)
                 found.append((*last, decode(encoded)))
                 note(found[-1][2], place[2:4] + encoded)
@@ -143,7 +143,9 @@ class DiskTimerQueue(TimerQueue):
         start = prefix
         if after is not _NOTHING:
             namespace = NAMESPACE.pack(self.mark, after[0])
-            start = range_start(self._state, group) + join(Form.TIMERS, after[1], namespace) + b"\0"
+            start = (
+                range_start(self._state, group) + join(EntryForm.TIMERS, after[1], namespace) + b"\0"
+            )
         for place, _ in self._database.scan(start, prefix[:-1] + bytes((prefix[-1] + 1,))):
             yield place
 
@@ -159,7 +161,7 @@ class DiskTimerQueue(TimerQueue):
         starts = self._places.of_all(key for _, key in self._changes)
         for (timer, stands), start in zip(self._changes.items(), starts, strict=True):
             namespace = NAMESPACE.pack(self.mark, timer[0])
-            place = prefix + start[:2] + join(Form.TIMERS, start[2:], namespace)
+            place = prefix + start[:2] + join(EntryForm.TIMERS, start[2:], namespace)
             if stands:
                 batch.put(place, b"")
             else:
