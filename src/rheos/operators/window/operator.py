@@ -15,7 +15,7 @@ check_example(
         [
             {"page": "home", "took": 5, "at": 1},
             {"page": "home", "took": 7, "at": 9},
-            Watermark(9),
+            WatermarkMark(9),
             {"page": "home", "took": 3, "at": 10},
         ],
         on="at",
