@@ -5,17 +5,27 @@ from __future__ import annotations
 import importlib
 import re
 from datetime import datetime, timedelta
+from inspect import isclass
 from zoneinfo import ZoneInfo
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.operators import build
+from rheos.operators.contract import Operator
 from rheos.protocol.elements import WatermarkMark
-from rheos.testing import OperatorExample, check_example
+from rheos.testing import OperatorExample, check_example, simulate
 
-OPERATORS = ["running", "reduce", "window.operator", "window.process"]
-"""Those whose files have an example."""
+OPERATORS = sorted(
+    {
+        found.__module__
+        for found in vars(build).values()
+        if isclass(found) and issubclass(found, Operator) and found is not Operator
+    }
+)
+"""The files of all operators that are built."""
 
 GIVEN = {
     "UTC": ZoneInfo("UTC"),
@@ -23,16 +33,18 @@ GIVEN = {
     "timedelta": timedelta,
     "rh": rh,
     "pa": pa,
+    "pl": pl,
     "WatermarkMark": WatermarkMark,
     "OperatorExample": OperatorExample,
     "check_example": check_example,
+    "simulate": simulate,
 }
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_example_of_an_operator(operator: str) -> None:
-    module = importlib.import_module(f"rheos.operators.{operator}")
+    module = importlib.import_module(operator)
     blocks = re.findall(r"```python\n(.*?)```", module.__doc__ or "", re.DOTALL)
-    assert blocks, "an operator's file has an example"
+    assert blocks, f"{module.__file__} has no example in its docstring"
     for block in blocks:
         exec(compile(block, f"<the example of {operator}>", "exec"), dict(GIVEN))

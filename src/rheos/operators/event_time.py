@@ -10,6 +10,23 @@ row's `__wm` is made of those that the split has brought here before it.
 
 The operator stands in the chain of its source, which says which of its splits are not read to their
 ends. Its watermark is the least of theirs, and what reads its rows has that, and not the source's.
+
+```python
+came = check_example(
+    OperatorExample(
+        lambda clicks: clicks.with_event_time(
+            rh.Watermark.bounded_out_of_orderness("3ms", on="sent")
+        ),
+        pa.schema([("page", pa.string()), ("sent", pa.int64())]),
+        [{"page": "home", "sent": 10}, {"page": "cart", "sent": 12}, {"page": "home", "sent": 11}],
+    )
+)
+assert sorted((row["__ts"], row["page"]) for row in came["out"]) == [
+    (10, "home"),
+    (11, "home"),
+    (12, "cart"),
+]
+```
 """
 
 from __future__ import annotations

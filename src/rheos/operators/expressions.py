@@ -9,6 +9,19 @@ A row's result is the same in whatever company it travels. Polars takes a column
 constant, and computes with constants in another way: `x / 3` is `x * (1 / 3)`, but not where `x` is one
 value alone. So it never computes with one: a batch of one row is given twice. So is every batch where
 expressions compute with the elements of lists, of which it may have a single one.
+
+```python
+schema = pa.schema([("item", pa.string()), ("price", pa.int64())])
+sales = [{"item": "tea", "price": 4}, {"item": "jam", "price": 6}]
+check_example(
+    OperatorExample(lambda rows: rows.filter(rh.col("price") > 5), schema, sales),
+    {"out": [{"item": "jam", "price": 6}]},
+)
+check_example(
+    OperatorExample(lambda rows: rows.select("item", third=rh.col("price") / 3), schema, sales),
+    {"out": [{"item": "tea", "third": 4 / 3}, {"item": "jam", "third": 2.0}]},
+)
+```
 """
 
 from __future__ import annotations

@@ -1,6 +1,32 @@
 """`map` and `flat_map`: a plain Python function of one record.
 
 The hidden columns go with the record: what is made of it has its timestamp.
+
+```python
+def dozens(sale):
+    return {"item": sale.item, "dozens": sale.count / 12}
+
+
+def packets(sale):
+    for number in range(sale.count // 12):
+        yield {"item": sale.item, "number": number}
+
+
+schema = pa.schema([("item", pa.string()), ("count", pa.int64())])
+sales = [{"item": "tea", "count": 30}, {"item": "jam", "count": 6}]
+check_example(
+    OperatorExample(
+        lambda rows: rows.map(dozens, returns={"item": str, "dozens": float}), schema, sales
+    ),
+    {"out": [{"item": "tea", "dozens": 2.5}, {"item": "jam", "dozens": 0.5}]},
+)
+check_example(
+    OperatorExample(
+        lambda rows: rows.flat_map(packets, returns={"item": str, "number": int}), schema, sales
+    ),
+    {"out": [{"item": "tea", "number": 0}, {"item": "tea", "number": 1}]},
+)
+```
 """
 
 from __future__ import annotations

@@ -1,4 +1,25 @@
-"""`map_batches`: a function of whole batches, as Polars frames, Arrow batches or pandas frames."""
+"""`map_batches`: a function of whole batches, as Polars frames, Arrow batches or pandas frames.
+
+```python
+def add_tax(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(tax=frame["price"] * 0.25)
+
+
+check_example(
+    OperatorExample(
+        lambda sales: sales.map_batches(add_tax, returns={"item": str, "price": int, "tax": float}),
+        pa.schema([("item", pa.string()), ("price", pa.int64())]),
+        [{"item": "tea", "price": 4}, {"item": "jam", "price": 6}],
+    ),
+    {
+        "out": [
+            {"item": "tea", "price": 4, "tax": 1.0},
+            {"item": "jam", "price": 6, "tax": 1.5},
+        ]
+    },
+)
+```
+"""
 
 from __future__ import annotations
 

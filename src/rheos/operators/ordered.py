@@ -11,6 +11,43 @@ idle while the watermark passed them; they are counted as `late_purged`.
 A batch runtime has all rows before it delivers any, so it can do the same for functions that take
 them as they come: with `keeps_late` no row is late, and rows of one time stay in the order of arrival.
 No watermark that such a function sees has passed the row it is called for.
+
+```python
+class Pauses(rh.KeyedProcessFunction):
+    last = rh.ValueState(int)
+
+    def process_element(self, click, ctx: rh.KeyedContext):
+        if self.last.value is not None:
+            yield {"user": ctx.key, "at": click.at, "pause": click.at - self.last.value}
+        self.last.value = click.at
+
+
+def pauses(clicks):
+    found = clicks.key_by("user").process(
+        Pauses(), order="event_time", returns={"user": str, "at": int, "pause": int}
+    )
+    return {"pauses": found, "late": found.side_output("late")}
+
+
+check_example(
+    OperatorExample(
+        pauses,
+        pa.schema([("user", pa.string()), ("at", pa.int64())]),
+        [
+            {"user": "a", "at": 20},
+            {"user": "a", "at": 10},
+            {"user": "a", "at": 13},
+            WatermarkMark(13),
+            {"user": "a", "at": 12},
+        ],
+        on="at",
+    ),
+    {
+        "pauses": [{"user": "a", "at": 13, "pause": 3}, {"user": "a", "at": 20, "pause": 7}],
+        "late": [{"user": "a", "at": 12}],
+    },
+)
+```
 """
 
 from __future__ import annotations

@@ -1,4 +1,44 @@
-"""`process`: a keyed function with state and timers, called for each row in the order of arrival."""
+"""`process`: a keyed function with state and timers, called for each row in the order of arrival.
+
+```python
+class Visits(rh.KeyedProcessFunction):
+    n = rh.ValueState(int, default=0)
+
+    def process_element(self, click, ctx: rh.KeyedContext):
+        self.n.value += 1
+        if self.n.value == 1:
+            ctx.timers.register(ctx.timestamp + 10)
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext):
+        yield {"user": ctx.key, "ended": timestamp, "clicks": self.n.value}
+        self.n.clear()
+
+
+check_example(
+    OperatorExample(
+        lambda clicks: clicks.key_by("user").process(
+            Visits(), returns={"user": str, "ended": int, "clicks": int}
+        ),
+        pa.schema([("user", pa.string()), ("at", pa.int64())]),
+        [
+            {"user": "a", "at": 1},
+            {"user": "b", "at": 2},
+            {"user": "a", "at": 7},
+            WatermarkMark(20),
+            {"user": "a", "at": 30},
+        ],
+        on="at",
+    ),
+    {
+        "out": [
+            {"user": "a", "ended": 11, "clicks": 2},
+            {"user": "b", "ended": 12, "clicks": 1},
+            {"user": "a", "ended": 40, "clicks": 1},
+        ]
+    },
+)
+```
+"""
 
 from __future__ import annotations
 

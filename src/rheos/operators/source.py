@@ -18,6 +18,21 @@ Splits have phases. A split of a phase waits until those of lower phases are rea
 each reports the phase it has come to (`reached_phase`), and the driver announces what is open
 (`open_phase`). State gives each subtask the splits of all, so that it knows by itself what was read
 before a restore.
+
+```python
+def build(env):
+    clicks = env.from_source(
+        rh.collection([{"page": "home", "at": at} for at in (10, 12, 11, 20, 9, 18)]),
+        watermark=rh.Watermark.bounded_out_of_orderness("3ms", on="at"),
+    )
+    counts = clicks.key_by("page").window(rh.Tumbling("10ms")).aggregate(n=rh.agg.count())
+    return {"counts": counts, "late": counts.side_output("late")}
+
+
+done = simulate(build)
+assert sorted(done.rows["counts"]["n"].to_pylist()) == [1, 4]
+assert done.rows["late"]["at"].to_pylist() == [9]
+```
 """
 
 from __future__ import annotations

@@ -1,4 +1,15 @@
-"""Union: the rows of all inputs, which are of one schema, as they come."""
+"""Union: the rows of all inputs, which are of one schema, as they come.
+
+```python
+def build(env):
+    tea = env.from_source(rh.collection([{"item": "tea", "price": 4}]))
+    jam = env.from_source(rh.collection([{"item": "jam", "price": 6}]))
+    return tea.union(jam)
+
+
+assert sorted(simulate(build).out["item"].to_pylist()) == ["jam", "tea"]
+```
+"""
 
 from __future__ import annotations
 
