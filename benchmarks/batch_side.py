@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import psutil
 from batch_programs import WORK, Run
+from processor import processor_s
 from pyspark.sql import SparkSession
 
 RHEOS = "rheos"
@@ -35,28 +36,14 @@ def settings(cores: int, partitions: int, local: str) -> dict[str, str]:
     }
 
 
-def cpu_s() -> float:
-    """Processor time of this process and of all that it has started."""
-    total = 0.0
-    me = psutil.Process()
-    for process in (me, *me.children(recursive=True)):
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        # Workers that have ended count with the process that forked them.
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
-
-
 def measured(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     work = WORK[order["work"]]
     side = order["side"]
     program = work.rheos if side == RHEOS else work.by_hand[side]
     run = Run(spark, order["data"], order["out"], order["partitions"], order["disorder_ms"])
-    worked, began = cpu_s(), time.perf_counter()
+    worked, began = processor_s(psutil.Process()), time.perf_counter()
     program(run)
-    return {"seconds": time.perf_counter() - began, "cpu_s": cpu_s() - worked}
+    return {"seconds": time.perf_counter() - began, "cpu_s": processor_s(psutil.Process()) - worked}
 
 
 def serve(orders: TextIO, answers: TextIO, spark: SparkSession) -> None:

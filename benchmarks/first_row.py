@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import psutil
+from processor import processor_s
 
 PROGRAM = """
 import sys
@@ -29,18 +30,6 @@ numbers = rh.generator(lambda block: {"n": block.index()}, count=1000, rate_per_
 env.from_source(numbers).print("row")
 env.execute("tiny")
 """
-
-
-def processor_s(process: psutil.Process) -> float:
-    """Of the process and all that it has started."""
-    total = 0.0
-    for each in [process, *process.children(recursive=True)]:
-        try:
-            times = each.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total
 
 
 def first_row(job: Path, runtime: str, cache: str, archive: str) -> tuple[float, float]:

@@ -29,8 +29,7 @@ from rheos.runtimes.batch.contexts import context_of
 from rheos.runtimes.batch.tasks import CombinedOutput, Task
 from rheos.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
-
-SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.int64())])
+from tests.operators.rows import SCHEMA, row, values
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,6 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, First.kind, First)
 
 
-def row(k: str, v: int, at: int) -> dict[str, Any]:
-    return {"k": k, "v": v, "at": at}
-
-
 SCRIPT = [
     row("a", 1, 12),
     row("b", 2, 13),
@@ -117,10 +112,6 @@ SCRIPT = [
     row("c", 7, 31),
     row("a", 8, 22),
 ]
-
-
-def values(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row[name] for name in names) for row in rows)
 
 
 def test_in_windows_however_they_are_cut_restored_and_rescaled() -> None:

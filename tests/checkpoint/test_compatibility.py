@@ -18,6 +18,7 @@ from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from tests.checkpoint.timelines import handle
 
 COUNT, ALERTS, READ = OperatorId("count"), OperatorId("alerts"), OperatorId("read")
 NAMES = {COUNT: "count per user", ALERTS: "alerts", READ: "events"}
@@ -222,21 +223,6 @@ def test_progress_comes_and_goes_with_what_it_is_of() -> None:
 # --- checkpoints and savepoints -----------------------------------------------------------------------
 
 
-def handle(
-    operator: OperatorId, state: str, rows: int = 3, mode: PartMode = PartMode.FULL
-) -> StateHandle:
-    return StateHandle(
-        operator=operator,
-        subtask=0,
-        state=state,
-        kind=StateKind.KEYED,
-        mode=mode,
-        size_bytes=10,
-        rows=rows,
-        checksum=0,
-    )
-
-
 def entry(*handles: StateHandle, states: Any = None) -> CheckpointCompleted:
     return CheckpointCompleted(
         attempt=Attempt(1),
@@ -253,11 +239,11 @@ def entry(*handles: StateHandle, states: Any = None) -> CheckpointCompleted:
     )
 
 
-READ_PART = handle(READ, "splits")
+READ_PART = handle(operator=READ, state="splits")
 
 
 def test_state_in_which_nothing_is_stored_can_change_at_will() -> None:
-    stored = entry(READ_PART, handle(COUNT, "seen", rows=0), handle(COUNT, "timers"))
+    stored = entry(READ_PART, handle(state="seen", rows=0), handle(state="timers"))
     changed = {**STATES, COUNT: {"seen": keyed(STR), "timers": STATES[COUNT]["timers"]}}
     assert verdicts(compare_entry(stored, changed, NAMES))["count/seen"] is Verdict.NEW
     dropped = {**STATES, COUNT: {"timers": STATES[COUNT]["timers"]}}
@@ -267,13 +253,13 @@ def test_state_in_which_nothing_is_stored_can_change_at_will() -> None:
 
 
 def test_a_part_that_changes_nothing_counts_as_state() -> None:
-    stored = entry(READ_PART, handle(COUNT, "seen", rows=0, mode=PartMode.DELTA))
+    stored = entry(READ_PART, handle(state="seen", rows=0, mode=PartMode.DELTA))
     changed = {**STATES, COUNT: {"seen": keyed(STR)}}
     assert verdicts(compare_entry(stored, changed, NAMES))["count/seen"] is Verdict.UNREADABLE
 
 
 def test_a_set_of_files_holds_all_state_of_its_operator() -> None:
-    stored = entry(READ_PART, handle(COUNT, "files", rows=0, mode=PartMode.FILE))
+    stored = entry(READ_PART, handle(state="files", rows=0, mode=PartMode.FILE))
     assert verdicts(compare_entry(stored, STATES, NAMES)) == verdicts(compare(STATES, STATES, NAMES))
     changed = {**STATES, COUNT: {"seen": keyed(STR)}}
     assert verdicts(compare_entry(stored, changed, NAMES)) == {
@@ -281,21 +267,25 @@ def test_a_set_of_files_holds_all_state_of_its_operator() -> None:
         "count/seen": Verdict.UNREADABLE,
         "count/timers": Verdict.DROPPED,
     }
-    unsaid = entry(READ_PART, handle(COUNT, "files", rows=0, mode=PartMode.FILE), states={})
+    unsaid = entry(READ_PART, handle(state="files", rows=0, mode=PartMode.FILE), states={})
     assert refusals(compare_entry(unsaid, STATES, NAMES), allow_dropped=False) is None
 
 
 def test_what_no_program_declares_is_no_state_of_it() -> None:
-    stored = entry(READ_PART, handle(COUNT, "in-flight input 0"), handle(COUNT, "seen"))
+    stored = entry(
+        READ_PART,
+        handle(state="in-flight input 0"),
+        handle(state="seen"),
+    )
     assert set(verdicts(compare_entry(stored, STATES, NAMES))) == {"read/splits", "count/seen"}
 
 
 def test_entries_without_shapes_are_compared_by_names() -> None:
     stored = entry(
         READ_PART,
-        handle(COUNT, "seen"),
-        handle(COUNT, "old"),
-        handle(COUNT, "in-flight input 0"),
+        handle(state="seen"),
+        handle(state="old"),
+        handle(state="in-flight input 0"),
         states={},
     )
     findings = compare_entry(stored, {**STATES, ALERTS: {"open": keyed()}}, NAMES)
@@ -311,7 +301,7 @@ def test_entries_without_shapes_are_compared_by_names() -> None:
 
 
 def test_an_operator_that_is_gone_is_called_as_it_was() -> None:
-    stored = entry(READ_PART, handle(COUNT, "seen"))
+    stored = entry(READ_PART, handle(state="seen"))
     findings = compare_entry(stored, {READ: STATES[READ]}, {READ: "events, renamed"})
     assert {finding.operator: finding.name for finding in findings} == {
         READ: "events, renamed",

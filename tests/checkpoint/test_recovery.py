@@ -19,11 +19,11 @@ from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.checkpoint.state_assignment import shares
 from rheos.errors import CheckpointError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.key_groups import group_range
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateHandle, StateKind
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
-from rheos.state.key_groups import group_range
 from tests.checkpoint.timelines import SHAPE, completed, handle
 
 SCHEMA = pa.schema({"key_group": pa.uint16(), "row": pa.string()})

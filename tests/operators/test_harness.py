@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import rheos as rh
@@ -14,15 +12,7 @@ from rheos.operators.running import RunningOperator
 from rheos.protocol.elements import WatermarkMark
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.testing import OperatorExample, check_example
-
-SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.int64())])
-
-
-@dataclass
-class Row:
-    k: str
-    v: int
-    at: int
+from tests.operators.rows import SCHEMA, Row, row, values
 
 
 @dataclass
@@ -30,14 +20,6 @@ class Told:
     k: str
     n: int
     what: str
-
-
-def row(k: str, v: int, at: int) -> dict[str, Any]:
-    return {"k": k, "v": v, "at": at}
-
-
-def values(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row[name] for name in names) for row in rows)
 
 
 SCRIPT = [

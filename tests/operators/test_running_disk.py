@@ -22,9 +22,9 @@ from rheos.operators.running import STATE, RunningOperator
 from rheos.operators.running_disk import DiskRunningState
 from rheos.protocol.elements import TS
 from rheos.protocol.ids import Attempt, CheckpointId
+from rheos.protocol.key_groups import group_range
 from rheos.protocol.snapshots import PartMode, RestoredFiles, RestoredState
 from rheos.protocol.state_config import Backend, StateConfig
-from rheos.state.key_groups import group_range
 from rheos.state.rocksdb.files import FILES
 from tests.operators.test_running import (
     AGGREGATES,

@@ -20,12 +20,13 @@ from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
 from rheos.graph.state import StateDeclaration
 from rheos.host.inline_io import InlineIo
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.key_groups import group_range
 from rheos.protocol.snapshots import StateHandle
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
 from rheos.state.backend import KeyedStateBackend
-from rheos.state.key_groups import group_range, subtask_of
+from rheos.state.key_groups import subtask_of
 from rheos.state.keys import KeyCodec
 from rheos.state.kinds import handle_of
 from rheos.state.memory import MemoryBackend

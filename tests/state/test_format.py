@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.errors import CheckpointError
+from rheos.protocol.key_groups import group_range
 from rheos.protocol.snapshots import PartMode, StateKind
 from rheos.state.format import VERSION, decode, encode
-from rheos.state.key_groups import group_range
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.errors import InputError, Site
+from rheos.protocol.key_groups import group_range
 from rheos.state.key_groups import (
     HASH_VERSION,
     NullKeyError,
-    group_range,
     groups_of_columns,
     hash_keys,
     is_key_type,

@@ -13,9 +13,9 @@ from rheos.operators.contract import PortType
 from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import TS, WM, Batch
 from rheos.protocol.ids import OperatorId
+from rheos.protocol.key_groups import group_range
 from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT, PartMode, StateKind
 from rheos.state import format as state_format
-from rheos.state.key_groups import group_range
 from rheos.task.in_flight import InFlight, in_flight_parts, restored_batches, without_in_flight
 from tests.operators.contexts import stream_type
 

@@ -12,9 +12,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.checkpoint.state_assignment import Share, owned, shares
+from rheos.checkpoint.state_assignment import Share, shares
 from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol.ids import OperatorId
+from rheos.protocol.key_groups import group_range
 from rheos.protocol.ports import Store
 from rheos.protocol.snapshots import PartMode, RestoredFiles, RestoredState, StateHandle, StateKind
 
@@ -108,7 +109,7 @@ def _file_sets(taken: Sequence[Share], entry: CheckpointCompleted, store: Store)
         width = entry.width(files[0].handle.operator)
         sets.append(
             RestoredFiles(
-                groups=owned(subtask, width, entry.max_parallelism) if groups is None else groups,
+                groups=group_range(subtask, width, entry.max_parallelism) if groups is None else groups,
                 whole=groups is None,
                 files={file.handle.file: partial(read_part, store, file.handle) for file in files},
             )

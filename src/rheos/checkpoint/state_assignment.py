@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.protocol.ids import OperatorId
+from rheos.protocol.key_groups import group_range
 from rheos.protocol.snapshots import IN_FLIGHT_OUTPUT, PartMode, StateHandle, StateKind
 
 
@@ -69,19 +70,11 @@ def shares(
 def _keyed_share(
     handle: StateHandle, entry: CheckpointCompleted, subtask: int, parallelism: int
 ) -> Iterator[Share]:
-    old = owned(handle.subtask, entry.width(handle.operator), entry.max_parallelism)
+    old = group_range(handle.subtask, entry.width(handle.operator), entry.max_parallelism)
     if handle.state.startswith(IN_FLIGHT_OUTPUT):
         # EX13: the sender wrote them, and the rows are on their way to all subtasks.
         old = range(entry.max_parallelism)
-    new = owned(subtask, parallelism, entry.max_parallelism)
+    new = group_range(subtask, parallelism, entry.max_parallelism)
     common = range(max(old.start, new.start), min(old.stop, new.stop))
     if common:
         yield Share(handle, groups=None if common == old else common)
-
-
-def owned(subtask: int, parallelism: int, max_parallelism: int) -> range:
-    """The key groups whose subtask is group * parallelism // max_parallelism."""
-    return range(
-        min(-(-subtask * max_parallelism // parallelism), max_parallelism),
-        min(-(-(subtask + 1) * max_parallelism // parallelism), max_parallelism),
-    )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.savepoint import Restore
+from rheos.connectors.contract import Split
+from rheos.job import JobConfig
+from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.control import ToMaster, ToTask
-from rheos.protocol.ids import Attempt
+from rheos.protocol.ids import Attempt, OperatorId
+from rheos.task.slot import Deployment
 
 LauncherEvent: TypeAlias = ToMaster | AttemptRunning | AttemptLost | AttemptEnded
 
@@ -45,3 +49,23 @@ class Launcher(Protocol):
     def poll(self) -> Sequence[LauncherEvent]:
         """What has happened since the last call, in order."""
         ...
+
+
+def deployment(
+    plan: PhysicalPlan,
+    config: JobConfig,
+    splits: Mapping[OperatorId, Sequence[Split]],
+    attempt: Attempt,
+    restore: Restore | None,
+) -> Deployment:
+    """What the slots of an attempt are given; `plan` is as wide as the attempt."""
+    return Deployment(
+        plan=plan,
+        job=config.job,
+        writer=config.writer,
+        attempt=attempt,
+        config=config.task,
+        splits=splits,
+        restore=restore,
+        state=config.state,
+    )

@@ -34,10 +34,10 @@ from rheos.errors import Site
 from rheos.graph.nodes import MAIN, StreamType
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.key_groups import group_range
 from rheos.protocol.ports import Clock, IoExecutor
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.protocol.state_config import MIB, StateConfig
-from rheos.state.key_groups import group_range
 
 
 class Out(NamedTuple):

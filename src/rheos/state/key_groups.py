@@ -151,14 +151,6 @@ def subtask_of(
     return owners.astype(np.uint16)[groups]
 
 
-def group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
-    """The groups that a subtask owns: none, where it is beyond the operator's parallelism."""
-    return range(
-        min(-(-subtask * max_parallelism // parallelism), max_parallelism),
-        min(-(-(subtask + 1) * max_parallelism // parallelism), max_parallelism),
-    )
-
-
 def normalised(column: pa.Array) -> Words | pa.Array:
     """A key column by value: words, or a large_binary array for texts and decimals.
 

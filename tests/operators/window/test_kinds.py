@@ -22,9 +22,8 @@ from rheos.protocol.elements import WatermarkMark
 from rheos.protocol.ids import OperatorId
 from rheos.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
+from tests.operators.rows import SCHEMA, Row, row
 from tests.operators.window.harness import Bench, timeline
-
-SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -99,10 +98,6 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, Doubling.kind, DoublingWindows.of)
 
 
-def row(k: str, v: int, at: int) -> dict[str, Any]:
-    return {"k": k, "v": v, "at": at}
-
-
 SCRIPT = [
     row("a", 1, 5),
     row("b", 2, 7),
@@ -140,13 +135,6 @@ def test_aggregates_in_windows_of_a_new_kind() -> None:
         ("a", 8, 16): (9, 2),
         ("b", 32, 64): (9, 1),
     }
-
-
-@dataclass
-class Row:
-    k: str
-    v: int
-    at: int
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.savepoint import Restore
 from rheos.connectors.contract import Split
-from rheos.driver.launcher import LauncherEvent
+from rheos.driver.launcher import LauncherEvent, deployment
 from rheos.errors import FencedError, InternalError, JobFailedError, RheosError, TransportError
 from rheos.host.pickling import pack
 from rheos.host.socket_folder import SocketFolder, in_folder
@@ -30,7 +30,6 @@ from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
 from rheos.spark.session import single_threaded_workers
 from rheos.spark.shipping import arrow_task, worker_error
-from rheos.task.slot import Deployment
 
 _JOIN_WITHIN_S = 120.0
 _LEAVE_WITHIN_S = 8.0
@@ -90,16 +89,7 @@ class SparkLauncher:
         assert self._attempt is None, "one attempt at a time"
         plan = replace(self._plan, parallelism=parallelism)
         slot = SlotJob(
-            deployment=Deployment(
-                plan=plan,
-                job=self._config.job,
-                writer=self._config.writer,
-                attempt=attempt,
-                config=self._config.task,
-                splits=self._splits,
-                restore=restore,
-                state=self._config.state,
-            ),
+            deployment=deployment(plan, self._config, self._splits, attempt, restore),
             checkpoint_dir=self._directory,
             driver=self._server.address,
             heartbeat_timeout_ms=self._config.heartbeat_timeout_ms,

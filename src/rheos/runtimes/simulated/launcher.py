@@ -11,7 +11,7 @@ from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES
 from rheos.connectors.contract import Split
-from rheos.driver.launcher import LauncherEvent
+from rheos.driver.launcher import LauncherEvent, deployment
 from rheos.errors import RheosError, TransportError
 from rheos.job import JobConfig
 from rheos.plan.physical import PhysicalPlan
@@ -23,7 +23,6 @@ from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import Watch
 from rheos.runtimes.simulated.network import SimNetwork
 from rheos.runtimes.simulated.slot import Slot
-from rheos.task.slot import Deployment
 
 _LEASE_US = 400_000
 
@@ -103,21 +102,12 @@ class SimLauncher:
             self._clock.monotonic_us,
             self.delay_us,
         )
-        deployment = Deployment(
-            plan=plan,
-            job=self._config.job,
-            writer=self._config.writer,
-            attempt=attempt,
-            config=self._config.task,
-            splits=self._splits,
-            restore=restore,
-            state=self._config.state,
-        )
+        deployed = deployment(plan, self._config, self._splits, attempt, restore)
         # The states of small programs are small: to meet the store's failures, they must go there.
         inline_bytes = self._rng.choice([0, 0, 300, INLINE_BYTES])
         self.slots = [
             Slot(
-                deployment,
+                deployed,
                 subtask,
                 store=self._store,
                 clock=self._clock,

@@ -1,0 +1,11 @@
+"""Which subtask of an operator owns which key groups: group * parallelism // max_parallelism."""
+
+from __future__ import annotations
+
+
+def group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
+    """The groups that a subtask owns: none, where it is beyond the operator's parallelism."""
+    return range(
+        min(-(-subtask * max_parallelism // parallelism), max_parallelism),
+        min(-(-(subtask + 1) * max_parallelism // parallelism), max_parallelism),
+    )
