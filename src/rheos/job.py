@@ -21,6 +21,8 @@ from rheos.task.config import TaskConfig
 
 
 class JobState(Enum):
+    """What a job is doing, or how it has ended."""
+
     STARTING = "starting"
     RUNNING = "running"
     RESTARTING = "restarting"

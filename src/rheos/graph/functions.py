@@ -84,6 +84,8 @@ class TimeWindow(NamedTuple):
 
 
 class WindowContext(Protocol):
+    """What `process` of a WindowFunction is handed."""
+
     key: Any
     window: TimeWindow
 
