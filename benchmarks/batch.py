@@ -10,7 +10,7 @@ Before anything is measured each program runs once on a few rows. The rows of bo
 as many, and the same, whatever their order.
 
 A ratio is how many times as long Rheos takes; below 1 it is faster. The CPU share says how much of its
-cores a run had: one well below that of its neighbours tells of the machine.
+cores a run had: one well below that of its neighbours is the machine's doing.
 """
 
 from __future__ import annotations

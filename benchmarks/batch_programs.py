@@ -22,7 +22,7 @@ from rheos import col
 LITERAL = "/p/1234"
 """In one of five hundred URLs."""
 GAP_MS = 1_800_000
-"""After so long a user begins anew."""
+"""After so long a user starts over."""
 
 
 @dataclass
@@ -102,7 +102,7 @@ def running_dataframe(run: Run) -> None:
 
 def last_of_each_user(written: pl.LazyFrame) -> pl.LazyFrame:
     """Rheos counts in the order in which rows arrive, Spark by time: on the way to a total they differ.
-    That the numbers of a user go from 1 to how many there are is told by their sum and the largest."""
+    That the numbers of a user go from 1 to how many there are shows in their sum and the largest."""
     n = pl.col("n")
     return written.group_by("user").agg(
         rows=pl.len(), largest=n.max(), sum=n.sum(), total=pl.col("total").max()
@@ -190,7 +190,7 @@ class Purchase:
 
 
 class Purchases(rh.KeyedProcessFunction):
-    """Tells with each purchase what came before it."""
+    """Says with each purchase what came before it."""
 
     basket = rh.ValueState(Basket, default=Basket())
 

@@ -1,4 +1,4 @@
-"""One side of `batch.py`: a process with a Spark session of its own, which runs what it is told.
+"""One side of `batch.py`: a process with a Spark session of its own, which runs what it is given.
 
 A line of JSON asks for a run, a line of JSON answers with what it took. Both sides have the same
 settings, and Rheos runs in this session, as in any that a user has.

@@ -5,7 +5,7 @@ usage: compare.py [--rounds N] [--seconds S] [--only NAME ...] [--raw FILE] [--a
 Each round runs every cell once, one after the other: what else the machine does, and its heat, then
 falls on all of them. A cell is a process of its own, and its command stands in the table. The spread is
 the least and the largest of all rounds. At full load a CPU share well below 100 % says that the workers
-did not have their cores for themselves: such a rate, and its latencies, tell of the neighbours and
+did not have their cores for themselves: such a rate, and its latencies, are those of the neighbours and
 should not be quoted. The rate per CPU second counts the workers' own time alone, and suffers less.
 
 With `--against` each cell also runs with another `rheos`, of another version's virtual environment: the

@@ -1,6 +1,6 @@
 """The keyed process operator alone: a Python function with state per record, over 10,000 keys.
 
-Rates are per second of CPU time, so that a busy machine does not tell.
+Rates are per second of CPU time, so that a busy machine does not show.
 
 usage: python benchmarks/process_loop.py [BATCHES]
 """

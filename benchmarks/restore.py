@@ -32,7 +32,7 @@ _BAR = 40
 
 
 class Keep(rh.KeyedProcessFunction):
-    """Keeps the last value of each key. Tells that it is open by a file."""
+    """Keeps the last value of each key. Shows that it is open by a file."""
 
     data = rh.ValueState(bytes, default=b"")
 

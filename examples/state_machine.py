@@ -77,7 +77,7 @@ class Alert:
 
 
 class Validate(rh.KeyedProcessFunction):
-    """Follows each user through the shop, alerts on a step that no rule allows, and begins anew."""
+    """Follows each user through the shop, alerts on a step that no rule allows, and starts over."""
 
     state = rh.ValueState(str, default=OUTSIDE)
     gone_at = rh.ValueState(int, default=0)

@@ -35,7 +35,7 @@ class JobState(Enum):
 
 @dataclass(frozen=True)
 class JobConfig:
-    """All that a runtime is told of a job, beside its plan."""
+    """All that a runtime is given of a job, beside its plan."""
 
     job: JobId
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
@@ -123,7 +123,7 @@ class JobStatus:
 
     @property
     def summary(self) -> str:
-        """The name, the state and the most telling figures, in one line."""
+        """The name, the state and the most important figures, in one line."""
         parts = [
             f"{self.name!r} {self.state.value} for {self.running_s:.1f} s",
             f"{self.records_per_s:,.0f} records/s",

@@ -308,7 +308,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "batches without returns": (
         lambda: events().map_batches(lambda batch: batch),
         rh.SchemaError,
-        "cannot tell the columns",
+        "cannot know the columns",
         "returns=",
     ),
     "an unknown form": (

@@ -24,7 +24,7 @@ def test_it_says_which_events_led_to_which_actions() -> None:
     assert told(time) == [
         "READING    Start() -> ReadLog()",
         "CLAIMING   LogRead(view=LogView) -> AppendLog(number=1, entry=AttemptStarted)",
-        "RECOVERING LogAppended(number=1) -> SweepFiles(attempt=1); Recover(attempt=1, afresh=True)",
+        "RECOVERING LogAppended(number=1) -> SweepFiles(attempt=1); Recover(attempt=1, fresh=True)",
         "STARTING   Recovered(attempt=1) -> StartAttempt(attempt=1, parallelism=2)",
         "RUNNING    AttemptRunning(attempt=1)",
         "RUNNING    Tick() -> SendToAll(message=TriggerCheckpoint 1)",

@@ -33,9 +33,9 @@ class Overrides:
     listener: Callable[[str], Listener] | None = None
     """Makes the listener of a job from its name."""
     submitted: Callable[[JobHandle], None] | None = None
-    """Is told of each job that was started."""
+    """Called with each job that was started."""
     made: Callable[[Environment], None] | None = None
-    """Is told of each environment that the program makes."""
+    """Called with each environment that the program makes."""
     capture: bool = False
 
     def said(self, name: str) -> Any:

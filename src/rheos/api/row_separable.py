@@ -95,7 +95,7 @@ def _ask(part: pl.Expr, spelled: str) -> None:
 
 
 def _askable(tree: Tree) -> Tree:
-    """The tree, with the parts that Polars can tell of only in a frame replaced by ones of the same
+    """The tree, with the parts that Polars knows only in a frame replaced by ones of the same
     nature."""
     if isinstance(tree, list):
         return [_askable(branch) for branch in tree]
@@ -133,7 +133,7 @@ def _askable(tree: Tree) -> Tree:
 
 
 def _is_row_wise(function: Tree) -> bool:
-    """Whether it is one of those that Polars tells of only in a frame, and are row-wise."""
+    """Whether it is one of those that Polars knows only in a frame, and are row-wise."""
     match function:
         case {"Sql": _} | {"Reinterpret": _} | {"ArrayExpr": {"ToStruct": _}}:
             return True
@@ -192,7 +192,7 @@ def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
                     )
                 case {"StringExpr": {"Strptime": [_, {"format": None}]}}:
                     raise ProgramError(
-                        f"{spelled} would guess the format anew for each batch",
+                        f"{spelled} would guess the format again for each batch",
                         hint='say the format, as in col("at").str.to_datetime("%Y-%m-%d %H:%M:%S")',
                     )
                 case (

@@ -255,7 +255,7 @@ class DataStream:
                 )
             if returns is None:
                 raise SchemaError(
-                    "map_batches() cannot tell the columns that its function gives",
+                    "map_batches() cannot know the columns that its function gives",
                     hint=f"say them: .map_batches({function_name(fn)}, returns=Scored), where Scored "
                     "is a dataclass or a pyarrow.Schema",
                 )

@@ -54,7 +54,7 @@ class WindowedStream:
 
     def allowed_lateness(self, lateness: Duration) -> WindowedStream:
         """Keeps a window for so long after the watermark has passed its end: rows that come meanwhile
-        make it give its result anew. What comes later goes to the side output `"late"`.
+        make it give its result again. What comes later goes to the side output `"late"`.
 
         ```python
         events.key_by("user").window(rh.Tumbling("1m")).allowed_lateness("30s").aggregate(...)

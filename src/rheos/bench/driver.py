@@ -26,7 +26,7 @@ _LAST_SLICES_WITHIN_S = 5.0
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """What the command was told. None leaves the program's own default."""
+    """What the command was given. None leaves the program's own default."""
 
     parallelism: int
     seconds: float
@@ -53,7 +53,7 @@ class BenchResult:
 
 
 Progress = Callable[[str], None]
-"""Is told in a few words what is going on."""
+"""Called with a few words on what is going on."""
 
 
 def run(program: BenchProgram, settings: BenchSettings, progress: Progress) -> BenchResult:

@@ -56,7 +56,7 @@ class BenchProgram:
     about: str
     build: Callable[[Environment, Load], None]
     keys: int | None = None
-    """How many keys it has unless told otherwise; None for one without keys."""
+    """How many keys it has unless said otherwise; None for one without keys."""
     rate_per_core: float | None = None
     counted_at: Literal["sink", "source"] = SINK
 

@@ -85,7 +85,7 @@ class Recorder:
 
 
 def memory_mib() -> float:
-    """The resident memory of this process; its peak where the system does not tell the present."""
+    """The resident memory of this process; its peak where the system does not give the present one."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except OSError:
@@ -143,7 +143,7 @@ class MeasuredWindow(msgspec.Struct, frozen=True):
 
 
 def first_complete(recorded: Iterable[list[Slice]]) -> int | None:
-    """The first slice in which every recorder is at work. None while one has told nothing."""
+    """The first slice in which every recorder is at work. None while one has recorded nothing."""
     firsts = [slices[0].number if slices else None for slices in recorded]
     if not firsts or any(first is None for first in firsts):
         return None

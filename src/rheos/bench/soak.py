@@ -154,9 +154,11 @@ def _build(env: Environment, settings: SoakSettings, folder: Path) -> None:
     bursts.sink_to(files.sink(folder / "bursts", format="parquet"), name="bursts out")
 
 
-def run(settings: SoakSettings, tell: Callable[[str], None], each: Callable[[Minute], None]) -> Soaked:
-    """Soaks. `tell` is told what goes on, `each` each minute when it is over. Raises what the job
-    raises."""
+def run(
+    settings: SoakSettings, progress: Callable[[str], None], each: Callable[[Minute], None]
+) -> Soaked:
+    """Soaks. `progress` is called with what goes on, `each` each minute when it is over. Raises
+    what the job raises."""
     with tempfile.TemporaryDirectory(prefix="rheos-soak-") as name:
         folder = Path(name)
         (folder / "measures").mkdir()
@@ -168,11 +170,11 @@ def run(settings: SoakSettings, tell: Callable[[str], None], each: Callable[[Min
             state=settings.state,
         )
         _build(env, settings, folder)
-        tell("starting Spark")
+        progress("starting Spark")
         handle = env.execute_async("soak")
         try:
             first = start_of_rows(handle, str(folder / "measures"), SINK, settings.parallelism)
-            minutes = _watch(handle, settings, folder, first, tell, each)
+            minutes = _watch(handle, settings, folder, first, progress, each)
         finally:
             handle.cancel()
         return Soaked(settings, minutes, count_published(folder / "windows", settings.parallelism))
@@ -183,7 +185,7 @@ def _watch(
     settings: SoakSettings,
     folder: Path,
     first: int,
-    tell: Callable[[str], None],
+    progress: Callable[[str], None],
     each: Callable[[Minute], None],
 ) -> list[Minute]:
     slices_per_minute = 60 * 1_000_000_000 // SLICE_NS
@@ -194,7 +196,7 @@ def _watch(
         begin = first + (number - 1) * slices_per_minute
         end = begin + slices_per_minute
         while (left_s := (end * SLICE_NS - time.time_ns()) / 1e9) > -1.5:
-            tell(f"minute {number} of {settings.minutes}, {max(left_s, 0):.0f} s left")
+            progress(f"minute {number} of {settings.minutes}, {max(left_s, 0):.0f} s left")
             time.sleep(min(1.0, max(left_s + 1.5, 0.01)))
             if handle.status().state in _ENDED:
                 handle.wait()

@@ -50,7 +50,7 @@ class Alert:
 
 
 class Validate(KeyedProcessFunction):
-    """Follows each user through the shop, alerts on a step that no rule allows, and begins anew."""
+    """Follows each user through the shop, alerts on a step that no rule allows, and starts over."""
 
     state = ValueState(str, default=INITIAL)
 

@@ -82,7 +82,7 @@ def _look_alike(
     others: Iterable[tuple[OperatorId, Mapping[str, StateShape]]],
     names: Mapping[OperatorId, str],
 ) -> str:
-    """Tells of the one new operator that keeps just such state, where there is one."""
+    """Names the one new operator that keeps just such state, where there is one."""
     alike = [operator for operator, held in others if states == held]
     if len(alike) != 1:
         return ""
@@ -131,7 +131,7 @@ def refusals(findings: Iterable[Finding], *, allow_dropped: bool) -> CheckpointE
     if unreadable:
         what = "the stored state cannot be read by the program as it is now"
         hint = (
-            "keep what was declared, or give the operator another uid to start it afresh; "
+            "keep what was declared, or give the operator another uid to start it empty; "
             "`rheos check` shows every difference"
         )
     else:
@@ -320,8 +320,8 @@ def _windows(old: TypeShape, new: TypeShape) -> list[Change]:
     was, now = before["lateness"], after["lateness"]
     if was < now:
         text = (
-            f"was {was} ms, is {now} ms: windows that are dropped already would be made anew, of their "
-            "late rows alone"
+            f"was {was} ms, is {now} ms: windows that are dropped already would be made again, of "
+            "their late rows alone"
         )
         found.append(Change("lateness", Verdict.UNREADABLE, text))
     elif was > now:

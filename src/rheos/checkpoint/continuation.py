@@ -101,7 +101,7 @@ def _from_savepoint(
     entry = read.savepoint.entry
     origin = Origin(read.savepoint.id, read.directory)
     fitting = fitted(entry, shape, f"the savepoint {read.directory!r}", allow_dropped)
-    # CP4: where the job's log has moved, or begins anew, the sinks may still know the numbers that the
+    # CP4: where the job's log has moved, or starts over, the sinks may still know the numbers that the
     # savepoint's job has used. So they are never used again.
     return Continuation(
         Attempt(max(view.attempt, entry.attempt) + 1),

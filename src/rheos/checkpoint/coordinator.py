@@ -180,7 +180,7 @@ class Coordinator:
             case Acknowledge() | Decline() | Committed() | Drained() | PhaseRead():
                 # CP5: a zombie is not listened to. Its files go with the sweep of the next attempt.
                 own = event.attempt == self.attempt and 0 <= event.subtask < self.parallelism
-                return self._told(event, now_ms) if own else []
+                return self._reported(event, now_ms) if own else []
             case Tick():
                 return self._tick(now_ms)
             case LogAppended():
@@ -228,7 +228,7 @@ class Coordinator:
 
     # --- while it runs ----------------------------------------------------------------------------
 
-    def _told(
+    def _reported(
         self, event: Acknowledge | Decline | Committed | Drained | PhaseRead, now_ms: int
     ) -> list[Action]:
         running = self.state is LifecycleState.RUNNING

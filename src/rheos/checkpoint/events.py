@@ -190,7 +190,7 @@ class AttemptLost:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
-    """Nothing of the attempt runs any more. Told of every attempt that was started, once."""
+    """Nothing of the attempt runs any more. Reported of every attempt that was started, once."""
 
     attempt: Attempt
 
@@ -266,7 +266,7 @@ class Recover:
 
     attempt: Attempt
     checkpoint: CheckpointCompleted | None
-    afresh: bool
+    fresh: bool
     """The job goes on from nothing: no row of it has been published."""
 
 
@@ -353,7 +353,7 @@ class DiscardSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class SavepointEnded:
-    """Tell whoever asked. `error` None: the savepoint exists."""
+    """Answer whoever asked. `error` None: the savepoint exists."""
 
     request: int
     error: RheosError | None = None

@@ -32,7 +32,7 @@ class Origin(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
     attempt: Attempt
     owner: str
-    """The driver that wrote it. Tells a driver its own entry from another's of the same content."""
+    """The driver that wrote it. So a driver knows its own entry from another's of the same content."""
     reserved_to: CheckpointId
     """No checkpoint after this id was opened before the next entry was written (CP4)."""
     origin: Origin | None = None
@@ -155,7 +155,7 @@ def _sealed(path: str) -> Sealed:
 
 
 IF_DAMAGED = (
-    "restore the file from a copy: without it the job cannot be continued safely. Or start anew in "
+    "restore the file from a copy: without it the job cannot be continued safely. Or start over in "
     "another checkpoint directory, from a savepoint where there is one"
 )
 

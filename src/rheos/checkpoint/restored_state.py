@@ -134,7 +134,7 @@ def read_part(store: Store, handle: StateHandle) -> bytes:
     if wrong:
         raise UnrestorableError(
             f"the state {_named(handle)} is damaged: {wrong}",
-            hint="restore the file from a copy, or start anew in another checkpoint directory",
+            hint="restore the file from a copy, or start over in another checkpoint directory",
         )
     return data
 

@@ -21,7 +21,7 @@ class SourcePhases:
         self._open: dict[OperatorId, int] = {}
 
     def begin(self, attempt: Attempt, parallelism: int) -> None:
-        """An attempt is started: its subtasks report anew."""
+        """An attempt is started: its subtasks report again."""
         self._attempt = attempt
         self._parallelism = parallelism
         self._read.clear()

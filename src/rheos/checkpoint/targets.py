@@ -31,7 +31,7 @@ def target_refusal(
                 f"{before.name} {before.label} has changed since {since}: {'; '.join(changes)}",
                 operator=names.get(operator, operator),
                 hint=f"change the {before.name} back; or, where the program was changed with it, give "
-                "the sink another uid, so that it begins anew",
+                "the sink another uid, so that it starts over",
             )
     return None
 

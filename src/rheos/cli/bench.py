@@ -24,8 +24,8 @@ def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
             )
         console = Console(stderr=True)
         with console.status(f"{name}: starting") as shown:
-            tell: Progress = lambda what: shown.update(f"{name}: {what}")  # noqa: E731
-            outcome = run(program, settings, tell)
+            progress: Progress = lambda what: shown.update(f"{name}: {what}")  # noqa: E731
+            outcome = run(program, settings, progress)
     except KeyboardInterrupt:
         print("cancelled", file=sys.stderr)
         return INTERRUPTED

@@ -64,9 +64,9 @@ def chaos(
             freeze_s=duration_ms(freeze) / 1000,
             finished=lambda: finished(str(given["--checkpoint-dir"])),
         )
-        # What was frozen must go on, and nothing may stay, also where this command is told to end.
+        # What was frozen must go on, and nothing may stay, also where this command is asked to end.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-        done = run(plan, tell=lambda line: print(line, flush=True))
+        done = run(plan, log=lambda line: print(line, flush=True))
     except KeyboardInterrupt:
         print("cancelled", file=sys.stderr)
         return INTERRUPTED

@@ -1,4 +1,4 @@
-"""`rheos check`: what becomes of a savepoint's state under a program, told before that is deployed."""
+"""`rheos check`: what becomes of a savepoint's state under a program, before that is deployed."""
 
 from __future__ import annotations
 
@@ -145,13 +145,13 @@ def _savepoint(directory: str) -> Savepoint:
     if not there_is(directory):
         raise ConfigurationError(
             f"there is no savepoint {directory!r}",
-            hint="name the folder that was told when the savepoint was taken",
+            hint="name the folder that was printed when the savepoint was taken",
         )
     store = open_store(directory, make=False)
     savepoint = read_savepoint(store, directory)
     verify_savepoint(store, savepoint, directory)
     for handle in savepoint.entry.handles[:1]:
-        # All parts are of one version: whether this one reads it, the first of them tells.
+        # All parts are of one version: whether this one reads it shows in the first of them.
         state_format.decode(read_part(store, handle), range(0))
     return savepoint
 

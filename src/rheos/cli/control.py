@@ -1,4 +1,4 @@
-"""The commands that look at running jobs and tell them what to do: `jobs`, `checkpoints`, `story`,
+"""The commands that look at running jobs and command them: `jobs`, `checkpoints`, `story`,
 `savepoint`, `stop`, `cancel`."""
 
 from __future__ import annotations

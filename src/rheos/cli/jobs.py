@@ -184,11 +184,11 @@ def jobs_table(seen: list[ListedJob]) -> Table:
     table.add_column("directory", overflow="fold")
     for job in seen:
         status = job.status
-        told = ["", "", "", "", "", ""]
+        shown = ["", "", "", "", "", ""]
         if status is not None:
             failed = f" ({status.checkpoints_failed:,} failed)" if status.checkpoints_failed else ""
             took_ms = status.last_checkpoint_ms
-            told = [
+            shown = [
                 str(status.parallelism) if status.parallelism else "",
                 duration_text(status.running_s * 1000),
                 f"{status.records_per_s:,.0f}",
@@ -196,7 +196,7 @@ def jobs_table(seen: list[ListedJob]) -> Table:
                 f"{status.restarts:,}",
                 "" if took_ms is None else duration_text(took_ms),
             ]
-        texts = [job.record.job, job.record.name, _state(job), *told, job.record.checkpoint_dir or ""]
+        texts = [job.record.job, job.record.name, _state(job), *shown, job.record.checkpoint_dir or ""]
         table.add_row(*map(Text, texts))
     return table
 
@@ -282,10 +282,10 @@ def checkpoints_table(kept: list[CheckpointInfo]) -> Table:
 
 
 def _checkpoint_object(info: CheckpointInfo) -> dict[str, Any]:
-    told = asdict(info)
-    cost = told.pop("cost")
+    shown = asdict(info)
+    cost = shown.pop("cost")
     return {
-        **told,
+        **shown,
         **{name: getattr(cost, name) for name in cost.__struct_fields__},
     }
 

@@ -161,7 +161,7 @@ class StatusDisplay:
                 self._live = None
 
     def listener(self, name: str) -> Callable[[JobStatus], None]:
-        """What is to be told of the status of the job of that name."""
+        """What is to be shown of the status of the job of that name."""
         with self._lock:
             self._latest[name] = None
             if self._console.is_terminal and self._live is None:
@@ -174,9 +174,9 @@ class StatusDisplay:
                     redirect_stdout=sys.stdout.isatty(),
                 )
                 self._live.start()
-        return lambda status: self._told(name, status)
+        return lambda status: self._show(name, status)
 
-    def _told(self, name: str, status: JobStatus) -> None:
+    def _show(self, name: str, status: JobStatus) -> None:
         with self._lock:
             self._latest[name] = status
             if self._console.is_terminal or status.state in _OVER:

@@ -27,7 +27,7 @@ def collection(rows: Any, schema: Any = None) -> CollectionSource:
         rows: dataclass instances of one class, dicts, a pyarrow Table or RecordBatch, or a
             DataFrame of Polars or pandas.
         schema: a dataclass or a pyarrow schema. Needed for dicts whose types their values do not
-            tell, and where there are no rows.
+            show, and where there are no rows.
     """
     wanted, record = (None, None) if schema is None else resolve(schema)
     if isinstance(rows, pl.DataFrame):

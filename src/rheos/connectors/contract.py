@@ -152,7 +152,7 @@ class SinkContext:
     """Other jobs have others, also a fork of the same name."""
     attempt: Attempt
     operator: str
-    """The id of the operator: it tells the sinks of a job apart."""
+    """The id of the operator: it distinguishes the sinks of a job."""
     subtask: int
     clock: Clock
     io: IoExecutor

@@ -85,7 +85,7 @@ def generator(
             `count // splits` rows, and one more where `s < count % splits`.
         rate_per_s: rows due a second, over all splits; row i of split s is due
             `(i * splits + s) / rate_per_s` seconds after the start. None: as fast as they are taken.
-            After a restore the schedule starts anew with the first row that is left.
+            After a restore the schedule starts over with the first row that is left.
         splits: how the rows are cut. A part of the data, independent of the parallelism:
             `block.index()` counts within a split, `block.number()` over all of them.
         schema: a dataclass or a pyarrow schema. None takes what the first block gives.

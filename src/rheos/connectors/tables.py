@@ -45,7 +45,7 @@ def sink(
             of the catalog, and Parquet for a folder.
         partition_by: the columns that a table which is made here is partitioned by. For a Parquet table
             that is there already, those it has.
-        mode: "append"; there is no other. A table keeps what it has: a job that begins anew, without
+        mode: "append"; there is no other. A table keeps what it has: a job that starts over, without
             the checkpoints of the run before, appends its rows once more.
     """
     text = os.fspath(target)

@@ -1,4 +1,4 @@
-"""Around a runtime on a real cluster: its jobs can be found and told what to do from any shell, and a
+"""Around a runtime on a real cluster: its jobs can be found and commanded from any shell, and a
 job that another driver runs already is refused."""
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class ControlledJob:
         try:
             self._registry.add(record)
         finally:
-            # It tells the job's end also where no command will come.
+            # It shows the job's end also where no command will come.
             self._server.start()
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ class ControlledJob:
             print(
                 f"the job {self._config.job!r} in {redacted(str(self._config.checkpoint_dir))} had "
                 "finished before: "
-                "nothing was run. To run it anew, give it another name or checkpoint directory",
+                "nothing was run. To run it again, give it another name or checkpoint directory",
                 file=sys.stderr,
             )
         return result
@@ -148,7 +148,7 @@ class ControlledJob:
         return self.job.story()
 
     def _close(self) -> None:
-        """Once the job has ended: takes away what tells of it. Returns when it is gone, whichever
+        """Once the job has ended: takes away its record. Returns when it is gone, whichever
         thread was first."""
         with self._closing:
             if not self._closed:
@@ -169,9 +169,9 @@ def _leased(config: JobConfig) -> LeaseKeeper | None:
     # Nothing rests on the note, so it need not be on the disk at once.
     store = open_store(config.checkpoint_dir, durable=False)
     lease = DriverLease(store, config.job, this_process(), uuid4().hex, clock.now_ms())
-    lease.acquire(clock, time.sleep, config.checkpoint_dir, watching=_tell)
+    lease.acquire(clock, time.sleep, config.checkpoint_dir, watching=_say)
     return LeaseKeeper(lease)
 
 
-def _tell(driver: str) -> None:
+def _say(driver: str) -> None:
     print(f"the job was run by {driver}: looking whether it still is", file=sys.stderr)

@@ -36,7 +36,7 @@ _DRIVERS = {
 class DriverLease:
     """One driver's hold on one job, in the job's store.
 
-    An OSError of the store is never raised: the job's own work tells of it better, and does not
+    An OSError of the store is never raised: the job's own work reports it better, and does not
     depend on the lease.
     """
 
@@ -61,7 +61,7 @@ class DriverLease:
         watching: Callable[[str], object] = lambda driver: None,
         looks: Callable[[DriverNote], Driver] | None = None,
     ) -> None:
-        """Takes the job, at once where nobody has it. Where that can only be told by watching for a
+        """Takes the job, at once where nobody has it. Where that can only be seen by watching for a
         few seconds, `watching` is called with the driver that had it.
 
         Raises ConfigurationError where another driver runs it; `directory` is for its words.
@@ -131,7 +131,7 @@ class DriverLease:
 
 
 def driver_of(note: DriverNote) -> Driver:
-    """What can be told of the note's driver from here."""
+    """What can be known of the note's driver from here."""
     try:
         return _DRIVERS[liveness(msgspec.json.decode(note.process, type=ProcessId))]
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Which process it is, so that another one can tell later whether it still lives."""
+"""Which process it is, so that another one can find out later whether it still lives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str
     boot: str
-    """Of the host's system, new each time it starts; empty where there is no way to tell."""
+    """Of the host's system, new each time it starts; empty where that cannot be known."""
     namespace: str
     """Within which process ids mean the same: containers of one host may each have their own."""
     pid: int
@@ -32,7 +32,7 @@ class Liveness(Enum):
     ALIVE = "alive"
     DEAD = "dead"
     ELSEWHERE = "elsewhere"
-    """On another host, or in another container: it cannot be told from here."""
+    """On another host, or in another container: that cannot be known from here."""
 
 
 def this_process() -> ProcessId:

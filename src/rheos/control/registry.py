@@ -42,7 +42,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
     def __str__(self) -> str:
-        """Short, to tell jobs apart on a screen."""
+        """Short, to distinguish jobs on a screen."""
         place = self.checkpoint_dir or "no checkpoint directory"
         return f"{self.job} ({self.name!r}, {self.process}, {place})"
 

@@ -60,8 +60,8 @@ class CollectedBefore(Mapping[str, pa.Table]):
         raise ConfigurationError(
             f"the job {self._job!r} had finished before, and what it collected as {name!r} went to the "
             "run that finished it",
-            hint="look to `status.finished_before` first; to run the job anew, give it another name or "
-            "checkpoint directory, or collect into files",
+            hint="look to `status.finished_before` first; to run the job again, give it another name "
+            "or checkpoint directory, or collect into files",
         )
 
     def __iter__(self) -> Iterator[str]:

@@ -323,7 +323,7 @@ class Master:
 
     def _recover(self, action: Recover) -> Event:
         try:
-            if action.afresh:
+            if action.fresh:
                 check_targets(self._plan)
                 begin_targets(self._plan)
             publish(self._plan, self._writer, self._identity(), action.attempt, action.checkpoint)

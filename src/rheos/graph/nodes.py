@@ -59,7 +59,7 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class EventTimeSpec:
-    """Gives the rows of a source an event time anew, and watermarks by it."""
+    """Gives the rows of a source a new event time, and watermarks by it."""
 
     watermark: Watermark
 

@@ -68,7 +68,7 @@ def _pickler() -> type[Any]:
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[name-defined,misc]
         """Leaves out what msgspec notes on a record class once it has coded one in this process: it
-        cannot be pickled, and is made anew where it is missing."""
+        cannot be pickled, and is made again where it is missing."""
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, type) and _MSGSPEC_NOTES in vars(obj):

@@ -65,7 +65,7 @@ def _locked(base: Path) -> tuple[int, Path]:
 
 
 def _spark_folder() -> str | None:
-    """One of the disks, where Spark has told this worker of several."""
+    """One of the disks, where Spark has given this worker several."""
     folders = [folder for folder in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if folder]
     return folders[os.getpid() % len(folders)] if folders else None
 

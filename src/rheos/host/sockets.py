@@ -44,7 +44,7 @@ def is_of(token: bytes, frame: bytes | memoryview) -> bool:
 
 
 def _only_this_user(socket: zmq.Socket[bytes]) -> None:
-    # Where the system, or this build of ZeroMQ, cannot tell, the folder still keeps others out.
+    # Where the system, or this build of ZeroMQ, cannot say, the folder still keeps others out.
     with contextlib.suppress(zmq.ZMQError):
         socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
 

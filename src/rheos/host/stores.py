@@ -47,7 +47,7 @@ def open_store(directory: str, *, durable: bool = True, make: bool = True) -> St
 
 
 def there_is(directory: str) -> bool:
-    """Whether there is such a folder; opening a store makes one. Of a URL only opening it tells."""
+    """Whether there is such a folder; opening a store makes one. Of a URL only opening it shows."""
     scheme, separator, rest = directory.partition("://")
     if separator and scheme not in ("file", "local"):
         return True
@@ -225,7 +225,7 @@ class FsspecStore:
             except FileExistsError:
                 return False
             except Exception:
-                # Services tell a failed precondition in many ways; whether a file is there is clear.
+                # Services report a failed precondition in many ways; whether a file is there is clear.
                 if self._fs.exists(full):
                     return False
                 raise

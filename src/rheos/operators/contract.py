@@ -12,7 +12,7 @@ The task calls, from one thread:
     savepoint(snapshot)                    right after it, where the barrier is that of a savepoint
     snapshot_failed(checkpoint)            what a snapshot gave was not kept
     next_keys()                            in the batch runtime alone, after the last watermark: all
-                                           keys that came have ended, and the watermark begins anew
+                                           keys that came have ended, and the watermark starts over
     on_end()                               once, when all inputs have ended, after the last watermark
     close()                                once, last, also after an error
 
@@ -157,7 +157,7 @@ class Operator(ABC):
         """What the snapshot gave was not kept: the next one must hold the whole state."""
 
     def next_keys(self) -> None:
-        """All keys so far have ended, and have had the last watermark: forgets them, and begins anew.
+        """All keys so far have ended, and have had the last watermark: forgets them, and starts over.
         Called of keyed operators in the batch runtime, which have their state in memory."""
         raise NotImplementedError
 

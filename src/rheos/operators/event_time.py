@@ -1,4 +1,4 @@
-"""`with_event_time`: gives the rows an event time anew, behind a source.
+"""`with_event_time`: gives the rows a new event time, behind a source.
 
 Requirement: as behind the source itself, what a row is stamped with depends on its split alone. Each
 row says which split it is of (`__split`), so the operator keeps the latest time of each split, and a

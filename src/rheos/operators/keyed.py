@@ -156,7 +156,7 @@ class KeyedCore:
             raise user_error(self.ctx, error) from error
 
     def next_keys(self) -> None:
-        """Forgets all keys; the watermark begins anew."""
+        """Forgets all keys; the watermark starts over."""
         self.backend.forget()
         self.watermark_ms = MIN_TIMESTAMP_MS
 

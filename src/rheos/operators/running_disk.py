@@ -7,7 +7,7 @@ what was not used for a whole generation, and nothing is ordered by use.
 
 In the database a key's entry is the packed parts of its cells, under state, key group and the packed
 key (`state/packing.py`). Their names and types are stored beside: state of another program is read by
-what it says of itself, row by row, and written anew.
+what it says of itself, row by row, and rewritten.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class RunningState:
         if missing:
             raise UnrestorableError(
                 f"the restored state is not keyed by {missing[0]!r}",
-                hint="give the operator another uid where its keys change: it then starts afresh",
+                hint="give the operator another uid where its keys change: it then starts empty",
             )
         slots = self.slots_of([columns[KEY + key] for key in self._keys]).astype(np.int64)
         self._changed[slots] = True

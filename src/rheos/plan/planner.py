@@ -8,7 +8,7 @@
 4. Of the hidden columns, `__ts` is on every stream with event time; `__wm` on those from which a row
    reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
    from which one reaches a process in order of arrival so. `__split` is on those from which a row
-   reaches an operator that gives it an event time anew.
+   reaches an operator that gives it a new event time.
 
 Ids are the user's `uid`, or made of the kind and the place among the nodes of that kind: names may
 change without state losing its operator.

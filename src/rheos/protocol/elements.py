@@ -9,7 +9,7 @@ A batch is an Arrow record batch. Beside the user's columns it may carry hidden 
 - ``__swm`` (int64, ms, no nulls): the watermark that the stream itself had reached just before the
   row, all splits and inputs merged, where an operator downstream fires timers among its rows;
 - ``__split`` (int64, no nulls): which split of its source the row is of, within the source's chain,
-  where an operator there gives event time anew. A batch is of one split.
+  where an operator there gives a new event time. A batch is of one split.
 
 Hidden columns stand last, in this order. Elements of one channel are FIFO.
 """

@@ -120,7 +120,7 @@ class RestoredState(Iterable[pa.Table]):
     """One state of a restored operator.
 
     Iterating reads and decodes the tables, one by one, in the order in which they apply; each time
-    anew, so that a large state is never whole in memory. A state that was kept as files has them in
+    again, so that a large state is never whole in memory. A state that was kept as files has them in
     `files` instead; to iterate over it raises CheckpointError, as its tables are in a form that only
     the backend knows that wrote it.
     """

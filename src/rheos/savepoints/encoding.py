@@ -186,10 +186,10 @@ def check_columns(given: pa.Schema, layout: EntryLayout, what: str) -> None:
     problems = [f"{n} is missing, {wanted.field(n).type}" for n in wanted.names if n not in given.names]
     problems += [f"{name} is no column of it" for name in given.names if name not in wanted.names]
     problems += layout.keys.misfits(given, [n for n in layout.keys.names if n in given.names])
-    there = {told: name for told, name in layout.names.items() if name in given.names}
-    for told, name in there.items():
+    there = {part: name for part, name in layout.names.items() if name in given.names}
+    for part, name in there.items():
         kind = given.field(name).type
-        match told, layout:
+        match part, layout:
             case "value", ValueLayout() | ListLayout() | MapLayout():
                 problems += layout.values.misfits(kind, name)
             case "map_key", MapLayout():

@@ -162,7 +162,7 @@ class ListLayout(EntryLayout):
         return pa.Table.from_arrays([*keys, position, elements], schema=self.schema)
 
     def _first(self, keys: Sequence[bytes], lengths: Sequence[int]) -> list[int]:
-        """The position of each segment's first element. Namespaces tell only the order."""
+        """The position of each segment's first element. Namespaces give only the order."""
         found = []
         last, count = self._open
         for key, length in zip(keys, lengths, strict=True):
@@ -343,13 +343,13 @@ class TotalsLayout(_Panes):
         """The columns with exact sums, whose counts are in columns of their own."""
         made: dict[str, pa.DataType] = {}
         for name, kind in self._fields.items():
-            told, _, column = name.partition(".")
-            if told == "summed":
+            part, _, column = name.partition(".")
+            if part == "summed":
                 made[f"mean_{column}"] = pa.float64()
-            elif told == "exactly":
+            elif part == "exactly":
                 made[f"exactly {column}"] = pa.int64()
             else:
-                made[f"{told}_{column}" if column else told] = spark_arrow_type(kind, name)
+                made[f"{part}_{column}" if column else part] = spark_arrow_type(kind, name)
         index = self._index()
         self.names = unique([field.name for field in index], made)
         self.schema = pa.schema([*index, *(pa.field(self.names[n], kind) for n, kind in made.items())])
@@ -361,13 +361,13 @@ class TotalsLayout(_Panes):
     def rows(self, table: pa.Table) -> pa.Table:
         made: list[pa.Array] = []
         for name in self._fields:
-            told, _, column = name.partition(".")
+            part, _, column = name.partition(".")
             value = plain_column(table, name)
-            if told in ("summed", "sum"):
+            if part in ("summed", "sum"):
                 count = plain_column(table, f"summed.{column}")
                 some = pc.if_else(pc.greater(count, 0), count, pa.scalar(None, count.type))
                 total, beyond = plain_column(table, f"sum.{column}"), _beyond(table, column)
-                if told == "summed":
+                if part == "summed":
                     whole = pc.add(
                         total.cast(pa.float64(), safe=False),
                         pc.multiply(beyond.cast(pa.float64(), safe=False), 2.0**64),
@@ -388,8 +388,8 @@ def _beyond(table: pa.Table, column: str) -> pa.Array:
     return pa.array(np.zeros(table.num_rows, dtype=np.int64))
 
 
-def _is(name: str, told: str) -> bool:
-    return name.partition(".")[0] == told
+def _is(name: str, part: str) -> bool:
+    return name.partition(".")[0] == part
 
 
 class SumsLayout(_Panes):

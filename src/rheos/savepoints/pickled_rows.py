@@ -36,7 +36,7 @@ def read_row(data: bytes, state: str, *, trusted: bool) -> Any:
             "rh.savepoint(spark, path, trusted=True)",
         ) from None
     except Exception as error:
-        # What is wrong with a pickle may be told by any exception.
+        # A pickle that is wrong may raise any exception.
         raise UnrestorableError(
             f"a stored row of state {state!r} cannot be read: {type(error).__name__}: {error}"
         ) from error

@@ -93,5 +93,5 @@ def _with_sums(
         # A sum of zero has no limbs.
         total = f.when(count > 0, f.coalesce(f.col(quoted(of[exact])), f.lit(0.0)))
         made = {f"sum_{exact}": total, f"mean_{exact}": total / count}
-        chosen += [what.alias(told) for told, what in made.items() if told not in rows.columns]
+        chosen += [what.alias(column) for column, what in made.items() if column not in rows.columns]
     return joined.select(*chosen)

@@ -16,7 +16,7 @@ def open_savepoint(path: str) -> tuple[str, Store, Savepoint]:
     if not there_is(directory):
         raise CheckpointError(
             f"there is no savepoint {path!r}: there is no such folder",
-            hint="name the folder that was told when the savepoint was taken",
+            hint="name the folder that was printed when the savepoint was taken",
         )
     store = open_store(directory, make=False)
     return directory, store, read_savepoint(store, path)

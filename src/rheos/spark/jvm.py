@@ -91,7 +91,7 @@ def check_jvm() -> None:
     if code is not None:
         raise ConfigurationError(
             f"the JVM of Spark's driver has ended: {_why(code)}",
-            hint=f"start the program anew; where it ended for lack of memory, {_MORE_MEMORY}",
+            hint=f"start the program again; where it ended for lack of memory, {_MORE_MEMORY}",
         )
 
 
@@ -110,6 +110,6 @@ def _why(code: int) -> str:
 def _lost(why: str) -> JobFailedError:
     return JobFailedError(
         f"the JVM of Spark's driver has ended, and the job with it: {why}",
-        hint=f"its log may say more. Start the program anew; where it ended for lack of memory, "
+        hint=f"its log may say more. Start the program again; where it ended for lack of memory, "
         f"{_MORE_MEMORY}",
     )

@@ -169,7 +169,7 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
 
 
 def _found_by_workers() -> bool:
-    """Whether a Python that is started anew finds Rheos: a daemon module that is not found would end
+    """Whether a Python that is started again finds Rheos: a daemon module that is not found would end
     every worker."""
     look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('rheos') is None)"
     return (

@@ -43,7 +43,7 @@ def arrow_task(entry: str, payload: bytes, *, readable: bool = False) -> ArrowTa
             module, name = entry.split(":")
             run = getattr(importlib.import_module(module), name)
         except ImportError as error:
-            # Nothing of Rheos may be here to tell it with.
+            # Nothing of Rheos may be here to report it with.
             raise RuntimeError(f"rheos-absent:{error.name} {sys.executable}:rheos-absent") from None
         try:
             yield from run(payload, batches)
@@ -51,8 +51,8 @@ def arrow_task(entry: str, payload: bytes, *, readable: bool = False) -> ArrowTa
             absent = shipping.module_absent(str(error.name), sys.executable)
             raise RuntimeError(shipping.sealed(absent)) from None
         except shipping.RheosError as error:
-            told = f"{error}\n{shipping.sealed(error)}" if readable else shipping.sealed(error)
-            raise RuntimeError(told) from None
+            text = f"{error}\n{shipping.sealed(error)}" if readable else shipping.sealed(error)
+            raise RuntimeError(text) from None
 
     return task
 

@@ -71,7 +71,7 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def force_full(self) -> None:
-        """The last snapshot was not kept: what it alone told is to be in the next."""
+        """The last snapshot was not kept: what it alone held is to be in the next."""
 
     def close(self) -> None:
         """Nothing is used any more. May be called again."""

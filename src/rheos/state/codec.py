@@ -89,7 +89,7 @@ class ValueCodec:
         try:
             encoded = [encode(value) for value in values]
             if not self._exact:
-                # Encoding takes what it can; only reading back tells whether the type is right.
+                # Encoding takes what it can; only reading back shows whether the type is right.
                 for data in encoded:
                     decode(data)
         except (msgspec.MsgspecError, TypeError, OverflowError):
@@ -122,7 +122,7 @@ class ValueCodec:
                 f"a stored value of state {self._name!r} cannot be read as {shown(self.declared)}: "
                 f"{type(error).__name__}: {error}",
                 hint="the state was written by another version of the program: declare what it was, "
-                "or give the operator another uid to start it afresh; `rheos check` says it beforehand",
+                "or give the operator another uid to start it empty; `rheos check` says it beforehand",
             ) from error
 
 

@@ -1,6 +1,6 @@
 """Numbers the keys that a subtask has seen: each key gets a dense slot, in vectorised look-ups.
 
-Columnar state keeps arrays by slot. Keys are told apart by their exact normalised value, never by
+Columnar state keeps arrays by slot. Keys are distinguished by their exact normalised value, never by
 their hash alone. Nothing is ever removed: the memory is that of the keys seen.
 """
 

@@ -95,7 +95,7 @@ def _storage(name: str, kind: pa.DataType) -> pa.DataType:
         raise SchemaError(f"column {name!r} is {kind}, which cannot be a key")
     if getattr(kind, "unit", None) == "ns":
         raise SchemaError(
-            f"column {name!r} is {kind}, and keys in nanoseconds cannot be told apart in Python",
+            f"column {name!r} is {kind}, and keys in nanoseconds cannot be distinguished in Python",
             hint=f'cast it to microseconds: .with_columns(col({name!r}).dt.cast_time_unit("us"))',
         )
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):

@@ -56,7 +56,7 @@ class DeltaChain:
         self._full_next = True
 
     def next_is_full(self, changes: int, rows: int | None = None) -> bool:
-        """`rows` is how long a full part would be, where deltas do not tell what is gone."""
+        """`rows` is how long a full part would be, where deltas do not say what is gone."""
         if self._full_next:
             return True
         if not changes:

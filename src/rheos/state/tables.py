@@ -135,7 +135,7 @@ class MemoryListTable(StateTable):
     """A list per key, written in segments: each delta adds those elements that were appended.
 
     The namespace is the place of a segment's first element; its value, the list of the elements. A list
-    that changed otherwise is written anew as one segment.
+    that changed otherwise is rewritten as one segment.
     """
 
     def __init__(self, name: str, declared: Any) -> None:

@@ -36,7 +36,7 @@ class Deployment:
     splits: Mapping[OperatorId, Sequence[Split]]
     """Every source's whole list."""
     restore: Restore | None
-    """What the attempt begins from; None where it begins afresh."""
+    """What the attempt begins from; None where it begins empty."""
     state: StateConfig = field(default_factory=StateConfig)
 
 

@@ -61,7 +61,7 @@ class OperatorCounts:
 @dataclass(slots=True)
 class TimeOfSource:
     """What generates watermarks in a source's chain, and who goes by them: those behind it, up to the
-    next operator that gives event time anew."""
+    next operator that gives a new event time."""
 
     of: SourceOperator | EventTimeOperator
     operators: list[int]

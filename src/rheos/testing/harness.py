@@ -92,7 +92,7 @@ class ReplayMode:
     restore_every: int = 0
     """After so many checkpoints; 0 never."""
     lose_every: int = 0
-    """So many checkpoints later one is not kept, and the operator is told."""
+    """So many checkpoints later one is not kept, and the operator is notified."""
     from_savepoints: bool = False
     """What is restored is a savepoint, taken with the checkpoint."""
     on_disk: bool = False

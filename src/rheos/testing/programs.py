@@ -256,7 +256,7 @@ class SessionEvent:
 
 
 class Sessions(KeyedProcessFunction):
-    """Numbers the rows of a key; a timer some time after a row tells the count and starts it over."""
+    """Numbers the rows of a key; a timer some time after a row gives the count and starts it over."""
 
     n = ValueState(int, default=0)
 
@@ -340,7 +340,7 @@ def windows(size_ms: int, every_ms: int, lateness_ms: int) -> CheckedProgram:
         if lateness_ms == 0:
             same(got, wanted, "windows")
             return
-        # A window gives its result anew when rows come late, so each result counts more than before.
+        # A window gives its result again when rows come late, so each result counts more than before.
         same((result[:3] for result in got), {result[:3] for result in got}, "results of windows")
         last = {result[:2]: result for result in sorted(got)}
         same(last.values(), wanted, "last results of windows")

@@ -1,4 +1,4 @@
-"""Runs drawn worlds and tells what happened: `python -m rheos.testing.replay SEED [SEED ...]`."""
+"""Runs drawn worlds and prints what happened: `python -m rheos.testing.replay SEED [SEED ...]`."""
 
 from __future__ import annotations
 

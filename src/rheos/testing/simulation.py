@@ -49,7 +49,7 @@ class Taken:
 
     directory: str
     final: bool
-    """Whether all input had ended, by itself or because it was told to."""
+    """Whether all input had ended, by itself or because it was asked to."""
     files: Mapping[str, bytes]
     """By their paths."""
     rows: Mapping[str, pa.Table]
@@ -74,7 +74,7 @@ class Simulated:
     positions: Mapping[OperatorId, Mapping[str, bytes | None]]
     """Where the job's final checkpoint stood in each split of each source."""
     drained: bool
-    """Whether its input was told to end: then it may have ended before all of it was read."""
+    """Whether its input was asked to end: then it may have ended before all of it was read."""
     savepoints: Sequence[Taken]
     tables: Mapping[str, MemoryTable]
     """Where the rows of each output are."""
@@ -191,9 +191,9 @@ def simulate(
 
 def _positions(world: World) -> dict[OperatorId, dict[str, bytes | None]]:
     final = world.watch.final
-    told = split_rows(() if final is None else final.handles, world.store.files)
+    splits = split_rows(() if final is None else final.handles, world.store.files)
     return {
-        operator: {row["split"]: row["position"] for row in rows} for operator, rows in told.items()
+        operator: {row["split"]: row["position"] for row in rows} for operator, rows in splits.items()
     }
 
 

@@ -215,7 +215,7 @@ N = pa.array([1, 2, 3])
 REASONS: list[tuple[str, pa.Table, pa.Schema, dict[str, Any]]] = [
     ("nulls in column 'n'", pa.table({"n": [1, None]}), nullless(("n", pa.int64())), {}),
     (
-        "does not tell how many nulls",
+        "does not say how many nulls",
         pa.table({"n": N}),
         nullless(("n", pa.int64())),
         {"write_statistics": False},

@@ -1,7 +1,7 @@
 """What lies in a sink's folder when a job begins: whose it is, and what becomes of it.
 
 The files of a sink are called `part-<job and sink>-...`: `owner_mark` makes that part from the names of
-the job and of the operator, which are the same at each run. So a run can tell the files of the runs
+the job and of the operator, which are the same at each run. So a run knows the files of the runs
 before it from all others, and only those are ever removed.
 """
 

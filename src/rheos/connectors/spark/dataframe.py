@@ -116,7 +116,7 @@ def _checked(frame: Any) -> Any:
     if frame.sparkSession.sparkContext._jsc is None:
         raise ConfigurationError(
             "the Spark session of this DataFrame has been stopped",
-            hint="make the DataFrame anew, in the session there is",
+            hint="make the DataFrame again, in the session there is",
         )
     return frame
 

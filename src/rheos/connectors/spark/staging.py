@@ -222,7 +222,7 @@ def _written(frame: Any, task: _Task) -> list[StagedFile]:
     from rheos.connectors.spark.collecting import collected
 
     schema = task.schema
-    # By their places: Spark does not tell `a` from `A`, and takes a dot for a path.
+    # By their places: Spark takes `a` and `A` for one, and takes a dot for a path.
     columns = [f"c{i}" for i in range(len(schema))]
     rows = frame.toDF(*columns).repartition(_file_count(frame))
     if task.event_time is not None:
@@ -244,7 +244,7 @@ def _written(frame: Any, task: _Task) -> list[StagedFile]:
             hint="leave such rows out, as with df.filter(col(...).isNotNull()), or fill the column in",
         )
     if not lines:
-        # Every staging has a split, so that checkpoints can tell of it.
+        # Every staging has a split, so that checkpoints can name it.
         empty = _FileWriter(task, "00000-0.parquet")
         empty.finish()
         return [empty.finished()]

@@ -246,8 +246,8 @@ def _check_names(names: Iterable[str], path: str, *, fold: bool) -> None:
                 hint="give each a name of its own, as with select(...) and alias(...)",
             )
         raise SchemaError(
-            f"the columns {other!r} and {name!r}{place} differ by case alone, which Spark does not "
-            "tell apart",
+            f"the columns {other!r} and {name!r}{place} differ by case alone, which Spark takes "
+            "for one",
             hint="rename one of them with select(...)",
         )
 

@@ -94,7 +94,7 @@ class WindowProgress:
                 f"the state was made with {stored}, and the program now says {self._windows}",
                 site=self._ctx.site,
                 operator=self._ctx.name,
-                hint="keep the windows, or give the operator another uid to start it afresh",
+                hint="keep the windows, or give the operator another uid to start it empty",
             )
 
     def still_there(self, groups: Ints, slices: Ints) -> Mask:

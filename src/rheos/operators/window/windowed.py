@@ -281,5 +281,5 @@ class WindowOperator(Operator):
             site=self.ctx.site,
             operator=self.ctx.name,
             hint="restore with the aggregates the state was made with, or give the operator another "
-            "uid to start it afresh",
+            "uid to start it empty",
         )

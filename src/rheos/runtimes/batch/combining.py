@@ -29,7 +29,7 @@ from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, pac
 from rheos.runtimes.batch.outlets import Outlet, Rows
 
 BUDGET_BYTES = 64 * MIB
-"""How much state a sender combines before it hands it on and begins anew."""
+"""How much state a sender combines before it hands it on and starts over."""
 
 _BUCKETS = 128
 """Into how many ranges of key groups state is cut, at the most."""

@@ -56,7 +56,7 @@ _PARTITIONS = (
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum",
     "spark.sql.shuffle.partitions",
 )
-"""Where Spark is told how many partitions a shuffle begins with."""
+"""The setting of Spark that says how many partitions a shuffle begins with."""
 
 FRAME_EDGE = -1
 """Where rows of the user's own DataFrame leave: no edge of the plan."""

@@ -42,10 +42,10 @@ _KEPT = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.", "fs.")
 
 def session_for(session: SparkSession) -> SparkSession:
     """A session of the same Spark, with the settings that a batch job runs under. What the given one
-    was told of file systems, and of the size of partitions, holds."""
+    was set for file systems, and of the size of partitions, holds."""
     ours = session.newSession()
-    told = session.conf.getAll.items()
-    kept = {name: value for name, value in told if name.startswith(_KEPT)}
+    settings = session.conf.getAll.items()
+    kept = {name: value for name, value in settings if name.startswith(_KEPT)}
     for name, value in (kept | _SETTINGS).items():
         ours.conf.set(name, value)
     return ours
@@ -80,7 +80,7 @@ def run(
 
 
 class _Run:
-    """Computes frames, and takes what their tasks tell and hand over."""
+    """Computes frames, and takes what their tasks report and hand over."""
 
     def __init__(self, results: Results, on_note: Callable[[AnyNote], None]) -> None:
         self._results = results

@@ -1,6 +1,6 @@
 """Whether Spark may read Parquet files in the place of the own reader.
 
-The footers tell, before a row is read. Spark may where reading can neither fail nor lose anything:
+The footers say so, before a row is read. Spark may where reading can neither fail nor lose anything:
 then nothing of what a program gives, errors included, depends on who read. So the types of all files
 are the declared ones or widen to them, no column that is declared free of nulls holds any (of columns
 that Spark will not read, too), and nothing is stored in a way that Spark reads otherwise.
@@ -38,7 +38,7 @@ class ColumnInFiles:
     spark_type: str
     """As which Spark reads it, from all of the files."""
     as_declared: bool
-    """It has the declared type in all files, so that a filter may be told to the reader."""
+    """It has the declared type in all files, so that a filter may be given to the reader."""
 
 
 class Unfit(Exception):  # noqa: N818 - the answer, not a failure
@@ -103,7 +103,7 @@ class _Footer:
             for i in places:
                 statistics = group.column(i).statistics
                 if statistics is None or not statistics.has_null_count:
-                    raise Unfit(f"does not tell how many nulls are in column {name!r}")
+                    raise Unfit(f"does not say how many nulls are in column {name!r}")
                 if statistics.null_count:
                     raise Unfit(f"has nulls in column {name!r}, which allows none")
 

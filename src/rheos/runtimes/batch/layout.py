@@ -10,8 +10,8 @@ for a range of hashes (see `buckets.py`).
 *Combined* state goes through a shuffle in the place of rows that windows would add up: one Spark row
 holds the state that a task has for a range of key groups (see `combining.py`).
 
-All also carry *notes*: what a subtask has to tell the driver (see `notes.py`). They ride along with
-the rows, so a task that Spark repeats tells its tale just once.
+All also carry *notes*: what a subtask reports to the driver (see `notes.py`). They ride along with
+the rows, so a task that Spark repeats reports just once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a subtask of a batch job tells the driver. Notes travel as rows of Spark's plan, beside ours."""
+"""What a subtask of a batch job reports to the driver. Notes travel as rows of Spark's plan."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
 """A program's first filters, for Spark's readers: what Spark keeps is a superset of what passes.
 
-The filter stays where it is, and decides. What Spark is told only spares it rows, so whatever is not
+The filter stays where it is, and decides. What Spark is given only spares it rows, so whatever is not
 surely the same in both is left out: of "and" a part that is not known, of "or" all of it. Known are
 comparisons of a column with constants, `is_in`, `is_between`, nulls, and plain text at the begin, at
 the end or within, joined by "and", "or" and "not".
 
-Nothing at all is told of a filter that may fail on a row: the error is to be found here, too.
+Nothing of a filter that may fail on a row is given to it: the error is to be found here, too.
 
 Four ways in which Spark's readers would drop too much, all seen on Parquet files, are kept off:
 
 - a file's statistics pass over NaN, which is greater than all: `x > 5` would drop a file that holds
-  1.0 and NaN. So wherever NaN passes, `isnan` stands beside it, and the reader is told nothing;
-- dictionaries of a file tell -0.0 from 0.0: equal to zero becomes between the two;
+  1.0 and NaN. So wherever NaN passes, `isnan` stands beside it, and the reader is given nothing;
+- dictionaries of a file take -0.0 and 0.0 for two values: equal to zero becomes between the two;
 - a bound in microseconds is cut to a file's milliseconds: `t < 1000.5 ms` would drop 1000. It must
   be whole in the column's unit;
 - a constant passes through `java.sql`, in which the days from 1582-10-05 to 1582-10-14 are others, and
-  so is a day that the JVM's time zone left out. No time before the Gregorian calendar is told, and no
+  so is a day that the JVM's time zone left out. No time before the Gregorian calendar is given, and no
   such day.
 """
 
@@ -43,7 +43,7 @@ from rheos.graph.nodes import MAIN, ExpressionSpec
 from rheos.plan.physical import Chain, Route, ToOperator
 
 MAX_VALUES = 200
-"""A longer list of values to look for is not told."""
+"""A longer list of values to look for is not given to Spark."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def _is_in(known: PushColumn, values: pl.Series | None, negated: bool) -> Column
     if values is None or len(values) > MAX_VALUES:
         return None
     if values.null_count():
-        # A null among them finds nothing; of what it makes of the others when negated, nothing is told.
+        # A null among them finds nothing; what it makes of the others when negated is not given.
         values = values.drop_nulls()
         if negated:
             return None

@@ -109,7 +109,7 @@ class Results:
         return bool(self._handed.of(chain))
 
     def promised(self, note: Handed) -> None:
-        """A task has told of its collected rows. Raises ConfigurationError where all are too large."""
+        """A task has reported its collected rows. Raises ConfigurationError where all are too large."""
         before = self._promised.get(note.operator)
         self._promised[note.operator] = note if before is None else before.plus(note)
         total_bytes = sum(each.size_bytes for each in self._promised.values())
@@ -131,8 +131,8 @@ class Results:
             sink = self._sinks[port].id
             piece = pa.ipc.open_stream(payload).read_all()
             batches[sink] += piece.to_batches()
-            told = Handed(operator=sink, pieces=1, rows=piece.num_rows, size_bytes=len(payload))
-            came[sink] = came[sink].plus(told) if sink in came else told
+            handed = Handed(operator=sink, pieces=1, rows=piece.num_rows, size_bytes=len(payload))
+            came[sink] = came[sink].plus(handed) if sink in came else handed
         if came != self._promised:
             raise JobFailedError(
                 f"what came to the driver is not what was collected: {_shown(came)} came of "

@@ -69,7 +69,7 @@ def spark_plan(plan: PhysicalPlan, config: JobConfig) -> str:
 
 @dataclass
 class _Figures:
-    """What the subtasks of one operator have told so far."""
+    """What the subtasks of one operator have reported so far."""
 
     records_in: int = 0
     records_out: int = 0

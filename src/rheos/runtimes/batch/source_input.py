@@ -39,7 +39,7 @@ class SparkRows:
 
 
 SourceInput: TypeAlias = SplitInput | SparkRows
-"""What the driver ships to tell a source's chain how its partition's rows are to be read."""
+"""What the driver ships to a source's chain: how its partition's rows are to be read."""
 
 
 def source_operator(

@@ -211,7 +211,7 @@ class _Shape:
     def __init__(self, frame: DataFrame, schema: pa.Schema, needed: frozenset[str]) -> None:
         """The frame's columns are those of `schema`, in their order."""
         self._places = {name: f"c{place}" for place, name in enumerate(schema.names)}
-        # By their places, since a session may not tell `a` from `A`.
+        # By their places, since a session may take `a` and `A` for one.
         self._frame = frame.toDF(*self._places.values())
         self._schema = schema
         self._read = tuple(name for name in schema.names if name in needed)

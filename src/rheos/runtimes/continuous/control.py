@@ -39,7 +39,7 @@ _HEARTBEAT_S = 0.5
 
 _POLL_MS = 50
 _GRACE_S = 5.0
-"""How long a worker that was told to stop may take before its process ends without it."""
+"""How long a worker that was asked to stop may take before its process ends without it."""
 
 
 def heartbeat_s(timeout_ms: int) -> float:
@@ -229,7 +229,7 @@ class ControlClient:
             self._socket.send(self._outgoing.recv())
 
     def _take(self, message: FromDriver) -> bool:
-        """Whether the message tells the worker to leave."""
+        """Whether the message asks the worker to leave."""
         if message.attempt != self._join.attempt:
             return False
         if isinstance(message, Heartbeat):
@@ -257,14 +257,14 @@ def _decoded_here(body: bytes) -> FromDriver:
 
 @dataclass(frozen=True, slots=True)
 class AllJoined:
-    """Every worker of the attempt is there, and has been told of the others."""
+    """Every worker of the attempt is there, and knows of the others."""
 
     attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A worker was not heard of for the heartbeat timeout. Told once of each."""
+    """A worker was not heard of for the heartbeat timeout. Reported once for each."""
 
     attempt: Attempt
     subtask: int
@@ -416,7 +416,7 @@ class ControlServer:
         self._attempt, self._expected = attempt, parallelism
         self._workers, self._addresses, self._heard = {}, {}, {}
 
-    def _tell(self, message: FromServer) -> None:
+    def _emit(self, message: FromServer) -> None:
         self._inbox.put(message)
         self._arrived.set()
 
@@ -432,11 +432,11 @@ class ControlServer:
             self._give_up(frames[0], TransportError(f"a worker sent what cannot be read: {error}"))
 
     def _give_up(self, identity: bytes, error: TransportError) -> None:
-        """Its attempt is over. A worker that has not joined is told so, if it can read it."""
+        """Its attempt is over. A worker that has not joined is sent the reason, if it can read it."""
         if identity in self._heard:
             del self._heard[identity]
             subtask = next(i for i, worker in self._workers.items() if worker == identity)
-            self._tell(Silent(self._attempt, subtask, error))
+            self._emit(Silent(self._attempt, subtask, error))
         elif identity not in self._workers.values():
             self._refuse(identity, self._attempt, error.what)
 
@@ -446,7 +446,7 @@ class ControlServer:
         elif message.attempt == self._attempt and identity in self._heard:
             self._heard[identity] = now
             if not isinstance(message, Heartbeat):
-                self._tell(message)
+                self._emit(message)
 
     def _give_up_silent(self, now: float) -> None:
         """A worker that was given up is heard no more: its attempt is over."""
@@ -478,7 +478,7 @@ class ControlServer:
         if len(self._workers) == self._expected:
             addresses = [self._addresses[i] for i in range(self._expected)]
             self._send_all(Welcome(self._attempt, addresses))
-            self._tell(AllJoined(self._attempt))
+            self._emit(AllJoined(self._attempt))
 
     def _send(self, message: control.ToTask, subtask: int | None) -> None:
         if subtask is None:

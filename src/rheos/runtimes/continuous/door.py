@@ -1,7 +1,7 @@
 """The door of a listening socket: who is let in, how many may be there, how many were turned away.
 
 ZeroMQ asks for each connection that has said who it is (its protocol ZAP), before any frame of that
-connection is taken; and it tells of connections that come and go, so that those of strangers cannot
+connection is taken; and it reports connections that come and go, so that those of strangers cannot
 use up the process's file handles.
 """
 

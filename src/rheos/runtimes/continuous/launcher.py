@@ -33,7 +33,7 @@ from rheos.spark.shipping import arrow_task, worker_error
 
 _JOIN_WITHIN_S = 120.0
 _LEAVE_WITHIN_S = 8.0
-"""After this long, what was told to stop is cancelled through Spark."""
+"""After this long, what was asked to stop is cancelled through Spark."""
 _SILENT_LEAVE_WITHIN_S = 1.0
 """The same where a worker is not heard of: the others need no more."""
 
@@ -78,7 +78,7 @@ class SparkLauncher:
         self._join_by = 0.0
         self._cancel_at: float | None = None
         self._cancelled = False
-        """Whether Spark was told to end the attempt: then that it was cancelled says nothing."""
+        """Whether Spark was asked to end the attempt: then that it was cancelled says nothing."""
 
     # --- the contract -----------------------------------------------------------------------------
 

@@ -157,9 +157,9 @@ def _run_slot(
         _loop(engine, transport, client)
         engine.report_progress()
     except Exception as error:
-        told = error if isinstance(error, RheosError) else InternalError.of(error)
-        _report_failure(client, slot.deployment.attempt, subtask, told)
-        raise told from error
+        reported = error if isinstance(error, RheosError) else InternalError.of(error)
+        _report_failure(client, slot.deployment.attempt, subtask, reported)
+        raise reported from error
     finally:
         io.close()
         if engine is not None:

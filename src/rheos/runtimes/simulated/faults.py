@@ -18,7 +18,7 @@ class Faults:
     crash_driver: float = 0.0
     """The driver dies; a new one starts the same job. The old workers live on for a while."""
     zombie: float = 0.0
-    """Probability that a worker told to stop does not hear it, and goes on until its lease ends."""
+    """Probability that a worker does not hear that it is to stop, and goes on until its lease ends."""
     lose_message: float = 0.0
     """Probability that a worker's acknowledgement is lost."""
     store_error: float = 0.0

@@ -60,7 +60,7 @@ class Watch:
         self.completed: dict[int, CheckpointCompleted] = {}
         """The entries of checkpoints by their number in the log, as they were first."""
         self.promised: list[str] = []
-        """The folders of savepoints that somebody was told of."""
+        """The folders of savepoints that were reported to whoever asked for them."""
         self._files = files
         self._clock = clock
         self._retain = max(1, retain)
@@ -71,7 +71,7 @@ class Watch:
         self._newest = 0
         self._origin: Origin | None = None
         self._counting: list[int] = []
-        """The numbers of the checkpoints since the job began, or began anew from a savepoint."""
+        """The numbers of the checkpoints since the job began, or started over from a savepoint."""
         self._attempt = Attempt(0)
         self._checkpoint = CheckpointId(0)
         self._finished = False
@@ -84,7 +84,7 @@ class Watch:
         self._phased: set[OperatorId] = set()
         """The sources whose splits have phases."""
         self.on_driver: frozenset[OperatorId] = frozenset()
-        """The sinks whose output the driver publishes, where they tell of what they commit."""
+        """The sinks whose output the driver publishes, where they report what they commit."""
         self._triggered_us: dict[tuple[Attempt, CheckpointId], int] = {}
         self._failed_writes: dict[tuple[Attempt, int], dict[CheckpointId, int | None]] = {}
         """By subtask: the checkpoints of which a write failed, and when the subtask heard of it."""
@@ -241,7 +241,7 @@ class Watch:
             self._broken(f"CP28: a subtask has published {payload!r} of {operator!r}")
 
     def completing(self, message: control.CheckpointComplete) -> None:
-        """The subtasks are told."""
+        """The subtasks are notified."""
         for entry in self.completed.values():
             if (entry.attempt, entry.checkpoint) != (message.attempt, message.checkpoint):
                 continue
@@ -249,7 +249,7 @@ class Watch:
                 known = (handle.operator, handle.payload) in self._committed
                 if handle.operator in self.on_driver and not known:
                     what = f"{handle.payload!r} of checkpoint {entry.checkpoint}"
-                    self._broken(f"CP28: {what} is not published, and the subtasks are told")
+                    self._broken(f"CP28: {what} is not published, and the subtasks are notified")
 
     def launching(self, restore: Restore | None) -> None:
         """An attempt is started."""

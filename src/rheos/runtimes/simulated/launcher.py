@@ -120,7 +120,7 @@ class SimLauncher:
             )
             for subtask in range(parallelism)
         ]
-        self._tell(AttemptRunning(attempt))
+        self._emit(AttemptRunning(attempt))
 
     def _reported(self, message: control.ToMaster) -> None:
         if isinstance(message, control.Decline):
@@ -129,9 +129,9 @@ class SimLauncher:
             self._faulty and self._rng.random() < self._faults.lose_message
         )
         if not lost:
-            self._tell(message)
+            self._emit(message)
 
-    def _tell(self, event: LauncherEvent) -> None:
+    def _emit(self, event: LauncherEvent) -> None:
         at_us = self._clock.monotonic_us() + self.delay_us()
         if self._events:
             at_us = max(at_us, self._events[-1][0])
@@ -178,7 +178,7 @@ class SimLauncher:
         if slot not in self.slots or slot in self.zombies or self._attempt is None:
             return
         error: RheosError = TransportError(f"the worker of subtask {slot.subtask} was lost")
-        self._tell(AttemptLost(self._attempt, error))
+        self._emit(AttemptLost(self._attempt, error))
 
     def _notice_end(self) -> None:
         if self._attempt is None:
@@ -187,7 +187,7 @@ class SimLauncher:
             return
         ended, self._attempt = self._attempt, None
         self.slots = []
-        self._tell(AttemptEnded(ended))
+        self._emit(AttemptEnded(ended))
 
     def next_us(self) -> int | None:
         return self._events[0][0] if self._events else None

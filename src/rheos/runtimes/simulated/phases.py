@@ -1,7 +1,7 @@
 """Sources whose splits have phases, watched: what they open, and what checkpoints say of them.
 
-The numbers are those of docs/protocols/checkpoints.md. What was read is told from the readers, and from
-the checkpoint that an attempt starts from, not from what the engine notes of it.
+The numbers are those of docs/protocols/checkpoints.md. What was read is known from the readers, and
+from the checkpoint that an attempt starts from, not from what the engine notes of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rheos.state import format as state_format
 
 
 class PhaseWatch:
-    """Of one attempt. `broken` is told what breaks an invariant."""
+    """Of one attempt. `broken` is called with what breaks an invariant."""
 
     def __init__(
         self,

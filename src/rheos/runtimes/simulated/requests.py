@@ -15,7 +15,7 @@ class Requests:
     stop: float = 0.0
     """The job is stopped with a savepoint, and started again."""
     drain: float = 0.0
-    """The job is stopped with a savepoint after its input was told to end."""
+    """The job is stopped with a savepoint after its input was asked to end."""
     resume_from_savepoint: float = 0.0
     """Probability that a stopped job is started from its savepoint, and not from its log."""
     leave: float = 0.0

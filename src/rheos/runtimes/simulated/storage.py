@@ -13,7 +13,7 @@ _WRITES: tuple[Operation, ...] = ("put", "put_if_absent")
 
 
 class Storage:
-    """Belongs to a world, which tells it when to draw."""
+    """Belongs to a world, which says when it draws."""
 
     def __init__(self, faults: Faults, clock: SimClock, rng: Random) -> None:
         self._faults = faults

@@ -55,7 +55,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class TakenSavepoint:
-    """A savepoint that somebody was told of."""
+    """A savepoint that was reported to whoever asked for it."""
 
     directory: str
     checkpoint: CheckpointId
@@ -349,7 +349,7 @@ class World:
                 self._asked.append(Asked(after, self.master.request_savepoint(SAVEPOINTS, after)))
 
     def _hear_answers(self) -> None:
-        """Who asked for a savepoint and was told of it counts on it."""
+        """Who asked for a savepoint and was given it counts on it."""
         answered = [asked for asked in self._asked if asked.answer.done()]
         self._asked = [asked for asked in self._asked if not asked.answer.done()]
         for asked in answered:

@@ -126,7 +126,7 @@ class Database:
         return sorted(name for name in names if name.endswith(TABLE_FILE) or is_manifest(name))
 
     def close(self) -> None:
-        """Fails where the disk does, and nobody is told: nothing of the database is used any more."""
+        """Fails where the disk does, without a word: nothing of the database is used any more."""
         with contextlib.suppress(Exception):
             self._db.close()
 
@@ -173,7 +173,7 @@ def _options(memory_bytes: int) -> Options:
     options.set_block_based_table_factory(tables)
     options.set_compression_type(rocks.DBCompressionType.lz4())
     # Runs are merged with such of their own size: what is merged is written to the next checkpoint
-    # anew, and so large runs are to be merged rarely.
+    # again, and so large runs are to be merged rarely.
     options.set_compaction_style(rocks.DBCompactionStyle.universal())
     universal = rocks.UniversalCompactOptions()
     universal.max_size_amplification_percent = 100

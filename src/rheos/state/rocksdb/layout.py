@@ -4,7 +4,7 @@
 
 all of it big-endian, so that a state's key groups are ranges of the database, and the entries of a key
 lie together. Keys are msgpack, in which no key is the beginning of another. The namespace is that of
-the canonical rows (`state/parts.py`), with what it takes to tell it from the key:
+the canonical rows (`state/parts.py`), with what it takes to find where the key ends:
 
     values   nothing
     lists    the place of the segment, 8 bytes
@@ -119,7 +119,7 @@ class Places:
     """Where keys lie: the key group and the encoded key, as they stand in the database.
 
     The group of a key is a hash that costs little for many keys and much for one: so the keys that
-    are to come are told beforehand (`expect`), and looked up together when one of them is needed.
+    are to come are named beforehand (`expect`), and looked up together when one of them is needed.
     """
 
     def __init__(self, codec: KeyCodec, max_parallelism: int) -> None:

@@ -19,7 +19,7 @@ from rheos.state.rocksdb.layout import EntryForm, Places, join, split
 from rheos.state.stores import ABSENT, MISSING
 
 _MANY_SEGMENTS = 16
-"""A list in more segments than this is written anew as one, once it has been read."""
+"""A list in more segments than this is rewritten as one, once it has been read."""
 
 
 class RocksValueTable(CachedTable[Any]):

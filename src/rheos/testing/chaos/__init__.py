@@ -3,7 +3,7 @@
 ```python
 from rheos.testing import chaos
 
-report = chaos.run(chaos.Plan(["rheos", "run", "job.py"], kill_every_s=5, for_s=60), tell=print)
+report = chaos.run(chaos.Plan(["rheos", "run", "job.py"], kill_every_s=5, for_s=60), log=print)
 assert report.ok
 ```
 """

@@ -1,4 +1,4 @@
-"""Starts a job, strikes at it, starts it again where its driver was killed, and tells how it went."""
+"""Starts a job, strikes at it, starts it again where its driver was killed, and reports how it went."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _HASTY = 0.2
 _LEAVE_WITHIN_S = 30.0
 """How long the processes of a job may stay once it has ended."""
 
-Tell = Callable[[str], object]
+Log = Callable[[str], object]
 
 
-def run(plan: Plan, tell: Tell = lambda line: None) -> Report:
+def run(plan: Plan, log: Log = lambda line: None) -> Report:
     """Takes the job to its end, or cancels it after `for_s`. Whatever happens, nothing of it is left:
     what was frozen goes on, and what outlives the job is ended."""
-    runner = _Runner(plan, tell)
+    runner = _Runner(plan, log)
     try:
         runner.run()
     finally:
@@ -40,9 +40,9 @@ def run(plan: Plan, tell: Tell = lambda line: None) -> Report:
 
 
 class _Runner:
-    def __init__(self, plan: Plan, tell: Tell) -> None:
+    def __init__(self, plan: Plan, log: Log) -> None:
         self._plan = plan
-        self._tell = tell
+        self._log = log
         self._rng = random.Random(plan.seed)
         self._processes = JobProcesses()
         self._began = time.monotonic()
@@ -95,7 +95,7 @@ class _Runner:
         return time.monotonic() - self._began
 
     def _say(self, what: str) -> None:
-        self._tell(f"{self._now():8.1f} s  {what}")
+        self._log(f"{self._now():8.1f} s  {what}")
 
     def _pause(self) -> None:
         time.sleep(_LOOK_EVERY_S)
