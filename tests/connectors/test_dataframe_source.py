@@ -19,6 +19,7 @@ from rheos.connectors.spark import staging
 from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source
 from rheos.connectors.spark.staging import StagedSource
 from rheos.connectors.spark.types import spark_schema, to_spark
+from rheos.connectors.times import TimeColumn
 from rheos.errors import CheckpointError, InputError, SchemaError
 from rheos.job import JobConfig, JobState
 from rheos.plan.physical import PhysicalPlan
@@ -67,8 +68,9 @@ def test_it_is_staged_once_and_its_files_are_in_the_order_of_time(
     for split in splits:
         times = [row["at"] for row in rows_of_split(first, split)]
         assert times == sorted(times)
-        assert first.earliest_ms(split, "at") == round(times[0].timestamp() * 1000)
-        assert first.earliest_ms(split, "other") is None
+        assert first.earliest_ms(split, TimeColumn("at")) == round(times[0].timestamp() * 1000)
+        assert first.earliest_ms(split, TimeColumn("other")) is None
+        assert first.earliest_ms(split, TimeColumn("at", unit="us")) is None
     again = of(random_rows, tmp_path / "staged")
     assert again.splits() == splits
     assert rows_of(again) == rows

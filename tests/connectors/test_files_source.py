@@ -203,7 +203,7 @@ def test_wrong_settings_are_told_at_once() -> None:
         files.source("x", schema="user int")
     with pytest.raises(SchemaError, match="has no form in JSON Lines"):
         files.source("x", schema=pa.schema([("a", pa.duration("us"))]), format="jsonl")
-    with pytest.raises(SchemaError, match="not a time column"):
+    with pytest.raises(SchemaError, match="the replay's column 'name' is string"):
         files.source("x", schema=SCHEMA, replay=Replay(on="name", speed=2))
 
 
@@ -431,6 +431,32 @@ def test_rows_are_replayed_when_they_are_due(tmp_path: Path) -> None:
     assert [row["user"] for row in read(restored)] == [3]
 
 
+@pytest.mark.parametrize("paced", [{"speed": 1}, {"duration": "30s"}])
+def test_the_times_of_a_replay_may_be_numbers_of_a_unit(
+    tmp_path: Path, paced: dict[str, object]
+) -> None:
+    seconds = pa.schema([("at", pa.int32())])
+    path = write_parquet(
+        tmp_path / "a.parquet", [{"at": 1_782_000_000 + 10 * i} for i in range(4)], schema=seconds
+    )
+    replay = Replay(on="at", unit="s", **paced)  # type: ignore[arg-type]
+    source = files.source(path, schema=seconds, replay=replay)
+    reader = source.open(source.splits()[0], None, Probe().context())
+    assert len(read(reader, limit=1)) == 1
+    assert pending_us(reader.poll(10)) == 10_000_000
+
+
+def test_the_times_of_a_replay_may_be_text(tmp_path: Path) -> None:
+    text = pa.schema([("at", pa.string())])
+    path = write_parquet(
+        tmp_path / "a.parquet", [{"at": f"12:0{i} 1 July 2026"} for i in range(3)], schema=text
+    )
+    source = files.source(path, schema=text, replay=Replay(on="at", format="%H:%M %d %B %Y", speed=60))
+    reader = source.open(source.splits()[0], None, Probe().context())
+    assert len(read(reader, limit=1)) == 1
+    assert pending_us(reader.poll(10)) == 1_000_000
+
+
 def test_a_duration_spreads_a_parquet_file_by_its_statistics(tmp_path: Path) -> None:
     path = write_parquet(tmp_path / "a.parquet", times(61), group=10)
     source = files.source(path, schema=SCHEMA, replay=Replay(on="at", duration="6s"))
@@ -476,6 +502,10 @@ def test_a_replay_is_checked(tmp_path: Path) -> None:
     for wrong in ({}, both, {"speed": "fast"}, {"speed": 0}, {"duration": "0s"}):
         with pytest.raises(ProgramError):
             Replay(on="at", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="of text spans is not known before it is read"):
+        Replay(on="at", duration="1m", format="%Y")
+    with pytest.raises(SchemaError, match=r"'at' is .*, and its unit is said to be 's'"):
+        files.source("x", schema=SCHEMA, replay=Replay(on="at", speed=1, unit="s"))
     path = write_jsonl(tmp_path / "a.jsonl", lines(5))
     with pytest.raises(ProgramError, match="not known before it is read"):
         files.source(path, schema=SCHEMA, replay=Replay(on="at", duration="1m")).splits()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,18 @@ def test_a_function_that_fails_or_gives_something_else_is_told() -> None:
         generator(lambda block: {"n": [1], "m": [1, 2]}, count=1)
     with pytest.raises(UserFunctionError, match="do not fit"):
         generator(lambda block: 5, count=1)
+
+
+def test_datetimes_with_a_zone_and_without_one_are_refused() -> None:
+    noon = datetime(2026, 7, 1, 12)
+    made = generator(
+        lambda block: {"at": [None, noon, noon.replace(tzinfo=UTC)]},
+        schema=pa.schema([("at", pa.timestamp("us", "UTC"))]),
+        count=3,
+        splits=1,
+    )
+    with pytest.raises(UserFunctionError, match="with a zone and without one in column 'at'"):
+        read_all(made)
 
 
 def test_wrong_settings_are_told() -> None:

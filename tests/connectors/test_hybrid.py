@@ -16,6 +16,7 @@ from rheos.connectors.contract import Pending, ReaderContext, Source, Split
 from rheos.connectors.files import source as file_source
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import HybridSource, hybrid
+from rheos.connectors.times import TimeColumn
 from rheos.errors import InputError, ProgramError, SchemaError
 from tests.connectors.ports import Probe, assert_resumes_everywhere, read_all
 
@@ -205,6 +206,37 @@ def test_times_of_every_type_are_compared_exactly(kind: pa.DataType, before: Any
         assert left(hybrid(part, part, on="at", switch=switch)) == [[0], [1]]
 
 
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "said"),
+    [
+        (pa.int32(), NOON_MS // 1000 - 1, NOON_MS // 1000, {"unit": "s"}),
+        (pa.float64(), NOON_MS / 1000 - 0.001, NOON_MS / 1000, {"unit": "s"}),
+        (pa.int64(), NOON_MS * 1_000_000 - 1, NOON_MS * 1_000_000, {"unit": "ns"}),
+        (
+            pa.string(),
+            "01.07.2026 11:59:59",
+            "01.07.2026 12:00:00",
+            {"format": "%d.%m.%Y %H:%M:%S"},
+        ),
+    ],
+)
+def test_numbers_say_their_unit_and_text_its_format(
+    kind: pa.DataType, before: Any, after: Any, said: dict[str, Any]
+) -> None:
+    part = collection(pa.table({"at": pa.array([before, after], kind), "n": [0, 1]}))
+    switched = hybrid(part, part, on="at", switch=NOON, **said)
+    assert left(switched) == [[0], [1]]
+    known = [switched.earliest_ms(split, TimeColumn("at", **said)) for split in switched.splits()]
+    assert known == [None, NOON_MS]
+
+
+def test_a_text_of_another_format_is_on_no_side() -> None:
+    part = collection(pa.table({"at": ["12:00", "noon"], "n": [0, 1]}))
+    with pytest.raises(InputError, match="column 'at' is null, or holds no time of its") as caught:
+        left(hybrid(part, part, on="at", switch=0, format="%d.%m.%Y"))
+    assert caught.value.record == "{'at': '12:00', 'n': 0}"
+
+
 def test_a_switch_between_two_units_is_not_rounded() -> None:
     late = NOON + timedelta(microseconds=1)
     for kind, moment in ((pa.timestamp("ms"), NOON), (pa.int64(), NOON_MS)):
@@ -231,10 +263,12 @@ def test_a_row_without_a_time_is_told() -> None:
 
 def test_it_knows_how_early_its_parts_begin() -> None:
     given = hybrid(rows(1), rows(2), rows(3), on="at", switch=[5, 8])
-    assert [given.earliest_ms(split, "at") for split in given.splits()] == [None, 5, 8]
-    assert [given.earliest_ms(split, "n") for split in given.splits()] == [None, None, None]
+    at, other, in_seconds = TimeColumn("at"), TimeColumn("n"), TimeColumn("at", unit="s")
+    assert [given.earliest_ms(split, at) for split in given.splits()] == [None, 5, 8]
+    assert [given.earliest_ms(split, other) for split in given.splits()] == [None, None, None]
+    assert [given.earliest_ms(split, in_seconds) for split in given.splits()] == [None, None, None]
     plain = hybrid(rows(1), rows(2))
-    assert [plain.earliest_ms(split, "at") for split in plain.splits()] == [None, None]
+    assert [plain.earliest_ms(split, at) for split in plain.splits()] == [None, None]
 
 
 def test_what_a_part_waits_for_is_waited_for() -> None:
@@ -258,6 +292,7 @@ def test_what_a_part_waits_for_is_waited_for() -> None:
         (lambda: hybrid(hybrid(rows(1), rows(2)), rows(3)), "is a hybrid itself"),
         (lambda: hybrid(rows(1), rows(2), on="at"), "needs the column it is about"),
         (lambda: hybrid(rows(1), rows(2), switch=5), "needs the column it is about"),
+        (lambda: hybrid(rows(1), rows(2), unit="s"), "no column whose unit or format"),
         (lambda: hybrid(rows(1), rows(2), on="at", switch=[5, 6]), "has 1 seams, and 2 switches"),
         (lambda: hybrid(rows(1), rows(2), rows(3), on="at", switch=5), "has 2 seams, and 1 switches"),
         (lambda: hybrid(rows(1), rows(2), rows(3), on="at", switch=[6, 6]), "do not rise: 6, 6"),

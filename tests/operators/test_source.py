@@ -21,6 +21,7 @@ from rheos.connectors.contract import (
     SplitReader,
 )
 from rheos.connectors.generator import generator
+from rheos.connectors.times import TimeColumn
 from rheos.errors import InputError, Site
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.graph.windows import Watermark
@@ -524,7 +525,7 @@ class Phased(Script):
     def splits(self) -> Sequence[Split]:
         return [Split(name, name.encode(), int(name[1:])) for name in self.steps]
 
-    def earliest_ms(self, split: Split, on: str) -> int | None:
+    def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
         return self.earliest if split.phase == 1 else None
 
 

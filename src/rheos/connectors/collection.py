@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.connectors.schemas import resolve, shorten
+from rheos.connectors.times import ONE_ZONE, mixed_zones
 from rheos.errors import SchemaError
 from rheos.protocol.types import TypeMismatch, batch_of
 from rheos.site import located_at_call
@@ -120,19 +120,15 @@ def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
 
 
 def _refuse_mixed_zones(records: list[Any]) -> None:
-    """A datetime without a zone is UTC, which who also writes zones may not mean."""
-    zoned: dict[str, bool] = {}
-    for record in records:
-        fields = record if isinstance(record, dict) else getattr(record, "__dict__", {})
-        for name, value in fields.items():
-            if isinstance(value, datetime):
-                has_zone = value.tzinfo is not None
-                if zoned.setdefault(name, has_zone) is not has_zone:
-                    raise SchemaError(
-                        f"column {name!r} of the collection has datetimes with a zone and without one",
-                        record=shorten(repr(record)),
-                        hint="give all of them a zone: datetime(..., tzinfo=UTC). One without is UTC",
-                    )
+    fields = [each if isinstance(each, dict) else getattr(each, "__dict__", {}) for each in records]
+    for name in dict.fromkeys(name for each in fields for name in each):
+        index = mixed_zones(each.get(name) for each in fields)
+        if index is not None:
+            raise SchemaError(
+                f"column {name!r} of the collection has datetimes with a zone and without one",
+                record=shorten(repr(records[index])),
+                hint=ONE_ZONE,
+            )
 
 
 def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:

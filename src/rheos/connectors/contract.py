@@ -17,6 +17,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from rheos.connectors.times import TimeColumn
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.ports import Clock, IoExecutor
@@ -119,7 +120,7 @@ class Source(ABC):
         What is known and not listed any more is read on, too. The same in every subtask."""
         return splits
 
-    def earliest_ms(self, split: Split, on: str) -> int | None:
+    def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
         """A moment before which no row of the split is, by the time column `on` (ms since the epoch),
         where the source knows one by its description alone. Before the split's first row, the watermark
         may come up to it."""

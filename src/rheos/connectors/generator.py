@@ -23,6 +23,7 @@ from rheos.connectors.contract import (
     SplitReader,
 )
 from rheos.connectors.schemas import resolve
+from rheos.connectors.times import ONE_ZONE, mixed_zones
 from rheos.errors import ProgramError, SchemaError, UserFunctionError
 from rheos.protocol.elements import Batch
 from rheos.site import located_at_call
@@ -245,6 +246,14 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
             made = made.to_arrow(compat_level=pl.CompatLevel.oldest())
         if isinstance(made, pa.Table | pa.RecordBatch):
             made = {column: made.column(column) for column in made.schema.names}
+        for column, values in made.items():
+            if isinstance(values, list | tuple) and mixed_zones(values) is not None:
+                raise UserFunctionError(
+                    f"the generator's function {name} gave datetimes with a zone and without one in "
+                    f"column {column!r}",
+                    record=str(block),
+                    hint=ONE_ZONE,
+                )
         if schema is None:
             columns = {column: _array(values, None) for column, values in made.items()}
             batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))

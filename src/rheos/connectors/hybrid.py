@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from rheos.connectors.contract import Polled, ReaderContext, Source, Split, SplitReader
 from rheos.connectors.schemas import shorten
+from rheos.connectors.times import TimeColumn, Unit
 from rheos.errors import InputError, ProgramError, SchemaError
 from rheos.protocol.elements import Batch
 from rheos.site import located_at_call
@@ -39,6 +40,8 @@ def hybrid(
     *then: Source,
     on: str | None = None,
     switch: Switch | Sequence[Switch] | None = None,
+    unit: Unit | None = None,
+    format: str | None = None,
 ) -> HybridSource:
     """One source of several: `first` is read to its end, then the next, and so on.
 
@@ -63,11 +66,19 @@ def hybrid(
         then: what follows; the last may be unbounded.
         on: the time column that the switch is about: a timestamp, a date, or an int64 of ms.
         switch: the moment of the hand-over; with more than two sources one for each seam, rising.
+        unit: of other numbers since the epoch in `on`, floats too: "s", "ms", "us" or "ns".
+        format: of text in `on`, such as "%Y-%m-%d %H:%M:%S".
     """
     parts = (first, *then)
     _check_parts(parts)
     schema = _common_schema(parts)
-    switches = _switches_us(parts, schema, on, switch)
+    if on is None and (unit is not None or format is not None):
+        raise ProgramError(
+            "a hybrid without on= has no column whose unit or format could be said",
+            hint='write rh.hybrid(history, live, on="at", unit="s", switch=...), or leave it out',
+        )
+    times = None if on is None else TimeColumn(on, unit, format)
+    switches = _switches_us(parts, schema, times, switch)
     rejects = [rows for part in parts if (rows := part.rejected_schema()) is not None]
     if any(not rows.equals(rejects[0]) for rows in rejects):
         raise SchemaError(
@@ -76,7 +87,7 @@ def hybrid(
         )
     records = {record for part in parts if (record := getattr(part, "record", None)) is not None}
     record = records.pop() if len(records) == 1 else None
-    return HybridSource(parts, schema, record, on, switches)
+    return HybridSource(parts, schema, record, times, switches)
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ class HybridSource(Source):
     parts: tuple[Source, ...]
     schema: pa.Schema
     record: type | None = None
-    on: str | None = None
+    on: TimeColumn | None = None
     switches_us: tuple[int, ...] = ()
     """One for each seam, or none."""
     bounded: bool = field(default=True, init=False)
@@ -134,7 +145,7 @@ class HybridSource(Source):
         seams = [None, *self.switches_us, None]
         return seams[number], seams[number + 1]
 
-    def earliest_ms(self, split: Split, on: str) -> int | None:
+    def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
         of = msgspec.msgpack.decode(split.payload, type=_OfPart)
         known = self.parts[of.number].earliest_ms(of.split(), on)
         if not self.switches_us or on != self.on or of.number == 0:
@@ -171,7 +182,7 @@ class _OfPart(msgspec.Struct, frozen=True, array_like=True):
 class _Span:
     """When rows of a part count: at or after `begin_us`, and before `end_us`."""
 
-    on: str
+    on: TimeColumn
     begin_us: int | None
     end_us: int | None
 
@@ -196,11 +207,12 @@ class _PartReader(SplitReader):
         return rows if self._span is None else self._counting(rows, self._span)
 
     def _counting(self, rows: Batch, span: _Span) -> Batch:
-        times = rows.column(span.on)
+        times = span.on.timestamps(rows.column(span.on.name))
         if times.null_count:
             row = int(np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))[0])
+            unread = "" if span.on.by_itself else ", or holds no time of its unit or format"
             raise InputError(
-                f"a row is on no side of the switch: column {span.on!r} is null",
+                f"a row is on no side of the switch: column {span.on.name!r} is null{unread}",
                 record=shorten(repr(rows.slice(row, 1).to_pylist()[0])),
                 hint="fill the column in, or read the sources one after the other, without a switch",
             )
@@ -302,7 +314,7 @@ def _common_schema(parts: tuple[Source, ...]) -> pa.Schema:
 def _switches_us(
     parts: tuple[Source, ...],
     schema: pa.Schema,
-    on: str | None,
+    on: TimeColumn | None,
     switch: Switch | Sequence[Switch] | None,
 ) -> tuple[int, ...]:
     if (on is None) != (switch is None):
@@ -312,17 +324,12 @@ def _switches_us(
         )
     if on is None or switch is None:
         return ()
-    if on not in schema.names:
+    if on.name not in schema.names:
         raise SchemaError(
-            f"unknown column {on!r} for the switch of a hybrid",
+            f"unknown column {on.name!r} for the switch of a hybrid",
             hint=f"the columns here are {', '.join(schema.names)}",
         )
-    kind = schema.field(on).type
-    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or pa.types.is_int64(kind)):
-        raise SchemaError(
-            f"the switch of a hybrid is a time, and its column {on!r} is {kind}",
-            hint="name a timestamp, a date, or an int64 of milliseconds since the epoch",
-        )
+    on.check(schema, "the switch of a hybrid is a time, and its column")
     given = [switch] if isinstance(switch, datetime | int | str) else list(switch)
     if len(given) != len(parts) - 1:
         raise ProgramError(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.schemas import epoch_us
+from rheos.connectors.times import TimeColumn, Unit, epoch_us
 from rheos.errors import ProgramError
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ports import Clock
@@ -26,13 +26,18 @@ class Replay:
 
     - `speed`: how many times faster than they happened: 60, "60x", or "max" for no pacing at all;
     - `duration`: how long a whole split shall take, such as "60s". The time that the split spans is
-      read from the statistics of a Parquet file; for JSON Lines say it in `span`.
+      read from the statistics of a Parquet file; for JSON Lines, and for text, say it in `span`.
+
+    `on` names a timestamp, a date, or an int64 of ms since the epoch. Other numbers since the epoch say
+    their `unit` ("s", "ms", "us", "ns"); text says its `format` ("%Y-%m-%d %H:%M:%S").
     """
 
     on: str
     speed: float | str | None = None
     duration: Duration | None = None
     span: Duration | None = None
+    unit: Unit | None = None
+    format: str | None = None
 
     def __post_init__(self) -> None:
         if (self.speed is None) == (self.duration is None):
@@ -41,9 +46,18 @@ class Replay:
                 hint='write Replay(on="departed_at", duration="60s") or Replay(on=..., speed="3600x")',
             )
         _ = self.ratio
+        if self.format is not None and self.ratio is None:
+            raise ProgramError(
+                "how much time a column of text spans is not known before it is read",
+                hint="give the replay a speed=, or say the span=",
+            )
         for length in (self.duration, self.span):
             if length is not None and duration_ms(length) <= 0:
                 raise ProgramError(f"a replay cannot last {length!r}", hint='give more than "0s"')
+
+    @property
+    def column(self) -> TimeColumn:
+        return TimeColumn(self.on, self.unit, self.format)
 
     @property
     def ratio(self) -> float | Literal["max"] | None:

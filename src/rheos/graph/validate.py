@@ -27,7 +27,7 @@ from rheos.graph.nodes import (
     UnionSpec,
 )
 from rheos.graph.types import describe
-from rheos.graph.windows import UNIT_NS, Watermark
+from rheos.graph.windows import Watermark
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.elements import HIDDEN_PREFIX
 
@@ -62,31 +62,7 @@ def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
     """The event-time column is there and can say a time; the durations make sense."""
     if watermark.on not in schema.names:
         raise unknown_column(watermark.on, schema, " for the watermark")
-    kind = schema.field(watermark.on).type
-    is_time = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    column = f"the event-time column {watermark.on!r} is {kind}"
-    if watermark.unit is not None and (watermark.unit not in UNIT_NS or not is_number):
-        raise SchemaError(
-            f"{column}, and its unit is said to be {watermark.unit!r}",
-            hint='numbers have a unit: "s", "ms", "us" or "ns"; leave it out for other types',
-        )
-    if watermark.format is not None and not (is_text and isinstance(watermark.format, str)):
-        raise SchemaError(
-            f"{column}, and its format is said to be {watermark.format!r}",
-            hint="text has a format; leave it out for other types",
-        )
-    if is_text and watermark.format is None:
-        raise SchemaError(column, hint='say its format, such as format="%Y-%m-%d %H:%M:%S"')
-    if is_number and watermark.unit is None and not pa.types.is_int64(kind):
-        raise SchemaError(column, hint='say the unit of its numbers since the epoch, such as unit="s"')
-    if not (is_time or is_number or is_text):
-        raise SchemaError(
-            column,
-            hint="name a timestamp, a date, an int64 of milliseconds since the epoch, other numbers "
-            "with their unit=, or text with its format=",
-        )
+    watermark.column.check(schema, "the event-time column")
     if watermark.bound_ms < 0:
         raise ProgramError(f"the bound of a watermark must not be negative: {watermark.bound!r}")
     idle_ms = watermark.idle_after_ms

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar
 
+from rheos.connectors.times import TimeColumn, Unit
 from rheos.errors import ProgramError
 from rheos.protocol.durations import Duration as Duration
 from rheos.protocol.durations import duration_ms as duration_ms
@@ -122,10 +123,6 @@ class Sliding(_OnGrid):
             )
 
 
-Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
-UNIT_NS: Mapping[str, int] = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-
-
 @dataclass(frozen=True)
 class Watermark:
     """How the event time of a source is known, and how far behind it may run.
@@ -169,6 +166,10 @@ class Watermark:
     ) -> Watermark:
         """Timestamps never go back within a split."""
         return cls(on, "0s", idle_after, unit, format)
+
+    @property
+    def column(self) -> TimeColumn:
+        return TimeColumn(self.on, self.unit, self.format)
 
     @property
     def bound_ms(self) -> int:

@@ -1,11 +1,8 @@
 """From the column that event time is read from to milliseconds since the epoch.
 
-    timestamps, dates      as they are; one without a zone is in UTC
-    numbers                in the watermark's `unit`; plain int64 is milliseconds
-    text                   by the watermark's `format`
-
-Whole numbers without a unit are looked at once in each split: seconds since the epoch, taken for
-milliseconds, would make windows in January 1970.
+How a column is read, `connectors/times.py` says; here stands what is wrong with a record. Whole numbers
+without a unit are looked at once in each split: seconds since the epoch, taken for milliseconds, would
+make windows in January 1970.
 """
 
 from __future__ import annotations
@@ -14,15 +11,12 @@ from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 
-from rheos.connectors.schemas import epoch_ms
+from rheos.connectors.times import TimeColumn, Times, epoch_ms
 from rheos.errors import InputError
-from rheos.graph.windows import UNIT_NS, Watermark
+from rheos.graph.windows import Watermark
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
-
-Times = npt.NDArray[np.int64]
 
 _UNITS = {"s": "seconds", "us": "microseconds", "ns": "nanoseconds"}
 _SECONDS = (10**9, 43 * 10**8)
@@ -45,10 +39,8 @@ def event_times(batch: Batch, watermark: Watermark, *, first: bool) -> Times:
             "fill the column in, or declare it as one that is never null and skip bad rows where the "
             "source can",
         )
-    if watermark.format is not None:
-        return _parsed(batch, column, watermark.on, watermark.format)
-    if watermark.unit is not None:
-        return _scaled(batch, column, watermark.on, UNIT_NS[watermark.unit])
+    if not watermark.column.by_itself:
+        return _read(batch, column, watermark.column)
     times = epoch_ms(column)
     _check_range(batch, times, watermark.on)
     if first and pa.types.is_integer(column.type) and len(times):
@@ -97,43 +89,24 @@ def _check_unit(batch: Batch, times: Times, on: str) -> None:
         )
 
 
-def _scaled(batch: Batch, column: pa.Array, on: str, unit_ns: int) -> Times:
-    """Numbers of a unit, rounded down to milliseconds."""
-    values = column.to_numpy(zero_copy_only=False)
-    # As floats, to see what does not fit.
-    scaled: npt.NDArray[np.float64] = np.floor(values.astype(np.float64) * (unit_ns / 1_000_000))
-    outside = ~((scaled > MIN_TIMESTAMP_MS) & (scaled < MAX_TIMESTAMP_MS))
-    if outside.any():
+def _read(batch: Batch, column: pa.Array, times: TimeColumn) -> Times:
+    found, unfit = times.read(column, "ms")
+    if unfit.any():
+        if times.format is not None:
+            _refuse(
+                batch,
+                unfit,
+                f"a record's event time is not of the format {times.format!r}: column {times.name!r}",
+                "correct the format, or leave such rows out before: filter(...), then "
+                "with_event_time(...)",
+            )
         _refuse(
             batch,
-            outside,
-            f"a record's event time in column {on!r} is no number of its unit that can be a time",
+            unfit,
+            f"a record's event time in column {times.name!r} is no number of its unit that can be a "
+            "time",
             "correct the column, or the unit",
         )
-    times: Times = (scaled if pa.types.is_floating(column.type) else values).astype(np.int64)
-    if pa.types.is_integer(column.type):
-        times = times * (unit_ns // 1_000_000) if unit_ns >= 1_000_000 else times // (10**6 // unit_ns)
-    return times
-
-
-def _parsed(batch: Batch, column: pa.Array, on: str, format: str) -> Times:
-    text = pl.Series(on, column.cast(pa.large_string()))
-    try:
-        times = text.str.to_datetime(format, time_unit="ms", time_zone="UTC", strict=False)
-    except pl.exceptions.PolarsError as error:
-        raise InputError(
-            f"the times in column {on!r} cannot be read by the format {format!r}: {error}",
-            hint='give a format as chrono and strptime have it, such as "%Y-%m-%d %H:%M:%S"',
-        ) from None
-    unread = times.is_null().to_numpy()
-    if unread.any():
-        _refuse(
-            batch,
-            unread,
-            f"a record's event time is not of the format {format!r}: column {on!r}",
-            "correct the format, or leave such rows out before: filter(...), then with_event_time(...)",
-        )
-    found: Times = times.to_physical().to_numpy()
     return found
 
 

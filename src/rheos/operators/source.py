@@ -155,9 +155,9 @@ class SourceOperator(Operator):
     def _before(self, split: Split) -> int:
         """The highest watermark that no row of the split is behind."""
         strategy = self._spec.watermark
-        if strategy is None or strategy.unit is not None or strategy.format is not None:
-            return MIN_TIMESTAMP_MS  # Sources know of columns that are times by themselves.
-        earliest = self._spec.source.earliest_ms(split, strategy.on)
+        if strategy is None:
+            return MIN_TIMESTAMP_MS
+        earliest = self._spec.source.earliest_ms(split, strategy.column)
         return MIN_TIMESTAMP_MS if earliest is None else max(earliest - 1, MIN_TIMESTAMP_MS)
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:

@@ -23,7 +23,7 @@ from rheos.checkpoint.restored_state import restored_state
 from rheos.checkpoint.savepoint_writer import SavepointWriter
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.collection import collection
-from rheos.connectors.schemas import epoch_ms
+from rheos.connectors.times import epoch_ms
 from rheos.errors import ProgramError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.graph.windows import Watermark

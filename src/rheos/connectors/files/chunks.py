@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, SplitReader
 from rheos.connectors.replay import Pacer
 from rheos.connectors.schemas import shorten
+from rheos.connectors.times import TimeColumn
 from rheos.errors import InputError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ports import Completion
@@ -83,7 +84,7 @@ class ChunkReader(SplitReader):
         decoder: ChunkDecoder,
         start: bytes,
         ctx: ReaderContext,
-        replay_on: str | None = None,
+        replay_on: TimeColumn | None = None,
         speed: Completion[float] | None = None,
     ) -> None:
         self._path = path
@@ -125,7 +126,8 @@ class ChunkReader(SplitReader):
         self._chunk, self._row, self._rejected = chunk, 0, 0
         self._coming = self._ctx.io.submit(self._decoder.read)
         if self._pacer is not None and self._replay_on is not None:
-            self._pacer.load(chunk.batch.column(self._replay_on))
+            on = self._replay_on
+            self._pacer.load(on.timestamps(chunk.batch.column(on.name)))
 
     def _hand_out(self, chunk: Chunk, rows: int) -> Polled:
         if self._pacer is not None:

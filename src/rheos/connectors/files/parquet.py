@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, RowsError, bad_row, conform, sift
-from rheos.connectors.schemas import epoch_us
+from rheos.connectors.times import TimeColumn, epoch_us
 from rheos.errors import InputError
 from rheos.protocol.elements import Batch
 
@@ -146,9 +146,9 @@ def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.P
         ) from error
 
 
-def time_span_us(path: str, on: str) -> int:
+def time_span_us(path: str, times: TimeColumn) -> int:
     """How much time the column spans, from the file's statistics. Raises InputError."""
-    file = open_parquet(path)
+    file, on = open_parquet(path), times.name
     try:
         if on not in file.schema_arrow.names:
             raise _no_column(path, on, file.schema_arrow)
@@ -165,8 +165,8 @@ def time_span_us(path: str, on: str) -> int:
             f"{path} holds no statistics of column {on!r}, so its span is not known",
             hint="give the replay a speed=, or say the span=",
         )
-    times = epoch_us(pa.array(ends).cast(type_, safe=False))
-    return int(times.max() - times.min())
+    moments = epoch_us(times.timestamps(pa.array(ends).cast(type_, safe=False)))
+    return int(moments.max() - moments.min())
 
 
 def check_schema(path: str, found: pa.Schema, wanted: pa.Schema) -> None:

@@ -15,7 +15,7 @@ from rheos.connectors.files import jsonl, parquet
 from rheos.connectors.files.chunks import REJECTED, ChunkDecoder, ChunkReader
 from rheos.connectors.files.listing import FileToRead, Format, absolute, by_name, list_files
 from rheos.connectors.replay import Replay
-from rheos.connectors.schemas import is_time, resolve
+from rheos.connectors.schemas import resolve
 from rheos.errors import ProgramError, SchemaError
 from rheos.protocol.ports import Completion, Immediate
 from rheos.site import located_at_call
@@ -50,11 +50,13 @@ def source(
     paths = tuple(absolute(one) for one in ([path] if isinstance(path, str | os.PathLike) else path))
     if format == "jsonl" or (format is None and any(by_name(one) == "jsonl" for one in paths)):
         jsonl.wire_schema(rows)
-    if replay is not None and (replay.on not in rows.names or not is_time(rows.field(replay.on).type)):
-        raise SchemaError(
-            f"the replay's column {replay.on!r} is not a time column of the schema",
-            hint=f"name a timestamp, a date or an int64 of ms; the schema has {', '.join(rows.names)}",
-        )
+    if replay is not None:
+        if replay.on not in rows.names:
+            raise SchemaError(
+                f"the replay's column {replay.on!r} is not in the schema",
+                hint=f"the schema has {', '.join(rows.names)}",
+            )
+        replay.column.check(rows, "the replay's column")
     return FileSource(paths, rows, record, format, on_error, replay)
 
 
@@ -95,7 +97,7 @@ class FileSource(Source):
             )
         if self.replay is None or self.replay.ratio == "max":
             return ChunkReader(file.path, decoder, start, ctx)
-        return ChunkReader(file.path, decoder, start, ctx, self.replay.on, self._speed(file, ctx))
+        return ChunkReader(file.path, decoder, start, ctx, self.replay.column, self._speed(file, ctx))
 
     def _speed(self, file: FileToRead, ctx: ReaderContext) -> Completion[float]:
         replay = self.replay
@@ -103,7 +105,7 @@ class FileSource(Source):
         assert replay.ratio != "max"
         if replay.ratio is not None:
             return Immediate(replay.ratio)
-        return ctx.io.submit(lambda: replay.ratio_over(parquet.time_span_us(file.path, replay.on)))
+        return ctx.io.submit(lambda: replay.ratio_over(parquet.time_span_us(file.path, replay.column)))
 
     def rejected_schema(self) -> pa.Schema | None:
         return REJECTED if self.on_error == "skip" else None

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.connectors.hybrid import HybridSource
-from rheos.connectors.schemas import is_time
 from rheos.connectors.spark.staging import POSITIONS, staged
+from rheos.connectors.times import is_time
 from rheos.errors import ConfigurationError, ProgramError, SchemaError
 
 

@@ -34,7 +34,7 @@ from rheos.connectors.contract import Polled, ReaderContext, Source, Split, Spli
 from rheos.connectors.files import parquet
 from rheos.connectors.files.checked import CheckedFile, ChecksummingFile
 from rheos.connectors.files.chunks import ChunkReader
-from rheos.connectors.schemas import epoch_ms, shorten
+from rheos.connectors.schemas import shorten
 from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.staging_manifest import (
     Manifest,
@@ -46,6 +46,7 @@ from rheos.connectors.spark.staging_manifest import (
     remove_staging,
 )
 from rheos.connectors.spark.workers import module_lacking
+from rheos.connectors.times import TimeColumn, epoch_ms
 from rheos.errors import CheckpointError, InputError, SchemaError
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
 
@@ -107,8 +108,8 @@ class StagedSource(Source):
         others = {_staging_of(name) for name in known} - {self.staging}
         return [] if others else splits
 
-    def earliest_ms(self, split: Split, on: str) -> int | None:
-        if on != self.event_time:
+    def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
+        if self.event_time is None or on != TimeColumn(self.event_time):
             return None
         return msgspec.msgpack.decode(split.payload, type=_Payload).first_ms
 

@@ -19,6 +19,7 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
+from rheos.connectors.times import TimeColumn
 from rheos.graph.nodes import SourceSpec
 from rheos.operators.source import SPLITS
 from rheos.plan.physical import Chain, PhysicalPlan
@@ -111,7 +112,7 @@ class _Watched(Source):
         reader = self.source.open(split, position, ctx)
         return _WatchedReader(reader, lambda: self.watch.ended(self.operator, split))
 
-    def earliest_ms(self, split: Split, on: str) -> int | None:
+    def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
         return self.source.earliest_ms(split, on)
 
     def endless(self, split: Split) -> bool:
