@@ -31,8 +31,8 @@ def _bounded(decode: Callable[[bytes], Any], refusal: type[Exception]) -> Callab
 
 
 DECODERS: dict[str, Callable[[bytes], Any]] = {
-    "from a worker": _bounded(control._from_worker.decode, MalformedError),
-    "from the driver": _bounded(control._from_driver.decode, MalformedError),
+    "from a worker": _bounded(control.from_worker.decode, MalformedError),
+    "from the driver": _bounded(control.from_driver.decode, MalformedError),
     "request": _bounded(request_decoder.decode, MalformedError),
     "answer": _bounded(answer_decoder.decode, MalformedError),
     "error": _bounded(lambda data: error_data.decoder.decode(data).error(), MalformedError),

@@ -16,15 +16,9 @@ import zmq
 from rheos.errors import InternalError, TransportError
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt
-from rheos.runtimes.continuous.control import (
-    CONTROL_VERSION,
-    AllJoined,
-    ControlClient,
-    ControlServer,
-    Join,
-    Silent,
-    framed,
-)
+from rheos.runtimes.continuous.control import CONTROL_VERSION, Join, framed
+from rheos.runtimes.continuous.control_client import ControlClient
+from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
 from rheos.runtimes.continuous.door import Door
 from rheos.runtimes.continuous.security import Password
 from tests.runtimes.continuous.test_control import FIRST, NEVER_MS, TOKEN, client, server, told

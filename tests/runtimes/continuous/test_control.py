@@ -11,17 +11,9 @@ import zmq
 
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt
-from rheos.runtimes.continuous.control import (
-    AllJoined,
-    ControlClient,
-    ControlServer,
-    Join,
-    JoinRefused,
-    Silent,
-    Welcome,
-    framed,
-    heartbeat_s,
-)
+from rheos.runtimes.continuous.control import Join, JoinRefused, Welcome, framed, heartbeat_s
+from rheos.runtimes.continuous.control_client import ControlClient
+from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
 
 TOKEN = b"t" * 16
 NEVER_MS = 600_000

@@ -25,7 +25,7 @@ from rheos.protocol import control
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.protocol.wire import TOKEN_BYTES
 from rheos.runtimes.continuous.cluster import driver_host, is_local, slots
-from rheos.runtimes.continuous.control import AllJoined, ControlServer, Silent
+from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
 from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
 from rheos.spark.session import single_threaded_workers

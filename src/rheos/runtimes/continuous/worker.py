@@ -22,7 +22,8 @@ from rheos.host.stores import open_store
 from rheos.protocol import control
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt
-from rheos.runtimes.continuous.control import ControlClient, Join, JoinRefused
+from rheos.runtimes.continuous.control import Join, JoinRefused
+from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.continuous.transport import ZmqTransport
 from rheos.task.engine import Lifecycle, SubtaskEngine

@@ -1,0 +1,174 @@
+"""The worker's end of the control channel: it joins, and keeps its lease."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+import zmq
+
+from rheos.errors import InternalError, RheosError, TransportError
+from rheos.protocol import control
+from rheos.protocol.decoding import MalformedError
+from rheos.runtimes.continuous.control import (
+    MAX_MESSAGE_BYTES,
+    FromDriver,
+    Heartbeat,
+    Join,
+    JoinRefused,
+    Welcome,
+    body_of,
+    framed,
+    from_driver,
+    heartbeat_s,
+)
+from rheos.runtimes.continuous.security import Security
+
+_POLL_MS = 50
+_GRACE_S = 5.0
+"""How long a worker that was asked to stop may take before its process ends without it."""
+
+
+class ControlClient:
+    """The worker's end. A thread of its own keeps the lease while the main loop works."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        driver: str,
+        token: bytes,
+        join: Join,
+        security: Security | None,
+        wake: Callable[[], None],
+        timeout_ms: int,
+    ) -> None:
+        self._join = join
+        self._token = token
+        self._failure: RheosError | None = None
+        self._wake = wake
+        self._timeout_ms = timeout_ms
+        self._inbox: deque[control.ToTask] = deque()
+        self._joined = threading.Event()
+        self._answer: Welcome | JoinRefused | None = None
+        self._outbox: zmq.Socket[bytes] = context.socket(zmq.PUSH)
+        self._outbox.bind("inproc://control")
+        self._outgoing: zmq.Socket[bytes] = context.socket(zmq.PULL)
+        self._outgoing.connect("inproc://control")
+        self._socket: zmq.Socket[bytes] = context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, 2000)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
+        if security is not None:
+            security.connecting(self._socket)
+        self._socket.connect(driver)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rheos-control", daemon=True)
+
+    def start(self) -> Welcome | JoinRefused | None:
+        """Joins, and waits for the others; None where the driver never answered within the lease.
+        Raises TransportError where it speaks another version."""
+        self._thread.start()
+        self._joined.wait()
+        if self._failure is not None:
+            raise self._failure
+        return self._answer
+
+    def send(self, message: control.ToMaster) -> None:
+        """Called by the main thread only."""
+        self._outbox.send(framed(self._token, message))
+
+    def receive(self) -> list[control.ToTask]:
+        """The driver's messages since the last call. Called by the main thread. Raises what ended the
+        thread that keeps the lease."""
+        if self._failure is not None:
+            raise self._failure
+        messages = []
+        while self._inbox:
+            messages.append(self._inbox.popleft())
+        return messages
+
+    def close(self) -> None:
+        """Lets what was sent go out, then ends the thread."""
+        self._closing.set()
+        self._thread.join(3.0)
+        self._outbox.close(linger=0)
+        if not self._thread.is_alive():
+            self._outgoing.close(linger=0)
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Where it fails, the main loop fails by it: without a lease the slot must not go on."""
+        try:
+            self._keep_lease()
+        except Exception as error:
+            self._failure = error if isinstance(error, RheosError) else InternalError.of(error)
+        finally:
+            self._socket.close()
+            self._joined.set()
+            self._wake()
+
+    def _keep_lease(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._outgoing, zmq.POLLIN)
+        self._socket.send(framed(self._token, self._join))
+        timeout_s, every_s = self._timeout_ms / 1000, heartbeat_s(self._timeout_ms)
+        heard = beat = time.monotonic()
+        stop_by: float | None = None
+        while True:
+            poller.poll(_POLL_MS)
+            self._forward()
+            if self._closing.is_set():
+                self._forward()
+                return
+            now = time.monotonic()
+            # What waits to be read comes too late where this process stood still for so long.
+            if now - heard > timeout_s and stop_by is None:
+                stop_by = now + _GRACE_S
+                self._stop()
+            while self._socket.poll(0):
+                body = body_of(self._token, self._socket.recv(), "the driver")
+                if body is None:
+                    continue
+                heard = now
+                if self._take(_decoded_here(body)):
+                    stop_by = stop_by or now + _GRACE_S
+            if now - beat >= every_s:
+                beat = now
+                self._socket.send(framed(self._token, Heartbeat(self._join.attempt)))
+            if stop_by is not None and now > stop_by:
+                # The main loop does not come back: the process ends, and its output with it.
+                os._exit(70)
+
+    def _forward(self) -> None:
+        while self._outgoing.poll(0):
+            self._socket.send(self._outgoing.recv())
+
+    def _take(self, message: FromDriver) -> bool:
+        """Whether the message asks the worker to leave."""
+        if message.attempt != self._join.attempt:
+            return False
+        if isinstance(message, Heartbeat):
+            return False
+        if isinstance(message, Welcome | JoinRefused):
+            self._answer = message
+            self._joined.set()
+            return isinstance(message, JoinRefused)
+        self._inbox.append(message)
+        self._wake()
+        return isinstance(message, control.Cancel)
+
+    def _stop(self) -> None:
+        self._inbox.append(control.Cancel(attempt=self._join.attempt))
+        self._joined.set()
+        self._wake()
+
+
+def _decoded_here(body: bytes) -> FromDriver:
+    try:
+        return from_driver.decode(body)
+    except MalformedError as error:
+        raise TransportError(f"the driver sent what cannot be read: {error}") from error

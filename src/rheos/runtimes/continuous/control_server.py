@@ -1,0 +1,276 @@
+"""The driver's end of the control channel: it admits workers, and keeps their leases."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import zmq
+
+from rheos.errors import InternalError, RheosError, TransportError
+from rheos.host.sockets import listen
+from rheos.protocol import control
+from rheos.protocol.decoding import MalformedError
+from rheos.protocol.ids import Attempt
+from rheos.runtimes.continuous.control import (
+    MAX_MESSAGE_BYTES,
+    FromDriver,
+    FromWorker,
+    Heartbeat,
+    Join,
+    JoinRefused,
+    Welcome,
+    body_of,
+    framed,
+    from_worker,
+    heartbeat_s,
+)
+from rheos.runtimes.continuous.door import Door
+from rheos.runtimes.continuous.security import Security
+
+_POLL_MS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class AllJoined:
+    """Every worker of the attempt is there, and knows of the others."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A worker was not heard of for the heartbeat timeout. Reported once for each."""
+
+    attempt: Attempt
+    subtask: int
+    error: TransportError
+
+
+FromServer: TypeAlias = control.ToMaster | AllJoined | Silent
+
+
+class ControlServer:
+    """The driver's end: a thread of its own listens, admits and keeps the leases, so that they hold
+    also while the master writes to a slow store. The methods are for one thread, the master's.
+
+    `where` is as in `rheos.host.sockets.listen`, `timeout_ms` the heartbeat timeout. What fails the
+    thread is raised by `poll`.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        token: bytes,
+        version: str,
+        security: Security | None,
+        timeout_ms: int,
+        peers: int = 0,
+    ) -> None:
+        self._token = token
+        self._version = version
+        self._timeout_s = timeout_ms / 1000
+        self._every_s = heartbeat_s(timeout_ms)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
+        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.LINGER, 1000)
+        self._door: Door | None = None
+        if security is None:
+            self.address = listen(self._socket, where, MAX_MESSAGE_BYTES)
+        else:
+            self._door = Door(self._context, self._socket, security, where, MAX_MESSAGE_BYTES, peers)
+            self.address = self._door.address
+        self._dropped = 0
+        self._failure: RheosError | None = None
+        self._wake: zmq.Socket[bytes] = self._context.socket(zmq.PUSH)
+        self._wake.set_hwm(1)
+        self._wake.bind("inproc://driver")
+        self._woken: zmq.Socket[bytes] = self._context.socket(zmq.PULL)
+        self._woken.connect("inproc://driver")
+        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[FromServer] = queue.SimpleQueue()
+        self._arrived = threading.Event()
+        self._closing = False
+
+        # All that follows is the thread's own.
+        self._attempt = Attempt(0)
+        self._expected = 0
+        self._workers: dict[int, bytes] = {}
+        self._addresses: dict[int, str] = {}
+        self._heard: dict[bytes, float] = {}
+        """When each worker was last heard of; without those that were given up."""
+        self._beat = 0.0
+        self._thread = threading.Thread(target=self._run, name="rheos-control", daemon=True)
+        self._thread.start()
+
+    # --- for the master ---------------------------------------------------------------------------
+
+    def expect(self, attempt: Attempt, parallelism: int) -> None:
+        """From now on only workers of this attempt are heard."""
+        self._order(lambda: self._expect(attempt, parallelism))
+
+    def send(self, message: control.ToTask, subtask: int | None = None) -> None:
+        """To one subtask, or to all that have joined."""
+        self._order(lambda: self._send(message, subtask))
+
+    def wait(self, timeout_ms: int) -> None:
+        """Returns when there is something to `poll`, or after the time."""
+        self._arrived.wait(timeout_ms / 1000)
+
+    def poll(self) -> list[FromServer]:
+        """What has come since the last call, in order. Does not wait. Raises what failed the thread."""
+        self._arrived.clear()
+        if self._failure is not None:
+            raise self._failure
+        messages: list[FromServer] = []
+        while not self._inbox.empty():
+            messages.append(self._inbox.get())
+        return messages
+
+    def strangers(self) -> int:
+        """How many frames and connections of strangers were dropped so far. For any thread."""
+        return self._dropped + (self._door.refused if self._door is not None else 0)
+
+    def close(self) -> None:
+        """Lets what was sent go out, then ends the thread."""
+        self._order(self._close)
+        self._thread.join(3.0)
+        self._wake.close(linger=0)
+        self._context.term()
+
+    def _order(self, order: Callable[[], None]) -> None:
+        self._orders.put(order)
+        # Where one wake-up waits already, it is enough.
+        with contextlib.suppress(zmq.Again):
+            self._wake.send(b"", zmq.NOBLOCK)
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Where it fails, the master fails by it, and the job with that: never in silence."""
+        try:
+            self._serve()
+        except Exception as error:
+            self._failure = error if isinstance(error, RheosError) else InternalError.of(error)
+            self._arrived.set()
+        finally:
+            if self._door is not None:
+                self._door.close()
+            self._socket.close()
+            self._woken.close(linger=0)
+
+    def _serve(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._woken, zmq.POLLIN)
+        before = time.monotonic()
+        while not self._closing:
+            poller.poll(_POLL_MS)
+            # Orders first: an attempt is expected before its workers come.
+            while self._woken.poll(0):
+                self._woken.recv()
+            while not self._orders.empty():
+                self._orders.get()()
+            now = time.monotonic()
+            if now - before > self._every_s + 1.0:
+                # It was this process that stood still: what the workers said meanwhile is on its way.
+                self._heard = dict.fromkeys(self._heard, now)
+            before = now
+            while self._socket.poll(0):
+                self._read(self._socket.recv_multipart(), now)
+            if self._door is not None:
+                self._door.check()
+            self._give_up_silent(now)
+            if now - self._beat >= self._every_s:
+                self._beat = now
+                self._send_all(Heartbeat(self._attempt))
+
+    def _close(self) -> None:
+        self._closing = True
+
+    def _expect(self, attempt: Attempt, parallelism: int) -> None:
+        self._attempt, self._expected = attempt, parallelism
+        self._workers, self._addresses, self._heard = {}, {}, {}
+
+    def _emit(self, message: FromServer) -> None:
+        self._inbox.put(message)
+        self._arrived.set()
+
+    def _read(self, frames: list[bytes], now: float) -> None:
+        """EX3: strangers are dropped. A worker of ours that says what cannot be read is given up."""
+        try:
+            body = body_of(self._token, frames[1], "a worker") if len(frames) == 2 else None
+            if body is None:
+                self._dropped += 1
+            else:
+                self._take(frames[0], from_worker.decode(body), now)
+        except (TransportError, MalformedError) as error:
+            self._give_up(frames[0], TransportError(f"a worker sent what cannot be read: {error}"))
+
+    def _give_up(self, identity: bytes, error: TransportError) -> None:
+        """Its attempt is over. A worker that has not joined is sent the reason, if it can read it."""
+        if identity in self._heard:
+            del self._heard[identity]
+            subtask = next(i for i, worker in self._workers.items() if worker == identity)
+            self._emit(Silent(self._attempt, subtask, error))
+        elif identity not in self._workers.values():
+            self._refuse(identity, self._attempt, error.what)
+
+    def _take(self, identity: bytes, message: FromWorker, now: float) -> None:
+        if isinstance(message, Join):
+            self._admit(identity, message, now)
+        elif message.attempt == self._attempt and identity in self._heard:
+            self._heard[identity] = now
+            if not isinstance(message, Heartbeat):
+                self._emit(message)
+
+    def _give_up_silent(self, now: float) -> None:
+        """A worker that was given up is heard no more: its attempt is over."""
+        for identity, heard in list(self._heard.items()):
+            if now - heard > self._timeout_s:
+                subtask = next(i for i, worker in self._workers.items() if worker == identity)
+                error = TransportError(
+                    f"subtask {subtask} at {self._addresses[subtask]} was not heard of for "
+                    f"{self._timeout_s:g} s: its process stands still, or cannot be reached",
+                    hint="where calls hold Python's lock for longer, or machines pause, raise "
+                    "heartbeat_timeout",
+                )
+                self._give_up(identity, error)
+
+    def _admit(self, identity: bytes, join: Join, now: float) -> None:
+        reason = None
+        if join.attempt != self._attempt:
+            reason = "the attempt is over"
+        elif join.subtask in self._workers:
+            reason = f"subtask {join.subtask} has joined already: Spark has started it twice"
+        elif join.version != self._version:
+            reason = f"it has Rheos {join.version}, and the driver {self._version}"
+        if reason is not None:
+            self._refuse(identity, join.attempt, reason)
+            return
+        self._workers[join.subtask] = identity
+        self._addresses[join.subtask] = join.address
+        self._heard[identity] = now
+        if len(self._workers) == self._expected:
+            addresses = [self._addresses[i] for i in range(self._expected)]
+            self._send_all(Welcome(self._attempt, addresses))
+            self._emit(AllJoined(self._attempt))
+
+    def _send(self, message: control.ToTask, subtask: int | None) -> None:
+        if subtask is None:
+            self._send_all(message)
+        elif subtask in self._workers:
+            self._socket.send_multipart([self._workers[subtask], framed(self._token, message)])
+
+    def _refuse(self, identity: bytes, attempt: Attempt, reason: str) -> None:
+        self._socket.send_multipart([identity, framed(self._token, JoinRefused(attempt, reason))])
+
+    def _send_all(self, message: FromDriver) -> None:
+        data = framed(self._token, message)
+        for identity in self._workers.values():
+            self._socket.send_multipart([identity, data])
