@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from rheos.errors import InputError, SchemaError, UnrestorableError
 from rheos.savepoints.arrow_names import arrow_type
-from rheos.savepoints.forms import array_header, values_of
+from rheos.savepoints.values import array_header, values_of
 from rheos.state.codec import ValueCodec
 from rheos.state.describe import type_shape
 

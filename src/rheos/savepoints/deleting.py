@@ -12,7 +12,7 @@ from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import Holds, StateShape
 from rheos.savepoints.encoding import RAW
 from rheos.savepoints.keys import KeyColumns
-from rheos.savepoints.layouts import key_prefix
+from rheos.savepoints.state_layout import key_prefix
 from rheos.state.keys import Key
 
 

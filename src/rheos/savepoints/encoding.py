@@ -19,8 +19,7 @@ from rheos.connectors.spark.types import to_arrow, to_spark
 from rheos.errors import InputError, SchemaError, UnrestorableError
 from rheos.protocol.columns import columns_to_python
 from rheos.protocol.shapes import StateShape
-from rheos.savepoints.forms import misfit
-from rheos.savepoints.layouts import (
+from rheos.savepoints.entry_layouts import (
     EVENT_DOMAIN,
     PROCESSING_DOMAIN,
     EntryLayout,
@@ -28,8 +27,9 @@ from rheos.savepoints.layouts import (
     MapLayout,
     TimerLayout,
     ValueLayout,
-    layout_of,
 )
+from rheos.savepoints.forms import misfit
+from rheos.savepoints.layouts import layout_of
 from rheos.savepoints.reading_tasks import ReadState, tables
 from rheos.state.codec import ValueCodec
 from rheos.state.keys import Key

@@ -11,8 +11,10 @@ from rheos.savepoints.catalogue import EntryCatalogue, Listing, OperatorInfo, St
 from rheos.savepoints.changes import Base
 from rheos.savepoints.editing import SavepointEdit
 from rheos.savepoints.frames import quoted, read_frame
-from rheos.savepoints.layouts import SUMS, TOTALS, StateLayout, TotalsLayout, layout_of
+from rheos.savepoints.layouts import layout_of
 from rheos.savepoints.savepoint_folder import open_savepoint
+from rheos.savepoints.state_layout import StateLayout
+from rheos.savepoints.window_layouts import SUMS, TOTALS, TotalsLayout
 from rheos.site import located_at_call
 
 

@@ -15,7 +15,8 @@ from rheos.errors import CheckpointError, RheosError, UnrestorableError
 from rheos.host.stores import open_store
 from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import StateHandle
-from rheos.savepoints.layouts import EntryLayout, layout_of
+from rheos.savepoints.entry_layouts import EntryLayout
+from rheos.savepoints.layouts import layout_of
 from rheos.state import format as state_format
 
 BATCH_ROWS = 1 << 14

@@ -29,9 +29,9 @@ from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.savepoints.deleting import DeletedKeys
 from rheos.savepoints.encoding import RAW
-from rheos.savepoints.forms import array_header
 from rheos.savepoints.keys import KeyColumns
 from rheos.savepoints.reading_tasks import decoded, numbered
+from rheos.savepoints.values import array_header
 from rheos.state import format as state_format
 from rheos.state.parts import PLACE, ROWS
 

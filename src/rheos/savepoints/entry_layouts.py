@@ -1,0 +1,125 @@
+"""The layouts of entries: of declared state, and of timers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.protocol.shapes import StateShape, TypeShape
+from rheos.savepoints.keys import KeyColumns
+from rheos.savepoints.state_layout import StateLayout, unique
+from rheos.savepoints.values import values_of
+from rheos.state.timers import EVENT, NAMESPACE
+
+EVENT_DOMAIN, PROCESSING_DOMAIN = "event", "processing"
+
+
+class EntryLayout(StateLayout):
+    """Of state that is entries of key, namespace and value."""
+
+    def __init__(self, shape: StateShape) -> None:
+        self.keys = KeyColumns(shape.key)
+
+    def _keys(self, table: pa.Table) -> list[Any]:
+        decode = self.keys.codec.decode
+        return [decode(key) for key in table.column("key").to_pylist()]
+
+    def _schema(self, **columns: pa.DataType) -> pa.Schema:
+        """The first column that meets a key column of its name gives way."""
+        fields = list(self.keys.shown)
+        self.names = unique([field.name for field in fields], columns)
+        return pa.schema(fields + [pa.field(self.names[c], kind) for c, kind in columns.items()])
+
+
+class ValueLayout(EntryLayout):
+    def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
+        super().__init__(shape)
+        self.values = values_of(state, shape.value, trusted=trusted)
+        self.schema = self._schema(value=self.values.kind)
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        values = self.values.decode(table.column("value").to_pylist())
+        return pa.Table.from_arrays([*self.keys.columns(self._keys(table)), values], schema=self.schema)
+
+
+class ListLayout(EntryLayout):
+    """Tables are to come in their order: a list may go on in the next."""
+
+    def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
+        super().__init__(shape)
+        self.values = values_of(state, shape.value, trusted=trusted)
+        self.pickled = shape.value.name == "pickle"
+        self._lists = values_of(state, TypeShape(name="list", args=[shape.value]), trusted=trusted)
+        self.schema = self._schema(position=pa.int64(), value=self.values.kind)
+        self._open: tuple[bytes, int] = (b"", 0)
+        """The last key, and how many of its elements came."""
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        segments = table.column("value").to_pylist()
+        if self.pickled:
+            # A pickle is of a whole segment: it is shown as one value.
+            lengths = np.ones(len(segments), dtype=np.int64)
+            elements = pa.array(segments, pa.binary())
+        else:
+            lists = self._lists.decode(segments)
+            lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+            elements = lists.flatten()
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        keys = [column.take(pa.array(owner)) for column in self.keys.columns(self._keys(table))]
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        first = self._first(table.column("key").to_pylist(), lengths.tolist())
+        position = pa.array(np.array(first, dtype=np.int64)[owner] + within)
+        return pa.Table.from_arrays([*keys, position, elements], schema=self.schema)
+
+    def _first(self, keys: Sequence[bytes], lengths: Sequence[int]) -> list[int]:
+        """The position of each segment's first element. Namespaces give only the order."""
+        found = []
+        last, count = self._open
+        for key, length in zip(keys, lengths, strict=True):
+            if key != last:
+                last, count = key, 0
+            found.append(count)
+            count += length
+        self._open = last, count
+        return found
+
+
+class MapLayout(EntryLayout):
+    def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
+        super().__init__(shape)
+        item, value = shape.value.args
+        self.items = values_of(state, item, trusted=trusted)
+        self.values = values_of(state, value, trusted=trusted)
+        self.schema = self._schema(map_key=self.items.kind, value=self.values.kind)
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        return pa.Table.from_arrays(
+            [
+                *self.keys.columns(self._keys(table)),
+                self.items.decode(table.column("namespace").to_pylist()),
+                self.values.decode(table.column("value").to_pylist()),
+            ],
+            schema=self.schema,
+        )
+
+
+class TimerLayout(EntryLayout):
+    def __init__(self, shape: StateShape) -> None:
+        super().__init__(shape)
+        self.schema = self._schema(timestamp_ms=pa.int64(), domain=pa.string())
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        timers = [NAMESPACE.unpack(namespace) for namespace in table.column("namespace").to_pylist()]
+        domains = [EVENT_DOMAIN if mark == EVENT else PROCESSING_DOMAIN for mark, _ in timers]
+        return pa.Table.from_arrays(
+            [
+                *self.keys.columns(self._keys(table)),
+                pa.array([timestamp for _, timestamp in timers], pa.int64()),
+                pa.array(domains, pa.string()),
+            ],
+            schema=self.schema,
+        )
