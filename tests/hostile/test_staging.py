@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from rheos.connectors.spark import staging
+from rheos.connectors.spark import staging_writer
 from rheos.connectors.spark.staging import StagedSource, staged
 from rheos.connectors.spark.staging_manifest import (
     MANIFEST,
@@ -38,10 +38,10 @@ ROWS = [row for number in range(len(NAMES)) for row in rows_of_file(number)]
 
 def make(root: Path, id: str = ID) -> Manifest:
     """A staging of two files, as tasks of Spark write them, and what its manifest says."""
-    task = staging._Task(str(root / id), SCHEMA, "at")
+    task = staging_writer.WriteTask(str(root / id), SCHEMA, "at")
     files = []
     for number, name in enumerate(NAMES):
-        writer = staging._FileWriter(task, name)
+        writer = staging_writer.FileWriter(task, name)
         writer.write(pa.RecordBatch.from_pylist(rows_of_file(number), SCHEMA))
         writer.finish()
         files.append(writer.finished())

@@ -21,26 +21,22 @@ Four ways in which Spark's readers would drop too much, all seen on Parquet file
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
 from functools import reduce
-from io import StringIO
 from operator import and_, or_
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as f
 
 from rheos.graph.expression_trees import tree_of
 from rheos.graph.nodes import MAIN, ExpressionSpec
 from rheos.plan.physical import Chain, Route, ToOperator
+from rheos.runtimes.batch.pushdown_constants import constants_of, is_text, literal_of, spark_float
 
 MAX_VALUES = 200
 """A longer list of values to look for is not given to Spark."""
@@ -228,9 +224,9 @@ class _Translation:
         return None
 
     def _compared(self, left: Any, op: str, right: Any) -> Column | None:
-        known, values = self._column(left), _constants(right)
+        known, values = self._column(left), constants_of(right)
         if known is None:
-            known, values, op = self._column(right), _constants(left), _MIRRORED.get(op, op)
+            known, values, op = self._column(right), constants_of(left), _MIRRORED.get(op, op)
         if known is None or values is None or len(values) != 1:
             return None
         return _comparison(known, op, values, 0)
@@ -251,8 +247,8 @@ class _Translation:
             case {"Boolean": {"IsIn": {"nulls_equal": False}}} | {
                 "Sql": {"IsIn": {"nulls_equal": False}}
             }:
-                return _is_in(known, _constants(others[0]), negated)
-            case {"StringExpr": "StartsWith" | "EndsWith" | {"Contains": _}} if _is_text(known.kind):
+                return _is_in(known, constants_of(others[0]), negated)
+            case {"StringExpr": "StartsWith" | "EndsWith" | {"Contains": _}} if is_text(known.kind):
                 found = _text_match(known.column, function["StringExpr"], _pattern(tree))
                 return None if found is None else ~found if negated else found
         return None
@@ -287,14 +283,14 @@ def _is_in(known: PushColumn, values: pl.Series | None, negated: bool) -> Column
         return None
     if pa.types.is_floating(known.kind):
         return _all(parts) if negated else _any(parts)
-    literals = [_literal(known.kind, values, i) for i in range(len(values))]
+    literals = [literal_of(known.kind, values, i) for i in range(len(values))]
     among = known.column.isin(*(each for each in literals if each is not None))
     return ~among if negated else among
 
 
 def _comparison(known: PushColumn, op: str, values: pl.Series, place: int) -> Column | None:
     """The column against one constant; None where Polars and Spark might see it differently."""
-    literal = _literal(known.kind, values, place)
+    literal = literal_of(known.kind, values, place)
     if literal is None:
         return None
     if op == "EqValidity":
@@ -306,7 +302,7 @@ def _comparison(known: PushColumn, op: str, values: pl.Series, place: int) -> Co
     if not pa.types.is_floating(known.kind):
         return _COMPARE[op](known.column, literal)
     if op == "Eq" and values[place] == 0:
-        minus_zero = f.lit(-0.0).cast(_spark_float(known.kind))
+        minus_zero = f.lit(-0.0).cast(spark_float(known.kind))
         return (known.column >= minus_zero) & (known.column <= literal)
     compared = _COMPARE[op](known.column, literal)
     return compared | f.isnan(known.column) if op in _NAN_PASSES else compared
@@ -317,14 +313,10 @@ def _comparison(known: PushColumn, op: str, values: pl.Series, place: int) -> Co
 _PLAIN = re.compile(r"[^\\.+*?()|\[\]{}^$#&~\-\s]*")
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def _pattern(tree: Any) -> str | None:
     """The plain text that is sought; None for a pattern that means more than itself."""
     _, given = tree["Function"]["input"]
-    values = _constants(given)
+    values = constants_of(given)
     if values is None or len(values) != 1 or values.dtype != pl.String or values[0] is None:
         return None
     text: str = values[0]
@@ -340,106 +332,3 @@ def _text_match(column: Column, how: Any, text: str | None) -> Column | None:
     if how == "StartsWith":
         return column.startswith(text)
     return column.endswith(text) if how == "EndsWith" else column.contains(text)
-
-
-# --- constants ------------------------------------------------------------------------------------
-
-_EXACT_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
-_INTEGER_NAMES = {
-    pa.int8(): "tinyint",
-    pa.int16(): "smallint",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.uint8(): "smallint",
-    pa.uint16(): "int",
-    pa.uint32(): "bigint",
-}
-_UNITS = {"ms": 1000, "us": 1}
-_EPOCH = datetime(1970, 1, 1)
-_GREGORIAN = datetime(1582, 10, 16)
-"""From here on it is the Gregorian calendar in every time zone."""
-_GREGORIAN_US = (_GREGORIAN - _EPOCH) // timedelta(microseconds=1)
-
-
-def _constants(tree: Any) -> pl.Series | None:
-    """The values of a constant: one, or those of a list."""
-    match tree:
-        case {"Literal": _}:
-            try:
-                expr = pl.Expr.deserialize(StringIO(json.dumps(tree)), format="json")
-                series = pl.select(expr).to_series()
-            except pl.exceptions.PolarsError:
-                # So it is for NaN and the infinities, which JSON does not have.
-                return None
-            if isinstance(series.dtype, pl.List):
-                return None if len(series) != 1 or series[0] is None else series[0]
-            return series
-    return None
-
-
-def _literal(kind: pa.DataType, values: pl.Series, place: int) -> Column | None:
-    """One of the values as Spark's constant of the column's type, if it is exactly that."""
-    value, dtype = values[place], values.dtype
-    if value is None:
-        return None
-    if pa.types.is_boolean(kind):
-        return f.lit(value) if dtype == pl.Boolean else None
-    if pa.types.is_integer(kind):
-        return _integer(kind, value) if dtype in _EXACT_INTEGERS else None
-    if pa.types.is_floating(kind):
-        return _float(kind, value) if dtype in (*_EXACT_INTEGERS, pl.Float32, pl.Float64) else None
-    if _is_text(kind):
-        return f.lit(value) if dtype == pl.String else None
-    if pa.types.is_date32(kind):
-        return _date(value) if dtype == pl.Date else None
-    if pa.types.is_timestamp(kind) and isinstance(dtype, pl.Datetime):
-        return _timestamp(kind, dtype, int(values.slice(place, 1).to_physical()[0]))
-    return None
-
-
-def _integer(kind: pa.DataType, value: int) -> Column | None:
-    name = _INTEGER_NAMES.get(kind)
-    if name is None:
-        return None
-    range_ = np.iinfo(kind.to_pandas_dtype())
-    return f.lit(value).cast(name) if range_.min <= value <= range_.max else None
-
-
-def _spark_float(kind: pa.DataType) -> str:
-    return "float" if pa.types.is_float32(kind) else "double"
-
-
-def _float(kind: pa.DataType, value: float) -> Column | None:
-    if pa.types.is_float16(kind) or (isinstance(value, int) and abs(value) > 2**53):
-        return None
-    as_float = float(value)
-    if not math.isfinite(as_float):
-        return None
-    if pa.types.is_float32(kind) and (abs(as_float) > 3e38 or float(np.float32(as_float)) != as_float):
-        return None
-    return f.lit(as_float + 0.0).cast(_spark_float(kind))
-
-
-def _date(day: date) -> Column | None:
-    jvm: Any = SparkSession.active()._jvm
-    if jvm.java.sql.Date.valueOf(day.isoformat()).toString() != day.isoformat():
-        return None
-    return f.date_from_unix_date(f.lit((day - _EPOCH.date()).days))
-
-
-def _timestamp(kind: pa.DataType, given: pl.Datetime, ticks: int) -> Column | None:
-    if kind.unit not in _UNITS or given.time_unit not in _UNITS or kind.tz != given.time_zone:
-        return None
-    # Of two units Polars compares in the coarser, so a column finer than the constant is cut.
-    if kind.unit == "us" and given.time_unit == "ms":
-        return None
-    us = ticks * _UNITS[given.time_unit]
-    if us % _UNITS[kind.unit] or us < _GREGORIAN_US:
-        return None
-    if kind.tz is not None:
-        return f.timestamp_micros(f.lit(us).cast("bigint"))
-    try:
-        shown = (_EPOCH + timedelta(microseconds=us)).isoformat(" ", "microseconds")
-    except OverflowError:
-        return None
-    return f.lit(shown).cast("timestamp_ntz")
