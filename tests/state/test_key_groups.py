@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.errors import InputError, Site
-from rheos.protocol.key_groups import group_range
+from rheos.protocol.key_groups import group_range, owner_of
 from rheos.state.key_groups import (
     HASH_VERSION,
     NullKeyError,
@@ -225,4 +225,4 @@ def test_ranges_part_the_groups_as_subtask_of_says(parallelism: int, max_paralle
     for subtask in range(parallelism):
         owned = np.flatnonzero(owners == subtask).tolist()
         assert owned == list(group_range(subtask, parallelism, max_parallelism))
-        assert owned
+        assert {owner_of(group, parallelism, max_parallelism) for group in owned} == {subtask}

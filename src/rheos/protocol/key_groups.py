@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def owner_of(group: int, parallelism: int, max_parallelism: int) -> int:
+    """The subtask that owns a group. `state.key_groups.subtask_of` is the same for whole arrays."""
+    return group * parallelism // max_parallelism
+
+
 def group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
     """The groups that a subtask owns: none, where it is beyond the operator's parallelism."""
     return range(

@@ -24,6 +24,7 @@ from rheos.host.stores import open_store
 from rheos.protocol import error_data
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import OperatorId
+from rheos.protocol.key_groups import owner_of
 from rheos.protocol.ports import Store
 from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
@@ -85,8 +86,8 @@ def _state_written(task: WriteState, batches: Iterable[pa.RecordBatch]) -> Itera
     rows = kept.lists(batches) if task.lists else kept.newest(batches)
     for number, table in enumerate(_pieces(rows)):
         group = table.column("key_group")[0].as_py()
-        target = group * task.targets // task.max_parallelism
-        subtask = group * task.parallelism // task.max_parallelism
+        target = owner_of(group, task.targets, task.max_parallelism)
+        subtask = owner_of(group, task.parallelism, task.max_parallelism)
         name = f"{task.token}-{target:05d}-{number:05d}.arrow"
         data = state_format.encode(table, StateKind.KEYED, PartMode.FULL)
         handle = StateHandle(
