@@ -41,7 +41,7 @@ def make(root: Path, id: str = ID) -> Manifest:
     task = staging_writer.WriteTask(str(root / id), SCHEMA, "at")
     files = []
     for number, name in enumerate(NAMES):
-        writer = staging_writer.FileWriter(task, name)
+        writer = staging_writer.StagingWriter(task, name)
         writer.write(pa.RecordBatch.from_pylist(rows_of_file(number), SCHEMA))
         writer.finish()
         files.append(writer.finished())

@@ -41,7 +41,13 @@ from rheos.connectors.spark.staging_manifest import (
     remove_leftovers,
     remove_staging,
 )
-from rheos.connectors.spark.staging_writer import LINES, FileWriter, WriteTask, shipped, stored_schema
+from rheos.connectors.spark.staging_writer import (
+    LINES,
+    StagingWriter,
+    WriteTask,
+    shipped,
+    stored_schema,
+)
 from rheos.connectors.spark.workers import module_lacking
 from rheos.connectors.times import TimeColumn
 from rheos.errors import CheckpointError, InputError, SchemaError
@@ -239,7 +245,7 @@ def _written(frame: Any, task: WriteTask) -> list[StagedFile]:
         )
     if not lines:
         # Every staging has a split, so that checkpoints can name it.
-        empty = FileWriter(task, "00000-0.parquet")
+        empty = StagingWriter(task, "00000-0.parquet")
         empty.finish()
         return [empty.finished()]
     return [

@@ -79,7 +79,7 @@ def write_file(data: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
     context = TaskContext.get()
     assert context is not None
     name = f"{context.partitionId():05d}-{context.taskAttemptId()}.parquet"
-    writer = FileWriter(task, name)
+    writer = StagingWriter(task, name)
     try:
         for batch in batches:
             if batch.num_rows and writer.bad is None:
@@ -92,7 +92,7 @@ def write_file(data: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
         writer.close()
 
 
-class FileWriter:
+class StagingWriter:
     """Writes one file, in row groups of a bounded size."""
 
     def __init__(self, task: WriteTask, name: str) -> None:
