@@ -45,7 +45,7 @@ def environment() -> rh.Environment:
 def events(
     env: rh.Environment | None = None, *, timed: bool = True, name: str = "events"
 ) -> rh.DataStream:
-    """A stream of events, with event time unless told otherwise."""
+    """A stream of events, with event time unless said otherwise."""
     return (env or environment()).from_source(
         rh.collection(EVENTS), watermark=TIMED if timed else None, name=name
     )

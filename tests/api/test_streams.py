@@ -232,5 +232,5 @@ def test_a_source_that_skips_rows_has_them_as_a_side_output(tmp_path: object) ->
     assert rejected.schema.names == ["file", "line", "record", "error"]
 
 
-def test_a_stream_tells_what_it_is() -> None:
+def test_a_stream_says_what_it_is() -> None:
     assert repr(events().select("user")) == "<stream of 'select': user: string>"

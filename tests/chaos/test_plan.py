@@ -1,4 +1,4 @@
-"""What is struck is what the job has started, and what is told is what came of it."""
+"""What is struck is what the job has started, and what is reported is what came of it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_job_that_fails_is_not_sound() -> None:
 
 
 def test_nothing_of_a_job_is_left(tmp_path: Path) -> None:
-    """It does not run in time: it is told to end, and so is what it has started."""
+    """It does not run in time: it is asked to end, and so is what it has started."""
     pids = tmp_path / "pids"
     code = f"import os; open({str(pids)!r}, 'w').write(str(os.getpid())); {SLEEP}"
     done = chaos.run(chaos.Plan([sys.executable, "-c", code], start_within_s=5))

@@ -1,4 +1,4 @@
-"""The state-machine job tells what it should: its plan of alerts is right, and it is sensitive."""
+"""The state-machine job alerts as it should: its plan of alerts is right, and it is sensitive."""
 
 from __future__ import annotations
 

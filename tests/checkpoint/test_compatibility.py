@@ -1,4 +1,4 @@
-"""What is told of stored state under a changed program, and when a job is refused."""
+"""What is said of stored state under a changed program, and when a job is refused."""
 
 from __future__ import annotations
 

@@ -687,7 +687,7 @@ class TestCancel:
         "answer", [LogAppended(2), LogLost(2), LogFailed(2, CheckpointError("away"))]
     )
     def test_while_a_checkpoint_is_entered(self, answer: LogAppended | LogLost | LogFailed) -> None:
-        """Nothing is committed any more, and nobody is told."""
+        """Nothing is committed any more, and nobody is notified."""
         time = Timeline().runs()
         time.at(1000, Tick(), acknowledge(0, 1), acknowledge(1, 1))
         time.at(1001, CancelRequested())

@@ -177,7 +177,7 @@ def test_a_file_that_an_open_one_may_build_on_outlives_the_abort_of_another() ->
 
 
 def test_what_a_checkpoint_took_is_in_its_entry() -> None:
-    """The time of day is told, and never asked for."""
+    """The time of day is handed in, and never asked for."""
     coordinator = Coordinator(JobId("job"), "me", CONFIG, SHAPE)
     now = 0
     for event in (Start(), LogRead(LogView()), LogAppended(1), Recovered(ONE), AttemptRunning(ONE)):

@@ -90,7 +90,7 @@ LOST = TransportError("lost")
 
 @dataclass
 class Taken:
-    """What a subtask has frozen at a barrier, and not yet told of."""
+    """What a subtask has frozen at a barrier, and not yet reported."""
 
     checkpoint: int
     chain: list[str]
@@ -447,7 +447,7 @@ class Coordination(RuleBasedStateMachine):
     @precondition(lambda self: self.end is None)
     @rule()
     def sleeps_until_the_deadline(self) -> None:
-        """The deadline that is told is enough: nothing is due before it."""
+        """The deadline that is given is enough: nothing is due before it."""
         deadline = self.coordinator.next_deadline_ms()
         if deadline is not None and deadline > self.now_ms:
             assert self.coordinator.handle(Tick(), deadline - 1) == []

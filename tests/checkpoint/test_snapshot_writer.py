@@ -22,7 +22,7 @@ COUNT, OTHER = OperatorId("count"), OperatorId("other")
 
 
 def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> bytes:
-    """The table's text, of a length that it tells."""
+    """The table's text, of a length that it says."""
     return str(table["text"][0]).encode()
 
 

@@ -1,4 +1,4 @@
-"""Which phase of a source is open: what subtasks tell, and what follows."""
+"""Which phase of a source is open: what subtasks report, and what follows."""
 
 from __future__ import annotations
 

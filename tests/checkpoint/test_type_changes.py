@@ -302,7 +302,7 @@ SAMPLES: dict[Any, list[Any]] = {
 
 
 def check_pair(old: Any, new: Any, values: Sequence[Any]) -> None:
-    """What is told to be read is read without an error; what is not, comes out wrong or not at all."""
+    """What is said to be readable is read without an error; the rest comes out wrong, or not at all."""
     results = [outcome(old, new, value) for value in values]
     if verdict(old, new) is not UNREADABLE:
         assert Unread not in results, (old, new, found(old, new))

@@ -146,7 +146,7 @@ def _timeless(action: Action) -> Action:
 
 
 class Timeline:
-    """Gives events to a coordinator. `log` holds what it appended and was told is there."""
+    """Gives events to a coordinator. `log` holds what it appended, and what it was shown as there."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A job for the tests of commands: it runs nothing, and does what it is told."""
+"""A job for the tests of commands: it runs nothing, and does what it is asked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STORY = ("RUNNING Tick() -> SendToAll(message=TriggerCheckpoint 1)", "ENDED Canc
 
 
 class StandIn:
-    """A job that ends when it is told so. Savepoints wait for `allowed`."""
+    """A job that ends when it is asked to. Savepoints wait for `allowed`."""
 
     def __init__(self) -> None:
         self.over = threading.Event()

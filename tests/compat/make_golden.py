@@ -41,7 +41,7 @@ BACKENDS = {"checkpoints": Backend.MEMORY, "rocksdb": Backend.ROCKSDB}
 def main() -> None:
     folder = FOLDER / version("rheos")
     if folder.exists():
-        sys.exit(f"{folder} is there already, and is not made anew")
+        sys.exit(f"{folder} is there already, and is not made again")
     folder.mkdir()
     taken, directory = with_savepoint()
     pack(folder / "savepoint.zip", below(taken.world.store.files, f"{directory}/"), taken)

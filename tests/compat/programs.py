@@ -98,7 +98,7 @@ class Summary:
 
 
 class Watch(rh.KeyedProcessFunction):
-    """Keeps state of every kind, and tells of it when event time ends."""
+    """Keeps state of every kind, and says what it holds when event time ends."""
 
     seen = rh.ValueState(Seen)
     least = rh.ValueState(int, default=1_000_000)

@@ -1,7 +1,7 @@
 """Snapshots of every released version are restored: a job goes on from them as if nothing had been.
 
 What a snapshot had published and what is published after it are together what one run publishes. The
-snapshots are made by `make_golden.py`, and never anew.
+snapshots are made by `make_golden.py`, and never again.
 """
 
 from __future__ import annotations

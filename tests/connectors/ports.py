@@ -38,7 +38,7 @@ class ManualClock:
 
 
 class Work:
-    """A piece of work that is run when it is told to."""
+    """A piece of work that is run when it is asked to."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work

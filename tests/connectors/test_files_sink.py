@@ -341,7 +341,7 @@ def run_of(folder: Path, job: str = "shop", sink: str = "sink-1", **settings: An
     return files.sink(folder, **settings).prepared(SCHEMA, (job, sink))
 
 
-def run_afresh(sink: FileSink, *numbers: int, run: str) -> None:
+def run_once(sink: FileSink, *numbers: int, run: str) -> None:
     """A run that begins with nothing and writes rows."""
     committer = sink.committer()
     committer.check()
@@ -353,7 +353,7 @@ def run_afresh(sink: FileSink, *numbers: int, run: str) -> None:
 
 
 def test_a_run_that_begins_with_nothing_does_not_double_what_is_there(tmp_path: Path) -> None:
-    run_afresh(run_of(tmp_path), 1, 2, run="shop-1")
+    run_once(run_of(tmp_path), 1, 2, run="shop-1")
     with pytest.raises(ConfigurationError, match="this job begins with nothing") as refused:
         run_of(tmp_path).committer().check()
     assert 'mode="overwrite"' in str(refused.value.hint)
@@ -363,20 +363,20 @@ def test_a_run_that_begins_with_nothing_does_not_double_what_is_there(tmp_path: 
 
 
 def test_a_run_may_add_to_what_is_there_or_replace_what_it_wrote(tmp_path: Path) -> None:
-    run_afresh(run_of(tmp_path), 1, 2, run="shop-1")
-    run_afresh(run_of(tmp_path, mode="append"), 3, run="shop-2")
+    run_once(run_of(tmp_path), 1, 2, run="shop-1")
+    run_once(run_of(tmp_path, mode="append"), 3, run="shop-2")
     assert read_back(tmp_path) == [1, 2, 3]
-    run_afresh(run_of(tmp_path, mode="overwrite"), 4, run="shop-3")
+    run_once(run_of(tmp_path, mode="overwrite"), 4, run="shop-3")
     assert read_back(tmp_path) == [4]
 
 
 def test_overwriting_spares_the_other_sinks_of_the_job_and_refuses_what_is_not_the_jobs(
     tmp_path: Path,
 ) -> None:
-    run_afresh(run_of(tmp_path, sink="sink-2"), 10, run="shop-1")
-    run_afresh(run_of(tmp_path, mode="append"), 1, run="shop-1")
+    run_once(run_of(tmp_path, sink="sink-2"), 10, run="shop-1")
+    run_once(run_of(tmp_path, mode="append"), 1, run="shop-1")
     (tmp_path / "_SUCCESS").touch()
-    run_afresh(run_of(tmp_path, mode="overwrite"), 2, run="shop-2")
+    run_once(run_of(tmp_path, mode="overwrite"), 2, run="shop-2")
     assert read_back(tmp_path) == [2, 10]
     for name in ("notes.txt", "part-0123456789ab-1-0-00000.parquet"):
         (tmp_path / name).touch()

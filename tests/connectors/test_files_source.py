@@ -194,7 +194,7 @@ def test_a_file_that_vanishes_is_told(tmp_path: Path) -> None:
             source.open(split, None, Probe().context()).poll(1)
 
 
-def test_wrong_settings_are_told_at_once() -> None:
+def test_wrong_settings_are_refused_at_once() -> None:
     with pytest.raises(ProgramError, match="on_error"):
         files.source("x", schema=SCHEMA, on_error="ignore")  # type: ignore[arg-type]
     with pytest.raises(ProgramError, match="format"):

@@ -174,7 +174,7 @@ def test_rows_that_do_not_count_are_told_as_a_batch_without_rows() -> None:
     switch=st.integers(-1, 31),
     max_rows=st.integers(1, 5),
 )
-def test_the_switch_is_what_a_row_is_told_by(
+def test_the_switch_decides_in_which_source_a_row_counts(
     history: list[int], live: list[int], switch: int, max_rows: int
 ) -> None:
     parts = rows(*history), rows(*live)
@@ -253,7 +253,7 @@ def test_no_time_is_too_far_off() -> None:
     assert left(hybrid(ns, ns, on="at", switch=datetime.min)) == [[], [0, 1]]
 
 
-def test_a_row_without_a_time_is_told() -> None:
+def test_a_row_without_a_time_is_reported() -> None:
     given = hybrid(rows(1, None), rows(9), on="at", switch=5)
     with pytest.raises(InputError, match="column 'at' is null") as caught:
         left(given)

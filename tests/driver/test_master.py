@@ -114,7 +114,7 @@ def plan_of(target: Target, source: Source | None = None) -> PhysicalPlan:
 
 @dataclass
 class Slots:
-    """A launcher that does as the test says, and remembers what it was told."""
+    """A launcher that does as the test says, and remembers what it was sent."""
 
     told: list[object] = field(default_factory=list)
     events: list[LauncherEvent] = field(default_factory=list)
@@ -180,7 +180,7 @@ class Driver:
         )
 
     def step(self, *events: LauncherEvent, after_ms: int = 0) -> list[object]:
-        """What the launcher is told in one step."""
+        """What the launcher is sent in one step."""
         self.clock.advance(after_ms * 1000)
         self.slots.events.extend(events)
         self.slots.told.clear()
@@ -371,7 +371,7 @@ class TestRecovery:
         assert result.status.operators == first.master.status().operators
         assert not first.master.status().finished_before
 
-    def test_the_story_is_told_as_of_the_last_step(self) -> None:
+    def test_the_story_is_given_as_of_the_last_step(self) -> None:
         driver = Driver().runs()
         assert [line.split()[1] for line in driver.master.story()][-1] == "RUNNING"
         assert driver.master.story()[0].endswith("Start() -> ReadLog()")
@@ -493,7 +493,7 @@ class TestStoreFailures:
         assert driver.step(after_ms=100) == [("launch", 2, 1 if written else None)]
         assert driver.target.published == ([b"1/0", b"1/1"] if written else [])
 
-    def test_a_log_that_is_torn_is_told_with_its_path(self) -> None:
+    def test_a_log_that_is_torn_is_reported_with_its_path(self) -> None:
         first = Driver().runs()
         [path] = first.store.list("job/log")
         first.store.put(path, first.store.get(path)[:-10])
@@ -599,7 +599,7 @@ def test_splits_are_enumerated_by_source() -> None:
     assert enumerate_splits(plan_of(Target())) == {SOURCE: [Split("a"), Split("b")]}
 
 
-def test_missing_input_is_told_with_the_line_of_the_source() -> None:
+def test_missing_input_is_reported_with_the_line_of_the_source() -> None:
     with pytest.raises(InputError) as caught:
         enumerate_splits(plan_of(Target(), Missing()))
     expected = "job.py:1: operator 'the numbers': no file matches logs/*.jsonl"

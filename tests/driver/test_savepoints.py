@@ -186,7 +186,7 @@ def test_the_state_of_an_operator_that_is_gone() -> None:
         Program("another").start(after=stopped, from_savepoint=folder).wait()
     renamed = Program("another")
     renamed.start(after=stopped, from_savepoint=folder, allow_dropped=True).wait()
-    assert {numbers[0] for numbers in renamed.numbers().values()} == {1}, "it counts anew"
+    assert {numbers[0] for numbers in renamed.numbers().values()} == {1}, "it counts from the start"
 
 
 def test_no_savepoint_there() -> None:

@@ -61,7 +61,7 @@ def _row(row: Mapping[str, Any], names: list[str]) -> tuple[Any, ...]:
 
 
 def _value(value: Any) -> Any:
-    """Comparable, and the same for what is the same: a float is told from an int, NaN is one value, an
+    """Comparable, and the same for what is the same: a float is no int, NaN is one value, an
     instant stands in UTC, and a time without a zone is none."""
     if isinstance(value, bool) or value is None:
         return value

@@ -2,7 +2,7 @@
 
 On Spark several programs are written into one environment and run as one job, as starting a job costs
 more than the few rows that each program has. Where that job fails, each of them is run by itself, so
-that a failure is told of the program that it is of.
+that a failure names the program that it is of.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The corpus holds what it says: rows of every kind, goldens that tell something, and no silent gap."""
+"""The corpus holds what it says: rows of every kind, goldens that say something, and no silent gap."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_program_runs_in_every_mode_or_says_why_not() -> None:
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_only_programs_without_state_are_not_kept_on_disk(tmp_path: Path) -> None:
-    """Whether a program keeps state is told by its plan, not by what it says of itself."""
+    """Whether a program keeps state is known from its plan, not by what it says of itself."""
     for program in PROGRAMS:
         env = rh.Environment(2)
         for name, stream in program.build(Given(env, Handing.FAST, tmp_path)).items():
@@ -72,7 +72,7 @@ def test_the_input_is_as_bad_as_it_should_be() -> None:
 
 
 def test_a_wrong_row_is_found() -> None:
-    """The comparison tells values, types, nulls, doubles and missing rows from one another."""
+    """The comparison distinguishes values, types, nulls, doubles and missing rows."""
     right = pl.DataFrame({"a": [1, 1, 2], "b": [0.5, None, float("nan")]})
     assert difference(right.to_arrow(), right[::-1]) is None
     wrong = [

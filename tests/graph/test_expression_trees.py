@@ -256,7 +256,7 @@ def test_an_infinite_literal_is_asked_about_as_another() -> None:
         assert FRAME.select(asked).collect_schema() == FRAME.select(expr).collect_schema()
 
 
-def test_constants_are_told_from_what_looks_at_rows() -> None:
+def test_constants_are_distinguished_from_what_looks_at_rows() -> None:
     assert all(is_constant(tree_of(expr)) for expr in (lit(1), lit("Element"), lit([1]).list.sum() + 1))
     looking = [X, pl.len(), pl.all(), X.list.eval(element()), ST.struct.with_fields(pl.field("a"))]
     assert not any(is_constant(tree_of(expr)) for expr in looking)

@@ -1,4 +1,4 @@
-"""CP22: state of one program under another: what is told of it, and what operators make of it."""
+"""CP22: state of one program under another: what is said of it, and what operators make of it."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ def test_lateness_that_grows_is_refused_as_dropped_windows_would_come_back_with_
     first = Run(before)
     first.feed(("a", 3, 1), ("a", 3, 2))
     assert [row["n"] for row in first.to(9)] == [2]
-    # What would be told of a window that had two rows and gets a third.
+    # What would be given of a window that had two rows and gets a third.
     assert [row["n"] for row in Run(after, first).feed(("a", 3, 4))] != [3]
 
 

@@ -89,6 +89,6 @@ def test_state_that_does_not_change_is_not_written(name: str) -> None:
     written, handles = checkpoint(70)
     assert written - apart
     assert max(handle.rows for handle in handles[1:] if handle.mode.value == "delta") <= 3
-    # After a snapshot that was not kept, even what has not changed is told whole.
+    # After a snapshot that was not kept, even what has not changed is written whole.
     operator.snapshot_failed(CheckpointId(70))
     assert checkpoint(71)[0] == first

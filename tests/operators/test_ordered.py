@@ -224,7 +224,7 @@ def test_a_checkpoint_holds_what_has_arrived_since_the_last_one() -> None:
         for part in taken.parts
         if part.state == "held"
     ]
-    # Of what came, one row was delivered before the second checkpoint; nor is what left written anew.
+    # Of what came, one row was delivered before the second checkpoint; nor is what left written again.
     assert held == [(PartMode.FULL, 50), (PartMode.DELTA, 1)]
     before = slots.operators[0]
     slots.restart(3)

@@ -53,7 +53,7 @@ def test_no_row_is_behind_the_watermark_and_every_timer_is(given: list[tuple[str
     ctx = context(IN, STAMPED, keys=("user",))
     operator = OrderedProcessOperator(ctx, spec, keeps_late=True)
     operator.open({})
-    for _ in range(2):  # The next keys begin anew.
+    for _ in range(2):  # The next keys start over.
         rows = [{"user": user, TS: at} for user, at in given]
         assert not list(operator.on_batch(0, pa.RecordBatch.from_pylist(rows, IN)))
         seen = [row for out in operator.on_watermark(MAX_TIMESTAMP_MS) for row in out.batch.to_pylist()]

@@ -123,7 +123,7 @@ class Chains:
         self.tables: dict[int, list[pa.Table]] = {}
 
     def take(self, ops: Sequence[RunningOperator], *, kept: bool = True) -> list[PartMode]:
-        """A checkpoint of all; if it is not kept, they are told."""
+        """A checkpoint of all; if it is not kept, they are notified."""
         modes = []
         for op in ops:
             (part,) = op.snapshot(CheckpointId(1)).parts

@@ -214,7 +214,7 @@ def test_every_state_of_a_plan_is_described() -> None:
     }
 
 
-def test_declared_state_tells_its_kind_key_and_type() -> None:
+def test_declared_state_says_its_kind_key_and_type() -> None:
     states = planned(every_operator())[OperatorId("ordered")]
     assert {name: shape.holds for name, shape in states.items()} == {
         "last": Holds.VALUE,

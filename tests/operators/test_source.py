@@ -37,7 +37,7 @@ REJECTS = pa.schema([("why", pa.string())])
 
 
 class Script(Source):
-    """Splits that give rows, pause, or reject, as they are told.
+    """Splits that give rows, pause, or reject, as they are made to.
 
     A split is a list of steps: a list of event times is a batch at most, an int a pause (us; None
     waits for I/O), a text a rejected row.
@@ -327,7 +327,7 @@ def test_columns_become_what_the_stream_says() -> None:
     assert out.batch.schema == schema
 
 
-def test_a_record_without_event_time_is_told_with_its_place() -> None:
+def test_a_record_without_event_time_is_reported_with_its_place() -> None:
     op, ctx = operator(Script(a=[[1, None]]), strategy=BOUNDED)
     with pytest.raises(InputError, match="column 'at' is null") as caught:
         drain(op)

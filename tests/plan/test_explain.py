@@ -1,6 +1,6 @@
 """Programs and plans in words, as `explain` gives them."""
 
-# ruff: noqa: E501 -- What is told stands here as it is told.
+# ruff: noqa: E501 -- What is shown stands here as it is shown.
 
 from __future__ import annotations
 

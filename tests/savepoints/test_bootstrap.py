@@ -68,7 +68,7 @@ def last(env: rh.Environment) -> dict[tuple[int, str], str]:
     return {(row["user"], row["shop"]): row["told"] for row in result.collected["out"].to_pylist()}
 
 
-def told_of(orders: list[Order]) -> dict[tuple[int, str], str]:
+def totals_of(orders: list[Order]) -> dict[tuple[int, str], str]:
     """What the program says at the end of all orders, made without it."""
     told = {}
     for user, shop in {(order.user, order.shop) for order in orders}:
@@ -119,7 +119,7 @@ def test_history_and_new_rows_are_as_both(spark: Any, tmp_path: Path) -> None:
         checkpoint_dir=str(tmp_path / "after"),
         from_savepoint=folder,
     )
-    assert last(after) == told_of(ORDERS)
+    assert last(after) == totals_of(ORDERS)
 
 
 def test_rows_are_held_against_the_program(spark: Any, tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_what_is_read_is_written_to_the_byte(
     assert list(form.misfits(form.kind, "value")) == []
 
 
-def test_values_look_as_is_told() -> None:
+def test_values_look_as_the_table_says() -> None:
     form = values_of("it", type_shape("it", Outer))
     value = Outer(
         1, None, [Span(1, 0.5)], {"a": Inner(Color.RED, {"t"}, Decimal("1.50"))},
@@ -205,7 +205,7 @@ def test_values_of_another_type_are_refused_with_their_key(
         (dict[str, Inner], pa.map_(pa.int64(), pa.int64()), r"value\[key\] is int64"),
     ],
 )
-def test_columns_of_another_type_are_told_by_their_path(
+def test_columns_of_another_type_are_named_by_their_path(
     declared: Any, given: pa.DataType, says: str
 ) -> None:
     form = values_of("it", type_shape("it", declared))

@@ -1,4 +1,4 @@
-"""Breaks the engine in one way after the other, and tells how many drawn worlds notice.
+"""Breaks the engine in one way after the other, and says how many drawn worlds notice.
 
     python -m tests.simulation.mutations [--seeds 40] [--enough 2] [NAME ...]
 
@@ -304,7 +304,7 @@ def _one_has_read(right: Function) -> Function:
     return broken
 
 
-def _told_then_published(right: Function) -> Function:
+def _notified_then_published(right: Function) -> Function:
     def broken(self: Any, entry: Any) -> Any:
         told = SendToAll(CheckpointComplete(attempt=entry.attempt, checkpoint=entry.checkpoint))
         return [told, *right(self, entry)]
@@ -335,7 +335,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "rows recorded before a barrier twice": [(inputs.InputGate, "overtake", _recorded_twice)],
     "rows overtaken on their way out lost": [(OutputEdge, "overtake", _overtaken_rows_lost)],
     "fencing off": [(JobLog, "append", _never_fenced)],
-    "zombies are heard, and ids used anew": [
+    "zombies are heard, and ids used again": [
         (Master, "_take", _zombies_heard),
         (OpenCheckpoints, "begin", _ids_from_the_entry),
     ],
@@ -351,7 +351,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "finished once one has committed": [
         (Checkpointing, "_committed_everywhere", _first_commit_is_enough)
     ],
-    "told before the driver has published": [(Publishing, "entered", _told_then_published)],
+    "notified before the driver has published": [(Publishing, "entered", _notified_then_published)],
     "the driver publishes nothing": [(master, "publish_listed", _answered_unpublished)],
     "the fastest channel's watermark": [(WatermarkMerger, "_merge", _watermark_of_the_fastest)],
     "idle at once": [(SourceOperator, "idle", _always)],

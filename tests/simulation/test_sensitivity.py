@@ -18,7 +18,7 @@ SEEDS = range(30)
     [
         "committables not carried",
         "source position one ahead",
-        "zombies are heard, and ids used anew",
+        "zombies are heard, and ids used again",
         "all key groups restored",
         "files deleted that are needed",
         "recovery does not commit",

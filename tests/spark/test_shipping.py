@@ -51,7 +51,7 @@ def test_a_worker_without_a_module_is_told_of() -> None:
 
 
 def test_a_worker_whose_python_lacks_pyarrow_is_told_of() -> None:
-    """Spark itself asks for it, before any task of Rheos is there to tell."""
+    """Spark itself asks for it, before any task of Rheos is there to say so."""
     raised = RuntimeError(
         "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
         '  File "pyspark/worker.py", line 1920, in read_udfs\n    import pyarrow as pa\n'

@@ -1,6 +1,6 @@
 """State files: what is written is read back, by key groups too, and files of version 1 for ever.
 
-The golden files were made by `encode(TABLES[name], *PARTS[name])`. They are never made anew: a reader
+The golden files were made by `encode(TABLES[name], *PARTS[name])`. They are never made again: a reader
 that no longer takes them is wrong.
 """
 

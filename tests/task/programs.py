@@ -107,7 +107,7 @@ JOINED = CheckedProgram("joined", _joined_streams, _check_joined)
 
 
 def _in_order(rows: DataStream) -> Mapping[str, DataStream]:
-    """Sums of sums so far: they tell in which order the rows of a key were added up, twice."""
+    """Sums of sums so far: they show in which order the rows of a key were added up, twice."""
     once = rows.key_by("k").running(i=agg.max("i"), s=agg.sum("i"))
     return {"out": once.key_by("k").running(n=agg.count(), i=agg.max("i"), s=agg.sum("s"))}
 

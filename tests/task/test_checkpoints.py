@@ -28,7 +28,7 @@ _GROUPS = pa.table({"key_group": pa.array([1, 2], pa.uint16()), "value": [10, 20
 
 
 class _Told(Operator):
-    """Notes what it is told."""
+    """Notes what it is given."""
 
     def __init__(self) -> None:
         self.failed: list[int] = []
@@ -210,7 +210,7 @@ def test_the_successors_barriers_may_come_before_the_news_of_an_abort() -> None:
     assert subtask.forced_full() == [[2, 3], [2, 3]]
 
 
-def test_what_sinks_staged_for_a_given_up_checkpoint_is_told_with_the_next() -> None:
+def test_what_sinks_staged_for_a_given_up_checkpoint_is_reported_with_the_next() -> None:
     subtask = _Subtask()
     subtask.takes("a", 1)
     subtask.aborts(1)

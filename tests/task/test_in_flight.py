@@ -140,7 +140,7 @@ def test_rows_of_narrower_columns_fit_wider_ones() -> None:
         (operator(ports=0), "no longer has"),
     ],
 )
-def test_a_changed_program_that_cannot_take_them_is_told_so(changed: PlannedOperator, why: str) -> None:
+def test_a_changed_program_that_cannot_take_them_is_refused(changed: PlannedOperator, why: str) -> None:
     states = written([InFlight(_OP, 0, (), True, [batch(["a"], 1)])])
     ((_, data),) = states.values()
     restored = {f"{IN_FLIGHT_INPUT}0": [state_format.decode(data, None)]}

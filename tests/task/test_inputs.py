@@ -320,7 +320,7 @@ def test_an_aborted_recording_lets_its_rows_go() -> None:
     assert story.drain() == [10, 11, 12]
 
 
-def test_a_newer_barrier_tells_that_an_older_one_never_comes() -> None:
+def test_a_newer_barrier_means_that_an_older_one_never_comes() -> None:
     story = Story()
     story.offer(A, barrier(1))
     first = story.gate.overtake(CheckpointId(1))

@@ -310,7 +310,7 @@ def key_types_golden() -> Mapping[str, Golden]:
     rows = arrived(KEYED)
     golden: dict[str, Golden] = {}
     for name in KEY_COLUMNS:
-        # One NaN, and one zero: a text tells them from each other, and not from themselves.
+        # One NaN, and one zero: as text they differ from each other, and not from themselves.
         alike = {repr(_one_zero(row[name])): _one_zero(row[name]) for row in rows}
         keyed = [{**row, name: repr(_one_zero(row[name]))} for row in rows]
         windows, _ = by_window(keyed, [name], 20_000)

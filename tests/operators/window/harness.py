@@ -208,7 +208,7 @@ class Bench:
 
     def checkpoint(self, *, kept: bool = True) -> dict[str, list[pa.Table]]:
         """Snapshots all subtasks. What is kept goes behind what they have written before; if it is not,
-        they are told. Gives the tables by state."""
+        they are notified. Gives the tables by state."""
         written: dict[str, list[pa.Table]] = defaultdict(list)
         # All are frozen before one is written.
         for operator, snapshot in [(op, op.snapshot(CheckpointId(1))) for op in self.subtasks]:

@@ -127,7 +127,7 @@ def test_lateness_keeps_windows_for_updates_of_the_keys_concerned() -> None:
     bench = Bench.of_aggregates(Tumbling("5ms"), COUNT, SCHEMA, lateness_ms=10)
     bench.rows(list(timeline("aab..c")))
     assert seen(bench.watermark(4)) == [("a", 0, 5, 2), ("b", 0, 5, 1)]
-    #   another row of a, and one of d which had none: b is not told again
+    #   another row of a, and one of d which had none: b is not given again
     again = [{"k": "a", "v": 100, "ts": 3, "wm": 8}, {"k": "d", "v": 1, "ts": 4, "wm": 13}]
     updates = bench.rows(again)
     assert seen(updates) == [("a", 0, 5, 3), ("d", 0, 5, 1)]

@@ -1,4 +1,4 @@
-"""What Spark's readers are told of a filter: all that passes is read, and common filters are told."""
+"""What Spark's readers get of a filter: all that passes is read, and common filters are given."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def _assert_read(frames: Frames, predicates: list[pl.Expr]) -> None:
 
 
 def pushed(frames: Frames, predicate: pl.Expr) -> str:
-    """What the reader is told, as Spark spells it."""
+    """What the reader is given, as Spark spells it."""
     told = superset(predicate, frames.columns)
     if told is None:
         return "nothing"

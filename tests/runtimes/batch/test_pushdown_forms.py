@@ -1,7 +1,7 @@
 """Each function and operator that cannot fail on a row is known by the name that Polars gives it.
 
-Of a filter with another one nothing is told to Spark's readers, so a new name would switch that off
-unseen. What is told of the filters that are known, `test_pushdown.py` holds to Spark.
+Of a filter with another one nothing is given to Spark's readers, so a new name would switch that off
+unseen. What is given of the filters that are known, `test_pushdown.py` holds to Spark.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Frame:
 
 @pytest.mark.parametrize("ended", [0, 2])
 def test_a_job_of_which_a_task_was_not_heard_fails(monkeypatch: pytest.MonkeyPatch, ended: int) -> None:
-    """Spark says that three tasks ran. What those tell that were heard of does not count either."""
+    """Spark says that three tasks ran. What those report that were heard of does not count either."""
     handed = handed_over(plan())
     [chain] = handed.plan.chains
     said = [notes.Ended(operator=chain.operators[0].id)] * ended

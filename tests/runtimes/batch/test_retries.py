@@ -91,7 +91,7 @@ def test_a_task_that_dies_after_staging_publishes_nothing_twice_and_leaves_nothi
     tmp_path: Path,
 ) -> None:
     """Two sinks: beside others behind a source, in what Spark caches, and behind a shuffle. Each loses
-    its worker between staging and the end of the task, before and after Spark was told what is staged.
+    its worker between staging and the end of the task, before and after Spark was given what is staged.
     """
     program, out, marks = tmp_path / "job.py", tmp_path / "out", tmp_path / "marks"
     program.write_text(PROGRAM)

@@ -1,4 +1,4 @@
-"""Windows in two phases: state is combined before the shuffle, and nobody can tell."""
+"""Windows in two phases: state is combined before the shuffle, and nobody sees it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def run(runtime: Any, build_on: Any, rows: list[Trip]) -> tuple[list[tuple[Any, 
     for row in out.to_pylist():
         values = tuple(row.values())
         before = latest.get(values[:at])
-        # With lateness a window is told again: its last update, with the most rows, counts.
+        # With lateness a window is given again: its last update, with the most rows, counts.
         if before is None or before[at] < values[at]:
             latest[values[:at]] = values
     status = {o.name: o for o in result.status.operators}["windows"]

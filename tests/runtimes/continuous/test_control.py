@@ -1,4 +1,4 @@
-"""The control channel: who joins is told of the others, and who falls silent is given up by both."""
+"""The control channel: who joins hears of the others, and who falls silent is given up by both."""
 
 from __future__ import annotations
 
