@@ -109,9 +109,9 @@ class KeyedStream:
                     f"order={order!r} is not known", hint='write "arrival" or "event_time"'
                 )
             if order == "event_time":
-                check_event_time(self._type, 'order="event_time"')
+                self._go_by_event_time('order="event_time"')
             elif self._type.event_time and type(fn).on_timer is not KeyedProcessFunction.on_timer:
-                check_event_time(self._type, "a timer of event time")
+                self._go_by_event_time("a timer of event time")
             record = input_record(fn.process_element, self.schema)
             declared = _process_output(fn, returns)
             sides = {tag: declared_type(said) for tag, said in fn.side_outputs.items()}
@@ -186,8 +186,12 @@ class KeyedStream:
                 )
             window.check()
             windows_of(window)
-            check_event_time(self._type, "a window")
+            self._go_by_event_time("a window")
             return WindowedStream(self._program, self._port, window)
+
+    def _go_by_event_time(self, what: str) -> None:
+        check_event_time(self._type, what)
+        self._program.go_by_event_time(self._port)
 
     def _like(self, declared: Declared) -> StreamType:
         before = self._type

@@ -7,7 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from rheos.errors import ProgramError, Site
-from rheos.graph.nodes import Graph, Input, Node, SinkSpec, Spec, StreamType
+from rheos.graph.nodes import (
+    ExpressionSpec,
+    Graph,
+    Input,
+    MapBatchesSpec,
+    MapSpec,
+    Node,
+    SinkSpec,
+    Spec,
+    StreamType,
+    UnionSpec,
+)
 from rheos.graph.validate import check_uid
 
 
@@ -51,6 +62,23 @@ class Program:
     def type_of(self, port: Input) -> StreamType:
         """What flows there."""
         return self._nodes[port.node].outputs[port.tag]
+
+    def go_by_event_time(self, port: Input) -> None:
+        """Something goes by the event time of what flows there: what plain functions on the way make of
+        the column that it came from is compared with what it was."""
+        node = self._nodes[port.node]
+        type = node.outputs[port.tag]
+        match node.spec:
+            case MapSpec() | MapBatchesSpec() if type.time_column is not None:
+                self.replace(replace(node, spec=replace(node.spec, keeps=type.time_column)))
+            case ExpressionSpec() if type.time_column is not None:
+                pass
+            case UnionSpec():
+                pass
+            case _:
+                return
+        for before in node.inputs:
+            self.go_by_event_time(before)
 
     def graph(self) -> Graph:
         """The program as it stands, without the sinks that were executed before."""

@@ -479,10 +479,12 @@ class DataStream:
         return DataStream(self._program, Input(node.id))
 
     def _type_behind(self, spec: Spec, schema: pa.Schema, record: type | None) -> StreamType:
-        """Functions make new records: which of their columns says the event time is not known."""
+        """A function makes new records: a column of the same name and type is taken for the same."""
         before = self._type
-        column = before.time_column if isinstance(spec, ExpressionSpec) else None
-        kept = column if column in schema.names else None
+        column = before.time_column
+        kept = column if column is not None and column in schema.names else None
+        if kept is not None and schema.field(kept).type != before.schema.field(kept).type:
+            kept = None
         return StreamType(schema, before.event_time, record, kept, before.time_changed)
 
 

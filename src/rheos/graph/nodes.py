@@ -82,6 +82,9 @@ class MapSpec:
     fn: Callable[[Any], Any]
     flat: bool
     record: type | None
+    keeps: str | None = None
+    """A column that the function may not give other values: what comes behind goes by the event time
+    that came from it."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ class MapBatchesSpec:
 
     fn: Callable[[Any], Any]
     form: Literal["polars", "arrow", "pandas"]
+    keeps: str | None = None
+    """As in MapSpec."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ import pyarrow as pa
 
 from rheos.graph.nodes import MAIN, MapSpec
 from rheos.operators.contract import Operator, OperatorContext, Out
-from rheos.operators.records import UserRaised, not_iterable, user_error, wrong_type
+from rheos.operators.records import UserRaised, not_iterable, other_time, shown, user_error, wrong_type
 from rheos.protocol.elements import Batch
 from rheos.protocol.types import TypeMismatch, batch_of, rows_of
 
@@ -50,6 +50,7 @@ class _RecordOperator(Operator):
         super().__init__(ctx)
         self._fn = spec.fn
         self._record = spec.record
+        self._keeps = spec.keeps
         self._output = ctx.outputs.get(MAIN)
 
     def _emit(
@@ -60,15 +61,24 @@ class _RecordOperator(Operator):
             return
         schema = self._output.schema
         try:
-            shown = batch_of(made, schema, self._output.type.record)
+            made_batch = batch_of(made, schema, self._output.type.record)
         except TypeMismatch as mismatch:
             origin = mismatch.index if origins is None else origins[mismatch.index]
             raise wrong_type(self.ctx, mismatch, record=rows[origin]) from None
-        hidden = [batch.column(name) for name in schema.names[shown.num_columns :]]
+        hidden = [batch.column(name) for name in schema.names[made_batch.num_columns :]]
+        indices = None
         if origins is not None and hidden:
             indices = pa.array(np.array(origins, dtype=np.int64))
             hidden = [column.take(indices) for column in hidden]
-        yield Out(pa.RecordBatch.from_arrays([*shown.columns, *hidden], schema=schema))
+        if self._keeps is not None:
+            before = batch.column(self._keeps)
+            before = before if indices is None else before.take(indices)
+            changed = other_time(self.ctx, self._keeps, before, made_batch.column(self._keeps))
+            if changed is not None:
+                at, error = changed
+                error.record = shown(rows[at if origins is None else origins[at]])
+                raise error
+        yield Out(pa.RecordBatch.from_arrays([*made_batch.columns, *hidden], schema=schema))
 
 
 class MapOperator(_RecordOperator):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rheos.errors import RheosError, Site, UserFunctionError
 from rheos.operators.contract import OperatorContext
@@ -106,6 +107,29 @@ def wrong_type(
         record=None if record is None else shown(record),
         key=None if key is None else shown(key),
         hint="give what the output type declares, or declare what is given (returns=)",
+    )
+
+
+def other_time(
+    ctx: OperatorContext, column: str, before: pa.Array, after: pa.Array
+) -> tuple[int, RheosError] | None:
+    """Where a function gave the column that event time came from another value first, and the error for
+    that. Event times are milliseconds: what it does to smaller parts does not count."""
+    if after.equals(before):
+        return None
+    if pa.types.is_timestamp(before.type):
+        milliseconds = pa.timestamp("ms", before.type.tz)
+        before, after = (c.cast(milliseconds, safe=False) for c in (before, after))
+    at: int = pc.index(pc.fill_null(pc.not_equal(before, after), True), True).as_py()
+    if at < 0:
+        return None
+    return at, UserFunctionError(
+        f"the function gave {column!r} another value ({after[at]} for {before[at]}), and what comes "
+        "behind it goes by the event time that came from that column",
+        site=ctx.site,
+        operator=ctx.name,
+        hint="for the new times write .with_event_time(rh.Watermark.bounded_out_of_orderness(...)) "
+        "behind it; for the old ones give the column that it makes another name",
     )
 
 
