@@ -16,7 +16,7 @@ from rheos.protocol.snapshots import StateHandle
 from rheos.savepoints.layouts import layout_of
 from rheos.savepoints.reading_tasks import ReadState
 from rheos.spark.session import single_threaded_workers
-from rheos.spark.shipping import arrow_task
+from rheos.spark.shipping import worker_task
 
 _TASKS = "rheos.savepoints"
 
@@ -59,7 +59,7 @@ def numbered(spark: SparkSession, tasks: int, entry: str, task: object, schema: 
 
 
 def over_rows(rows: DataFrame, entry: str, task: object, schema: pa.Schema) -> DataFrame:
-    run = arrow_task(f"{_TASKS}.{entry}", pack(task), readable=True)
+    run = worker_task(f"{_TASKS}.{entry}", pack(task), readable=True)
     with single_threaded_workers(rows.sparkSession):
         return rows.mapInArrow(run, spark_schema(schema))
 

@@ -25,7 +25,7 @@ from rheos.host.scratch import private_folder
 from rheos.job import JobConfig
 from rheos.protocol.ports import Completion
 from rheos.spark import class_archive
-from rheos.spark.jvm import check_jvm, memory_settings
+from rheos.spark.jvm import PATIENT_COMPILER, check_jvm, memory_settings
 
 T = TypeVar("T")
 
@@ -201,13 +201,13 @@ def _quieten(conf: SparkConf) -> None:
 
 
 def _start_quickly(conf: SparkConf, java_version: str) -> None:
-    """Has the JVM use the archive of Spark's classes, unless the user brought her own."""
+    """Has the JVM compile less while it starts, and use the archive of Spark's classes, unless the user
+    brought her own."""
     options = conf.get("spark.driver.extraJavaOptions", None) or ""
-    if "SharedArchiveFile" in options or "ArchiveClassesAtExit" in options:
-        return
-    ours = class_archive.java_options(java_version, Path(_find_spark_home(), "jars"))
-    if ours:
-        conf.set("spark.driver.extraJavaOptions", " ".join([options, *ours]).strip())
+    ours = list(PATIENT_COMPILER) if "Server VM" in java_version else []
+    if "SharedArchiveFile" not in options and "ArchiveClassesAtExit" not in options:
+        ours += class_archive.java_options(java_version, Path(_find_spark_home(), "jars"))
+    conf.set("spark.driver.extraJavaOptions", " ".join([*ours, options]).strip())
 
 
 def _require_java() -> str:

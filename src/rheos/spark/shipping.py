@@ -6,8 +6,7 @@ import base64
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-
-import pyarrow as pa
+from typing import Any
 
 from rheos.connectors.spark.workers import module_absent, module_lacking
 from rheos.errors import JobFailedError, RheosError
@@ -15,25 +14,26 @@ from rheos.protocol import error_data
 from rheos.protocol.error_data import ErrorData
 from rheos.spark.jvm import jvm_lost
 
-ArrowTask = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+WorkerTask = Callable[[Iterable[Any]], Iterator[Any]]
 
 _MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
 _CRASHED = "Python worker exited unexpectedly"
 _ABSENT = re.compile(r"rheos-absent:([\w.]+) (.*?):rheos-absent")
 
 
-def arrow_task(entry: str, payload: bytes, *, readable: bool = False) -> ArrowTask:
-    """A function for `mapInArrow` that runs `entry` ("package.module:function") on the worker.
+def worker_task(entry: str, payload: bytes, *, readable: bool = False) -> WorkerTask:
+    """A function for `mapInArrow`, or `mapPartitions`, that runs `entry` ("package.module:function") on
+    the worker.
 
-    `entry` is called with `payload` and the incoming batches. The worker first learns the driver's
-    `sys.path`, so that modules beside the job file are found when the payload is unpickled. An error
-    of `entry` reaches the driver in a form that `worker_error` reads; where it is to be `readable`, its
-    own text stands before that.
+    `entry` is called with `payload` and what comes in: Arrow's batches, or rows. The worker first
+    learns the driver's `sys.path`, so that modules beside the job file are found when the payload is
+    unpickled. An error of `entry` reaches the driver in a form that `worker_error` reads; where it is
+    to be `readable`, its own text stands before that.
     """
     paths = [path for path in sys.path if path]
 
     # A nested function is pickled by value, so the worker needs no import to get it.
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def task(incoming: Iterable[Any]) -> Iterator[Any]:
         import importlib
         import sys
 
@@ -46,7 +46,7 @@ def arrow_task(entry: str, payload: bytes, *, readable: bool = False) -> ArrowTa
             # Nothing of Rheos may be here to report it with.
             raise RuntimeError(f"rheos-absent:{error.name} {sys.executable}:rheos-absent") from None
         try:
-            yield from run(payload, batches)
+            yield from run(payload, incoming)
         except ModuleNotFoundError as error:
             absent = shipping.module_absent(str(error.name), sys.executable)
             raise RuntimeError(shipping.sealed(absent)) from None

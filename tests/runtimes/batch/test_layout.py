@@ -154,7 +154,7 @@ def test_narrow_indices_and_run_ends_reach_over_as_many_rows_as_they_can() -> No
 def test_rows_come_back_from_a_real_shuffle_and_sort(spark: Any) -> None:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from rheos.spark.shipping import arrow_task
+    from rheos.spark.shipping import worker_task
 
     batch = table_of_all()
     key = pa.array([0, 0, 0])
@@ -163,10 +163,10 @@ def test_rows_come_back_from_a_real_shuffle_and_sort(spark: Any) -> None:
     def carry(rows: pa.RecordBatch) -> pa.RecordBatch:
         shuffled = (
             spark.range(0, 1, 1, 1)
-            .mapInArrow(arrow_task(f"{__name__}:give", pack(rows)), from_arrow_schema(rows.schema))
+            .mapInArrow(worker_task(f"{__name__}:give", pack(rows)), from_arrow_schema(rows.schema))
             .repartition("bucket")
             .sortWithinPartitions("bucket", "arrival")
-            .mapInArrow(arrow_task(f"{__name__}:take", b""), "b binary")
+            .mapInArrow(worker_task(f"{__name__}:take", b""), "b binary")
             .collect()
         )
         tables = [unpack(pa.py_buffer(row.b)) for row in shuffled]

@@ -13,7 +13,7 @@ from rheos.host.pickling import pack
 from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
 from rheos.spark import session as spark_session
-from rheos.spark.shipping import arrow_task, sealed, worker_error
+from rheos.spark.shipping import sealed, worker_error, worker_task
 
 
 def test_without_java_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,13 +99,13 @@ class TestWithSpark:
     def test_workers_hold_polars_and_arrow_to_one_thread(self, spark: Any) -> None:
         before = dict(spark.sparkContext.environment)
         with spark_session.single_threaded_workers(spark):
-            frame = spark.range(0, 1, 1, 1).mapInArrow(arrow_task(f"{__name__}:threads", b""), "n int")
+            frame = spark.range(0, 1, 1, 1).mapInArrow(worker_task(f"{__name__}:threads", b""), "n int")
         assert spark.sparkContext.environment == before
         assert [row.n for row in frame.collect()] == [1, 1]
 
     def test_an_error_in_a_worker_reaches_the_driver_as_itself(self, spark: Any) -> None:
         error = UserFunctionError("no", site=Site("job.py", 3), record="r")
-        frame = spark.range(1).mapInArrow(arrow_task(f"{__name__}:fail", pack(error)), "n int")
+        frame = spark.range(1).mapInArrow(worker_task(f"{__name__}:fail", pack(error)), "n int")
         with pytest.raises(Exception, match="rheos-error") as caught:
             frame.collect()
         found = worker_error(caught.value)

@@ -48,7 +48,7 @@ from rheos.runtimes.batch.tasks import (
     UnpackTask,
 )
 from rheos.spark.session import single_threaded_workers
-from rheos.spark.shipping import arrow_task
+from rheos.spark.shipping import worker_task
 
 _HOST = "rheos.runtimes.batch.partition_host"
 
@@ -210,7 +210,7 @@ class Translation:
         return exits[0] if len(exits) == 1 and not self.handed.of(chain) else None
 
     def _map(self, frame: DataFrame, entry: str, task: ChainTask | UnpackTask) -> DataFrame:
-        run = arrow_task(f"{_HOST}:{entry}", pack(task), readable=self.readable_errors)
+        run = worker_task(f"{_HOST}:{entry}", pack(task), readable=self.readable_errors)
         with single_threaded_workers(self.session):
             return frame.mapInArrow(run, _spark_schema(task.output))
 

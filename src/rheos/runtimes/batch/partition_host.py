@@ -57,14 +57,14 @@ _CHECKPOINT = CheckpointId(1)
 
 
 def run_chain(payload: bytes, inbox: Iterable[pa.RecordBatch]) -> Rows:
-    """Entry point of `arrow_task` for a ChainTask."""
+    """Entry point of `worker_task` for a ChainTask."""
     task: ChainTask = pickle.loads(payload)
     with scratch_folder(None) as scratch, collecting_seldom():
         yield from _PartitionHost(task, scratch).run(iter(inbox))
 
 
 def run_unpack(payload: bytes, inbox: Iterable[pa.RecordBatch]) -> Rows:
-    """Entry point of `arrow_task` for an UnpackTask."""
+    """Entry point of `worker_task` for an UnpackTask."""
     task: UnpackTask = pickle.loads(payload)
     out = _outlet(task, partition_number())
     try:

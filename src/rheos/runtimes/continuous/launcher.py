@@ -29,7 +29,7 @@ from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, S
 from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
 from rheos.spark.session import single_threaded_workers
-from rheos.spark.shipping import arrow_task, worker_error
+from rheos.spark.shipping import worker_error, worker_task
 
 _JOIN_WITHIN_S = 120.0
 _LEAVE_WITHIN_S = 8.0
@@ -200,10 +200,12 @@ class SparkLauncher:
         try:
             context.addJobTag(self._tag(attempt))
             context.setJobDescription(f"{self._plan.name}, attempt {attempt}")
-            rows = self._session.range(0, parallelism, 1, parallelism)
+            # Not a DataFrame: to plan one takes Spark seconds when it is its first.
+            rows = context.parallelize([], parallelism).barrier()
             with single_threaded_workers(self._session):
-                task = arrow_task("rheos.runtimes.continuous.worker:run", payload)
-                stage = rows.mapInArrow(task, "nothing string", barrier=True)
+                run = worker_task("rheos.runtimes.continuous.worker:run", payload)
+                stage = rows.mapPartitions(run)
+                stage.id()  # It has one when its function has been handed to Spark.
             stage.collect()
         except Exception as failure:
             error = worker_error(failure)
