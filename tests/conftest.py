@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
+from rheos.spark import ahead
 
 # The first example of a property pays for imports, and machines differ: time is no property here.
 # Every run draws the same examples; `pytest --hypothesis-profile=search` looks for others.
@@ -21,9 +22,11 @@ settings.load_profile("rheos")
 
 @pytest.fixture(scope="session", autouse=True)
 def registry_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The jobs of tests stand in a registry of their own, not in the user's."""
+    """The jobs of tests stand in a registry of their own, not in the user's. And a command that a test
+    calls starts no JVM that it may need."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RHEOS_HOME", str(tmp_path_factory.mktemp("rheos-home")))
+        patch.setattr(ahead, "start", lambda program, runtime, master: None)
         yield
 
 

@@ -17,110 +17,33 @@ env.execute("hits per country")
 ```
 """
 
-from polars import col, lit
+import importlib as _importlib
+import typing as _typing
+from importlib.util import find_spec as _find_spec
 
-from rheos import aggregates as agg
-from rheos.api import restart
-from rheos.api.environment import Environment
-from rheos.api.keyed import KeyedStream
-from rheos.api.settings import Checkpoints, Settings
-from rheos.api.sinks import collect_sink, print_sink
-from rheos.api.sources import dataframe
-from rheos.api.streams import DataStream
-from rheos.api.windowed import WindowedStream
-from rheos.connectors import files, tables
-from rheos.connectors.collection import collection
-from rheos.connectors.generator import Block, generator
-from rheos.connectors.hybrid import hybrid
-from rheos.connectors.replay import Replay
-from rheos.errors import (
-    CheckpointError,
-    ConfigurationError,
-    FencedError,
-    InputError,
-    InternalError,
-    JobFailedError,
-    ProgramError,
-    RheosError,
-    SchemaError,
-    StateAccessError,
-    StateError,
-    TransportError,
-    UnrestorableError,
-    UserFunctionError,
-)
-from rheos.graph.functions import (
-    KeyedContext,
-    KeyedProcessFunction,
-    TimeWindow,
-    WindowContext,
-    WindowFunction,
-)
-from rheos.graph.state import ListState, MapState, ValueState
-from rheos.graph.windows import Sliding, Tumbling, Watermark
-from rheos.job import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
-from rheos.protocol.durations import duration_ms as duration
-from rheos.protocol.state_config import Backend as StateBackend
-from rheos.protocol.state_config import StateConfig
-from rheos.savepoints import new_savepoint, savepoint
 from rheos.version import VERSION
+
+if _typing.TYPE_CHECKING:
+    from rheos.exports import *  # noqa: F403
+    from rheos.exports import __all__ as __all__
 
 __version__ = VERSION
 
-__all__ = [
-    "Block",
-    "CheckpointError",
-    "CheckpointInfo",
-    "Checkpoints",
-    "ConfigurationError",
-    "DataStream",
-    "Environment",
-    "FencedError",
-    "InputError",
-    "InternalError",
-    "JobFailedError",
-    "JobHandle",
-    "JobResult",
-    "JobState",
-    "JobStatus",
-    "KeyedContext",
-    "KeyedProcessFunction",
-    "KeyedStream",
-    "ListState",
-    "MapState",
-    "ProgramError",
-    "Replay",
-    "RheosError",
-    "SchemaError",
-    "Settings",
-    "Sliding",
-    "StateAccessError",
-    "StateBackend",
-    "StateConfig",
-    "StateError",
-    "TimeWindow",
-    "TransportError",
-    "Tumbling",
-    "UnrestorableError",
-    "UserFunctionError",
-    "ValueState",
-    "Watermark",
-    "WindowContext",
-    "WindowFunction",
-    "WindowedStream",
-    "agg",
-    "col",
-    "collect_sink",
-    "collection",
-    "dataframe",
-    "duration",
-    "files",
-    "generator",
-    "hybrid",
-    "lit",
-    "new_savepoint",
-    "print_sink",
-    "restart",
-    "savepoint",
-    "tables",
-]
+
+if not _typing.TYPE_CHECKING:  # Else a name that is not there would pass for one.
+
+    def __getattr__(name: str) -> _typing.Any:
+        """All of the API with the first of its names that is asked for. The command line asks for none
+        before it has started what takes longer than imports, and workers need but a part."""
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(name)
+        if _find_spec(f"rheos.{name}"):
+            return _importlib.import_module(f"rheos.{name}")
+        api = _importlib.import_module("rheos.exports")
+        globals().update({each: getattr(api, each) for each in (*api.__all__, "__all__")})
+        if name not in globals():
+            raise AttributeError(f"module 'rheos' has no attribute {name!r}")
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

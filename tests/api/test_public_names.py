@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -38,3 +41,27 @@ def test_the_page_of_the_api_has_every_name_once() -> None:
     page = (Path(__file__).parents[2] / "docs/api.md").read_text()
     rows = re.findall(r"^\| (`.+?) \|", page, re.MULTILINE)
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == list(rh.__all__)
+
+
+def test_the_api_is_imported_when_it_is_asked_for() -> None:
+    """And by no command or worker before."""
+    program = """
+import sys
+import rheos.cli.main, rheos.spark.ahead, rheos.spark.daemon
+assert not {"polars", "pyarrow", "numpy"} & {*sys.modules}, sorted(sys.modules)
+assert not [name for name in sys.modules if name.startswith("rheos.api")]
+from rheos import *
+assert agg.count and Environment
+import rheos
+assert rheos.testing.simulate and "Environment" in dir(rheos)
+try:
+    rheos.nothing
+except AttributeError as error:
+    assert str(error) == "module 'rheos' has no attribute 'nothing'"
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=400)
+
+
+def test_no_name_of_the_api_is_that_of_a_package_inside() -> None:
+    inside = {module.name for module in pkgutil.iter_modules(rh.__path__)}
+    assert inside & {*rh.__all__} == set()

@@ -12,6 +12,7 @@ import rheos
 from rheos.api.partial import NAMES
 from rheos.cli.main import app
 from rheos.cli.options import OPTIONS
+from rheos.spark import ahead
 
 PRINTS = """
 import sys
@@ -159,3 +160,21 @@ def test_each_command_has_help(command: str) -> None:
 def test_it_says_its_version() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"rheos {rheos.__version__}\n")
+
+
+def test_run_says_first_of_all_which_jvm_it_may_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, str, str]] = []
+    monkeypatch.setattr(ahead, "start", lambda *said: told.append(said))
+    program, config = tmp_path / "job.py", tmp_path / "job.toml"
+    program.write_text("pass")
+    config.write_text('master = "local[2]"\nruntime = "batch"')
+    for options in ([], ["--config", str(config)], ["--config", str(config), "--runtime", "simulated"]):
+        CliRunner().invoke(app, ["run", *options, str(program)])
+    CliRunner().invoke(app, ["run", str(tmp_path / "no such file.py")])
+    assert told == [
+        ("pass", "auto", "local"),
+        ("pass", "batch", "local[2]"),
+        ("pass", "simulated", "local[2]"),
+    ]

@@ -12,8 +12,9 @@ from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
 from rheos.errors import ConfigurationError, InputError
-from rheos.spark import jvm
-from rheos.spark.jvm import check_jvm, heap_bytes, memory_settings
+from rheos.spark import jvm_options
+from rheos.spark.jvm import check_jvm
+from rheos.spark.jvm_options import heap_bytes, memory_settings
 from rheos.spark.shipping import worker_error
 
 GIB = 1 << 30
@@ -27,7 +28,7 @@ def test_the_heap_is_a_quarter_of_the_machine_within_bounds(machine: int, heap: 
 
 
 def test_the_users_own_word_on_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jvm, "_machine_bytes", lambda: 16 * GIB)
+    monkeypatch.setattr(jvm_options, "_machine_bytes", lambda: 16 * GIB)
     nothing = {"SPARK_CONF_DIR": str(tmp_path)}
     assert memory_settings(nothing) == {"spark.driver.memory": "4096m"}
     assert memory_settings(nothing | {"SPARK_DRIVER_MEMORY": "2g"}) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -88,6 +89,19 @@ def _settings(config: Path | None, given: Mapping[str, object]) -> Overrides:
     return Overrides(settings=(*files, partial.from_command(given, OPTIONS)))
 
 
+def _start_jvm(file: Path, config: Path | None, runtime: str | None, master: str | None) -> None:
+    """First of all, as it takes as long as to import what follows."""
+    from rheos.spark import ahead
+
+    try:
+        said = tomllib.loads(config.read_text()) if config is not None else {}
+        text = file.read_text()
+    except (OSError, ValueError):
+        return  # It is said where they are read.
+    wanted = {"runtime": "auto", "master": "local", **said}
+    ahead.start(text, runtime or str(wanted["runtime"]), master or str(wanted["master"]))
+
+
 @app.callback()
 def _rheos(
     version: Annotated[
@@ -121,6 +135,7 @@ def run(
     at_least_once: AtLeastOnce = False,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
+    _start_jvm(file, config, runtime, master)
     from rheos.cli.run import run
     from rheos.protocol.sizes import size_bytes
 

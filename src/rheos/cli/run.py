@@ -19,6 +19,7 @@ from rheos.cli.failures import FAILED, INTERRUPTED, report
 from rheos.cli.program_file import run_file
 from rheos.cli.status import StatusDisplay, final_table
 from rheos.job import JobHandle
+from rheos.spark import ahead
 
 
 def run(file: Path, arguments: Sequence[str], settings: Overrides) -> int:
@@ -53,6 +54,7 @@ def run(file: Path, arguments: Sequence[str], settings: Overrides) -> int:
                     job.cancel()
             except (Exception, SystemExit) as error:
                 ended = error
+        ahead.discard()
         for job in jobs:
             console.print(final_table(job.status()))
     if isinstance(ended, KeyboardInterrupt):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
-import re
-import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from importlib import resources
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pyspark import SparkConf, SparkContext
-from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from rheos.errors import ConfigurationError
@@ -24,15 +21,11 @@ from rheos.host.io import ThreadedIo
 from rheos.host.scratch import private_folder
 from rheos.job import JobConfig
 from rheos.protocol.ports import Completion
-from rheos.spark import class_archive
-from rheos.spark.jvm import PATIENT_COMPILER, check_jvm, memory_settings
+from rheos.spark import ahead
+from rheos.spark.jvm import check_jvm
+from rheos.spark.jvm_options import OPTIONS, jvm_settings, local_environment, require_java
 
 T = TypeVar("T")
-
-_INSTALL_JAVA = (
-    "install Java 17 or newer (on Debian and Ubuntu: apt-get install openjdk-17-jre-headless; "
-    "on macOS: brew install openjdk@17), or point JAVA_HOME at one"
-)
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -56,6 +49,8 @@ _ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "ARROW_IO_THREADS": "1",
 }
+
+_LOADS_WITHIN_S = 20.0
 
 _ours: tuple[SparkSession, int] | None = None
 """The session that Rheos has made in this process, and its slots."""
@@ -134,29 +129,30 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
             "long-lived tasks",
             hint="unset SPARK_REMOTE",
         )
-    java_version = "" if submitted else _require_java()
+    java_version = "" if submitted else require_java()
     conf = SparkConf()
     master = config.master or conf.get("spark.master", None) or f"local[{max(slots, 1)}]"
     conf.setMaster(master)
     conf.setIfMissing("spark.app.name", "rheos")
-    settings = _SETTINGS | _local_settings(master) | ({} if submitted else memory_settings())
-    for name, value in settings.items():
+    for name, value in (_SETTINGS | _local_settings(master)).items():
         conf.setIfMissing(name, value)
-    if not submitted and not os.environ.get("SPARK_CONF_DIR"):
-        _quieten(conf)
     if not submitted:
-        _start_quickly(conf, java_version)
-    local = master.startswith("local")
-    surroundings = {}
-    if local and "PYSPARK_PYTHON" not in os.environ:
-        surroundings["PYSPARK_PYTHON"] = sys.executable
-        if conf.get("spark.pyspark.python", None) is None and _found_by_workers():
-            conf.setIfMissing("spark.python.daemon.module", "rheos.spark.daemon")
-    if local and "SPARK_LOCAL_IP" not in os.environ:
-        surroundings["SPARK_LOCAL_IP"] = "127.0.0.1"
+        given = conf.get(OPTIONS, None) or ""
+        conf.setAll(list(jvm_settings(java_version, given).items()))
+    surroundings = local_environment() if master.startswith("local") else {}
+    workers_are_ours = "PYSPARK_PYTHON" in surroundings and not conf.get("spark.pyspark.python", None)
+    if workers_are_ours and _found_by_workers():
+        conf.setIfMissing("spark.python.daemon.module", "rheos.spark.daemon")
+
+    def make() -> SparkSession:
+        gateway = None if submitted else ahead.take(conf)
+        if gateway is not None:
+            SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+
     try:
         with _environment(surroundings):
-            session = _interruptible(SparkSession.builder.config(conf=conf).getOrCreate)
+            session = _interruptible(make)
     except Exception as error:
         raise ConfigurationError(
             f"no Spark session could be made on the master {master!r}",
@@ -164,8 +160,26 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
             "pyspark package; SPARK_HOME, if set, must be of that version, too",
             detail=str(error).strip() or type(error).__name__,
         ) from None
+    if "ArchiveClassesAtExit" in (conf.get(OPTIONS, None) or ""):
+        atexit.register(_load_more_classes, session)
     activate(session)  # It was made in another thread, and users ask for it in this one.
     return session
+
+
+def _load_more_classes(session: SparkSession) -> None:
+    """As the process ends, and its JVM is about to write the archive of Spark's classes: those that a
+    batch job takes, where this was a continuous one."""
+
+    def load() -> None:
+        with contextlib.suppress(Exception):  # There may be no JVM any more.
+            session.sparkContext.cancelAllJobs()
+            rows = session.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long")
+            rows.repartition(2, "id").sortWithinPartitions("id").collect()
+
+    with contextlib.suppress(RuntimeError):  # Later versions of Python start no thread here.
+        loading = threading.Thread(target=load, daemon=True)
+        loading.start()
+        loading.join(_LOADS_WITHIN_S)
 
 
 def _found_by_workers() -> bool:
@@ -188,42 +202,6 @@ def _local_settings(master: str) -> dict[str, str]:
         # Spark makes this folder whether or not a table is ever written.
         "spark.sql.warehouse.dir": private_folder(f"rheos-spark-warehouse-{os.getuid()}"),
     }
-
-
-def _quieten(conf: SparkConf) -> None:
-    """Takes our log settings, unless the user brought her own. They act from the JVM's first line."""
-    file = resources.files("rheos.spark") / "log4j2.properties"
-    options = conf.get("spark.driver.extraJavaOptions", None) or ""
-    if "log4j" in options or not isinstance(file, Path):
-        return
-    ours = f"-Dlog4j2.configurationFile={file.as_uri()}"
-    conf.set("spark.driver.extraJavaOptions", f"{options} {ours}".strip())
-
-
-def _start_quickly(conf: SparkConf, java_version: str) -> None:
-    """Has the JVM compile less while it starts, and use the archive of Spark's classes, unless the user
-    brought her own."""
-    options = conf.get("spark.driver.extraJavaOptions", None) or ""
-    ours = list(PATIENT_COMPILER) if "Server VM" in java_version else []
-    if "SharedArchiveFile" not in options and "ArchiveClassesAtExit" not in options:
-        ours += class_archive.java_options(java_version, Path(_find_spark_home(), "jars"))
-    conf.set("spark.driver.extraJavaOptions", " ".join([*ours, options]).strip())
-
-
-def _require_java() -> str:
-    """What it says of its version."""
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    if java is None or shutil.which(java) is None:
-        where = f"in JAVA_HOME ({home})" if home else "on this machine"
-        raise ConfigurationError(f"Spark runs on Java, and there is none {where}", hint=_INSTALL_JAVA)
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
-    if version and int(version.group(1)) < 17:
-        raise ConfigurationError(
-            f"Spark needs Java 17 or newer, and {java} is Java {version.group(1)}", hint=_INSTALL_JAVA
-        )
-    return said
 
 
 def activate(session: SparkSession) -> None:

@@ -13,17 +13,18 @@ from rheos.host.pickling import pack
 from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
 from rheos.spark import session as spark_session
+from rheos.spark.jvm_options import require_java
 from rheos.spark.shipping import sealed, worker_error, worker_task
 
 
 def test_without_java_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(ConfigurationError, match=r"none in JAVA_HOME[\s\S]*apt-get install openjdk"):
-        spark_session._require_java()
+        require_java()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ConfigurationError, match="none on this machine"):
-        spark_session._require_java()
+        require_java()
 
 
 def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
@@ -33,7 +34,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) ->
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ConfigurationError, match="is Java 8"):
-        spark_session._require_java()
+        require_java()
 
 
 def test_an_error_survives_the_way_through_the_jvm_as_text() -> None:

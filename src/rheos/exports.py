@@ -1,0 +1,106 @@
+"""What `rheos` exports: the API."""
+
+from polars import col, lit
+
+from rheos import aggregates as agg
+from rheos.api import restart
+from rheos.api.environment import Environment
+from rheos.api.keyed import KeyedStream
+from rheos.api.settings import Checkpoints, Settings
+from rheos.api.sinks import collect_sink, print_sink
+from rheos.api.sources import dataframe
+from rheos.api.streams import DataStream
+from rheos.api.windowed import WindowedStream
+from rheos.connectors import files, tables
+from rheos.connectors.collection import collection
+from rheos.connectors.generator import Block, generator
+from rheos.connectors.hybrid import hybrid
+from rheos.connectors.replay import Replay
+from rheos.errors import (
+    CheckpointError,
+    ConfigurationError,
+    FencedError,
+    InputError,
+    InternalError,
+    JobFailedError,
+    ProgramError,
+    RheosError,
+    SchemaError,
+    StateAccessError,
+    StateError,
+    TransportError,
+    UnrestorableError,
+    UserFunctionError,
+)
+from rheos.graph.functions import (
+    KeyedContext,
+    KeyedProcessFunction,
+    TimeWindow,
+    WindowContext,
+    WindowFunction,
+)
+from rheos.graph.state import ListState, MapState, ValueState
+from rheos.graph.windows import Sliding, Tumbling, Watermark
+from rheos.job import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
+from rheos.protocol.durations import duration_ms as duration
+from rheos.protocol.state_config import Backend as StateBackend
+from rheos.protocol.state_config import StateConfig
+from rheos.savepoints import new_savepoint, savepoint
+
+__all__ = [
+    "Block",
+    "CheckpointError",
+    "CheckpointInfo",
+    "Checkpoints",
+    "ConfigurationError",
+    "DataStream",
+    "Environment",
+    "FencedError",
+    "InputError",
+    "InternalError",
+    "JobFailedError",
+    "JobHandle",
+    "JobResult",
+    "JobState",
+    "JobStatus",
+    "KeyedContext",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "ListState",
+    "MapState",
+    "ProgramError",
+    "Replay",
+    "RheosError",
+    "SchemaError",
+    "Settings",
+    "Sliding",
+    "StateAccessError",
+    "StateBackend",
+    "StateConfig",
+    "StateError",
+    "TimeWindow",
+    "TransportError",
+    "Tumbling",
+    "UnrestorableError",
+    "UserFunctionError",
+    "ValueState",
+    "Watermark",
+    "WindowContext",
+    "WindowFunction",
+    "WindowedStream",
+    "agg",
+    "col",
+    "collect_sink",
+    "collection",
+    "dataframe",
+    "duration",
+    "files",
+    "generator",
+    "hybrid",
+    "lit",
+    "new_savepoint",
+    "print_sink",
+    "restart",
+    "savepoint",
+    "tables",
+]

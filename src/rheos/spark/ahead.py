@@ -1,0 +1,166 @@
+"""The JVM of Spark's driver, started while Python still imports what the program is made of.
+
+Both take a second or two. So the command that runs a program starts the JVM first of all, where the
+program will likely need one, and the session that Rheos makes takes it over. Nothing else sees it: a
+program that makes a session of its own gets a JVM of its own. It is taken over only if it is what would
+be started then, and is killed where it is not, or when the command ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rheos.errors import ConfigurationError
+from rheos.spark.jvm_options import OPTIONS, jvm_settings, local_environment, require_java, spark_home
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkConf
+
+_NEEDS_NONE = re.compile(r"\b(simulated?|SparkSession)\b")
+"""What stands in a program that does without, or makes a session of its own."""
+_ANOTHER = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE")
+"""Where these are set, the JVM runs already, or none is needed."""
+_LOOK_EVERY_S = 0.01
+
+
+class _Jvm:
+    """A process that will say at which port it listens."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings = settings
+        self.surroundings = _surroundings()
+        self._folder = tempfile.mkdtemp(prefix="rheos-jvm-")
+        self._said = Path(self._folder, "gateway")
+        words = [f"{name}={value}" for name, value in settings.items()]
+        given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+        self.process = subprocess.Popen(
+            [
+                str(spark_home() / "bin" / "spark-submit"),
+                *(each for word in words for each in ("--conf", word)),
+                *shlex.split(given),
+            ],
+            stdin=subprocess.PIPE,  # It ends when this does.
+            stderr=subprocess.PIPE,
+            env={
+                **os.environ,
+                **local_environment(),
+                "SPARK_CONNECT_MODE": "0",
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._said),
+            },
+            # Ctrl-C is for Python.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        )
+
+        self._heard = threading.Event()
+        threading.Thread(target=self._pass_on, name="rheos-jvm-stderr", daemon=True).start()
+
+    def _pass_on(self) -> None:
+        """What it says is for nobody before it is taken over."""
+        assert self.process.stderr is not None
+        with self.process.stderr as lines:
+            for line in lines:
+                self._heard.wait()
+                os.write(2, line)
+
+    def gateway(self) -> JavaGateway | None:
+        """Waits until it listens. None where it has ended before."""
+        from pyspark.java_gateway import launch_gateway
+
+        while not self._said.exists():
+            if self.process.poll() is not None:
+                return None
+            time.sleep(_LOOK_EVERY_S)
+        said = self._said.read_bytes()
+        port, length = struct.unpack_from(">ii", said)
+        # As `spark-submit` does where it runs a program.
+        there = {
+            "PYSPARK_GATEWAY_PORT": str(port),
+            "PYSPARK_GATEWAY_SECRET": said[8 : 8 + length].decode(),
+        }
+        os.environ.update(there)
+        try:
+            gateway = launch_gateway()
+        finally:
+            for name in there:
+                del os.environ[name]
+        gateway.proc = self.process
+        return gateway
+
+    def serves(self) -> None:
+        """It is taken over."""
+        self._heard.set()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+_started: _Jvm | None = None
+
+
+def start(program: str, runtime: str, master: str) -> None:
+    """Starts a JVM for the program of that text, where that is likely right: `runtime` and `master` are
+    what the command says. Whatever hinders it is said when a session is made."""
+    global _started
+    needs_none = runtime == "simulated" or _NEEDS_NONE.search(program) is not None
+    another = any(name in os.environ for name in _ANOTHER)
+    another |= not master.startswith("local") or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if needs_none or another:
+        return
+    with contextlib.suppress(ConfigurationError, OSError, AssertionError):
+        settings = jvm_settings(require_java())
+        # A JVM that is to write the archive of Spark's classes must not end before it has seen them.
+        if "ArchiveClassesAtExit" not in settings[OPTIONS]:
+            _started = _Jvm(settings)
+
+
+def take(conf: SparkConf) -> JavaGateway | None:
+    """The gateway to the JVM that was started, if it is what a session of `conf` needs. Else it is
+    killed."""
+    global _started
+    jvm, _started = _started, None
+    if jvm is None:
+        return None
+    wanted = {name: conf.get(name, None) for name in jvm.settings}
+    local = str(conf.get("spark.master", None)).startswith("local")
+    if local and wanted == dict(jvm.settings) and jvm.surroundings == _surroundings():
+        gateway = jvm.gateway()
+        if gateway is not None:
+            jvm.serves()
+            return gateway
+    jvm.kill()
+    return None
+
+
+def discard() -> None:
+    """Nobody will need it."""
+    global _started
+    jvm, _started = _started, None
+    if jvm is not None:
+        jvm.kill()
+
+
+def _surroundings() -> tuple[dict[str, str], str]:
+    """What a process that is started here can see. Names of one underscore are libraries' own: Polars
+    sets one as it is imported."""
+    seen = {**os.environ, **local_environment()}
+    return {name: value for name, value in seen.items() if not name.startswith("_")}, os.getcwd()

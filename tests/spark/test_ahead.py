@@ -1,0 +1,188 @@
+"""The JVM that is started while the program is still being read: when, and who gets it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from pyspark import SparkConf
+
+from rheos.errors import ConfigurationError
+from rheos.spark import ahead
+from rheos.spark.jvm_options import OPTIONS
+
+SETTINGS = {"spark.driver.memory": "1g", OPTIONS: "-XX:SharedArchiveFile=classes.jsa"}
+START = ahead.start
+"""The real one, which tests of commands do without."""
+PROGRAM = "import rheos as rh\nrh.Environment(2).execute()\n"
+
+
+class Jvm:
+    """Stands for the process."""
+
+    there: list[Jvm] = []
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings = settings
+        self.surroundings = ahead._surroundings()
+        self.became = "waits"
+        self.there.append(self)
+
+    def gateway(self) -> str | None:
+        return "its gateway"
+
+    def serves(self) -> None:
+        self.became = "taken"
+
+    def kill(self) -> None:
+        self.became = "killed"
+
+
+@pytest.fixture(autouse=True)
+def stands_for_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(ahead, "start", START)
+    monkeypatch.setattr(ahead, "_Jvm", Jvm)
+    monkeypatch.setattr(ahead, "require_java", lambda: "a Java")
+    monkeypatch.setattr(ahead, "jvm_settings", lambda version: SETTINGS)
+    monkeypatch.setattr(Jvm, "there", [])
+    for name in [name for name in os.environ if name.startswith(("SPARK", "PYSPARK"))]:
+        monkeypatch.delenv(name)
+    yield
+    ahead.discard()
+
+
+def conf(**others: str) -> SparkConf:
+    made = SparkConf(loadDefaults=False, _jconf=None)
+    made.setAll([("spark.master", "local[3]"), *SETTINGS.items()])
+    return made.setAll([(name.replace("_", "."), value) for name, value in others.items()])
+
+
+def test_the_session_takes_it_over_once() -> None:
+    ahead.start(PROGRAM, "auto", "local")
+    (jvm,) = Jvm.there
+    gateway: Any = ahead.take(conf())
+    assert (gateway, jvm.became) == ("its gateway", "taken")
+    assert ahead.take(conf()) is None
+
+
+@pytest.mark.parametrize(
+    ("program", "runtime", "master"),
+    [
+        (PROGRAM, "simulated", "local"),
+        (PROGRAM + "# or rheos.testing.simulate", "auto", "local"),
+        ("rh.Environment(2, runtime='simulated')", "auto", "local"),
+        ("spark = SparkSession.builder.getOrCreate()", "auto", "local"),
+        (PROGRAM, "auto", "spark://host:7077"),
+    ],
+)
+def test_none_is_started_for_a_program_that_needs_none_or_another(
+    program: str, runtime: str, master: str
+) -> None:
+    ahead.start(program, runtime, master)
+    assert Jvm.there == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PYSPARK_GATEWAY_PORT", "1234"),
+        ("SPARK_REMOTE", "sc://host"),
+        ("PYSPARK_SUBMIT_ARGS", "--master yarn pyspark-shell"),
+    ],
+)
+def test_none_is_started_where_the_environment_asks_for_another(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    ahead.start(PROGRAM, "auto", "local")
+    assert Jvm.there == []
+
+
+def test_none_is_started_that_would_write_an_archive_of_too_few_classes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    new = {**SETTINGS, OPTIONS: "-XX:ArchiveClassesAtExit=new"}
+    monkeypatch.setattr(ahead, "jvm_settings", lambda version: new)
+    ahead.start(PROGRAM, "auto", "local")
+    assert Jvm.there == []
+
+
+def test_without_java_it_is_the_session_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> str:
+        raise ConfigurationError("there is none")
+
+    monkeypatch.setattr(ahead, "require_java", none)
+    ahead.start(PROGRAM, "auto", "local")
+    assert ahead.take(conf()) is None
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{"spark_driver_memory": "4g"}, {"spark_master": "spark://host:7077"}],
+    ids=["memory", "master"],
+)
+def test_a_session_that_needs_another_gets_none_and_it_is_killed(others: dict[str, str]) -> None:
+    ahead.start(PROGRAM, "auto", "local")
+    assert ahead.take(conf(**others)) is None
+    assert [jvm.became for jvm in Jvm.there] == ["killed"]
+
+
+def test_what_the_program_sets_in_its_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds for a JVM that is started after that."""
+    ahead.start(PROGRAM, "auto", "local")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages org:it:1.0 pyspark-shell")
+    assert ahead.take(conf()) is None
+    assert [jvm.became for jvm in Jvm.there] == ["killed"]
+
+
+def test_what_libraries_note_in_the_environment_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Polars does when it is imported."""
+    ahead.start(PROGRAM, "auto", "local")
+    monkeypatch.setenv("_RJEM_MALLOC_CONF", "dirty_decay_ms:500")
+    gateway: Any = ahead.take(conf())
+    assert gateway == "its gateway"
+
+
+def test_one_that_nobody_needed_is_killed() -> None:
+    ahead.start(PROGRAM, "auto", "local")
+    ahead.discard()
+    assert [jvm.became for jvm in Jvm.there] == ["killed"]
+
+
+def test_one_that_could_not_start_is_left_to_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Jvm, "gateway", lambda self: None)
+    ahead.start(PROGRAM, "auto", "local")
+    assert ahead.take(conf()) is None
+    assert [jvm.became for jvm in Jvm.there] == ["killed"]
+
+
+REAL = """
+import os
+os.environ["RHEOS_CLASS_ARCHIVE"] = "off"
+from rheos.spark import ahead
+ahead.start("", "auto", "local")
+jvm = ahead._started
+assert jvm is not None
+
+from pyspark import SparkContext
+from rheos.job import JobConfig
+from rheos.spark.session import get_session
+session, ours = get_session(JobConfig(job="j"), slots=3)
+assert ours and SparkContext._gateway.proc is jvm.process
+assert session.sparkContext.master == "local[3]" and session.range(3).count() == 3
+settings = dict(session.sparkContext.getConf().getAll())
+assert settings["spark.app.name"] == "rheos" and settings["spark.ui.enabled"] == "false"
+assert not os.path.exists(jvm._folder)
+assert "PYSPARK_GATEWAY_PORT" not in os.environ
+session.stop()
+"""
+
+
+@pytest.mark.spark
+def test_a_real_one_serves_the_session() -> None:
+    subprocess.run([sys.executable, "-c", dedent(REAL)], check=True, timeout=400)
