@@ -20,7 +20,17 @@ from rheos.checkpoint.state_assignment import shares
 from rheos.errors import CheckpointError
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.key_groups import group_range
-from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateHandle, StateKind
+from rheos.protocol.snapshots import (
+    IN_FLIGHT_INPUT,
+    IN_FLIGHT_OUTPUT,
+    RECEIVER,
+    PartMode,
+    RestoredState,
+    Snapshot,
+    SnapshotPart,
+    StateHandle,
+    StateKind,
+)
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
@@ -77,6 +87,22 @@ class Job:
                 rows=len(groups),
                 checksum=zlib.crc32(data),
                 inline=data if inline else b"",
+                size_bytes=len(data),
+            )
+        )
+
+    def table(self, subtask: int, state: str, table: pa.Table, kind: StateKind) -> None:
+        """A part as it is really written."""
+        data = state_format.encode(table, kind, PartMode.FULL)
+        self.handles.append(
+            handle(
+                "",
+                subtask=subtask,
+                state=state,
+                kind=kind,
+                rows=table.num_rows,
+                checksum=zlib.crc32(data),
+                inline=data,
                 size_bytes=len(data),
             )
         )
@@ -204,6 +230,40 @@ class TestBroadcast:
             source = subtask % old
             restored = self.job(old).restored(subtask, new, StateKind.BROADCAST)
             assert restored == [[f"{source}a:0"], [f"{source}b:0"]]
+
+    def test_who_has_no_rows_of_a_narrower_operator_gets_none(self) -> None:
+        entry = self.job(3).entry()
+        given_to = [len(shares(entry, subtask, 3, {OperatorId("count"): 2})) for subtask in range(3)]
+        assert given_to == [2, 2, 0]
+
+    @given(st.integers(1, 5), st.integers(1, 7))
+    def test_rows_in_flight_are_those_that_the_same_old_subtask_still_lacked(
+        self, old: int, new: int
+    ) -> None:
+        """Each row once: what a subtask had not processed lies with itself, or with a sender."""
+        job = Job(old)
+        for subtask in range(old):
+            lain = pa.table({"row": [f"at {subtask}"]})
+            job.table(subtask, f"{IN_FLIGHT_INPUT}1", lain, StateKind.BROADCAST)
+            waiting = [(to, f"{subtask} to {to}") for to in range(old) for _ in range(2)]
+            sent = pa.table(
+                {
+                    RECEIVER: pa.array([to for to, _ in waiting], pa.uint16()),
+                    "row": [text for _, text in waiting],
+                }
+            )
+            job.table(subtask, f"{IN_FLIGHT_OUTPUT}1", sent, StateKind.BROADCAST)
+        for subtask in range(new):
+            source = subtask % old
+            found = restored_state(job.entry(), subtask, new, job.store, state_format.decode)
+            states = found[OperatorId("count")]
+
+            def texts(state: str, of: dict[str, RestoredState] = states) -> list[str]:
+                return [text for table in of[state] for text in table.column("row").to_pylist()]
+
+            assert texts(f"{IN_FLIGHT_INPUT}1") == [f"at {source}"]
+            wanted = [f"{sender} to {source}" for sender in range(old) for _ in range(2)]
+            assert texts(f"{IN_FLIGHT_OUTPUT}1") == wanted
 
 
 class TestFileSets:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -14,7 +17,14 @@ from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import TS, WM, Batch
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.key_groups import group_range
-from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT, PartMode, StateKind
+from rheos.protocol.snapshots import (
+    IN_FLIGHT_INPUT,
+    IN_FLIGHT_OUTPUT,
+    RECEIVER,
+    PartMode,
+    RestoredState,
+    StateKind,
+)
 from rheos.state import format as state_format
 from rheos.task.in_flight import InFlight, in_flight_parts, restored_batches, without_in_flight
 from tests.operators.contexts import stream_type
@@ -51,8 +61,13 @@ def batch(keys: list[str], first: int) -> Batch:
     )
 
 
-def operator(schema: pa.Schema = _SCHEMA, ports: int = 1) -> PlannedOperator:
-    port = PortType(stream_type(schema), ("key_group",), schema)
+PLAIN = PortType(stream_type(_SCHEMA), (), _SCHEMA)
+KEYED = PortType(stream_type(_SCHEMA), ("key_group",), _SCHEMA)
+COPIED = PortType(stream_type(_SCHEMA), (), _SCHEMA, broadcast=True)
+
+
+def operator(schema: pa.Schema = _SCHEMA, ports: int = 1, like: PortType = KEYED) -> PlannedOperator:
+    port = replace(like, type=stream_type(schema), schema=schema)
     return PlannedOperator(_OP, "count", Site("program.py", 7), UnionSpec(), (port,) * ports, {}, {})
 
 
@@ -69,15 +84,15 @@ def written(in_flight: list[InFlight]) -> dict[str, tuple[StateKind, bytes]]:
 
 
 def test_no_rows_are_no_state() -> None:
-    assert written([InFlight(_OP, 0, ("key_group",), True, [])]) == {}
+    assert written([InFlight(_OP, 0, KEYED, True, [])]) == {}
 
 
 def test_what_several_chains_sent_to_a_port_is_one_state() -> None:
     given_rows = [
-        InFlight(_OP, 0, (), False, [batch(["a"], 1)]),
-        InFlight(_OP, 0, (), False, [batch(["b"], 2)]),
-        InFlight(_OP, 0, (), True, [batch(["c"], 3)]),
-        InFlight(_OP, 1, (), True, [batch(["d"], 4)]),
+        InFlight(_OP, 0, PLAIN, False, [batch(["a"], 1)]),
+        InFlight(_OP, 0, PLAIN, False, [batch(["b"], 2)]),
+        InFlight(_OP, 0, PLAIN, True, [batch(["c"], 3)]),
+        InFlight(_OP, 1, PLAIN, True, [batch(["d"], 4)]),
     ]
     states = written(given_rows)
     assert set(states) == {f"{IN_FLIGHT_OUTPUT}0", f"{IN_FLIGHT_INPUT}0", f"{IN_FLIGHT_INPUT}1"}
@@ -99,7 +114,7 @@ def test_keyed_rows_go_to_the_owner_of_their_key_and_keep_their_order(
     for keys in batches:
         sent.append(batch(keys, first))
         first += len(keys)
-    states = written([InFlight(_OP, 0, ("key_group",), True, sent)])
+    states = written([InFlight(_OP, 0, KEYED, True, sent)])
     ((kind, data),) = states.values()
     assert kind is StateKind.KEYED
     wanted = pa.Table.from_batches(sent).to_pylist()
@@ -118,13 +133,55 @@ def test_keyed_rows_go_to_the_owner_of_their_key_and_keep_their_order(
         assert numbers == sorted(numbers)
 
 
+def test_copies_of_rows_are_of_the_subtasks_that_they_are_for() -> None:
+    """A sender has some of them for each receiver; what a receiver has is all its own."""
+    states = written(
+        [
+            InFlight(_OP, 0, COPIED, False, [batch(["a"], 1), batch(["b", "c"], 2)], receiver=0),
+            InFlight(_OP, 0, COPIED, False, [batch(["b", "c"], 2)], receiver=2),
+            InFlight(_OP, 0, COPIED, True, [batch(["z"], 0)]),
+        ]
+    )
+    kind, data = states[f"{IN_FLIGHT_OUTPUT}0"]
+    assert kind is StateKind.BROADCAST
+    table = state_format.decode(data, None)
+    assert table.column(RECEIVER).to_pylist() == [0, 0, 0, 2, 2]
+    assert [row["row"] for row in table.column("row").to_pylist()] == [1, 2, 3, 2, 3]
+    kind, data = states[f"{IN_FLIGHT_INPUT}0"]
+    assert kind is StateKind.BROADCAST
+    assert state_format.decode(data, None).column_names == ["row"]
+
+
+class _Found(RestoredState):
+    def __init__(self, kind: StateKind, data: bytes) -> None:
+        self.kind = kind
+        self._data = data
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        yield state_format.decode(self._data, None)
+
+
+@pytest.mark.parametrize("was", [PLAIN, KEYED, COPIED], ids=["any", "keyed", "broadcast"])
+@pytest.mark.parametrize("now", [PLAIN, KEYED, COPIED], ids=["any", "keyed", "broadcast"])
+def test_rows_that_were_shared_out_in_another_way_are_refused(was: PortType, now: PortType) -> None:
+    ((kind, data),) = written([InFlight(_OP, 0, was, True, [batch(["a"], 1)])]).values()
+    restored = {f"{IN_FLIGHT_INPUT}0": _Found(kind, data)}
+    found = restored_batches(operator(like=now), restored, IN_FLIGHT_INPUT, 100)
+    if was is now:
+        ((port, rows),) = found
+        assert (port, rows.column("row").to_pylist()) == (0, [1])
+    else:
+        with pytest.raises(UnrestorableError, match="no longer share out as they did"):
+            list(found)
+
+
 def test_operators_do_not_see_them() -> None:
     restored = {"own": [], f"{IN_FLIGHT_INPUT}0": [], f"{IN_FLIGHT_OUTPUT}0": []}
     assert without_in_flight(restored) == {"own": []}
 
 
 def test_rows_of_narrower_columns_fit_wider_ones() -> None:
-    states = written([InFlight(_OP, 0, (), True, [batch(["a"], 1)])])
+    states = written([InFlight(_OP, 0, PLAIN, True, [batch(["a"], 1)])])
     ((_, data),) = states.values()
     wider = pa.schema([("row", pa.float64()), (TS, pa.int64())])
     restored = {f"{IN_FLIGHT_INPUT}0": [state_format.decode(data, None)]}
@@ -141,7 +198,7 @@ def test_rows_of_narrower_columns_fit_wider_ones() -> None:
     ],
 )
 def test_a_changed_program_that_cannot_take_them_is_refused(changed: PlannedOperator, why: str) -> None:
-    states = written([InFlight(_OP, 0, (), True, [batch(["a"], 1)])])
+    states = written([InFlight(_OP, 0, PLAIN, True, [batch(["a"], 1)])])
     ((_, data),) = states.values()
     restored = {f"{IN_FLIGHT_INPUT}0": [state_format.decode(data, None)]}
     with pytest.raises(UnrestorableError, match=why) as raised:

@@ -123,6 +123,21 @@ def test_a_barrier_that_waits_is_dropped_once_a_sender_has_given_its_checkpoint_
     assert gate.aligned() is None
 
 
+def test_a_port_without_event_time_holds_nobody_back() -> None:
+    gate = InputGate([(A, 0), (B, 1)], lambda: 0, untimed=[1])
+    a, b = gate.channels
+    assert gate.interpret(a, WatermarkMark(4)) == [GateEvent.WATERMARK]
+    assert gate.interpret(a, Idle()) == [GateEvent.ACTIVITY]
+    assert gate.idle
+    assert gate.interpret(b, Active()) == [GateEvent.ACTIVITY]
+    assert gate.idle, "it has no part in that either"
+    assert gate.interpret(a, WatermarkMark(9)) == [GateEvent.ACTIVITY, GateEvent.WATERMARK]
+    # No row with event time is to come: time is over, the input is not.
+    assert gate.interpret(a, End()) == [GateEvent.WATERMARK]
+    assert gate.watermark_ms == MAX_TIMESTAMP_MS
+    assert gate.interpret(b, End()) == [GateEvent.ENDED]
+
+
 def test_what_rows_say_of_the_watermark_is_merged_with_the_other_channels() -> None:
     """Before each row of a channel the input has come as far as that channel had, and no further than
     the others have."""

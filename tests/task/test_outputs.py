@@ -47,6 +47,17 @@ class _Line:
         raise AssertionError
 
 
+class _Lines(_Line):
+    """One that keeps its receivers apart."""
+
+    def send(self, channel: ChannelId, batch: Batch) -> None:
+        assert self.left > 0
+        self.sent.append((channel.receiver, batch.column(0).to_pylist()))
+
+    def send_mark(self, channel: ChannelId, mark: Mark) -> None:
+        self.sent.append((channel.receiver, mark))
+
+
 def edge(line: _Line, batch_rows: int = 8) -> OutputEdge:
     """Its buffers are full at half of `batch_rows`, and wait for ever before."""
     described = Edge(0, Exchange.FORWARD, ChainId(0), ChainId(1), 0, ())
@@ -130,7 +141,7 @@ def test_a_barrier_overtakes_all_that_waits_and_names_the_rows() -> None:
     out.write(rows(3))
     out.overdraft = False
     overtaken = out.overtake(_BARRIER)
-    assert [batch.column(0).to_pylist() for batch in overtaken] == [[1], [2], [3]]
+    assert [batch.column(0).to_pylist() for batch in overtaken[0]] == [[1], [2], [3]]
     assert line.sent == [_BARRIER]
     # They are sent none the less.
     line.left = 2
@@ -142,7 +153,7 @@ def test_no_barrier_follows_the_end() -> None:
     line = _Line(0)
     out = edge(line)
     out.mark(End())
-    assert out.overtake(_BARRIER) == []
+    assert out.overtake(_BARRIER) == {}
     assert line.sent == [End()]
     held = _Line(0)
     waiting = edge(held)
@@ -152,3 +163,45 @@ def test_no_barrier_follows_the_end() -> None:
     # Its End is not sent yet: the barrier goes before it, and before the rows.
     assert len(waiting.overtake(_BARRIER)) == 1
     assert held.sent == [_BARRIER]
+
+
+def broadcast(line: _Line, width: int, parallelism: int = 3) -> OutputEdge:
+    described = Edge(0, Exchange.BROADCAST, ChainId(0), ChainId(1), 1, ())
+    config = TaskConfig(batch_rows=8, buffer_timeout_us=None)
+    return OutputEdge(described, 1, parallelism, width, 16, config, line, StillClock())
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_a_broadcast_gives_every_row_to_all_that_take_rows_and_marks_to_all_there_are(
+    width: int,
+) -> None:
+    line = _Lines(9)
+    out = broadcast(line, width)
+    # Half of a whole batch is full: no subtask gets less than that of it.
+    out.write(rows(1, 2, 3))
+    assert line.sent == []
+    out.write(rows(4))
+    out.mark(WatermarkMark(7))
+    assert line.sent == [
+        *((receiver, [1, 2, 3, 4]) for receiver in range(width)),
+        *((receiver, WatermarkMark(7)) for receiver in range(3)),
+    ]
+
+
+def test_a_barrier_overtakes_the_copies_that_each_receiver_still_lacks() -> None:
+    line = _Lines(0)
+    out = broadcast(line, 2)
+    out.write(rows(1))
+    line.left = 9
+    out.pump(force=True)
+    line.left = 0
+    out.overdraft = True
+    out.write(rows(2))
+    out.mark(WatermarkMark(7))
+    out.write(rows(3))
+    overtaken = out.overtake(_BARRIER)
+    assert {
+        receiver: [batch.column(0).to_pylist() for batch in batches]
+        for receiver, batches in overtaken.items()
+    } == {0: [[2], [3]], 1: [[2], [3]]}
+    assert line.sent[-3:] == [(0, _BARRIER), (1, _BARRIER), (2, _BARRIER)]

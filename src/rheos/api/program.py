@@ -19,7 +19,8 @@ from rheos.graph.nodes import (
     StreamType,
     UnionSpec,
 )
-from rheos.graph.validate import check_uid
+from rheos.graph.validate import check_inputs, check_uid
+from rheos.site import located
 
 
 class Program:
@@ -42,6 +43,8 @@ class Program:
         uid: str | None = None,
         parallelism: int | None = None,
     ) -> Node:
+        with located(site, name):
+            check_inputs(inputs, [self.type_of(input) for input in inputs])
         id = len(self._nodes)
         node = Node(id, checked_name(name), None, site, spec, inputs, outputs, parallelism)
         if uid is not None:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.state_assignment import Share, shares
@@ -17,7 +18,14 @@ from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.key_groups import group_range
 from rheos.protocol.ports import Store
-from rheos.protocol.snapshots import PartMode, RestoredFiles, RestoredState, StateHandle, StateKind
+from rheos.protocol.snapshots import (
+    RECEIVER,
+    PartMode,
+    RestoredFiles,
+    RestoredState,
+    StateHandle,
+    StateKind,
+)
 
 Decode: TypeAlias = Callable[[bytes, range | None], pa.Table]
 """`state.format.decode`: the rows of a written part, of these key groups where a range is given."""
@@ -61,6 +69,7 @@ class _TableState(RestoredState):
     def __init__(self, some: StateHandle, taken: Sequence[Share], store: Store, decode: Decode) -> None:
         self._some = some
         """Any part of the state: it says what its columns are where nothing fell to this subtask."""
+        self.kind = some.kind
         self._taken = taken
         self._store = store
         self._decode = decode
@@ -71,6 +80,8 @@ class _TableState(RestoredState):
             if share.every > 1:
                 rows = pa.array(range(share.offset, table.num_rows, share.every), pa.int64())
                 table = table.take(rows)
+            if share.receiver is not None:
+                table = table.filter(pc.field(RECEIVER) == share.receiver)
             yield table
         if not self._taken:
             nothing = range(0, 0) if self._some.kind is StateKind.KEYED else None

@@ -26,6 +26,8 @@ class Share:
     every: int = 1
     offset: int = 0
     """Of a LIST part: the rows offset, offset + every, ..."""
+    receiver: int | None = None
+    """Of rows that waited in the output of a broadcast edge: those for this old subtask."""
 
 
 def shares(
@@ -39,7 +41,7 @@ def shares(
 
     KEYED: the rows of its key groups, from every old subtask whose groups overlap them; of a set of
     files, every file of such a subtask. LIST: its own rows where the parallelism is as it was, else
-    every n-th of all. UNION: all. BROADCAST: those of one old subtask.
+    every n-th of all. UNION: all. BROADCAST: those of one old subtask (EX17).
     """
     handles = sorted(entry.handles, key=lambda handle: (handle.operator, handle.state, handle.subtask))
     result = []
@@ -52,8 +54,8 @@ def shares(
                 case StateKind.UNION:
                     result.append(Share(handle))
                 case StateKind.BROADCAST:
-                    source = subtask % before
-                    result.extend([Share(handle)] if handle.subtask == source else [])
+                    if subtask < now:
+                        result.extend(_broadcast_share(handle, subtask % before))
                 case StateKind.KEYED:
                     result.extend(_keyed_share(handle, entry, subtask, now))
                 case StateKind.LIST if parallelism == entry.parallelism and now == before:
@@ -65,6 +67,14 @@ def shares(
                     if subtask < now and offset < handle.rows:
                         result.append(Share(handle, every=now, offset=offset))
     return result
+
+
+def _broadcast_share(handle: StateHandle, source: int) -> Iterator[Share]:
+    if handle.state.startswith(IN_FLIGHT_OUTPUT):
+        # EX13: every sender wrote the copies that it had for any subtask.
+        yield Share(handle, receiver=source)
+    elif handle.subtask == source:
+        yield Share(handle)
 
 
 def _keyed_share(

@@ -6,9 +6,10 @@ inputs, so a program is the set of its sinks' ancestors.
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -40,13 +41,19 @@ class StreamType:
 
 @dataclass(frozen=True)
 class Input:
-    """One input of a node: an output of another, and the columns by which it is keyed, if it is."""
+    """One input of a node: an output of another, and which of its rows go to which subtask.
+
+    Each row goes to the owner of its key where there are `keys`, to all subtasks where it is
+    `broadcast`, and else to any one. Every input of a node is a port of its operator, and may be dealt
+    out in another way than the others.
+    """
 
     node: int
     tag: str = MAIN
     keys: tuple[str, ...] = ()
     keyed_at: Site | None = None
     """The line of its `key_by`."""
+    broadcast: bool = False
 
 
 @dataclass(frozen=True)
@@ -147,6 +154,26 @@ class SinkSpec:
     sink: Sink
 
 
+class OwnSpec(ABC):
+    """An operator that says of itself what the planner and the descriptions ask.
+
+    A new kind of operator derives from `operators.contract.OperatorSpec`, which also makes it and names
+    its state: then nothing has to be added to the matches over the kinds above.
+    """
+
+    kind: ClassVar[str]
+    """What the ids of its operators are made of. It never changes: state is found by it."""
+
+    def looks_at(self, column: str) -> bool | None:
+        """Whether it looks at a hidden column of its inputs; None where it does not, and passes it on
+        to its outputs."""
+        return None
+
+    def summary(self) -> str:
+        """What it does, on one line."""
+        return ""
+
+
 Spec: TypeAlias = (
     SourceSpec
     | EventTimeSpec
@@ -159,6 +186,7 @@ Spec: TypeAlias = (
     | RunningSpec
     | WindowSpec
     | SinkSpec
+    | OwnSpec
 )
 
 

@@ -14,6 +14,7 @@ from rheos.graph.nodes import (
     MapBatchesSpec,
     MapSpec,
     Node,
+    OwnSpec,
     ProcessSpec,
     ReduceSpec,
     RunningSpec,
@@ -64,7 +65,7 @@ def _spell_input(port: Input, graph: Graph) -> str:
     name = graph.node(port.node).name
     tag = f", side output {port.tag!r}" if port.tag != MAIN else ""
     keys = f", keyed by {', '.join(port.keys)}" if port.keys else ""
-    return f"{name}{tag}{keys}"
+    return f"{name}{tag}{keys}{', broadcast' if port.broadcast else ''}"
 
 
 def summary(node: Node) -> str:
@@ -96,6 +97,8 @@ def summary(node: Node) -> str:
             return f"writes {sink.describe()}"
         case UnionSpec():
             return ""
+        case OwnSpec() as spec:
+            return spec.summary()
 
 
 def _spell_watermark(watermark: Watermark) -> str:

@@ -33,6 +33,17 @@ def canonical(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def key_type(kind: pa.DataType) -> str:
+    """What a key of this type is compared as: two columns are one key where these agree. Keys are
+    compared by value: how wide a number is, is no part of the key (state/key_groups.py)."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return key_type(kind.storage_type)
+    kind = canonical(kind)
+    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+        return "int64"
+    return "double" if pa.types.is_floating(kind) else str(kind)
+
+
 def _canonical_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, canonical(field.type), field.nullable)
 

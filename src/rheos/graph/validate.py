@@ -26,7 +26,7 @@ from rheos.graph.nodes import (
     StreamType,
     UnionSpec,
 )
-from rheos.graph.types import describe
+from rheos.graph.types import describe, key_type
 from rheos.graph.windows import Watermark
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.elements import HIDDEN_PREFIX
@@ -68,6 +68,29 @@ def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
     idle_ms = watermark.idle_after_ms
     if idle_ms is not None and idle_ms <= 0:
         raise ProgramError(f"idle_after must be more than nothing: {watermark.idle_after!r}")
+
+
+def check_inputs(inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
+    """Every input is dealt out in one way, and those that are keyed have the same key."""
+    keyed = [(input.keys, type.schema) for input, type in zip(inputs, types, strict=True) if input.keys]
+    assert not any(input.keys and input.broadcast for input in inputs), "keyed, or broadcast"
+    if len(keyed) < 2:
+        return
+    (first, schema), *others = keyed
+    kinds = [key_type(schema.field(key).type) for key in first]
+    for keys, schema in others:
+        found = [key_type(schema.field(key).type) for key in keys]
+        if found != kinds:
+            raise SchemaError(
+                f"the inputs have keys of different types: {_spell_keys(first, kinds)}, and "
+                f"{_spell_keys(keys, found)}",
+                hint="state is found by the key's value, so that must be of one type: cast it before "
+                "key_by(), as in .with_columns(user=col('user').cast(pl.Int64))",
+            )
+
+
+def _spell_keys(keys: Sequence[str], kinds: Sequence[str]) -> str:
+    return "(" + ", ".join(f"{key}: {kind}" for key, kind in zip(keys, kinds, strict=True)) + ")"
 
 
 def check_keys(columns: Sequence[str], schema: pa.Schema) -> None:

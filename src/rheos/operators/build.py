@@ -11,6 +11,7 @@ from rheos.graph.nodes import (
     ExpressionSpec,
     MapBatchesSpec,
     MapSpec,
+    OwnSpec,
     ProcessSpec,
     ReduceSpec,
     RunningSpec,
@@ -20,7 +21,7 @@ from rheos.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
-from rheos.operators.contract import Operator, OperatorContext
+from rheos.operators.contract import Operator, OperatorContext, OperatorSpec
 from rheos.operators.event_time import EventTimeOperator
 from rheos.operators.expressions import ExpressionOperator
 from rheos.operators.map import FlatMapOperator, MapOperator
@@ -67,5 +68,8 @@ def build(ctx: OperatorContext, spec: Spec, splits: Sequence[Split] = ()) -> Ope
             return WindowProcessOperator(ctx, spec)
         case SinkSpec():
             return SinkOperator(ctx, spec)
+        case OwnSpec():
+            assert isinstance(spec, OperatorSpec), f"{spec.kind} cannot be made"
+            return spec.operator(ctx)
         case _:
             assert_never(spec)

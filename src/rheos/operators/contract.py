@@ -16,6 +16,12 @@ The task calls, from one thread:
     on_end()                               once, when all inputs have ended, after the last watermark
     close()                                once, last, also after an error
 
+An operator has a port for each input of its node. Batches of the ports come in any order; those of one
+sender to one port in theirs. In the batch runtime the rows of each key come by event time, over all
+keyed ports, and the rows of a broadcast port before those of all others; `next_keys` leaves what these
+have left behind. Rows of a broadcast port come to every subtask, and change no keyed state: after a
+rescale they would have done it for some keys twice, and for others not at all (EX17).
+
 Methods that emit are generators of `Out`. The task may suspend a generator when credit ends; it is
 always driven to its end before the next call. An operator forwards neither watermarks nor barriers:
 the task does, after the generator has ended. `snapshot` never emits.
@@ -23,20 +29,21 @@ the task does, after the generator has ended. `snapshot` never emits.
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from rheos.errors import Site
-from rheos.graph.nodes import MAIN, StreamType
+from rheos.graph.nodes import MAIN, OwnSpec, StreamType
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.key_groups import group_range
 from rheos.protocol.ports import Clock, IoExecutor
-from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart
+from rheos.protocol.shapes import StateShape
+from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB, StateConfig
 
 
@@ -57,6 +64,15 @@ class PortType:
     """With the hidden columns."""
     keyed_at: Site | None = None
     """The line of the `key_by`, which a null key is blamed on."""
+    broadcast: bool = False
+    """Whether every subtask gets every row."""
+
+    @property
+    def in_flight(self) -> StateKind:
+        """How rows on their way to the port find their way when they are state (EX13)."""
+        if self.keys:
+            return StateKind.KEYED
+        return StateKind.BROADCAST if self.broadcast else StateKind.LIST
 
 
 @dataclass(frozen=True)
@@ -166,6 +182,23 @@ class Operator(ABC):
 
     def close(self) -> None:
         pass
+
+
+class OperatorSpec(OwnSpec):
+    """A kind of operator in one file: its description, of which the program is made, beside its logic,
+    which is made of it on the worker. It is a frozen dataclass, and picklable.
+
+    Its inputs are written with it (`Program.add`): how each is dealt out is theirs to say.
+    """
+
+    @abstractmethod
+    def operator(self, ctx: OperatorContext) -> Operator:
+        """The operator, not open yet. Called on the worker, once in every subtask."""
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        """What its snapshots hold, by the names of their parts: a state that is not described is not
+        found again. Raises SchemaError where something cannot be stored."""
+        return {}
 
 
 class CommittingOperator(Operator):

@@ -1,11 +1,14 @@
-"""Which backend keeps an operator's keyed state."""
+"""Which backend keeps an operator's keyed state, and how that is described."""
 
 from __future__ import annotations
 
 from typing import assert_never
 
 from rheos.errors import ConfigurationError
-from rheos.operators.contract import OperatorContext
+from rheos.graph.types import key_type
+from rheos.operators.contract import OperatorContext, PortType
+from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.protocol.snapshots import StateKind
 from rheos.protocol.state_config import Backend
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.keys import KeyCodec
@@ -40,3 +43,12 @@ def make_backend(
             )
         case _:
             assert_never(ctx.state.backend)
+
+
+def keyed_shape(port: PortType, holds: Holds, value: TypeShape, *, exact: bool = False) -> StateShape:
+    """The shape of a state by the key of this port. Of several keyed ports it is the first one's."""
+    key = [
+        FieldShape(name=name, type=TypeShape(name=key_type(port.schema.field(name).type)))
+        for name in port.keys
+    ]
+    return StateShape(kind=StateKind.KEYED, holds=holds, key=key, value=value, exact=exact)

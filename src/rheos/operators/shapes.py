@@ -17,6 +17,7 @@ from rheos.graph.nodes import (
     ExpressionSpec,
     MapBatchesSpec,
     MapSpec,
+    OwnSpec,
     ProcessSpec,
     ReduceSpec,
     RunningSpec,
@@ -28,9 +29,10 @@ from rheos.graph.nodes import (
 )
 from rheos.graph.state import declarations
 from rheos.graph.types import canonical
-from rheos.operators.contract import PortType
+from rheos.operators.contract import OperatorSpec, PortType
 from rheos.operators.event_time import LATEST
 from rheos.operators.held import HELD, HELD_WATERMARKS
+from rheos.operators.keyed_state import keyed_shape
 from rheos.operators.reduce import REDUCED
 from rheos.operators.running import STATE as RUNNING
 from rheos.operators.source import SPLITS
@@ -91,36 +93,18 @@ def _states(spec: Spec, ports: Sequence[PortType]) -> States:
         case ProcessSpec():
             return _process(spec, ports[0])
         case ReduceSpec():
-            return {REDUCED: _keyed(ports[0], Holds.VALUE, _reduced(spec, ports[0].schema))}
+            return {REDUCED: keyed_shape(ports[0], Holds.VALUE, _reduced(spec, ports[0].schema))}
         case RunningSpec():
-            return {RUNNING: _keyed(ports[0], Holds.RUNNING, _running(spec, ports[0].schema))}
+            return {RUNNING: keyed_shape(ports[0], Holds.RUNNING, _running(spec, ports[0].schema))}
         case WindowSpec():
             return _windows(spec, ports[0])
+        case OwnSpec():
+            assert isinstance(spec, OperatorSpec), f"{spec.kind} cannot be made"
+            return spec.states(ports)
         case ExpressionSpec() | MapSpec() | MapBatchesSpec() | UnionSpec() | SinkSpec():
             return {}
         case _:
             assert_never(spec)
-
-
-def _keyed(port: PortType, holds: Holds, value: TypeShape, *, exact: bool = False) -> StateShape:
-    return StateShape(kind=StateKind.KEYED, holds=holds, key=_key(port), value=value, exact=exact)
-
-
-def _key(port: PortType) -> list[FieldShape]:
-    return [
-        FieldShape(name=name, type=TypeShape(name=_key_type(port.schema.field(name).type)))
-        for name in port.keys
-    ]
-
-
-def _key_type(kind: pa.DataType) -> str:
-    """Keys are compared by value: how wide a number is, is no part of the key (state/key_groups.py)."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return _key_type(kind.storage_type)
-    kind = canonical(kind)
-    if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
-        return "int64"
-    return "double" if pa.types.is_floating(kind) else str(kind)
 
 
 def _columns(schema: pa.Schema, name: str = "columns") -> TypeShape:
@@ -136,13 +120,13 @@ def _columns(schema: pa.Schema, name: str = "columns") -> TypeShape:
 
 def _process(spec: ProcessSpec, port: PortType) -> States:
     states = {
-        name: _keyed(port, *shape_of(declaration))
+        name: keyed_shape(port, *shape_of(declaration))
         for name, declaration in declarations(spec.fn).items()
     }
-    states[TIMERS] = _keyed(port, Holds.TIMERS, TypeShape(name="timer"))
+    states[TIMERS] = keyed_shape(port, Holds.TIMERS, TypeShape(name="timer"))
     if spec.order == "event_time":
-        states[HELD] = _keyed(port, Holds.ROWS, _columns(visible(port.schema)))
-        states[HELD_WATERMARKS] = _keyed(port, Holds.PROGRESS, TypeShape(name="watermark"))
+        states[HELD] = keyed_shape(port, Holds.ROWS, _columns(visible(port.schema)))
+        states[HELD_WATERMARKS] = keyed_shape(port, Holds.PROGRESS, TypeShape(name="watermark"))
     return states
 
 
@@ -179,17 +163,17 @@ def _windows(spec: WindowSpec, port: PortType) -> States:
     windows = TypeShape(name="windows", label=spec.window.kind, fields=fields)
     states = {FIRED: StateShape(kind=StateKind.UNION, holds=Holds.WINDOWS, value=windows)}
     if spec.fn is not None:
-        states[WINDOW_ROWS] = _keyed(port, Holds.WINDOW_CONTENT, _columns(visible(port.schema)))
+        states[WINDOW_ROWS] = keyed_shape(port, Holds.WINDOW_CONTENT, _columns(visible(port.schema)))
         return states
     tables = Tables(key_names(port.keys), spec.aggregates, port.schema)
     inside = dict(zip(key_names(port.keys), port.keys, strict=True)) | tables.inputs
     nothing = empty_frame(port.schema, inside)
     totals = tables.totals
     for table in (totals, *tables.others):
-        states[table.name] = _keyed(port, Holds.WINDOW_CONTENT, _stored(table, nothing))
+        states[table.name] = keyed_shape(port, Holds.WINDOW_CONTENT, _stored(table, nothing))
     if totals.has_exact:
         limbs = TypeShape(name="limbs of exact sums")
-        states[totals.sums_name] = _keyed(port, Holds.WINDOW_CONTENT, limbs, exact=True)
+        states[totals.sums_name] = keyed_shape(port, Holds.WINDOW_CONTENT, limbs, exact=True)
     return states
 
 

@@ -56,6 +56,8 @@ def _spell_edge(edge: Edge) -> str:
             return f"chain {edge.source} subtask by subtask"
         case Exchange.REBALANCE:
             return f"chain {edge.source} in turn"
+        case Exchange.BROADCAST:
+            return f"all of chain {edge.source}"
         case _:
             assert_never(edge.exchange)
 
@@ -100,6 +102,8 @@ def mermaid(plan: PhysicalPlan) -> str:
                         target = _node(edge.target, 0)
                         if edge.keys:
                             labels.append(f"hash({', '.join(edge.keys)})")
+                        elif edge.exchange is Exchange.BROADCAST:
+                            labels.append(edge.exchange.value)
                     else:
                         target = _node(chain.id, route.index)
                     label = f'|"{_escaped(": ".join(labels))}"|' if labels else ""

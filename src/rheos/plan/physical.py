@@ -33,6 +33,9 @@ class Exchange(Enum):
     HASH = "hash"
     """Each row to the subtask that owns its key group."""
 
+    BROADCAST = "broadcast"
+    """Every row to every subtask."""
+
 
 @dataclass(frozen=True)
 class Edge:

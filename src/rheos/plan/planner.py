@@ -2,9 +2,10 @@
 
 1. Nodes that lead to no sink are left out.
 2. A union is no operator: what reads it reads all of its inputs, through one port.
-3. A node with a single input that is not keyed joins the chain of its producer. Keyed nodes begin a
-   chain behind a HASH edge; readers of unions begin one behind FORWARD edges. A node of another
-   parallelism than its producer begins one, too, behind a REBALANCE edge.
+3. A node with a single input that is neither keyed nor broadcast joins the chain of its producer. Any
+   other begins a chain, behind an edge for each output that is read at one of its ports: HASH where the
+   port is keyed, BROADCAST where it is broadcast, else FORWARD; or REBALANCE, where producer and reader
+   differ in parallelism, which makes the reader begin a chain, too.
 4. Of the hidden columns, `__ts` is on every stream with event time; `__wm` on those from which a row
    reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
    from which one reaches a process in order of arrival so. `__split` is on those from which a row
@@ -31,6 +32,7 @@ from rheos.graph.nodes import (
     MapBatchesSpec,
     MapSpec,
     Node,
+    OwnSpec,
     ProcessSpec,
     ReduceSpec,
     RunningSpec,
@@ -96,6 +98,8 @@ def kind_of(spec: Spec) -> str:
             return "window"
         case SinkSpec():
             return "sink"
+        case OwnSpec():
+            return spec.kind
 
 
 def operator_ids(graph: Graph) -> dict[int, OperatorId]:
@@ -199,7 +203,9 @@ class _Wiring:
     def port_type(self, node: Node, port: int) -> PortType:
         first = self.producers[node.id, port][0]
         input = node.inputs[port]
-        return PortType(self.type_of(first), input.keys, self.schema_of(first), input.keyed_at)
+        return PortType(
+            self.type_of(first), input.keys, self.schema_of(first), input.keyed_at, input.broadcast
+        )
 
     def outputs(self, node: Node) -> list[_Output]:
         """The outputs of the node that someone reads."""
@@ -212,6 +218,8 @@ def _reads_wm(spec: Spec) -> bool | None:
             return True
         case EventTimeSpec():
             return False
+        case OwnSpec():
+            return spec.looks_at(WM)
         case _:
             return None
 
@@ -225,6 +233,8 @@ def _reads_swm(spec: Spec) -> bool | None:
             return False
         case ProcessSpec():
             return True
+        case OwnSpec():
+            return spec.looks_at(SWM)
         case _:
             return None
 
@@ -281,7 +291,7 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
 
 def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None:
     """The chain that the node joins; None where it begins one."""
-    if len(node.inputs) != 1 or node.inputs[0].keys:
+    if len(node.inputs) != 1 or node.inputs[0].keys or node.inputs[0].broadcast:
         return None
     producers = wiring.producers[node.id, 0]
     if len(producers) != 1:
@@ -315,6 +325,8 @@ def _edges_into(
 def _exchange(input: Input, source: _Chain, target: _Chain) -> Exchange:
     if input.keys:
         return Exchange.HASH
+    if input.broadcast:
+        return Exchange.BROADCAST
     return Exchange.FORWARD if source.widest == target.widest else Exchange.REBALANCE
 
 

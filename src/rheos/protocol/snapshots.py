@@ -20,7 +20,11 @@ IN_FLIGHT_INPUT = IN_FLIGHT + "input "
 
 IN_FLIGHT_OUTPUT = IN_FLIGHT + "output "
 """With the port behind it. Written by the *sending* subtask: the rows of KEYED ones are of any key
-group, not of those that this subtask owns."""
+group, not of those that this subtask owns; those of BROADCAST ones are the copies of any subtask, and
+have its number in the column RECEIVER."""
+
+RECEIVER = "receiver"
+"""uint16."""
 
 
 class StateKind(Enum):
@@ -36,7 +40,8 @@ class StateKind(Enum):
     """Each subtask gets the rows of all."""
 
     BROADCAST = "broadcast"
-    """All subtasks hold the same rows, and each gets those of one of them."""
+    """All subtasks hold the same rows, and each gets those of one of them: of the old subtask of its
+    own number, modulo how many there were."""
 
 
 class PartMode(Enum):
@@ -126,6 +131,8 @@ class RestoredState(Iterable[pa.Table]):
     """
 
     files: Sequence[RestoredFiles] = ()
+    kind: StateKind | None = None
+    """How it found its way here; None where nobody says so."""
 
 
 @dataclass(slots=True)

@@ -340,9 +340,7 @@ class ChainRunner:
         if self.gate is not None and not self.ended:
             taken.recording = self.gate.overtake(barrier.checkpoint)
             head = self.chain.operators[0]
-            taken.ports = [
-                InFlight(head.id, number, port.keys, True, []) for number, port in enumerate(head.ports)
-            ]
+            taken.ports = [InFlight.to(head, port, [], sent=True) for port in range(len(head.ports))]
         self._barriers.taken(barrier.checkpoint)
         taken.overtaken = [*restored, *self._outputs.overtake(barrier)]
         taken.forwarded = True

@@ -150,8 +150,11 @@ class SubtaskEngine:
             if edge.source == chain.id
         }
         blocking = self._config.guarantee is Guarantee.EXACTLY_ONCE
-        heads = {other.id: other.operators[0].id for other in self._plan.chains}
-        gate = InputGate(channels, self._clock.monotonic_us, blocking=blocking) if channels else None
+        heads = {other.id: other.operators[0] for other in self._plan.chains}
+        gate = None
+        if channels:
+            untimed = _untimed(chain.operators[0])
+            gate = InputGate(channels, self._clock.monotonic_us, blocking=blocking, untimed=untimed)
         outputs = Outputs(sending, {id: heads[edges[id].target] for id in sending})
         return ChainRunner(
             OperatorTree(chain, partial(self._build_operator, self._plan.width(chain.id)), outputs),
@@ -202,8 +205,7 @@ class SubtaskEngine:
         for planned in chain.operators:
             restored = self._assignment.restored.get(planned.id, {})
             for port, batch in restored_batches(planned, restored, prefix, self._config.batch_rows):
-                keys = planned.ports[port].keys
-                yield InFlight(planned.id, port, keys, prefix == IN_FLIGHT_INPUT, [batch])
+                yield InFlight.to(planned, port, [batch], sent=prefix == IN_FLIGHT_INPUT)
 
     # --- control ----------------------------------------------------------------------------------
 
@@ -331,6 +333,12 @@ class SubtaskEngine:
                 failure = failure or error
         if failure is not None:
             raise failure
+
+
+def _untimed(head: PlannedOperator) -> list[int]:
+    """The ports without event time, where others have it."""
+    untimed = [number for number, port in enumerate(head.ports) if not port.type.event_time]
+    return untimed if len(untimed) < len(head.ports) else []
 
 
 def _sum(totals: Iterable[control.Totals]) -> control.Totals:

@@ -3,12 +3,18 @@
 They are parts of the *receiving* operator, under names that no operator uses. What lay at its input is
 written by the receiving subtask, what waited in an output by the sending one:
 
-    in-flight input 0     key_group | row<the user's columns, __ts, __wm>
+    in-flight input 0     key_group | row<the user's columns, __ts, __wm>       of a keyed port
     in-flight output 0    key_group | row<...>
+    in-flight input 1     row<...>                                              of a broadcast port
+    in-flight output 1    receiver | row<...>
+    in-flight input 2     row<...>                                              of any other
+    in-flight output 2    row<...>
 
-Rows that were on their way to a keyed operator are KEYED, so they go wherever their keys go; sorted by
-key group and otherwise in their order, so that the rows of one key stay in theirs. Others are LIST,
-and have no column `key_group`. The rows are nested, so no name of the user's can meet one of ours.
+Rows that were on their way to a keyed port are KEYED, so they go wherever their keys go; sorted by key
+group and otherwise in their order, so that the rows of one key stay in theirs. Those on their way to
+a broadcast port are BROADCAST: every subtask's copy of a row is in flight, or is not, for itself, and
+who is restored takes all that one old subtask still lacked. Others are LIST. The rows are nested, so no
+name of the user's can meet one of ours.
 
 What the stream had reached before a row (`__swm`) does not come back with it: the rows may now meet
 key groups, and come on channels, that have not come as far.
@@ -18,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +38,8 @@ from rheos.protocol.snapshots import (
     IN_FLIGHT,
     IN_FLIGHT_INPUT,
     IN_FLIGHT_OUTPUT,
+    RECEIVER,
+    RestoredState,
     SnapshotPart,
     StateKind,
 )
@@ -48,11 +57,19 @@ class InFlight:
     operator: OperatorId
     """The one that would have got them."""
     port: int
-    keys: tuple[str, ...]
-    """By which they are partitioned; empty on forward edges."""
+    type: PortType
+    """Of that port."""
     sent: bool
     """Whether they had left the sender's buffers: they go before those that had not."""
     batches: list[Batch]
+    receiver: int = 0
+    """Which subtask they were on their way to. It counts for those in a sender's buffers."""
+
+    @staticmethod
+    def to(
+        operator: PlannedOperator, port: int, batches: list[Batch], *, sent: bool, receiver: int = 0
+    ) -> InFlight:
+        return InFlight(operator.id, port, operator.ports[port], sent, batches, receiver)
 
     @property
     def state(self) -> str:
@@ -67,36 +84,48 @@ def in_flight_parts(
     in_flight: Iterable[InFlight], max_parallelism: int
 ) -> Iterator[tuple[OperatorId, list[SnapshotPart]]]:
     """The parts of a subtask's checkpoint that hold these rows, by operator."""
-    by_state: dict[tuple[OperatorId, str], InFlight] = {}
+    by_state: dict[tuple[OperatorId, str], list[InFlight]] = {}
     for rows in in_flight:
-        if not rows.batches:
-            continue
-        known = by_state.setdefault(
-            (rows.operator, rows.state),
-            InFlight(rows.operator, rows.port, rows.keys, rows.sent, []),
-        )
-        known.batches.extend(rows.batches)
+        if rows.batches:
+            by_state.setdefault((rows.operator, rows.state), []).append(rows)
     by_operator: dict[OperatorId, list[SnapshotPart]] = {}
-    for (operator, _), rows in by_state.items():
-        by_operator.setdefault(operator, []).append(_part(rows, max_parallelism))
+    for (operator, _), of_state in by_state.items():
+        by_operator.setdefault(operator, []).append(_part(of_state, max_parallelism))
     yield from by_operator.items()
 
 
-def _part(rows: InFlight, max_parallelism: int) -> SnapshotPart:
-    if not rows.keys:
-        return SnapshotPart(rows.state, StateKind.LIST, lambda: _nested(_together(rows.batches)))
+def _part(rows: Sequence[InFlight], max_parallelism: int) -> SnapshotPart:
+    """Of rows for one port, all sent or none of them."""
+    first = rows[0]
+    kind = first.type.in_flight
+    if kind is StateKind.KEYED:
+        write = partial(_keyed, rows, max_parallelism)
+    elif kind is StateKind.BROADCAST and not first.sent:
+        write = partial(_copies, rows)
+    else:
+        write = partial(_listed, rows)
+    return SnapshotPart(first.state, kind, write)
 
-    def write() -> pa.Table:
-        batch = _together(rows.batches)
-        groups = key_groups(batch, rows.keys, max_parallelism)
-        order = np.argsort(groups, kind="stable")
-        table = _nested(gather(batch, order))
-        return table.add_column(0, KEY_GROUP, pa.array(groups[order]))
 
-    return SnapshotPart(rows.state, StateKind.KEYED, write)
+def _keyed(rows: Sequence[InFlight], max_parallelism: int) -> pa.Table:
+    batch = _together(rows)
+    groups = key_groups(batch, rows[0].type.keys, max_parallelism)
+    order = np.argsort(groups, kind="stable")
+    return _nested(gather(batch, order)).add_column(0, KEY_GROUP, pa.array(groups[order]))
 
 
-def _together(batches: Sequence[Batch]) -> Batch:
+def _copies(rows: Sequence[InFlight]) -> pa.Table:
+    counts = [sum(batch.num_rows for batch in each.batches) for each in rows]
+    receivers = np.repeat(np.array([each.receiver for each in rows], np.uint16), counts)
+    return _listed(rows).add_column(0, RECEIVER, pa.array(receivers))
+
+
+def _listed(rows: Sequence[InFlight]) -> pa.Table:
+    return _nested(_together(rows))
+
+
+def _together(rows: Sequence[InFlight]) -> Batch:
+    batches = [batch for each in rows for batch in each.batches]
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
@@ -127,6 +156,11 @@ def restored_batches(
         if not name.startswith(prefix):
             continue
         port = int(name.removeprefix(prefix))
+        if port >= len(operator.ports):
+            raise _misfit(operator, f"for an input {port + 1} that it no longer has")
+        kind = tables.kind if isinstance(tables, RestoredState) else None
+        if kind not in (None, operator.ports[port].in_flight):
+            raise _misfit(operator, "that its subtasks no longer share out as they did")
         for table in tables:
             if table.num_rows:
                 yield from ((port, batch) for batch in _rows(operator, port, table, batch_rows))
@@ -134,8 +168,6 @@ def restored_batches(
 
 def _rows(operator: PlannedOperator, port: int, table: pa.Table, batch_rows: int) -> Iterator[Batch]:
     rows = pa.RecordBatch.from_struct_array(table.column(_ROW).combine_chunks())
-    if port >= len(operator.ports):
-        raise _misfit(operator, f"for an input {port + 1} that it no longer has")
     batch = _fitted(operator, operator.ports[port], rows)
     for begin in range(0, batch.num_rows, batch_rows):
         yield batch.slice(begin, batch_rows)

@@ -13,7 +13,7 @@ The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -103,13 +103,18 @@ class InputGate:
         now_us: Callable[[], int],
         *,
         blocking: bool = True,
+        untimed: Collection[int] = (),
     ) -> None:
+        """The channels, each with its port. Of several ports those that are `untimed` have no event
+        time, and do not hold back that of the others."""
         self.channels = [Channel(id, port) for id, port in channels]
         self._now_us = now_us
         self._blocking = blocking
         self._index = {channel.id: i for i, channel in enumerate(self.channels)}
         self._next = 0
-        self._watermarks = WatermarkMerger(len(self.channels))
+        self._watermarks = WatermarkMerger(
+            len(channels), [lane for lane, (_, port) in enumerate(channels) if port in untimed]
+        )
         self._arrivals: dict[CheckpointId, Arrival] = {}
         self._alignments: dict[CheckpointId, _Alignment] = {}
         self._recordings: list[Recording] = []

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from rheos.plan.physical import Edge
+from rheos.plan.physical import Edge, PlannedOperator
 from rheos.protocol.elements import Barrier, Batch, Element, End, Mark, WatermarkMark
-from rheos.protocol.ids import ChannelId, OperatorId
+from rheos.protocol.ids import ChannelId
 from rheos.protocol.ports import Clock, Transport
 from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
@@ -65,7 +65,7 @@ class OutputEdge:
         self._router = router(edge, subtask, width, max_parallelism)
         peers = edge.peers(subtask, parallelism)
         self._lanes = [_Lane(ChannelId(edge.id, subtask, peer)) for peer in peers]
-        self._full_rows = max(1, config.batch_rows // (2 * min(len(peers), width)))
+        self._full_rows = max(1, config.batch_rows // (2 * self._router.shares))
         self._held = 0
         """How many lanes are held."""
         self.overdraft = False
@@ -201,15 +201,16 @@ class OutputEdge:
             self._release(lane)
         return sent
 
-    def overtake(self, barrier: Barrier) -> list[Batch]:
+    def overtake(self, barrier: Barrier) -> dict[int, list[Batch]]:
         """Sends the barrier before all that waits here, and returns the rows it has overtaken: those of
-        one target in their order (EX12)."""
-        overtaken: list[Batch] = []
+        each receiving subtask that any are for, in their order (EX12)."""
+        overtaken: dict[int, list[Batch]] = {}
         for lane in self._lanes:
             if lane.ended:
                 continue  # EX5: End counts as every later barrier.
-            overtaken += [e for e in lane.sealed if isinstance(e, pa.RecordBatch)]
-            overtaken += lane.pieces
+            waiting = [e for e in lane.sealed if isinstance(e, pa.RecordBatch)] + lane.pieces
+            if waiting:
+                overtaken[lane.channel.receiver] = waiting
             self._transport.send_mark(lane.channel, barrier)
         return overtaken
 
@@ -217,7 +218,7 @@ class OutputEdge:
 class Outputs:
     """All outputs of one subtask of a chain; `readers` has the operator behind each of them."""
 
-    def __init__(self, edges: Mapping[int, OutputEdge], readers: Mapping[int, OperatorId]) -> None:
+    def __init__(self, edges: Mapping[int, OutputEdge], readers: Mapping[int, PlannedOperator]) -> None:
         self.edges = edges
         self._all = list(edges.values())
         self._readers = readers
@@ -267,10 +268,8 @@ class Outputs:
 
     def overtake(self, barrier: Barrier) -> list[InFlight]:
         """Sends the barrier before all that waits here, and returns the rows it has overtaken."""
-        overtaken = []
-        for id, edge in self.edges.items():
-            rows = edge.overtake(barrier)
-            if rows:
-                port, keys = edge.edge.target_port, edge.edge.keys
-                overtaken.append(InFlight(self._readers[id], port, keys, False, rows))
-        return overtaken
+        return [
+            InFlight.to(self._readers[id], edge.edge.target_port, rows, sent=False, receiver=receiver)
+            for id, edge in self.edges.items()
+            for receiver, rows in edge.overtake(barrier).items()
+        ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
@@ -21,15 +22,19 @@ class _Lane:
 
 
 class WatermarkMerger:
-    """The watermark of an input with `lanes` channels.
+    """The watermark of an input with `lanes` channels. Those in `untimed` have no event time: they say
+    nothing of it, and count as ended from the start.
 
     `watermark_ms` never regresses, also when an idle lane comes back with an older watermark. When
     all lanes have ended it is MAX_TIMESTAMP_MS. `idle` holds while every lane that has not ended is
     idle (and there is one).
     """
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, untimed: Collection[int] = ()) -> None:
         self._lanes = [_Lane() for _ in range(lanes)]
+        self._untimed = untimed
+        for lane in untimed:
+            self._lanes[lane].activity = Activity.ENDED
         self.watermark_ms = MIN_TIMESTAMP_MS
         self.idle = False
 
@@ -53,6 +58,8 @@ class WatermarkMerger:
 
     def set_activity(self, lane: int, activity: Activity) -> bool:
         """The lane fell idle, came back or ended; whether the merged watermark rose."""
+        if lane in self._untimed:
+            return False
         self._lanes[lane].activity = activity
         return self._merge()
 

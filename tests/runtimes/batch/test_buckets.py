@@ -18,6 +18,7 @@ from rheos.protocol.elements import TS
 from rheos.protocol.ids import ChainId, JobId
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, bucket_bits
+from rheos.runtimes.batch.keyed_ports import OnePort
 from rheos.runtimes.batch.layout import HASH, KEYED, NOTE_BUCKET, payloads
 from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
 from rheos.runtimes.batch.tasks import RowsOutput
@@ -51,7 +52,8 @@ def received(
     table = pa.Table.from_batches(keyed, KEYED).sort_by(
         [("bucket", "ascending"), ("arrival", "ascending")]
     )
-    buckets = SortedBuckets(schema, str(folder / "shuffled"), budget_bytes)
+    keyed_rows = OnePort(0, schema)
+    buckets = SortedBuckets(keyed_rows.order, str(folder / "shuffled"), budget_bytes)
     found: list[pa.RecordBatch] = []
     for batch in table.to_batches():
         for bucket, payload in payloads(batch, "bucket"):
@@ -59,7 +61,7 @@ def received(
                 assert not found, "notes come first"
                 assert payload.to_pybytes() == b"before"
             else:
-                found += buckets.take(bucket, payload)
+                found += buckets.take(bucket, keyed_rows.read(0, payload))
     return [*found, *buckets.end()]
 
 

@@ -15,6 +15,7 @@ import pytest
 from rheos.plan.physical import Edge, Exchange
 from rheos.protocol.ids import ChainId
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, without_hashes
+from rheos.runtimes.batch.keyed_ports import OnePort
 from rheos.runtimes.batch.layout import PACKED, pack, packed_row, payloads, unpack
 from rheos.runtimes.batch.tasks import RowsOutput
 
@@ -194,12 +195,13 @@ def through_buckets(batches: list[pa.RecordBatch], carry: Any = lambda rows: row
     [schema] = {batch.schema for batch in batches}
     outlet = BucketOutlet(RowsOutput(EDGE, schema, bucket_bits=9), partition=3)
     left = [rows for batch in batches for rows in outlet.rows(0, batch)] + list(outlet.finish())
-    buckets = SortedBuckets(schema, "no folder is needed")
+    port = OnePort(0, schema)
+    buckets = SortedBuckets(port.order, "no folder is needed")
     found = [
         rows
         for keyed in left
         for bucket, payload in payloads(carry(keyed), "bucket")
-        for rows in buckets.take(bucket, payload)
+        for rows in buckets.take(bucket, port.read(0, payload))
     ]
     found += buckets.end()
     return pa.concat_batches([batch for rows in found for batch in without_hashes(rows, schema)])

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.protocol.columns import plain_type
-from rheos.protocol.elements import TS, Batch
+from rheos.protocol.elements import Batch
 from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, BatchBuffer
 from rheos.runtimes.batch.layout import HASH, NOTE_BUCKET, arrival, keyed_rows
@@ -59,7 +59,7 @@ class BucketOutlet(Outlet):
         self._keys = output.edge.keys
         self._keyed_at = output.edge.keyed_at
         self._bits = output.bucket_bits
-        self._schema = _hashed_schema(output.schema)
+        self._schema = hashed_schema(output.schema)
         self._partition = partition
         self._position = 0
         self._gathered = BatchBuffer(rows_at_once)
@@ -115,23 +115,22 @@ def _buckets(hashes: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint16]
 class SortedBuckets:
     """Sorts the rows of buckets, which come one after the other."""
 
-    def __init__(self, schema: pa.Schema, folder: str, budget_bytes: int = BUDGET_BYTES) -> None:
-        self._schema = _hashed_schema(schema)
-        self._order = Order((HASH, TS) if TS in schema.names else (HASH,))
-        self._runs = SortedRuns(self._order, folder)
+    def __init__(self, order: Order, folder: str, budget_bytes: int = BUDGET_BYTES) -> None:
+        self._order = order
+        self._runs = SortedRuns(order, folder)
         self._budget_bytes = budget_bytes
         self._bucket = NOTE_BUCKET
         self._waiting: list[pa.RecordBatch] = []
         self._size_bytes = 0
 
-    def take(self, bucket: int, payload: pa.Buffer) -> Iterator[pa.RecordBatch]:
-        """Takes packed rows, as the iterator is read, and gives the hashed rows of the bucket before,
-        where there is a new one."""
+    def take(self, bucket: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Takes hashed rows, as the iterator is read, and gives those of the bucket before, where there
+        is a new one."""
         if bucket != self._bucket:
             yield from self.end()
             self._bucket = bucket
-        self._waiting.append(pa.ipc.read_record_batch(payload, self._schema))
-        self._size_bytes += payload.size
+        self._waiting.append(rows)
+        self._size_bytes += rows.nbytes
         if self._size_bytes > self._budget_bytes:
             self._runs.add(self._taken())
 
@@ -154,20 +153,26 @@ class SortedBuckets:
 def without_hashes(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[Batch]:
     """Our batches, of hashed rows: more than one where a dictionary's narrow indices, or a narrow run
     end, cannot reach over all of them."""
+    return converted(rows.select(range(1, rows.num_columns)), schema)
+
+
+def converted(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[Batch]:
+    """Our batches, of rows as they travel; see `without_hashes`."""
     try:
-        yield _converted(rows.columns[1:], schema)
+        yield _converted(rows.columns, schema)
     except pa.ArrowInvalid:
         half = rows.num_rows // 2
         if not half:
             raise
-        yield from without_hashes(rows.slice(0, half), schema)
-        yield from without_hashes(rows.slice(half), schema)
+        yield from converted(rows.slice(0, half), schema)
+        yield from converted(rows.slice(half), schema)
 
 
 # --- how columns travel ---------------------------------------------------------------------------
 
 
-def _hashed_schema(schema: pa.Schema) -> pa.Schema:
+def hashed_schema(schema: pa.Schema) -> pa.Schema:
+    """How rows of these columns travel."""
     fields = [_plain_field(field) for field in schema]
     return pa.schema([pa.field(HASH, pa.int64(), False), *fields])
 

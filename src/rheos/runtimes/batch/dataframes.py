@@ -5,6 +5,8 @@
     hash edge             ─ repartition(range of hashes) ─ sortWithinPartitions ─ mapInArrow
     built-in windows      ─ repartition(key groups of their state) ─ mapInArrow
     several inputs        ─ union ─
+    several ports         ─ union, with the port ─ as above: by key, by event time, by port
+    broadcast edge        ─ once for each share ─ repartitionById(share) ─ before all other rows
     several outputs       ─ mapInArrow ─ kept ─┬─ filter ─ ...       nothing is computed twice
     collected rows        ─ mapInArrow ─ kept ─┴─ to the driver, as it knows from notes that they fit
 
@@ -15,7 +17,7 @@ and to change while it runs: it moves whole ranges of hashes, and so whole keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Any, assert_never
@@ -31,7 +33,16 @@ from rheos.host.pickling import pack
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
 from rheos.protocol.ids import JobId
 from rheos.runtimes.batch.buckets import bucket_bits
-from rheos.runtimes.batch.layout import COMBINED, KEYED, NOTE_PORT, PACKED
+from rheos.runtimes.batch.layout import (
+    ANY_BUCKET,
+    BROADCAST_BUCKET,
+    COMBINED,
+    KEYED,
+    NOTE_BUCKET,
+    NOTE_PORT,
+    PACKED,
+    SHARE,
+)
 from rheos.runtimes.batch.results import HandedOver
 from rheos.runtimes.batch.sources import shippable, source_frame
 from rheos.runtimes.batch.tasks import (
@@ -110,28 +121,34 @@ class Translation:
     # --- one chain --------------------------------------------------------------------------------
 
     def _chain(self, chain: Chain, left: dict[int, _Left]) -> DataFrame:
-        head = chain.operators[0]
-        edges = [edge for edge in self.plan.edges if edge.target == chain.id]
-        feed: Input
-        if isinstance(head.spec, SourceSpec):
-            source = source_frame(self.session, self.plan, chain)
-            frame, feed = source.frame, source.feed
-        elif all(edge.exchange is Exchange.HASH for edge in edges):
-            rows = reduce(DataFrame.unionAll, [self._shuffleable(edge, left) for edge in edges])
-            if _combines(head):
-                feed = CombinedInput()
-                frame = rows.repartition("bucket").sortWithinPartitions("state")
-            else:
-                feed = KeyedInput(head.ports[0].schema)
-                frame = rows.repartition("bucket").sortWithinPartitions("bucket", "arrival")
-        else:
-            assert not any(edge.exchange is Exchange.HASH for edge in edges), "edges of one kind"
-            feed = PackedInput()
-            frame = reduce(DataFrame.unionAll, [self._packed_of(edge, left) for edge in edges])
+        frame, feed = self._input_of(chain, left)
         task = ChainTask(
             **self._common, output=self._output_of(chain), chain=self._sending(chain), input=feed
         )
         return self._map(frame, "run_chain", task)
+
+    def _input_of(self, chain: Chain, left: dict[int, _Left]) -> tuple[DataFrame, Input]:
+        head = chain.operators[0]
+        if isinstance(head.spec, SourceSpec):
+            source = source_frame(self.session, self.plan, chain)
+            return source.frame, source.feed
+        edges = [edge for edge in self.plan.edges if edge.target == chain.id]
+        exchanges = {edge.exchange for edge in edges}
+        if _combines(head):
+            return _united(self._shuffleable(edge, left) for edge in edges).repartition(
+                "bucket"
+            ).sortWithinPartitions("state"), CombinedInput()
+        keyed = KeyedInput({n: port.schema for n, port in enumerate(head.ports) if port.keys})
+        if exchanges == {Exchange.HASH}:
+            of_port = self._shuffleable if len(head.ports) == 1 else self._keyed_of
+            rows = _united(of_port(edge, left) for edge in edges)
+            return rows.repartition("bucket").sortWithinPartitions("bucket", "arrival"), keyed
+        if not exchanges & {Exchange.HASH, Exchange.BROADCAST}:
+            return _united(self._packed_of(edge, left) for edge in edges), PackedInput()
+        shares = self.plan.width(chain.id)
+        rows = _united(self._shared_out(edge, left, shares) for edge in edges)
+        rows = rows.repartitionById(shares, SHARE).sortWithinPartitions("bucket", "arrival")
+        return rows, keyed if keyed.schemas else PackedInput()
 
     @cached_property
     def _common(self) -> dict[str, Any]:
@@ -162,9 +179,10 @@ class Translation:
         head = self.plan.chains[edge.target].operators[0]
         if _combines(head):
             return CombinedOutput(head)
-        assert edge.target_port == 0, "a keyed operator has one port"
-        schema = head.ports[0].schema
-        return RowsOutput(edge, schema, bucket_bits(self._partitions, len(schema)))
+        # Buckets of all ports are one and the same.
+        widest = max(len(port.schema) for port in head.ports if port.keys)
+        bits = bucket_bits(self._partitions, widest)
+        return RowsOutput(edge, head.ports[edge.target_port].schema, bits)
 
     def _sending(self, chain: Chain) -> Chain:
         """The chain as its tasks get it: rows that several edges take leave once, by the first edge."""
@@ -229,6 +247,8 @@ class Translation:
             case Exchange.REBALANCE:
                 widest = self.plan.chains[edge.target].widest
                 return packed if widest is None else packed.repartition(widest)
+            case Exchange.BROADCAST:
+                return packed
             case Exchange.HASH:
                 raise AssertionError("keyed rows do not travel packed")
             case _:
@@ -242,6 +262,33 @@ class Translation:
         task = UnpackTask(**self._common, output=self._to_shuffle(edge), sender=self._sender(edge))
         return self._map(output.frame.filter(self._of(edge)), "run_unpack", task)
 
+    def _keyed_of(self, edge: Edge, left: dict[int, _Left]) -> DataFrame:
+        """The edge's shuffleable rows, with their port."""
+        port = f.lit(edge.target_port).alias("port")
+        return self._shuffleable(edge, left).select("bucket", "arrival", port, "payload")
+
+    def _shared_out(self, edge: Edge, left: dict[int, _Left], shares: int) -> DataFrame:
+        """The edge's rows, each as often as there are shares of the target that it belongs to."""
+        if edge.exchange is Exchange.HASH:
+            rows = self._keyed_of(edge, left)
+            share = f.pmod("bucket", f.lit(shares))
+        else:
+            rows = self._packed_of(edge, left)
+            note = f.col("port") == NOTE_PORT
+            broadcast = edge.exchange is Exchange.BROADCAST
+            bucket = f.lit(BROADCAST_BUCKET if broadcast else ANY_BUCKET)
+            rows = rows.select(
+                f.when(note, f.lit(NOTE_BUCKET)).otherwise(bucket).alias("bucket"),
+                f.monotonically_increasing_id().alias("arrival"),
+                "port",
+                "payload",
+            )
+            share = f.pmod("arrival", f.lit(shares)).cast("int")
+            if broadcast:
+                every = f.array(*map(f.lit, range(shares)))
+                share = f.explode(f.when(note, f.array(f.lit(0))).otherwise(every))
+        return rows.select(share.alias(SHARE), "*")
+
     def _of(self, edge: Edge) -> Column:
         return f.col("port") == self._leaves_by(edge.id)
 
@@ -252,6 +299,10 @@ class Translation:
             for routes in operator.routes.values()
             if ToEdge(edge.id) in routes
         )
+
+
+def _united(frames: Iterable[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionAll, frames)
 
 
 def _spark_schema(output: Output) -> StructType:

@@ -17,6 +17,7 @@ the rows, so a task that Spark repeats reports just once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 
 import pyarrow as pa
 
@@ -50,6 +51,15 @@ HASH = "__hash"
 
 NOTE_BUCKET = -1
 """The bucket of a keyed row that is a note. Notes come before all buckets."""
+
+ANY_BUCKET = -2
+"""The bucket of a packed row among keyed ones, that is for a port without a key."""
+
+BROADCAST_BUCKET = -3
+"""The bucket of a packed row for a broadcast port: such rows come before all others."""
+
+SHARE = "share"
+"""The column that says, where rows are broadcast, for which of the receiving tasks a row is."""
 
 KEYED = pa.schema(
     [
@@ -102,6 +112,25 @@ def keyed_rows(rows: Iterable[tuple[int, int, bytes]]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, KEYED, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=KEYED)
+
+
+def of_one_share(inbox: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows, held against what each of them says of where it belongs, if it does: rows of two shares
+    in one task would have every broadcast row in it twice."""
+    shares: set[int] = set()
+    for rows in inbox:
+        if SHARE in rows.schema.names:
+            shares.update(rows.column(SHARE).to_pylist())
+            assert len(shares) <= 1, f"Spark has put the shares {sorted(shares)} in one partition"
+        yield rows
+
+
+def port_payloads(rows: pa.RecordBatch) -> Iterator[tuple[int, int, pa.Buffer]]:
+    """The payloads of keyed rows, each behind its bucket and its port: 0 where there is one port."""
+    ports = rows.column("port").to_pylist() if "port" in rows.schema.names else repeat(0)
+    buckets = rows.column("bucket").to_pylist()
+    for bucket, port, payload in zip(buckets, ports, rows.column("payload"), strict=False):
+        yield bucket, port, payload.as_buffer()
 
 
 def payloads(rows: pa.RecordBatch, by: str) -> Iterator[tuple[int, pa.Buffer]]:

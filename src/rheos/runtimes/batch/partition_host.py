@@ -30,11 +30,19 @@ from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS
 from rheos.protocol.ids import CheckpointId
 from rheos.runtimes.batch import notes
-from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, without_hashes
+from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
 from rheos.runtimes.batch.contexts import context_of, partition_number
 from rheos.runtimes.batch.keyed_input import BATCHES, Feed, Generations
-from rheos.runtimes.batch.layout import NOTE_BUCKET, NOTE_PORT, payloads, unpack
+from rheos.runtimes.batch.keyed_ports import KeyedRows, keyed_rows_of
+from rheos.runtimes.batch.layout import (
+    NOTE_BUCKET,
+    NOTE_PORT,
+    of_one_share,
+    payloads,
+    port_payloads,
+    unpack,
+)
 from rheos.runtimes.batch.outlets import FrameOutlet, Outlet, PackedOutlet, Rows
 from rheos.runtimes.batch.source_input import SparkRows, SplitInput, source_operator
 from rheos.runtimes.batch.tasks import (
@@ -141,6 +149,7 @@ class _PartitionHost:
 
     def _drive(self, tree: Tree, inbox: Rows) -> Rows:
         feed = self._task.input
+        inbox = of_one_share(inbox)
         match feed:
             case CombinedInput():
                 yield from self._take_combined(tree, inbox)
@@ -184,33 +193,36 @@ class _PartitionHost:
                     yield from tree.batch(port, unpack(payload))
 
     def _take_keyed(self, tree: Tree, inbox: Rows, feed: KeyedInput) -> Rows:
-        buckets = SortedBuckets(feed.schema, f"{self._scratch}/shuffled")
-        generations = Generations(TS in feed.schema.names, BATCHES * self._task.batch_rows)
+        keyed = keyed_rows_of(feed.schemas)
+        buckets = SortedBuckets(keyed.order, f"{self._scratch}/shuffled")
+        generations = Generations(keyed.timed, BATCHES * self._task.batch_rows)
         for rows in inbox:
-            for bucket, payload in payloads(rows, "bucket"):
+            for bucket, port, payload in port_payloads(rows):
                 if bucket == NOTE_BUCKET:
                     yield from self._out.note(payload.to_pybytes())
+                elif bucket < NOTE_BUCKET:
+                    yield from tree.batch(port, unpack(payload))
                 else:
-                    ordered = buckets.take(bucket, payload)
-                    yield from self._feed(tree, ordered, generations, feed.schema)
-        yield from self._feed(tree, buckets.end(), generations, feed.schema)
-        yield from self._deliver(tree, generations.end(), feed.schema)
+                    ordered = buckets.take(bucket, keyed.read(port, payload))
+                    yield from self._feed(tree, ordered, generations, keyed)
+        yield from self._feed(tree, buckets.end(), generations, keyed)
+        yield from self._deliver(tree, generations.end(), keyed)
 
     def _feed(
         self,
         tree: Tree,
         ordered: Iterable[pa.RecordBatch],
         generations: Generations,
-        schema: pa.Schema,
+        keyed: KeyedRows,
     ) -> Rows:
         for rows in ordered:
-            yield from self._deliver(tree, generations.take(rows), schema)
+            yield from self._deliver(tree, generations.take(rows), keyed)
 
-    def _deliver(self, tree: Tree, feeds: Iterable[Feed], schema: pa.Schema) -> Rows:
+    def _deliver(self, tree: Tree, feeds: Iterable[Feed], keyed: KeyedRows) -> Rows:
         for fed in feeds:
-            for batch in without_hashes(fed.rows, schema):
+            for port, batch in keyed.delivered(fed.rows):
                 if batch.num_rows:
-                    yield from tree.batch(0, batch)
+                    yield from tree.batch(port, batch)
             if fed.ends:
                 yield from tree.watermark_of_head(MAX_TIMESTAMP_MS)
                 tree.next_keys()

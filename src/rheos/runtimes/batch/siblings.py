@@ -71,10 +71,9 @@ def _groups(plan: PhysicalPlan) -> list[list[Chain]]:
 
 
 def _alike(chain: Chain, edges: Sequence[Edge]) -> bool:
-    """Whether it is all one by which port rows come."""
-    first, *others = chain.operators[0].ports
-    return all(edge.exchange is Exchange.FORWARD for edge in edges) and all(
-        port.type == first.type and port.schema.equals(first.schema) for port in others
+    """Whether it is all one by which edge rows come."""
+    return len(chain.operators[0].ports) == 1 and all(
+        edge.exchange is Exchange.FORWARD for edge in edges
     )
 
 

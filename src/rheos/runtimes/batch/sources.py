@@ -31,7 +31,15 @@ from rheos.connectors.files.listing import FileToRead
 from rheos.connectors.files.source import FileSource
 from rheos.connectors.spark.dataframe import DataFrameSource, session_of
 from rheos.errors import ConfigurationError, RheosError
-from rheos.graph.nodes import MAIN, ProcessSpec, ReduceSpec, RunningSpec, SourceSpec, WindowSpec
+from rheos.graph.nodes import (
+    MAIN,
+    OwnSpec,
+    ProcessSpec,
+    ReduceSpec,
+    RunningSpec,
+    SourceSpec,
+    WindowSpec,
+)
 from rheos.plan.physical import Chain, PhysicalPlan
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, WM
 from rheos.protocol.ids import ChainId
@@ -270,4 +278,5 @@ def _order_counts(plan: PhysicalPlan, chain: Chain) -> bool:
         if edge.source in reached:
             reached.add(edge.target)
     specs = (operator.spec for id in reached for operator in plan.chains[id].operators)
-    return any(isinstance(spec, ProcessSpec | ReduceSpec | RunningSpec | WindowSpec) for spec in specs)
+    in_order = ProcessSpec | ReduceSpec | RunningSpec | WindowSpec | OwnSpec
+    return any(isinstance(spec, in_order) for spec in specs)

@@ -20,9 +20,10 @@ class PackedInput:
 
 @dataclass(frozen=True)
 class KeyedInput:
-    """Shuffled rows, whole keys, one after the other."""
+    """Shuffled rows, whole keys, one after the other. Packed batches for other ports come first."""
 
-    schema: pa.Schema
+    schemas: Mapping[int, pa.Schema]
+    """Of the keyed ports."""
 
 
 @dataclass(frozen=True)

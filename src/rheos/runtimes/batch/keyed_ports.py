@@ -1,0 +1,129 @@
+"""The rows of an operator's keyed ports, sorted together and told apart again.
+
+    port 0   hash | columns ─┐                                                     ┌─ batches of port 0
+                             ├─ hash | time | port | columns of 0 | columns of 1 ──┤
+    port 2   hash | columns ─┘        sorted, in generations                       └─ batches of port 2
+
+Rows of a key come in the order of event time; those without event time first, and of equal rows those
+of the lower port. An operator gets batches of one port each: so a generation goes in *turns*. The first
+turn has each key's rows up to where the port changes, the next one those up to the next change.
+
+    hash   1 1 1 2 2 3        turn 0, port 0: 1 1 3      turn 1, port 0: 2
+    port   0 0 2 2 0 0        turn 0, port 2: 2          turn 1, port 2: 1
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
+from rheos.runtimes.batch.buckets import converted, hashed_schema, without_hashes
+from rheos.runtimes.batch.layout import HASH
+from rheos.runtimes.batch.sorted_runs import Order
+
+_PORT = "__port"
+
+
+class KeyedRows(ABC):
+    """How a task has shuffled rows until it delivers them: each batch has the column HASH, and TS where
+    rows have event time."""
+
+    order: Order
+    timed: bool
+    """Whether any rows have event time."""
+
+    @abstractmethod
+    def read(self, port: int, payload: pa.Buffer) -> pa.RecordBatch:
+        """Packed rows of a port."""
+
+    @abstractmethod
+    def delivered(self, rows: pa.RecordBatch) -> Iterator[tuple[int, Batch]]:
+        """Batches of sorted rows for the operator's ports: of each key in its order."""
+
+
+def keyed_rows_of(schemas: Mapping[int, pa.Schema]) -> KeyedRows:
+    """By the schemas of the keyed ports."""
+    if len(schemas) == 1:
+        [(port, schema)] = schemas.items()
+        return OnePort(port, schema)
+    return SeveralPorts(schemas)
+
+
+class OnePort(KeyedRows):
+    """Rows stay as they were sent."""
+
+    def __init__(self, port: int, schema: pa.Schema) -> None:
+        self._port = port
+        self._schema = schema
+        self._hashed = hashed_schema(schema)
+        self.timed = TS in schema.names
+        self.order = Order((HASH, TS) if self.timed else (HASH,))
+
+    def read(self, port: int, payload: pa.Buffer) -> pa.RecordBatch:
+        return pa.ipc.read_record_batch(payload, self._hashed)
+
+    def delivered(self, rows: pa.RecordBatch) -> Iterator[tuple[int, Batch]]:
+        for batch in without_hashes(rows, self._schema):
+            yield self._port, batch
+
+
+class SeveralPorts(KeyedRows):
+    """A row has its columns in a struct, beside the empty ones of the other ports."""
+
+    def __init__(self, schemas: Mapping[int, pa.Schema]) -> None:
+        self._schemas = schemas
+        self._hashed = {port: hashed_schema(schema) for port, schema in schemas.items()}
+        self._structs = {
+            # The first column is the hash.
+            port: pa.struct(list(schema)[1:])
+            for port, schema in self._hashed.items()
+        }
+        self._schema = pa.schema(
+            [
+                pa.field(HASH, pa.int64(), False),
+                pa.field(TS, pa.int64(), False),
+                pa.field(_PORT, pa.int32(), False),
+                *(pa.field(str(port), struct) for port, struct in self._structs.items()),
+            ]
+        )
+        self.timed = any(TS in schema.names for schema in schemas.values())
+        self.order = Order((HASH, TS, _PORT))
+
+    def read(self, port: int, payload: pa.Buffer) -> pa.RecordBatch:
+        rows = pa.ipc.read_record_batch(payload, self._hashed[port])
+        count = rows.num_rows
+        if TS in rows.schema.names:
+            times = rows.column(TS)
+        else:
+            times = pa.array(np.full(count, MIN_TIMESTAMP_MS, np.int64))
+        columns = [
+            pa.StructArray.from_arrays(rows.columns[1:], fields=list(struct))
+            if number == port
+            else pa.nulls(count, struct)
+            for number, struct in self._structs.items()
+        ]
+        ports = pa.array(np.full(count, port, np.int32))
+        return pa.RecordBatch.from_arrays([rows.column(0), times, ports, *columns], schema=self._schema)
+
+    def delivered(self, rows: pa.RecordBatch) -> Iterator[tuple[int, Batch]]:
+        if not rows.num_rows:
+            return
+        hashes, ports = (rows.column(name).to_numpy() for name in (HASH, _PORT))
+        new_key = np.concatenate([[True], hashes[1:] != hashes[:-1]])
+        runs = np.cumsum(new_key | np.concatenate([[True], ports[1:] != ports[:-1]]))
+        turns = runs - np.maximum.accumulate(np.where(new_key, runs, 0))
+        order = np.lexsort((ports, turns))
+        rows = rows.take(pa.array(order))
+        turns, ports = turns[order], ports[order]
+        changes = (turns[1:] != turns[:-1]) | (ports[1:] != ports[:-1])
+        begins = [0, *(np.flatnonzero(changes) + 1).tolist(), len(turns)]
+        for begin, end in pairwise(begins):
+            port = int(ports[begin])
+            struct = rows.column(str(port)).slice(begin, end - begin)
+            for batch in converted(pa.RecordBatch.from_struct_array(struct), self._schemas[port]):
+                yield port, batch

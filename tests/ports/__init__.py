@@ -1,0 +1,23 @@
+"""Operators with several ports, each defined in one file here, on every runtime."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rheos.api.streams import DataStream
+from rheos.graph.nodes import MAIN, Input, OwnSpec, StreamType
+from rheos.site import call_site
+
+
+def connected(
+    spec: OwnSpec, of: DataStream, *inputs: Input, schema: pa.Schema, event_time: bool
+) -> DataStream:
+    """What a method of the API will do: a node of the program with several inputs."""
+    node = of._program.add(
+        spec,
+        name=spec.kind,
+        site=call_site(),
+        inputs=inputs,
+        outputs={MAIN: StreamType(schema, event_time)},
+    )
+    return DataStream(of._program, Input(node.id))

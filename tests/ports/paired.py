@@ -1,0 +1,171 @@
+"""Two ports by the same key, with state of it: how many rows of each side a key has had.
+
+Its sides have different columns, and name their keys differently.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import polars as pl
+import pyarrow as pa
+
+import rheos as rh
+from rheos.graph.nodes import MAIN
+from rheos.operators.contract import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Out,
+    PortType,
+    Restored,
+)
+from rheos.operators.keyed_state import keyed_shape, make_backend
+from rheos.operators.records import hidden_column, with_hidden
+from rheos.protocol.elements import SWM, TS, WM, Batch
+from rheos.protocol.ids import CheckpointId
+from rheos.protocol.shapes import StateShape
+from rheos.protocol.snapshots import Snapshot, SnapshotPart
+from rheos.state.keys import KeyCodec
+from rheos.state.kinds import handle_of, shape_of
+from rheos.state.scope import KeyScope
+from rheos.testing import programs
+from rheos.testing.programs import Arrived, CheckedProgram, Outputs, same
+from tests.ports import connected
+
+SIDES = ("left", "right")
+
+
+@dataclass(frozen=True)
+class PairedSpec(OperatorSpec):
+    kind: ClassVar[str] = "paired"
+
+    def operator(self, ctx: OperatorContext) -> Paired:
+        return Paired(ctx)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        declared = (Paired.left, Paired.right)
+        return {state.name: keyed_shape(ports[0], *shape_of(state)) for state in declared}
+
+
+class Paired(Operator):
+    left: Any = rh.ValueState(int, default=0)
+    right: Any = rh.ValueState(int, default=0)
+
+    def __init__(self, ctx: OperatorContext) -> None:
+        super().__init__(ctx)
+        self._codecs = [KeyCodec(port.schema, port.keys, port.keyed_at) for port in ctx.ports]
+        self._scope = KeyScope(ctx.clock)
+        self._backend = make_backend(ctx, self._codecs[0], self._scope)
+        self._sides = [handle_of(state, self._backend) for state in (Paired.left, Paired.right)]
+
+    def open(self, restored: Restored) -> None:
+        self._backend.restore(restored)
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        keys = self._codecs[port].of(batch)
+        counts: list[list[int]] = [[], []]
+        for first in range(0, len(keys), self._backend.stride):
+            some = keys[first : first + self._backend.stride]
+            self._backend.prepare(some)
+            for self._scope.key in some:
+                self._sides[port].value += 1
+                for side, counted in zip(self._sides, counts, strict=True):
+                    counted.append(side.value)
+        output = self.ctx.outputs[MAIN]
+        shown = pa.RecordBatch.from_arrays(
+            [
+                pa.array(keys, pa.int64()),
+                *(batch.column(name) for name in ("i", "v", "at")),
+                pa.array([SIDES[port]] * len(keys)),
+                *(pa.array(counted, pa.int64()) for counted in counts),
+            ],
+            schema=output.type.schema,
+        )
+        hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
+        yield Out(with_hidden(shown, output.schema, *hidden))
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        return self._backend.snapshot()
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        return self._backend.savepoint()
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        self._backend.force_full()
+
+    def next_keys(self) -> None:
+        self._backend.forget()
+
+    def close(self) -> None:
+        self._backend.close()
+
+
+def pair(
+    left: rh.KeyedStream, right: rh.KeyedStream, of: rh.DataStream, *, event_time: bool = True
+) -> rh.DataStream:
+    fields = [("k", pa.int64()), *((name, of.schema.field(name).type) for name in ("i", "v", "at"))]
+    counts = [("side", pa.string()), *((side, pa.int64()) for side in SIDES)]
+    return connected(
+        PairedSpec(),
+        of,
+        left._port,
+        right._port,
+        schema=pa.schema([*fields, *counts]),
+        event_time=event_time,
+    )
+
+
+def is_left(i: int) -> bool:
+    return i % 3 > 0
+
+
+def paired(rows: rh.DataStream) -> rh.DataStream:
+    left = rows.filter(pl.col("i") % 3 > 0).key_by("k")
+    right = rows.filter(pl.col("i") % 3 == 0).select(
+        "at",
+        "v",
+        "i",
+        much=pl.lit("much text") + pl.col("i").cast(pl.String),
+        user=pl.col("k").cast(pl.Int16),
+    )
+    return pair(left, right.key_by("user"), rows)
+
+
+_WINDOWS = programs.windows(100, 100, 0)
+
+
+def _build(rows: rh.DataStream) -> Mapping[str, rh.DataStream]:
+    pairs = paired(rows)
+    return {"pairs": pairs, **_WINDOWS.build(pairs)}
+
+
+def _check_pairs(rows: list[Arrived], outputs: Outputs) -> None:
+    wanted = [(row.k, row.i, row.v, SIDES[not is_left(row.i)]) for row in rows]
+    same(((o["k"], o["i"], o["v"], o["side"]) for o in outputs["pairs"]), wanted, "rows")
+    of_key: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for out in outputs["pairs"]:
+        of_key[out["k"]].append(out)
+    for key, outs in of_key.items():
+        # In some order of the two sides, in which each row counts just once.
+        counts = dict.fromkeys(SIDES, 0)
+        for out in sorted(outs, key=lambda out: int(out["left"] + out["right"])):
+            counts[out["side"]] += 1
+            assert {side: out[side] for side in SIDES} == counts, f"key {key}: {out}, not {counts}"
+
+
+def _check(rows: list[Arrived], outputs: Outputs) -> None:
+    _check_pairs(rows, outputs)
+    _WINDOWS.check(rows, outputs)
+
+
+def _check_idle(rows: list[Arrived], outputs: Outputs) -> None:
+    _check_pairs(rows, outputs)
+    assert _WINDOWS.check_idle is not None
+    _WINDOWS.check_idle(rows, outputs)
+
+
+PAIRED = CheckedProgram("paired", _build, _check, _check_idle)

@@ -1,0 +1,17 @@
+"""Passes on what comes, by whatever port."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rheos.operators.contract import OperatorContext, OperatorSpec
+from rheos.operators.union import UnionOperator
+
+
+@dataclass(frozen=True)
+class PassingSpec(OperatorSpec):
+    kind: ClassVar[str] = "passing"
+
+    def operator(self, ctx: OperatorContext) -> UnionOperator:
+        return UnionOperator(ctx)

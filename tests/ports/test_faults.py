@@ -1,0 +1,98 @@
+"""Several ports under faults, rescales and savepoints, and under barriers that overtake."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT, StateKind
+from rheos.protocol.state_config import StateConfig
+from rheos.task.config import Guarantee, TaskConfig
+from rheos.testing.programs import CheckedProgram
+from rheos.testing.worlds import Climate, draw_world
+from tests.ports.paired import PAIRED
+from tests.ports.ruled import RULED
+from tests.task.cluster import Job, planned
+from tests.task.programs import build, made
+
+_PROGRAMS = [PAIRED, RULED]
+_AT_ONCE = TaskConfig(batch_rows=8, credits=1, buffer_timeout_us=0, unaligned_after_us=0)
+
+
+def _under_back_pressure(job: Job) -> None:
+    """Rows lie everywhere, and nothing moves."""
+    job.cluster.run(200)
+    job.cluster.network.held = True
+    job.cluster.run(400)
+
+
+@pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
+@pytest.mark.parametrize("parallelism", [2, 3, 1, 5])
+def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, parallelism: int) -> None:
+    of = made()
+    for seed in range(4):
+        job = Job(planned(build(program, of)), _AT_ONCE, parallelism=2 + seed % 2, seed=seed)
+        for next_parallelism in (parallelism, 2):
+            _under_back_pressure(job)
+            job.take()
+            job.restart(next_parallelism)
+        program.check(of.arrived(), job.finish())
+
+
+def test_copies_lie_at_their_receivers_and_with_their_senders() -> None:
+    """Else the test above holds nothing of them."""
+    found: set[tuple[str, StateKind]] = set()
+    for seed in range(4):
+        job = Job(planned(build(RULED, made())), _AT_ONCE, parallelism=2 + seed % 2, seed=seed)
+        _under_back_pressure(job)
+        job.take()
+        assert job.newest is not None
+        found |= {(handle.state, handle.kind) for handle in job.newest.handles if handle.rows}
+    assert {
+        (f"{IN_FLIGHT_INPUT}0", StateKind.KEYED),
+        (f"{IN_FLIGHT_OUTPUT}0", StateKind.KEYED),
+        (f"{IN_FLIGHT_INPUT}1", StateKind.BROADCAST),
+        (f"{IN_FLIGHT_OUTPUT}1", StateKind.BROADCAST),
+    } <= found
+
+
+@pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
+def test_restored_copies_that_wait_are_stored_again(program: CheckedProgram) -> None:
+    of = made()
+    for seed in range(3):
+        job = Job(planned(build(program, of)), _AT_ONCE, parallelism=3, seed=seed)
+        for parallelism in (2, 3, 1):
+            _under_back_pressure(job)
+            job.take()
+            job.restart(parallelism)
+            job.cluster.network.held = True
+            job.cluster.run(seed * 3)
+            job.take()
+            job.restart(3)
+        program.check(of.arrived(), job.finish())
+
+
+@pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "climate", [Climate.SWARM, Climate.STALLS, Climate.MOVES], ids=lambda c: c.name
+)
+def test_worlds(program: CheckedProgram, climate: Climate) -> None:
+    for seed in range(4):
+        world = draw_world(seed, climate)
+        unaligned_after_us = [None, 0, 5_000][seed % 3]
+        world = replace(
+            world,
+            program=program,
+            task=replace(
+                world.task,
+                guarantee=Guarantee.EXACTLY_ONCE,
+                unaligned_after_us=unaligned_after_us,
+            ),
+            state=StateConfig.of("rocksdb" if seed % 4 == 3 else "memory"),
+        )
+        try:
+            world.check(world.run())
+        except Exception as error:
+            error.add_note(f"seed {seed}\n{world}")
+            raise
