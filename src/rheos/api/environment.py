@@ -20,7 +20,7 @@ from rheos.connectors.spark.dataframe import (
     ordered_by,
     session_of,
 )
-from rheos.errors import ProgramError
+from rheos.errors import ConfigurationError, ProgramError
 from rheos.graph import render
 from rheos.graph.nodes import MAIN, Graph, Input, SinkSpec, SourceSpec, StreamType
 from rheos.graph.validate import (
@@ -41,7 +41,6 @@ from rheos.site import call_site, located
 _RUNTIMES = {
     "continuous": ("rheos.runtimes.continuous.runtime", "ContinuousRuntime"),
     "batch": ("rheos.runtimes.batch.runtime", "BatchRuntime"),
-    "simulated": ("rheos.runtimes.simulated.runtime", "SimulatedRuntime"),
 }
 
 _SEE_SPARK = '\nexplain(format="spark") shows what Spark makes of it.\n'
@@ -310,10 +309,20 @@ class Environment:
                 "the source never ends, and the batch runtime reads all of its input",
                 hint='run it with runtime="continuous", or bound the source',
             ).located(site=endless[0].site, operator=endless[0].name)
+        until_ms = overrides.current().until_ms
+        if chosen == "simulated":
+            from rheos.runtimes.simulated.runtime import SimulatedRuntime
+
+            # It lives within a call: nobody could ask it anything.
+            return SimulatedRuntime(until_ms=until_ms)
+        if until_ms is not None:
+            raise ConfigurationError(
+                f"--for is a length of virtual time, and the {chosen} runtime has none",
+                hint="write --runtime simulated beside it; a job that runs is ended with "
+                "`rheos stop --drain`",
+            )
         module, runtime_class = _RUNTIMES[chosen]
         runtime: Runtime = getattr(importlib.import_module(module), runtime_class)()
-        if chosen == "simulated":
-            return runtime  # It lives within a call: nobody could ask it anything.
         from rheos.control.controlled import ControlledRuntime
 
         return ControlledRuntime(chosen, runtime)

@@ -37,6 +37,8 @@ class Overrides:
     made: Callable[[Environment], None] | None = None
     """Called with each environment that the program makes."""
     capture: bool = False
+    until_ms: int | None = None
+    """After so much virtual time the input of a simulated job ends."""
 
     def said(self, name: str) -> Any:
         """The setting of that name, as far as it is said here; otherwise None."""

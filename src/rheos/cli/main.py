@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,6 +34,7 @@ from rheos.cli.options import (
     StateBackendOption,
     StateMemory,
     UnalignedAfter,
+    VirtualTime,
     duration,
 )
 from rheos.version import VERSION
@@ -133,10 +135,12 @@ def run(
     unaligned_after: UnalignedAfter = None,
     max_concurrent_checkpoints: MaxConcurrent = None,
     at_least_once: AtLeastOnce = False,
+    for_: VirtualTime = None,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
     _start_jvm(file, config, runtime, master)
     from rheos.cli.run import run
+    from rheos.protocol.durations import duration_ms
     from rheos.protocol.sizes import size_bytes
 
     given = {
@@ -154,7 +158,10 @@ def run(
         "checkpoints.max_concurrent": max_concurrent_checkpoints,
         "checkpoints.at_least_once": at_least_once or None,
     }
-    raise typer.Exit(run(file, arguments or [], _settings(config, given)))
+    settings = _settings(config, given)
+    if for_ is not None:
+        settings = replace(settings, until_ms=duration_ms(for_))
+    raise typer.Exit(run(file, arguments or [], settings))
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)

@@ -69,6 +69,17 @@ Arguments = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
+VirtualTime = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        metavar="DURATION",
+        callback=duration,
+        help="With --runtime simulated: the input ends after so much virtual time, such as 10m.",
+        show_default=False,
+    ),
+]
+
 Config = Annotated[
     Path | None,
     typer.Option(

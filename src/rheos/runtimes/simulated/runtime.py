@@ -9,15 +9,19 @@ from rheos.errors import CheckpointError
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.simulated.faults import Faults
-from rheos.runtimes.simulated.world import World
+from rheos.runtimes.simulated.world import MAX_TURNS, World
 
 
 class SimulatedRuntime:
-    """Runs plans in a `World`. Faults strike only where they are given."""
+    """Runs plans in a `World`. Faults strike only where they are given. After `until_ms` of virtual
+    time the input of a job ends: windows fire, sinks commit, and it finishes."""
 
-    def __init__(self, seed: int = 0, faults: Faults | None = None) -> None:
+    def __init__(
+        self, seed: int = 0, faults: Faults | None = None, until_ms: int | None = None
+    ) -> None:
         self._seed = seed
         self._faults = faults
+        self._until_ms = until_ms
 
     def submit(
         self,
@@ -25,7 +29,11 @@ class SimulatedRuntime:
         config: JobConfig,
         listener: Callable[[JobStatus], None] | None = None,
     ) -> SimulatedJob:
-        return SimulatedJob(World(plan, config, self._seed, self._faults))
+        # Without faults a job that goes on has a source that never ends.
+        turns = MAX_TURNS if self._faults is not None else None
+        return SimulatedJob(
+            World(plan, config, self._seed, self._faults, until_ms=self._until_ms, max_turns=turns)
+        )
 
 
 class SimulatedJob:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from random import Random
 
 from rheos.checkpoint.events import After
@@ -38,7 +39,7 @@ from rheos.runtimes.simulated.storage import Storage
 from rheos.runtimes.simulated.store import Moment, Operation
 
 _TURN_US = 200
-_MAX_TURNS = 400_000
+MAX_TURNS = 400_000
 
 
 class Died(BaseException):
@@ -69,7 +70,8 @@ class TakenSavepoint:
 
 class World:
     """Runs one plan to its end. `parallelisms` are those that its drivers give the job, each in turn;
-    the plan's own where there are none. `files` are in the store from the beginning."""
+    the plan's own where there are none. `files` are in the store from the beginning. After `until_ms`
+    of virtual time the input ends, as a drain ends it. None for `max_turns`: the plan may never end."""
 
     def __init__(
         self,
@@ -80,6 +82,8 @@ class World:
         parallelisms: Sequence[int] = (),
         requests: Requests | None = None,
         files: Mapping[str, bytes] | None = None,
+        until_ms: int | None = None,
+        max_turns: int | None = MAX_TURNS,
     ) -> None:
         plan = staged_beside(self, prepared_sinks(plan))
         # Nothing is sent here. What could not be is an error all the same, as in the runtimes that do.
@@ -96,6 +100,8 @@ class World:
         self.store.files.update(files or {})
         self.watch = self.store.watch
         self.savepoints: list[TakenSavepoint] = []
+        self._until_us = None if until_ms is None else until_ms * 1000
+        self._max_turns = max_turns
         self.drained = False
         """Whether anybody has asked for the end of the input."""
         self.trace = 0
@@ -169,7 +175,11 @@ class World:
     def run(self) -> JobResult:
         """To the end of the job. Raises the error that ended it; JobFailedError where, after the faults
         have stopped, it does not end; InvariantError."""
-        for _ in range(_MAX_TURNS):
+        for _ in count() if self._max_turns is None else range(self._max_turns):
+            if self._until_us is not None and self.clock.monotonic_us() >= self._until_us:
+                self._until_us = None
+                self.drained = True
+                self.master.request_savepoint(SAVEPOINTS, After.DRAIN)
             if self._start_us is None and self.master.done:
                 result = self._ended()
                 if result is not None:
@@ -180,12 +190,12 @@ class World:
             self._turn()
             self._hold()
         raise JobFailedError(
-            f"the job has not ended after {_MAX_TURNS} turns", detail=str(self.master.status())
+            f"the job has not ended after {self._max_turns} turns", detail=str(self.master.status())
         )
 
     def run_until(self, reached: Callable[[], bool]) -> None:
         """Until so, or to the end of the job. Raises InvariantError."""
-        for _ in range(_MAX_TURNS):
+        for _ in range(MAX_TURNS):
             if reached() or (self._start_us is None and self.master.done):
                 return
             self._turn()
