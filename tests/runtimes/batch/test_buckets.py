@@ -61,7 +61,7 @@ def received(
                 assert not found, "notes come first"
                 assert payload.to_pybytes() == b"before"
             else:
-                found += buckets.take(bucket, keyed_rows.read(0, payload))
+                found += buckets.take(bucket, keyed_rows.read(0, payload), payload.size)
     return [*found, *buckets.end()]
 
 

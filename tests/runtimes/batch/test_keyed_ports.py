@@ -76,7 +76,7 @@ def delivered(
                 found.append((port, rows.to_pylist()))
 
     for bucket, port, data in sorted(packed, key=lambda each: each[0]):
-        for some in buckets.take(bucket, keyed.read(port, data)):
+        for some in buckets.take(bucket, keyed.read(port, data), data.size):
             deliver(generations.take(some))
     for some in buckets.end():
         deliver(generations.take(some))

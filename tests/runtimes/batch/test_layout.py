@@ -201,7 +201,7 @@ def through_buckets(batches: list[pa.RecordBatch], carry: Any = lambda rows: row
         rows
         for keyed in left
         for bucket, payload in payloads(carry(keyed), "bucket")
-        for rows in buckets.take(bucket, port.read(0, payload))
+        for rows in buckets.take(bucket, port.read(0, payload), payload.size)
     ]
     found += buckets.end()
     return pa.concat_batches([batch for rows in found for batch in without_hashes(rows, schema)])

@@ -123,14 +123,14 @@ class SortedBuckets:
         self._waiting: list[pa.RecordBatch] = []
         self._size_bytes = 0
 
-    def take(self, bucket: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def take(self, bucket: int, rows: pa.RecordBatch, size_bytes: int) -> Iterator[pa.RecordBatch]:
         """Takes hashed rows, as the iterator is read, and gives those of the bucket before, where there
         is a new one."""
         if bucket != self._bucket:
             yield from self.end()
             self._bucket = bucket
         self._waiting.append(rows)
-        self._size_bytes += rows.nbytes
+        self._size_bytes += size_bytes
         if self._size_bytes > self._budget_bytes:
             self._runs.add(self._taken())
 

@@ -36,6 +36,8 @@ class KeyedRows(ABC):
     order: Order
     timed: bool
     """Whether any rows have event time."""
+    ports: int
+    """How many there are: so many times its payload a batch takes at the most."""
 
     @abstractmethod
     def read(self, port: int, payload: pa.Buffer) -> pa.RecordBatch:
@@ -62,6 +64,7 @@ class OnePort(KeyedRows):
         self._schema = schema
         self._hashed = hashed_schema(schema)
         self.timed = TS in schema.names
+        self.ports = 1
         self.order = Order((HASH, TS) if self.timed else (HASH,))
 
     def read(self, port: int, payload: pa.Buffer) -> pa.RecordBatch:
@@ -92,6 +95,7 @@ class SeveralPorts(KeyedRows):
             ]
         )
         self.timed = any(TS in schema.names for schema in schemas.values())
+        self.ports = len(schemas)
         self.order = Order((HASH, TS, _PORT))
 
     def read(self, port: int, payload: pa.Buffer) -> pa.RecordBatch:

@@ -203,7 +203,8 @@ class _PartitionHost:
                 elif bucket < NOTE_BUCKET:
                     yield from tree.batch(port, unpack(payload))
                 else:
-                    ordered = buckets.take(bucket, keyed.read(port, payload))
+                    batch = keyed.read(port, payload)
+                    ordered = buckets.take(bucket, batch, payload.size * keyed.ports)
                     yield from self._feed(tree, ordered, generations, keyed)
         yield from self._feed(tree, buckets.end(), generations, keyed)
         yield from self._deliver(tree, generations.end(), keyed)
