@@ -88,7 +88,7 @@ def test_jobs_as_json(start: Start) -> None:
 def test_a_job_of_another_host_is_listed_without_figures(start: Start) -> None:
     start()
     (record,) = Registry().records()
-    away = msgspec.structs.replace(record.process, host="away")
+    away = msgspec.structs.replace(record.process, host="away", boot="another")
     Registry().add(msgspec.structs.replace(record, key="other", process=away))
     code, out, _ = rheos("jobs")
     assert (code, sum("on host away" in line for line in out.splitlines())) == (0, 1)

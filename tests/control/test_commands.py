@@ -169,7 +169,7 @@ def test_a_driver_that_dies_answers_no_more() -> None:
 @pytest.mark.usefixtures("controlled")
 def test_a_job_of_another_host_is_asked_there() -> None:
     away = msgspec.structs.replace(
-        record(), process=msgspec.structs.replace(this_process(), host="away")
+        record(), process=msgspec.structs.replace(this_process(), host="away", boot="another")
     )
     with pytest.raises(TransportError, match="on host away, and can be asked only there"):
         JobClient(away, 20).status()

@@ -13,6 +13,7 @@ import msgspec
 import psutil
 import pytest
 
+from rheos.control import processes
 from rheos.control.processes import Liveness, ProcessId, liveness, this_process
 from rheos.control.registry import JobRecord, Registry, find_job, registry_folder
 from rheos.errors import ConfigurationError
@@ -72,15 +73,37 @@ def test_a_process_id_that_was_given_again_is_not_the_same_process() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"host": "another"}, Liveness.ELSEWHERE),
+        # A host may be renamed while its processes run.
+        ({"host": "another"}, Liveness.ALIVE),
         ({"boot": "before"}, Liveness.DEAD),
+        ({"boot": "another", "machine": "another"}, Liveness.ELSEWHERE),
+        # A pod that was moved keeps its name, and its image may have given it the machine's id.
+        ({"boot": "another", "namespace": "pid:[1]"}, Liveness.ELSEWHERE),
+        ({"boot": "another", "host": "another"}, Liveness.ELSEWHERE),
         ({"namespace": "pid:[1]"}, Liveness.ELSEWHERE),
     ],
 )
-def test_only_what_shares_the_host_can_be_looked_at(
-    changes: dict[str, str], expected: Liveness
+def test_only_what_shares_the_system_can_be_looked_at(
+    changes: dict[str, str], expected: Liveness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(processes, "_machine", lambda: "machine")
     assert liveness(msgspec.structs.replace(this_process(), **changes)) is expected
+
+
+@pytest.mark.parametrize("unknown", ["_machine", "boot"])
+def test_a_system_that_says_less_is_judged_by_less(
+    unknown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As macOS, or a container without the machine's id."""
+    if unknown == "boot":
+        monkeypatch.setattr(processes, "_text", lambda path: "")
+        changes = {"host": "another"}
+    else:
+        monkeypatch.setattr(processes, "_machine", lambda: "")
+        changes = {"boot": "another"}
+    here = this_process()
+    assert liveness(here) is Liveness.ALIVE
+    assert liveness(msgspec.structs.replace(here, **changes)) is Liveness.ELSEWHERE
 
 
 # --- records ------------------------------------------------------------------------------------
@@ -112,7 +135,7 @@ def test_records_of_dead_drivers_are_cleared_away_and_those_of_other_hosts_are_n
 ) -> None:
     registry = Registry(tmp_path)
     here = this_process()
-    away = record("away", process=msgspec.structs.replace(here, host="another"))
+    away = record("away", process=msgspec.structs.replace(here, host="another", boot="another"))
     registry.add(record("dead", process=msgspec.structs.replace(here, started_s=1.0)))
     registry.add(away)
     (tmp_path / "newer.json").write_text('{"what": "another version"}')

@@ -9,47 +9,61 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from itertools import count
+from pathlib import Path
+
+from tests.deploy.cables import Quality, WorseCable
+
+_made = count()
 
 
-def _ip(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["ip", *words], capture_output=True, text=True, check=True)
+def _run(*words: str) -> None:
+    subprocess.run(words, capture_output=True, text=True, check=True)
 
 
 class Network:
     """A bridge, on which this process's own network is the host `.1`."""
 
     def __init__(self) -> None:
-        self._name = f"rh{os.getpid() % 100_000}"
-        self._prefix = f"10.213.{os.getpid() % 250}"
+        number = next(_made)
+        self._name = f"rh{os.getpid() % 100_000}n{number}"
+        self._prefix = f"10.{213 + number % 40}.{os.getpid() % 250}"
         self._hosts: list[str] = []
         self._cables: list[str] = []
+        self._worse: list[WorseCable] = []
         self.address = f"{self._prefix}.1"
-        _ip("link", "add", self._name, "type", "bridge")
+        _run("ip", "link", "add", self._name, "type", "bridge")
         try:
-            _ip("addr", "add", f"{self.address}/24", "dev", self._name)
-            _ip("link", "set", self._name, "up")
+            _run("ip", "addr", "add", f"{self.address}/24", "dev", self._name)
+            _run("ip", "link", "set", self._name, "up")
         except BaseException:
             self.close()
             raise
 
-    def host(self) -> Host:
-        """A new one, whose cable is plugged in."""
+    def host(self, quality: Quality | None = None) -> Host:
+        """A new one, whose cable is plugged in; a good one, where no quality is given."""
         number = 11 + len(self._hosts)
-        name, cable = f"{self._name}-{number}", f"{self._name}v{number}"
-        _ip("netns", "add", name)
+        name, cable, end = f"{self._name}-{number}", f"{self._name}v{number}", f"{self._name}e{number}"
+        _run("ip", "netns", "add", name)
         self._hosts.append(name)
-        _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
+        if quality is None:
+            _run("ip", "link", "add", cable, "type", "veth", "peer", "name", end)
+        else:
+            self._worse.append(WorseCable(cable, end, quality, seed=number))
         self._cables.append(cable)
-        _ip("link", "set", cable, "master", self._name, "up")
-        within = ("-n", name)
+        _run("ip", "link", "set", end, "netns", name, "name", "eth0")
+        _run("ip", "link", "set", cable, "master", self._name, "up")
+        within = ("ip", "-n", name)
         address = f"{self._prefix}.{number}"
-        _ip(*within, "addr", "add", f"{address}/24", "dev", "eth0")
+        _run(*within, "addr", "add", f"{address}/24", "dev", "eth0")
         for device in ("lo", "eth0"):
-            _ip(*within, "link", "set", device, "up")
-        return Host(name, cable, address)
+            _run(*within, "link", "set", device, "up")
+        return Host(name, cable, address, None if quality is None else self._worse[-1])
 
     def close(self) -> None:
         """Processes within the hosts have ended. Nothing else is touched, and all of it is tried."""
+        for worse in self._worse:
+            worse.close()
         for words in (
             *(("netns", "del", name) for name in self._hosts),
             *(("link", "del", cable) for cable in self._cables),
@@ -60,41 +74,51 @@ class Network:
 
 
 class Host:
-    def __init__(self, name: str, cable: str, address: str) -> None:
-        self._name = name
+    def __init__(self, name: str, cable: str, address: str, worse: WorseCable | None) -> None:
+        self.name = name
         self._cable = cable
         self.address = address
+        self.worse = worse
 
     def within(self, command: list[str]) -> list[str]:
-        """The command, as it is run there."""
-        return ["ip", "netns", "exec", self._name, *command]
+        """The command, as it is run there: with the host's network, and nothing else of its own."""
+        return ["ip", "netns", "exec", self.name, *command]
+
+    def alone(self, command: list[str]) -> list[str]:
+        """The same, with the host's own name and process ids, too, and with mounts of its own."""
+        unshared = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        named = ["sh", "-c", f'hostname {self.name} && exec "$@"', "sh"]
+        return self.within([*unshared, *named, *command])
 
     def unplug(self) -> None:
-        _ip("link", "set", self._cable, "down")
+        _run("ip", "link", "set", self._cable, "down")
 
     def plug(self) -> None:
-        _ip("link", "set", self._cable, "up")
+        _run("ip", "link", "set", self._cable, "up")
 
-    def worsen(self, *quality: str) -> None:
-        """As `tc netem` names it, such as "delay", "50ms", "loss", "1%"; both ways."""
-        for command in (
-            ["tc", "qdisc", "replace", "dev", self._cable, "root", "netem", *quality],
-            self.within(["tc", "qdisc", "replace", "dev", "eth0", "root", "netem", *quality]),
-        ):
-            subprocess.run(command, capture_output=True, text=True, check=True)
+    def cover(self, process: int, folder: Path, by: Path) -> None:
+        """Lets one that runs `alone` here find another folder in the place of `folder`."""
+        _mount(process, "mount", "--bind", str(by), str(folder))
+
+    def uncover(self, process: int, folder: Path) -> None:
+        _mount(process, "umount", "--lazy", str(folder))
 
 
-def unavailable(*, netem: bool = False) -> str | None:
+def _mount(process: int, *words: str) -> None:
+    spaces = f"/proc/{process}/ns"
+    _run("nsenter", f"--mount={spaces}/mnt", f"--pid={spaces}/pid_for_children", *words)
+
+
+def unavailable(quality: Quality | None = None) -> str | None:
     """Why there can be no such networks here; None where there can."""
     if shutil.which("ip") is None or os.geteuid() != 0:
         return "network namespaces need root, and the command ip"
     network: Network | None = None
     try:
         network = Network()
-        host = network.host()
-        if netem:
-            host.worsen("delay", "1ms")
-    except (subprocess.CalledProcessError, FileNotFoundError) as error:
+        host = network.host(quality)
+        _run(*host.alone(["true"]))
+    except (subprocess.CalledProcessError, OSError) as error:
         why = getattr(error, "stderr", None) or str(error)
         return f"this kernel or container allows no such networks: {why.strip()}"
     finally:

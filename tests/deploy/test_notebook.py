@@ -14,7 +14,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from tests.processes import wait_for
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.spark,

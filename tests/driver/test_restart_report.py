@@ -17,6 +17,7 @@ def test_each_restart_is_reported_and_its_cause_in_full_once(caplog: pytest.LogC
     lost = "a worker is lost\n  what to do: look"
     for restarts, failure in [(0, None), (1, lost), (1, lost), (2, lost), (3, "another"), (3, None)]:
         report.heard(replace(status, restarts=restarts, failure=failure))
+    report.heard(replace(status, state=JobState.FAILED, restarts=4, failure="it was the last"))
     assert [record.getMessage() for record in caplog.records] == [
         f"the job 'shop' restarts (for the 1st time): {lost}",
         "the job 'shop' restarts (again, for the 2nd time): a worker is lost",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 from enum import Enum
@@ -17,12 +18,16 @@ class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
     """A process id alone is given again to others; with the start it is not."""
 
     host: str
+    """A name, which is not always its own: machines made from one image, and pods that were moved,
+    may share it."""
     boot: str
-    """Of the host's system, new each time it starts; empty where that cannot be known."""
+    """Of the system that runs, new each time it starts; empty where that cannot be known."""
     namespace: str
     """Within which process ids mean the same: containers of one host may each have their own."""
     pid: int
     started_s: float
+    machine: str = ""
+    """Stays when the system starts again; empty where that cannot be known."""
 
     def __str__(self) -> str:
         return f"process {self.pid} on host {self.host}"
@@ -43,6 +48,7 @@ def this_process() -> ProcessId:
         namespace=_namespace(),
         pid=pid,
         started_s=_started_s(psutil.Process(pid)),
+        machine=_machine(),
     )
 
 
@@ -50,11 +56,12 @@ def liveness(process: ProcessId) -> Liveness:
     """Whether the process still runs. One that has ended, and that its parent has not yet looked
     after, is dead."""
     here = this_process()
-    if process.host != here.host:
-        return Liveness.ELSEWHERE
-    if process.boot != here.boot:
-        return Liveness.DEAD
-    if process.namespace != here.namespace:
+    # Two systems that run have different boots, whatever their hosts are called; and within one, two
+    # namespaces that live have different names.
+    if (process.boot, process.namespace) != (here.boot, here.namespace):
+        restarted = here.machine and process.boot != here.boot and _place(process) == _place(here)
+        return Liveness.DEAD if restarted else Liveness.ELSEWHERE
+    if not here.boot and process.host != here.host:
         return Liveness.ELSEWHERE
     try:
         found = psutil.Process(process.pid)
@@ -68,9 +75,20 @@ def liveness(process: ProcessId) -> Liveness:
     return Liveness.ALIVE if same else Liveness.DEAD
 
 
+def _place(process: ProcessId) -> tuple[str, str, str]:
+    """What stays when a machine starts again. Those of a container do not all."""
+    return process.machine, process.host, process.namespace
+
+
 def _started_s(process: psutil.Process) -> float:
     """On Linux since the system's start: there the time since the epoch moves with the clock."""
     return float(process.create_time() - (psutil.boot_time() if psutil.LINUX else 0.0))
+
+
+def _machine() -> str:
+    """A digest of the machine's id, which is not to be shown to others."""
+    known = _text(Path("/etc/machine-id"))
+    return hashlib.blake2b(known.encode(), digest_size=8, key=b"rheos").hexdigest() if known else ""
 
 
 def _namespace() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from rheos.job import JobStatus
+from rheos.job import JobState, JobStatus
 
 LOGGER = logging.getLogger("rheos")
 """Python prints its warnings to stderr, in a script as in a notebook, unless the program has set up
@@ -20,8 +20,8 @@ class RestartReport:
 
     def heard(self, status: JobStatus) -> None:
         """Called with each status."""
-        if status.restarts <= self._restarts:
-            return
+        if status.restarts <= self._restarts or status.state is JobState.FAILED:
+            return  # What a job ends by is its error.
         self._restarts = status.restarts
         cause = status.failure or "no cause is known"
         again = "again, " if cause == self._cause else ""
