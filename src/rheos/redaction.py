@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
+from typing import Any
 
 _USER = re.compile(
     # A user alone, or a user and a secret: that of an S3 key may hold a slash.
@@ -24,3 +26,9 @@ def redacted(text: str) -> str:
     if "://" not in text:
         return text
     return _PARAMETER.sub(r"\1***", _USER.sub(r"\1***@", text))
+
+
+def redacted_repr(self: Any) -> str:
+    """How a dataclass shows itself, without the credentials in its URLs: to be its `__repr__`."""
+    values = (f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.repr)
+    return redacted(f"{type(self).__name__}({', '.join(values)})")

@@ -1,7 +1,9 @@
-"""All decoders of what comes from a socket, each as a function that takes any bytes.
+"""All decoders of what comes from a socket, and of files that others may write, each as a function that
+takes any bytes; and true messages for each.
 
-It returns what was decoded, or None where the decoder has refused the bytes by its own error. Whatever
-else happens is a defect.
+A decoder returns what was decoded, or None where it has refused the bytes by its own error. Whatever
+else happens is a defect. What a checksum covers comes with the right one, so that the decoder behind
+it is reached.
 """
 
 from __future__ import annotations
@@ -9,15 +11,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
-from rheos.control.commands import answer_decoder, request_decoder
-from rheos.errors import TransportError
+from rheos.checkpoint import lease, log_entries, savepoint
+from rheos.connectors.files import committer
+from rheos.connectors.spark import staging_manifest
+from rheos.control import commands
+from rheos.control.processes import this_process
+from rheos.errors import Site, TransportError, UnrestorableError, UserFunctionError
+from rheos.protocol import control as messages
 from rheos.protocol import error_data, wire
 from rheos.protocol.decoding import MalformedError
+from rheos.protocol.error_data import ErrorData
+from rheos.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, OperatorId
+from rheos.protocol.sealed import Sealed
+from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.runtimes.continuous import control
+from tests.cli.stand_ins import STATUS
 
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])
+_ROOT = "/checkpoints/job/staged/rows"
+_JOB = JobId("job")
 
 
 def _bounded(decode: Callable[[bytes], Any], refusal: type[Exception]) -> Callable[[bytes], Any]:
@@ -30,13 +45,132 @@ def _bounded(decode: Callable[[bytes], Any], refusal: type[Exception]) -> Callab
     return decoded
 
 
+def _read_back(sealed: Sealed, open: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    """Of a body, which is sealed as it is."""
+
+    def decoded(body: bytes) -> Any:
+        try:
+            msgspec.json.decode(body, type=msgspec.Raw)
+            file = sealed.seal(body, sealed.newest)
+        except (ValueError, RecursionError):
+            file = body
+        return open(file)
+
+    return _bounded(decoded, UnrestorableError)
+
+
 DECODERS: dict[str, Callable[[bytes], Any]] = {
     "from a worker": _bounded(control.from_worker.decode, MalformedError),
     "from the driver": _bounded(control.from_driver.decode, MalformedError),
-    "request": _bounded(request_decoder.decode, MalformedError),
-    "answer": _bounded(answer_decoder.decode, MalformedError),
+    "request": _bounded(commands.request_decoder.decode, MalformedError),
+    "answer": _bounded(commands.answer_decoder.decode, MalformedError),
     "error": _bounded(lambda data: error_data.decoder.decode(data).error(), MalformedError),
     "header": _bounded(wire.decode_header, TransportError),
     "credit": _bounded(wire.decode_credit, TransportError),
     "batch": _bounded(lambda data: wire.decode_batch(memoryview(data), SCHEMA), TransportError),
+    "log entry": _read_back(
+        log_entries._sealed("job/log/0000000001.json"),
+        lambda data: log_entries.decode_entry(data, "job/log/0000000001.json"),
+    ),
+    "savepoint": _read_back(savepoint._sealed("/s"), lambda data: savepoint._decode(data, "/s")),
+    "staging": _read_back(
+        staging_manifest._sealed(_ROOT), lambda data: staging_manifest.decode_manifest(data, _ROOT)
+    ),
+    "committable": _bounded(committer.decode_staged, UnrestorableError),
+    # A note that cannot be read is one without an owner.
+    "driver's note": lambda data: lease.decode_note(data, _JOB),
 }
+
+
+def _true_messages() -> dict[str, list[bytes]]:
+    at = Attempt(1)
+    handle = StateHandle(
+        operator=OperatorId("o"),
+        subtask=0,
+        state="s",
+        kind=StateKind.KEYED,
+        mode=PartMode.DELTA,
+        size_bytes=5,
+        rows=1,
+        checksum=7,
+        inline=b"bytes",
+    )
+    acknowledged = messages.Acknowledge(
+        attempt=at,
+        subtask=0,
+        checkpoint=CheckpointId(3),
+        handles=[handle],
+        committables=[messages.CommittableHandle(OperatorId("o"), b"staged")],
+        totals=messages.Totals({"o": 3}, {"o": 2}, {"o/late": 1}),
+    )
+    claim = log_entries.AttemptStarted(
+        attempt=at,
+        owner="a",
+        reserved_to=CheckpointId(3),
+        from_checkpoint=None,
+        parallelism=2,
+        completed=[],
+    )
+    completed = log_entries.CheckpointCompleted(
+        attempt=at,
+        owner="a",
+        reserved_to=CheckpointId(3),
+        checkpoint=CheckpointId(1),
+        final=False,
+        parallelism=2,
+        max_parallelism=128,
+        operators={OperatorId("o"): "map"},
+        handles=[handle],
+        committables=[],
+    )
+    taken = savepoint.Savepoint(
+        id="s", job=_JOB, name="job", version="0.1.0", taken_ms=5, entry=completed
+    )
+    staging = staging_manifest.Manifest(
+        of=staging_manifest.identity(_ROOT),
+        staging="0123456789ab",
+        schema=SCHEMA.serialize().to_pybytes(),
+        event_time="at",
+        files=[staging_manifest.StagedFile("00000-7.parquet", 3, 5, 9, b"1234")],
+    )
+    note = lease.DriverNote(
+        owner="a", driver="d", process=msgspec.json.encode(this_process()), since_ms=5, job=_JOB
+    )
+    failure = ErrorData.of(UserFunctionError("w", site=Site("f.py", 3), record="r", hint="h"))
+    pack, text = msgspec.msgpack.encode, msgspec.json.encode
+    batch = pa.record_batch({"v": [1, None, 3], "s": ["a", "b", None]}, schema=SCHEMA)
+    channel = ChannelId(0, 0, 1)
+    place = log_entries.Place(_JOB, "a", 1)
+    return {
+        "from a worker": [
+            pack(control.Join(at, 1, "tcp://a:1", "1.0")),
+            pack(control.Heartbeat(at)),
+            pack(acknowledged),
+            pack(messages.Failed(attempt=at, subtask=1, error=failure)),
+        ],
+        "from the driver": [
+            pack(control.Welcome(at, ["tcp://a:1", "tcp://b:2"])),
+            pack(messages.TriggerCheckpoint(attempt=at, checkpoint=CheckpointId(3), savepoint="/s")),
+        ],
+        "request": [pack(commands.TakeSavepoint(job=JobId("j"), directory="/s"))],
+        "answer": [
+            pack(commands.Status(status=STATUS)),
+            pack(commands.Refused(error=failure)),
+        ],
+        "error": [pack(failure)],
+        "header": [wire.encode_header(b"t" * 16, at, channel, 7, wire.FrameKind.WATERMARK, -5)],
+        "credit": [wire.encode_credit(b"t" * 16, at, 3, 2)],
+        "batch": [batch.serialize().to_pybytes()],
+        "log entry": [
+            text(log_entries._Body(place=place, entry=entry)) for entry in (claim, completed)
+        ],
+        "savepoint": [text(taken)],
+        "staging": [text(staging)],
+        "committable": [
+            pack(committer.FileCommittable(f"{committer.STAGING}/job/1/a.parquet", "part-a.parquet", 3, 9))
+        ],
+        "driver's note": [lease.encode_note(note)],
+    }
+
+
+TRUE = _true_messages()

@@ -1,4 +1,5 @@
-"""Every decoder of what comes from a socket, fed with anything: it gives a value, or its one error.
+"""Every decoder of what comes from a socket or a file, fed with anything: it gives a value, or its one
+error.
 
 In the suite for seconds. For minutes: `pytest tests/hostile/test_decoders.py
 --hypothesis-profile=fuzz`, and, where atheris is installed, `python -m tests.hostile.fuzz NAME`.
@@ -7,11 +8,11 @@ In the suite for seconds. For minutes: `pytest tests/hostile/test_decoders.py
 from __future__ import annotations
 
 import base64
+import json
 import sys
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -28,9 +29,8 @@ from rheos.errors import (
 from rheos.protocol import error_data, wire
 from rheos.protocol.decoding import BoundedDecoder, MalformedError
 from rheos.protocol.error_data import ErrorData
-from rheos.protocol.ids import Attempt, ChannelId
 from rheos.spark.shipping import sealed, worker_error
-from tests.hostile.decoders import DECODERS, SCHEMA
+from tests.hostile.decoders import DECODERS, TRUE
 
 plain: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -42,15 +42,27 @@ plain: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=20,
 )
+jsonable: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+def as_json(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
 nested = b"\x91" * 5_000 + b"\xc0"
 bomb = b"\xdd\xff\xff\xff\xff"
 
 
 @pytest.mark.parametrize("name", DECODERS)
-@given(data=st.binary(max_size=200) | plain.map(msgspec.msgpack.encode))
+@given(data=st.binary(max_size=200) | plain.map(msgspec.msgpack.encode) | jsonable.map(as_json))
 @example(data=nested)
 @example(data=b"\x81\xa4type" + nested)
 @example(data=bomb)
+@example(data=b"[" * 5_000)
 @example(data=b"\x82\xa4type\xa9Heartbeat\xa1x" + nested)
 def test_anything_gives_a_value_or_the_one_error(name: str, data: bytes) -> None:
     DECODERS[name](data)
@@ -174,64 +186,6 @@ def test_a_pickle_in_a_tasks_message_is_not_loaded() -> None:
 
 
 # --- what the decoders are for ------------------------------------------------------------------
-
-
-def _true_messages() -> dict[str, list[bytes]]:
-    from rheos.control import commands
-    from rheos.protocol import control
-    from rheos.protocol.ids import CheckpointId, JobId, OperatorId
-    from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
-    from rheos.runtimes.continuous.control import Heartbeat, Join, Welcome
-    from tests.cli.stand_ins import STATUS
-
-    at = Attempt(1)
-    handle = StateHandle(
-        operator=OperatorId("o"),
-        subtask=0,
-        state="s",
-        kind=StateKind.KEYED,
-        mode=PartMode.DELTA,
-        size_bytes=9,
-        rows=1,
-        checksum=7,
-        inline=b"bytes",
-    )
-    acknowledged = control.Acknowledge(
-        attempt=at,
-        subtask=0,
-        checkpoint=CheckpointId(3),
-        handles=[handle],
-        committables=[control.CommittableHandle(OperatorId("o"), b"staged")],
-        totals=control.Totals({"o": 3}, {"o": 2}, {"o/late": 1}),
-    )
-    failure = ErrorData.of(UserFunctionError("w", site=Site("f.py", 3), record="r", hint="h"))
-    pack = msgspec.msgpack.encode
-    batch = pa.record_batch({"v": [1, None, 3], "s": ["a", "b", None]}, schema=SCHEMA)
-    channel = ChannelId(0, 0, 1)
-    return {
-        "from a worker": [
-            pack(Join(at, 1, "tcp://a:1", "1.0")),
-            pack(Heartbeat(at)),
-            pack(acknowledged),
-            pack(control.Failed(attempt=at, subtask=1, error=failure)),
-        ],
-        "from the driver": [
-            pack(Welcome(at, ["tcp://a:1", "tcp://b:2"])),
-            pack(control.TriggerCheckpoint(attempt=at, checkpoint=CheckpointId(3), savepoint="/s")),
-        ],
-        "request": [pack(commands.TakeSavepoint(job=JobId("j"), directory="/s"))],
-        "answer": [
-            pack(commands.Status(status=STATUS)),
-            pack(commands.Refused(error=failure)),
-        ],
-        "error": [pack(failure)],
-        "header": [wire.encode_header(b"t" * 16, at, channel, 7, wire.FrameKind.WATERMARK, -5)],
-        "credit": [wire.encode_credit(b"t" * 16, at, 3, 2)],
-        "batch": [batch.serialize().to_pybytes()],
-    }
-
-
-TRUE = _true_messages()
 
 
 def test_every_decoder_has_true_messages() -> None:

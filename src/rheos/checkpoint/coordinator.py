@@ -16,6 +16,7 @@ Who does what, each in a file of its own:
     log_writer          adds entries to the log, one at a time
     next_attempt        from the log, as it was read, to the attempt to claim: what it starts from
                         (`continuation`), and how wide it is (`placement`)
+    acknowledgements    whether what a subtask says that it has written can be
     checkpointing       the checkpoints of the attempt that runs: what is open (`open_checkpoints`),
                         what was asked for (`savepoint_requests`), what is kept (`retention`), what
                         the driver publishes (`publishing`)
@@ -25,6 +26,7 @@ Who does what, each in a file of its own:
 
 from __future__ import annotations
 
+from rheos.checkpoint.acknowledgements import problem
 from rheos.checkpoint.checkpointing import Checkpointing
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.events import (
@@ -58,10 +60,11 @@ from rheos.checkpoint.events import (
 )
 from rheos.checkpoint.lifecycle import JobLifecycle, LifecycleState
 from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.checkpoint.names import state_folder
 from rheos.checkpoint.next_attempt import NextAttempt
 from rheos.checkpoint.source_phases import SourcePhases
 from rheos.checkpoint.story import Chapter, Story
-from rheos.errors import RheosError
+from rheos.errors import CheckpointError, RheosError
 from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, PhaseRead
 from rheos.protocol.ids import Attempt, JobId
 
@@ -99,6 +102,8 @@ class Coordinator:
             min_parallelism=min_parallelism,
         )
         self._checkpoints = Checkpointing(owner, config, shape)
+        self._operators = shape.operators.keys()
+        self._states = state_folder(job)
         self._source_phases = SourcePhases()
         self._life = JobLifecycle(self._checkpoints, starting, self._source_phases, config.restart)
         self._story = Story()
@@ -234,6 +239,9 @@ class Coordinator:
         running = self.state is LifecycleState.RUNNING
         match event:
             case Acknowledge():
+                wrong = problem(event, self._operators, self.parallelism, self._states)
+                if wrong is not None:
+                    return self._life.failed(_not_taken(event, wrong), now_ms)
                 self._checkpoints.acknowledge(event, now_ms, running)
             case Drained() if running or self.state is LifecycleState.STARTING:
                 self._checkpoints.drained(event.subtask)
@@ -287,3 +295,10 @@ class Coordinator:
             LifecycleState.WAITING,
         ):
             assert not self._life.attempt_lives, "CP6: the attempt before has ended"
+
+
+def _not_taken(share: Acknowledge, wrong: str) -> CheckpointError:
+    return CheckpointError(
+        f"what subtask {share.subtask} says of checkpoint {share.checkpoint} is not taken: {wrong}",
+        hint="is its worker of the same version of Rheos as the driver?",
+    )

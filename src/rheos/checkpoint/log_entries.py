@@ -17,6 +17,7 @@ from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.sealed import Sealed
 from rheos.protocol.shapes import StateShape, TypeShape
 from rheos.protocol.snapshots import StateHandle
+from rheos.redaction import redacted
 
 FORMAT = 2
 """Written. Format 1, of 0.1.0, is read; it does not say where an entry belongs."""
@@ -27,6 +28,10 @@ class Origin(msgspec.Struct, frozen=True):
 
     id: str
     directory: str
+    """As it was given: the job opens it by that."""
+
+    def __repr__(self) -> str:
+        return redacted(f"Origin(id={self.id!r}, directory={self.directory!r})")
 
 
 class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
@@ -161,10 +166,12 @@ IF_DAMAGED = (
 
 
 def encode_entry(entry: LogEntry, place: Place | None) -> bytes:
-    """`place` None writes format 1, in which an entry of format 1 is written again."""
+    """`place` None writes format 1, in which an entry of format 1 is written again. Raises
+    CheckpointError where the entry is too large to be read back."""
     if place is None:
         return _sealed("").seal(msgspec.json.encode(entry), 1)
-    return _sealed("").seal(msgspec.json.encode(_Body(place=place, entry=entry)), FORMAT)
+    body = msgspec.json.encode(_Body(place=place, entry=entry))
+    return _sealed(str(place.number)).seal(body, FORMAT)
 
 
 def decode_entry(data: bytes, path: str) -> Stored:

@@ -77,7 +77,7 @@ def write_savepoint(store: Store, savepoint: Savepoint) -> None:
 
     Raises CheckpointError where it fails, or another savepoint is there.
     """
-    data = _sealed("").seal(msgspec.json.encode(savepoint), FORMAT)
+    data = _sealed(savepoint.id).seal(msgspec.json.encode(savepoint), FORMAT)
     try:
         if store.put_if_absent(MANIFEST, data) or store.get(MANIFEST) == data:
             return

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rheos.errors import UnrestorableError
+from rheos.errors import CheckpointError, UnrestorableError
 
 MAX_BYTES = 512 * 1024 * 1024
 """A longer file is not decoded."""
@@ -43,9 +43,17 @@ class Sealed:
     """The hint where a later version has written it."""
 
     def seal(self, body: bytes, format: int) -> bytes:
-        return msgspec.json.encode(
+        """Raises CheckpointError where it would be too long to be read back."""
+        data = msgspec.json.encode(
             {"format": format, "crc32": zlib.crc32(body), self.key: msgspec.Raw(body)}
         )
+        if len(data) > MAX_BYTES:
+            raise CheckpointError(
+                f"{self.what} would have {len(data)} bytes, and none may have more than {MAX_BYTES}",
+                hint="small parts of state and what sinks have staged lie in it: are there very many "
+                "sinks, files or operators?",
+            )
+        return data
 
     def open(self, data: bytes) -> tuple[int, bytes]:
         """The format and the content, as they were written. Raises UnrestorableError, naming it."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -28,6 +29,19 @@ from rheos.protocol.ids import Attempt, JobId
 STAGING = ".rheos-staging"
 
 
+class Staged(Protocol):
+    """What both kinds of committables name: files, by paths relative to the sink's folder."""
+
+    @property
+    def staged(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+
+T = TypeVar("T", bound=Staged)
+
+
 class FileCommittable(msgspec.Struct, frozen=True):
     """The committable: both paths are relative to the sink's folder."""
 
@@ -38,6 +52,36 @@ class FileCommittable(msgspec.Struct, frozen=True):
 
 
 _decoder = msgspec.msgpack.Decoder(FileCommittable)
+
+
+def decode_staged(committable: bytes) -> FileCommittable:
+    """Raises UnrestorableError where it is none, or names a file that we would not."""
+    return checked(committable, _decoder)
+
+
+def checked(committable: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    """What was staged, of a kind that has `staged` and `target`. Raises as `decode_staged`."""
+    try:
+        file = decoder.decode(committable)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _damaged(str(error)) from error
+    if not file.staged.startswith(f"{STAGING}/") or not _is_below(file.staged):
+        raise _damaged(f"a file is staged as {file.staged!r}")
+    if not _is_below(file.target):
+        raise _damaged(f"a file is to be published as {file.target!r}")
+    return file
+
+
+def _is_below(path: str) -> bool:
+    """CP32: whether it leads to a file in the sink's folder, whatever is there."""
+    return "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
+
+
+def _damaged(why: str) -> UnrestorableError:
+    return UnrestorableError(
+        f"what the checkpoint says was staged is not as Rheos writes it: {why}",
+        hint="restore the job's checkpoint directory from a copy, or start it from a savepoint",
+    )
 
 
 def staging_folder(job: JobId, attempt: Attempt) -> str:
@@ -62,7 +106,7 @@ class FileCommitter(Committer):
             put_empty(folder, self.empty)
 
     def commit(self, committables: Sequence[bytes]) -> None:
-        files = [_decoder.decode(committable) for committable in committables]
+        files = list(map(decode_staged, committables))
         folder = SinkFolder(self.path)
         try:
             for file in files:
@@ -94,7 +138,7 @@ class FileCommitter(Committer):
             folder.rename(file.staged, file.target)
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
-        kept = {_decoder.decode(committable).staged for committable in keep}
+        kept = {decode_staged(committable).staged for committable in keep}
         folder = SinkFolder(self.path)
         of_job = posixpath.join(STAGING, quote(job, safe=""))
         for attempt in folder.names(of_job):

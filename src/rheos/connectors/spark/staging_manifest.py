@@ -74,9 +74,17 @@ def read_manifest(system: Any, root: str) -> Manifest | None:
         data = system.cat_file(f"{root}/{MANIFEST}")
     except FileNotFoundError:
         return None
+    manifest = decode_manifest(data, root)
+    if problem := _absent(system, root, manifest):
+        raise _sealed(root).damaged(problem)
+    return manifest
+
+
+def decode_manifest(data: bytes, root: str) -> Manifest:
+    """Raises UnrestorableError where it is damaged, or is that of another folder."""
     sealed = _sealed(root)
     manifest = _of_format_1(data, root) or _opened(data, sealed)
-    if problem := _problem(manifest, root) or _absent(system, root, manifest):
+    if problem := _problem(manifest, root):
         raise sealed.damaged(problem)
     return manifest
 

@@ -32,7 +32,7 @@ from rheos.connectors.files.committer import STAGING, FileCommitter
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.spark.table import SparkTable
 from rheos.connectors.spark.table_session import active_session
-from rheos.connectors.spark.table_writer import StagedPart, part_decoder
+from rheos.connectors.spark.table_writer import StagedPart, decode_part
 from rheos.connectors.spark.types import spark_schema
 from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol.ids import Attempt, JobId
@@ -53,7 +53,7 @@ class TableCommitter(Committer):
         return replace(self, log=log)
 
     def commit(self, committables: Sequence[bytes]) -> None:
-        parts = [part_decoder.decode(committable) for committable in committables]
+        parts = list(map(decode_part, committables))
         for part in parts:
             if part.table != self.table.label:
                 raise UnrestorableError(
@@ -78,7 +78,7 @@ class TableCommitter(Committer):
         """In the order of checkpoints."""
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
-        kept = [msgspec.msgpack.encode(part_decoder.decode(payload).file) for payload in keep]
+        kept = [msgspec.msgpack.encode(decode_part(payload).file) for payload in keep]
         FileCommitter(self.table.staging.folder).abort_stale(job, before, kept)
 
 

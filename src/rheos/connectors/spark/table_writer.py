@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.connectors.contract import SinkContext, SinkWriter
-from rheos.connectors.files.committer import FileCommittable
+from rheos.connectors.files.committer import FileCommittable, checked
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
 from rheos.connectors.spark.casts import cast_rows
 from rheos.protocol.elements import Batch
@@ -47,7 +47,12 @@ class StagedPart(msgspec.Struct, frozen=True):
         return FileCommittable(self.staged, self.target, self.rows, self.size_bytes)
 
 
-part_decoder = msgspec.msgpack.Decoder(StagedPart)
+_part_decoder = msgspec.msgpack.Decoder(StagedPart)
+
+
+def decode_part(committable: bytes) -> StagedPart:
+    """Raises UnrestorableError where it is none, or names a file that we would not."""
+    return checked(committable, _part_decoder)
 
 
 @dataclass(frozen=True)
