@@ -7,21 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
 
 from rheos.testing.chaos.processes import JobProcesses, ended_meanwhile
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 400) -> None:
-    """Polls what other processes bring about; the bound only ends a test that has failed."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.05)
+from tests.waiting import wait_for
 
 
 class Started:
@@ -73,8 +65,7 @@ class Standalone:
             "PYSPARK_PYTHON": sys.executable,
         }
         master = self._runs("master.Master")
-        wait_for(lambda: re.search(r"spark://127.0.0.1:\d+", started.output(master)))
-        found = re.search(r"spark://127.0.0.1:\d+", started.output(master))
+        found = wait_for(lambda: re.search(r"spark://127.0.0.1:\d+", started.output(master)))
         assert found is not None
         self.url = found[0]
         resources = ["--cores", str(cores), "--memory", "1g"]

@@ -17,6 +17,7 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.control import Cost
 from rheos.protocol.ids import JobId
 from rheos.protocol.state_config import StateConfig
+from rheos.redaction import redacted_repr
 from rheos.task.config import TaskConfig
 
 
@@ -58,6 +59,8 @@ class JobConfig:
     """State of the savepoint that the program has no place for is left behind."""
     min_parallelism: int | None = None
     """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
+
+    __repr__ = redacted_repr
 
     @property
     def writer(self) -> JobId:

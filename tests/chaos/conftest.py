@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import Started, wait_for
+from tests.processes import Started
+from tests.waiting import wait_for
 
 __all__ = ["ROOT", "Started", "wait_for"]
 

@@ -6,9 +6,13 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.processes import Started
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -42,6 +46,10 @@ def test_a_running_job_is_found_and_not_started_twice_and_ctrl_c_cancels_it(tmp_
                     break
             (job,) = json.loads(rheos("jobs", "--json").stdout)
             assert (job["id"], job["state"], job["pid"]) == ("endless", "running", process.pid)
+            told = rheos("story", "endless")
+            assert told.returncode == 0
+            assert " RUNNING    AttemptRunning(attempt=1)" in told.stdout
+            assert told.stdout.splitlines()[0].endswith("READING    Start() -> ReadLog()")
             second = rheos(*command)
             assert second.returncode == 2
             assert second.stderr.startswith(f"{file}:7: the job 'endless' in {directory} is being run")
@@ -56,6 +64,115 @@ def test_a_running_job_is_found_and_not_started_twice_and_ctrl_c_cancels_it(tmp_
     assert "Traceback" not in rest
     assert json.loads(rheos("jobs", "--json").stdout) == []
     assert list(directory.rglob("driver.json")) == []
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Started]:
+    processes = Started(tmp_path)
+    yield processes
+    processes.end()
+
+
+def run(started: Started, file: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return started.command([RHEOS, "run", str(file), *arguments])
+
+
+def test_ctrl_c_while_spark_starts_shows_no_trace(tmp_path: Path, started: Started) -> None:
+    file = tmp_path / "job.py"
+    file.write_text(ENDLESS)
+    process = run(started, file)
+
+    def jvm() -> bool:
+        started.processes.look()
+        return bool(started.processes.jvms())
+
+    wait_for(jvm)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(WITHIN_S) == 130, started.output(process)
+    assert started.output(process) == "cancelled\n"
+
+
+def test_a_jvm_that_was_killed_is_named(tmp_path: Path, started: Started) -> None:
+    file = tmp_path / "job.py"
+    file.write_text(ENDLESS)
+    process = run(started, file)
+    wait_for(lambda: "endless: running" in started.output(process))
+    started.processes.look()
+    (jvm,) = started.processes.jvms()
+    jvm.kill()
+    assert process.wait(WITHIN_S) == 1
+    said = started.output(process)
+    assert "the JVM of Spark's driver has ended, and the job with it: it was killed" in said
+    assert "Traceback" not in said
+    assert "Py4J" not in said
+
+
+FINITE = """
+import sys
+import rheos as rh
+env = rh.Environment(parallelism=1, runtime="continuous")
+numbers = env.from_source(rh.generator(lambda block: {"k": block.index()}, count=10, splits=1))
+numbers.sink_to(rh.files.sink(sys.argv[1]))
+env.execute("finite")
+"""
+
+
+def test_a_supervisor_that_starts_a_finished_job_again_is_content(
+    tmp_path: Path, started: Started
+) -> None:
+    file, out = tmp_path / "job.py", tmp_path / "out"
+    file.write_text(FINITE)
+    arguments = ["--checkpoint-dir", str(tmp_path / "checkpoints"), str(out)]
+    first = run(started, file, *arguments)
+    assert first.wait(WITHIN_S) == 0, started.output(first)
+    published = {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")}
+    again = run(started, file, *arguments)
+    assert again.wait(WITHIN_S) == 0, started.output(again)
+    assert "had finished before: nothing was run" in started.output(again)
+    assert {path.name: path.stat().st_mtime_ns for path in out.glob("*.parquet")} == published
+
+
+LEAVES = """
+import os, signal
+from dataclasses import dataclass
+import rheos as rh
+
+@dataclass
+class Number:
+    k: int
+
+env = rh.Environment(
+    parallelism=1, runtime="continuous", restart=rh.restart.fixed_delay(2, delay="10ms")
+)
+def last(row: Number) -> Number:
+    if row.k == 5:
+        {leave}
+    return row
+numbers = env.from_source(rh.generator(lambda block: {{"k": block.index()}}, count=10, splits=1))
+numbers.map(last).collect("rows")
+env.execute("leaves")
+"""
+
+
+@pytest.mark.parametrize(
+    ("leave", "said"),
+    [
+        ("os._exit(3)", "job.py:15: operator 'map(last)': SystemExit: os._exit(3)"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "a worker process ended without a word"),
+    ],
+)
+def test_a_function_that_ends_its_worker_is_named_and_restarts_are_bounded(
+    leave: str, said: str, tmp_path: Path, started: Started
+) -> None:
+    file = tmp_path / "job.py"
+    file.write_text(LEAVES.format(leave=leave))
+    process = run(started, file)
+    assert process.wait(WITHIN_S) == 1
+    output = started.output(process)
+    assert said in output
+    assert "restarts 2" in output
+    assert "Traceback" not in output
+    assert "Py4J" not in output
 
 
 def test_a_benchmark_measures_and_ends() -> None:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 
 import rheos as rh
 from rheos import col
-from tests.processes import wait_for
+from tests.waiting import wait_for
 
 JOB = Path(__file__).parent / "table_job.py"
 
@@ -266,12 +265,9 @@ def test_each_row_once_though_workers_and_driver_are_killed(spark: Any, tmp_path
             found = [int(pid.name) for pid in (tmp_path / "pids").iterdir()]
             return [pid for pid in found if pid != second.pid]
 
-        deadline = time.monotonic() + 240
-        while not workers():
-            assert time.monotonic() < deadline, "no worker has come"
-            assert second.poll() is None, second.stderr and second.stderr.read().decode()
-            time.sleep(0.02)
-        os.kill(workers()[0], signal.SIGKILL)
+        come = wait_for(lambda: workers() or second.poll() is not None)
+        assert isinstance(come, list), second.stderr and second.stderr.read().decode()
+        os.kill(come[0], signal.SIGKILL)
         assert second.wait(400) == 0, second.stderr and second.stderr.read().decode()
     spark.catalog.refreshByPath(target)
     numbers = sorted(row[0] for row in spark.read.parquet(target).select("n").collect())

@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ import pytest
 from rheos.control.commands import JobClient
 from rheos.control.registry import JobRecord, Registry
 from rheos.errors import RheosError
+from tests.waiting import wait_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
 BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -92,11 +92,11 @@ def has_checkpoint(record: JobRecord) -> bool:
 
 def wait_for_checkpoints(jobs: int, folder: Path) -> None:
     """Until so many jobs have completed a checkpoint."""
-    give_up = time.monotonic() + WITHIN_S
-    while sum(map(has_checkpoint, Registry().records())) < jobs:
+    try:
+        wait_for(lambda: sum(map(has_checkpoint, Registry().records())) >= jobs, WITHIN_S)
+    except AssertionError:
         logs = {log.name: log.read_text() for log in folder.glob("*.log")}
-        assert time.monotonic() < give_up, f"{jobs} jobs do not run: {logs}"
-        time.sleep(0.1)
+        raise AssertionError(f"{jobs} jobs do not run: {logs}") from None
 
 
 def published(folder: Path) -> pl.DataFrame:

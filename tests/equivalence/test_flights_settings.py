@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -57,19 +57,19 @@ def test_workers_killed_several_times_change_no_row(tmp_path: Path) -> None:
             stdout=saying,
             stderr=subprocess.STDOUT,
         )
-    kills = 0
+    kills = seen = 0
     processes = JobProcesses()
     processes.add(job.pid)
     while job.poll() is None:
         processes.look()
         workers = processes.slots()
-        committed = out.exists() and any(out.glob("windows/*.parquet"))
-        if len(workers) >= 2 and committed and kills < 3:
-            # All slots are filled again since the last kill; let them get somewhere.
-            time.sleep(1.0)
+        committed = len(list(out.glob("windows/*.parquet")))
+        # All slots are filled again since the last kill, and have got somewhere.
+        if len(workers) >= 2 and committed > seen and kills < 3:
             workers[kills % 2].kill()
-            kills += 1
-        time.sleep(0.05)
+            kills, seen = kills + 1, committed
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            job.wait(0.05)
     assert job.returncode == 0, said.read_text()
     assert kills == 3
     assert "restarts 3" in said.read_text()

@@ -167,7 +167,11 @@ def _true_messages() -> dict[str, list[bytes]]:
         "savepoint": [text(taken)],
         "staging": [text(staging)],
         "committable": [
-            pack(committer.FileCommittable(f"{committer.STAGING}/job/1/a.parquet", "part-a.parquet", 3, 9))
+            pack(
+                committer.FileCommittable(
+                    f"{committer.STAGING}/job/1/a.parquet", "part-a.parquet", 3, 9
+                )
+            )
         ],
         "driver's note": [lease.encode_note(note)],
     }

@@ -13,7 +13,7 @@ from rheos.checkpoint.events import StopAttempt, Tick
 from rheos.checkpoint.lifecycle import LifecycleState
 from rheos.checkpoint.log import JobLog
 from rheos.connectors import files
-from rheos.connectors.files.committer import STAGING, StagedFile
+from rheos.connectors.files.committer import STAGING, FileCommittable
 from rheos.errors import CheckpointError, UnrestorableError
 from rheos.protocol import sealed
 from rheos.protocol.control import Acknowledge, CommittableHandle

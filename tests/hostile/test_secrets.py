@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import rheos as rh
+from rheos.checkpoint.events import ReadSavepoint
+from rheos.checkpoint.log_entries import Origin
+from rheos.checkpoint.story import text_of
 from rheos.cli.main import app
 from rheos.control.controlled import ControlledJob
 from rheos.control.registry import Registry, find_job
@@ -17,11 +22,22 @@ from rheos.job import JobConfig
 from rheos.protocol.error_data import ErrorData, encode
 from rheos.protocol.ids import JobId
 from rheos.redaction import redacted
+from rheos.testing.memory import MemorySink
 from tests.cli.stand_ins import StandIn
 
 URL = "s3://AKIA7:wJal/rXUt+n@FEMI@bucket/jobs?token=hunter2&v=1"
 SHOWN = "s3://***@bucket/jobs?token=***&v=1"
 SECRETS = ("AKIA7", "wJal", "rXUt", "FEMI", "hunter2")
+
+
+@dataclass
+class Number:
+    n: int
+
+
+class RemoteSink(MemorySink):
+    def describe(self) -> str:
+        return f"rows in {URL}"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +76,22 @@ def test_errors_do_not_hold_them() -> None:
     shown.append(str(caught.value))
     assert [text for text in shown if any(secret in text for secret in SECRETS)] == []
     assert str(error).splitlines()[0] == f"{SHOWN!r} could not be read: cannot connect to {SHOWN}"
+
+
+def test_what_shows_itself_does_not_show_them() -> None:
+    env = rh.Environment(2, checkpoint_dir=URL, from_savepoint=f"{URL}/savepoint", runtime="simulated")
+    numbers = env.from_source(rh.files.source(f"{URL}/in", schema=Number))
+    numbers.sink_to(RemoteSink())
+    operators = [operator.name for operator in env.plan().operators()]
+    assert operators == [f"files {SHOWN}/in", f"rows in {SHOWN}"]
+    settings = rh.Settings(checkpoint_dir=URL, parallelism=2)
+    assert repr(settings).startswith("Settings(parallelism=2, max_parallelism=128")
+    assert f"checkpoint_dir={SHOWN!r}" in repr(settings)
+    shown = [repr(settings), repr(env), str(env.explain()), *operators]
+    shown.append(repr(JobConfig(job=JobId("job"), checkpoint_dir=URL, from_savepoint=URL)))
+    shown.append(repr(Origin("7", URL)))
+    shown.append(text_of(ReadSavepoint(URL, True)))
+    assert [text for text in shown if any(secret in text for secret in SECRETS)] == []
 
 
 def test_the_record_of_a_job_does_not_hold_them(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import socket as sockets
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlparse
@@ -22,6 +21,7 @@ from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, S
 from rheos.runtimes.continuous.door import Door
 from rheos.runtimes.continuous.security import Password
 from tests.runtimes.continuous.test_control import FIRST, NEVER_MS, TOKEN, client, server, told
+from tests.waiting import wait_for
 
 NESTED = b"\x91" * 2_000 + b"\xc0"
 
@@ -39,13 +39,6 @@ def driver() -> Iterator[ControlServer]:
     driver.expect(FIRST, 1)
     yield driver
     driver.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +60,7 @@ def test_strangers_are_dropped_and_counted(
     with context.socket(zmq.DEALER) as stranger:
         stranger.connect(driver.address)
         stranger.send_multipart(frames)
-        until(lambda: driver.strangers() == 1)
+        wait_for(lambda: driver.strangers() == 1)
         worker = client(context, driver)
         worker._thread.start()
         assert told(driver, AllJoined) == AllJoined(FIRST)
@@ -195,7 +188,7 @@ def test_connections_that_never_say_who_they_are_leave_file_handles(
     assert router.poll(60_000)
     assert router.recv_multipart()[1] == b"before"
     idle = [sockets.create_connection((host, port)) for _ in range(30)]
-    until(lambda: door.refused == 30 - 7)
+    wait_for(lambda: door.refused == 30 - 7)
     for connection in idle[7:]:
         connection.settimeout(60)
         while connection.recv(100):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.errors import Site, UnrestorableError
+from rheos.errors import InputError, Site, UnrestorableError
 from rheos.graph.nodes import UnionSpec
 from rheos.operators.contract import PortType
 from rheos.plan.physical import PlannedOperator
@@ -205,3 +205,14 @@ def test_a_changed_program_that_cannot_take_them_is_refused(changed: PlannedOper
         list(restored_batches(changed, restored, IN_FLIGHT_INPUT, 100))
     assert "savepoint" in str(raised.value)
     assert "program.py:7" in str(raised.value)
+
+
+def test_an_overtaken_row_without_a_key_is_blamed_on_the_line_of_the_key_by() -> None:
+    schema = pa.schema({"user": pa.string(), "n": pa.int64()})
+    rows = pa.record_batch({"user": ["a", None], "n": [1, 2]}, schema=schema)
+    site = Site("program.py", 9)
+    port = PortType(stream_type(schema), ("user",), schema, site)
+    with pytest.raises(InputError, match="the key column 'user' is null") as raised:
+        written([InFlight(_OP, 0, port, True, [rows])])
+    assert (raised.value.site, raised.value.operator) == (site, "key_by")
+    assert raised.value.record == "{'user': None, 'n': 2}"

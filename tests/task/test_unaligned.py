@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
-from rheos.errors import RheosError
+from rheos import aggregates as agg
+from rheos.api.streams import DataStream
+from rheos.errors import InputError, RheosError
 from rheos.operators.running import RunningOperator
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import IN_FLIGHT, Snapshot
@@ -60,6 +64,25 @@ def test_an_unaligned_checkpoint_stores_the_rows_it_would_wait_for(patience_us: 
     cost = job.cluster.cost(checkpoint)
     assert cost.unaligned
     assert cost.in_flight_bytes > 0
+
+
+def test_a_null_key_that_was_overtaken_is_the_rows_fault_and_not_the_checkpoints() -> None:
+    """One subtask sends rows without a look at their keys, so the checkpoint is the first to look."""
+
+    def keyed(rows: DataStream) -> Mapping[str, DataStream]:
+        k = pl.when(pl.col("i") < 20).then(pl.col("k"))
+        return {"out": rows.with_columns(k=k).key_by("k").running(n=agg.count())}
+
+    program = CheckedProgram("null keys", keyed, lambda rows, outputs: None)
+    job = Job(planned(build(program, made())), _AT_ONCE, parallelism=1)
+    job.cluster.network.held = True
+    job.cluster.run(100)
+    with pytest.raises(InputError, match="the key column 'k' is null") as raised:
+        job.take()
+    assert raised.value.operator == "key_by"
+    assert raised.value.site is not None
+    assert raised.value.site.file.endswith("test_unaligned.py")
+    assert "'i': 22" in (raised.value.record or "")
 
 
 def test_a_barrier_that_meets_no_obstacle_in_time_overtakes_nothing() -> None:

@@ -36,6 +36,7 @@ from rheos.plan import explain
 from rheos.plan.physical import PhysicalPlan
 from rheos.plan.planner import make_plan
 from rheos.protocol.ids import JobId, job_slug
+from rheos.redaction import redacted
 from rheos.site import call_site, located
 
 _RUNTIMES = {
@@ -141,7 +142,7 @@ class Environment:
                 outputs[REJECTED] = StreamType(rejected, event_time=False)
             node = self._program.add(
                 SourceSpec(source, watermark),
-                name=source.describe() if name is None else name,
+                name=redacted(source.describe()) if name is None else name,
                 site=site,
                 outputs=outputs,
                 uid=uid,

@@ -21,6 +21,7 @@ from rheos.checkpoint.config import RestartStrategy
 from rheos.job import Runtime
 from rheos.protocol.durations import Duration
 from rheos.protocol.state_config import StateConfig
+from rheos.redaction import redacted_repr
 
 RuntimeName: TypeAlias = Literal["auto", "continuous", "batch", "simulated"]
 StateChoice: TypeAlias = StateConfig | Literal["memory", "rocksdb"]
@@ -109,6 +110,8 @@ class Settings:
     credits: int = 4
     encrypt: bool | None = None
     heartbeat_timeout: Duration = "15s"
+
+    __repr__ = redacted_repr
 
 
 class SettingArguments(TypedDict, total=False):

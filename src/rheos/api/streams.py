@@ -53,6 +53,7 @@ from rheos.graph.validate import (
     check_width,
 )
 from rheos.graph.windows import Watermark
+from rheos.redaction import redacted
 from rheos.site import call_site, located
 from rheos.state.key_groups import is_key_type
 
@@ -416,7 +417,7 @@ class DataStream:
             if not self.schema.names:
                 raise SchemaError("there are no columns to write, as the operator emits nothing")
             sink.validate(self.schema)
-            title = name if name is not None else sink.describe()
+            title = name if name is not None else redacted(sink.describe())
             self._program.add(
                 SinkSpec(sink),
                 name=title,

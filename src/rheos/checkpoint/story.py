@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from rheos.errors import RheosError
 from rheos.protocol.control import Cost, Totals
+from rheos.redaction import redacted
 
 KEPT = 1000
 MAX_TEXT = 300
@@ -88,7 +89,7 @@ def _value(value: object) -> str:
         case Enum():
             return value.name
         case str():
-            return _cut(value, _MAX_VALUE)
+            return _cut(redacted(value), _MAX_VALUE)
         case RheosError():
             return f"{type(value).__name__}: {_cut(value.what, MAX_TEXT // 2)}"
         case Sized():

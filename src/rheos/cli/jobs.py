@@ -29,6 +29,7 @@ from rheos.host.stores import open_store, there_is
 from rheos.job import CheckpointInfo, JobStatus
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.ids import JobId, job_slug
+from rheos.redaction import redacted
 
 _LOOK_TIMEOUT_S = 3.0
 _GONE_WITHIN_S = 10.0
@@ -276,13 +277,13 @@ def checkpoints_table(kept: list[CheckpointInfo]) -> Table:
             size_text(cost.written_bytes),
             size_text(info.state_bytes),
             size_text(cost.in_flight_bytes) if cost.in_flight_bytes else "",
-            Text(info.savepoint),
+            Text(redacted(info.savepoint)),
         )
     return table
 
 
 def _checkpoint_object(info: CheckpointInfo) -> dict[str, Any]:
-    shown = asdict(info)
+    shown = {**asdict(info), "savepoint": redacted(info.savepoint)}
     cost = shown.pop("cost")
     return {
         **shown,

@@ -26,6 +26,7 @@ from rheos.graph.nodes import (
 from rheos.graph.types import describe
 from rheos.graph.validate import live_nodes
 from rheos.graph.windows import Watermark
+from rheos.redaction import redacted
 
 
 def text(graph: Graph) -> str:
@@ -72,7 +73,9 @@ def summary(node: Node) -> str:
     """What the operator does, on one line."""
     match node.spec:
         case SourceSpec(source=source, watermark=watermark):
-            kind = f"reads {source.describe()} ({'bounded' if source.bounded else 'never ends'})"
+            kind = (
+                f"reads {redacted(source.describe())} ({'bounded' if source.bounded else 'never ends'})"
+            )
             if watermark is None:
                 return f"{kind}; no event time"
             return f"{kind}; {_spell_watermark(watermark)}"
@@ -94,7 +97,7 @@ def summary(node: Node) -> str:
             does = _spell_aggregates(dict(aggregates)) or f"takes {_record_name(record)}"
             return f"{window} windows{late}: {does}"
         case SinkSpec(sink=sink):
-            return f"writes {sink.describe()}"
+            return f"writes {redacted(sink.describe())}"
         case UnionSpec():
             return ""
         case OwnSpec() as spec:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rheos.connectors.spark.workers import module_absent, module_lacking
 from rheos.errors import JobFailedError, RheosError
+from rheos.host.exits import os_exit_raises as os_exit_raises
 from rheos.protocol import error_data
 from rheos.protocol.error_data import ErrorData
 from rheos.spark.jvm import jvm_lost
@@ -46,7 +47,8 @@ def worker_task(entry: str, payload: bytes, *, readable: bool = False) -> Worker
             # Nothing of Rheos may be here to report it with.
             raise RuntimeError(f"rheos-absent:{error.name} {sys.executable}:rheos-absent") from None
         try:
-            yield from run(payload, incoming)
+            with shipping.os_exit_raises():
+                yield from run(payload, incoming)
         except ModuleNotFoundError as error:
             absent = shipping.module_absent(str(error.name), sys.executable)
             raise RuntimeError(shipping.sealed(absent)) from None

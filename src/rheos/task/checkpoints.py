@@ -16,6 +16,7 @@ import msgspec
 
 from rheos.checkpoint.savepoint_writer import PendingSavepoint, SavepointWriter
 from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
+from rheos.errors import InputError
 from rheos.operators.contract import Operator
 from rheos.protocol import control
 from rheos.protocol.elements import BarrierKind
@@ -221,6 +222,10 @@ class SubtaskCheckpoints:
             self._release(_snapshots(gathered))
         failures = pending.failures()
         if failures:
+            for failure in failures:
+                # An overtaken row without a key: no checkpoint can hold it, and no subtask take it.
+                if isinstance(failure.error, InputError):
+                    raise failure.error
             self._forget(checkpoint)
             self._decline(checkpoint, "; ".join(str(failure.error) for failure in failures))
             return

@@ -44,7 +44,7 @@ from rheos.protocol.snapshots import (
     StateKind,
 )
 from rheos.state.format import KEY_GROUP
-from rheos.state.key_groups import key_groups
+from rheos.state.key_groups import NullKeyError, key_groups
 from rheos.task.partition import gather
 
 _ROW = "row"
@@ -109,7 +109,12 @@ def _part(rows: Sequence[InFlight], max_parallelism: int) -> SnapshotPart:
 
 def _keyed(rows: Sequence[InFlight], max_parallelism: int) -> pa.Table:
     batch = _together(rows)
-    groups = key_groups(batch, rows[0].type.keys, max_parallelism)
+    port = rows[0].type
+    try:
+        groups = key_groups(batch, port.keys, max_parallelism)
+    except NullKeyError as error:
+        # Where there is one subtask, rows are sent without a look at their keys.
+        raise error.located_in(batch, port.keys, port.keyed_at) from None
     order = np.argsort(groups, kind="stable")
     return _nested(gather(batch, order)).add_column(0, KEY_GROUP, pa.array(groups[order]))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from rheos.protocol.ids import Attempt
 from rheos.runtimes.continuous.control import Join, JoinRefused, Welcome, framed, heartbeat_s
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
+from tests.waiting import wait_for
 
 TOKEN = b"t" * 16
 NEVER_MS = 600_000
@@ -42,17 +42,7 @@ def client(
 
 def told(driver: ControlServer, wanted: type) -> Any:
     """The next message of that kind; those before it are dropped."""
-    return _polled(lambda: [m for m in driver.poll() if isinstance(m, wanted)], driver.wait)[0]
-
-
-def _polled(what: Callable[[], list[Any]], wait: Callable[[int], Any]) -> list[Any]:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = what()
-        if found:
-            return found
-        wait(20)
-    raise AssertionError("it did not come")
+    return wait_for(lambda: [m for m in driver.poll() if isinstance(m, wanted)])[0]
 
 
 def test_who_joins_is_welcome_and_heard(context: zmq.Context[Any]) -> None:
@@ -65,7 +55,7 @@ def test_who_joins_is_welcome_and_heard(context: zmq.Context[Any]) -> None:
     worker.send(drained)
     assert told(driver, control.Drained) == drained
     driver.send(control.Finish(attempt=FIRST))
-    assert _polled(worker.receive, lambda ms: time.sleep(ms / 1000)) == [control.Finish(attempt=FIRST)]
+    assert wait_for(worker.receive) == [control.Finish(attempt=FIRST)]
     worker.close()
     driver.close()
 
@@ -123,7 +113,7 @@ def test_a_worker_without_a_driver_is_told_to_leave(context: zmq.Context[Any]) -
     worker = client(context, driver, SOON_MS)
     assert isinstance(worker.start(), Welcome)
     driver.close()
-    left = _polled(worker.receive, lambda ms: time.sleep(ms / 1000))
+    left = wait_for(worker.receive)
     assert left == [control.Cancel(attempt=FIRST)]
     worker.close()
 

@@ -12,7 +12,8 @@ import pytest
 import rheos as rh
 from rheos.connectors.contract import Source
 from rheos.job import OperatorStatus
-from tests.runtimes.continuous.test_recovery import Count, kill_one, rows_in, wait_for
+from tests.runtimes.continuous.test_recovery import Count, kill_one, rows_in
+from tests.waiting import wait_for
 
 KEYS = 7
 SEAM = 1_500

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
+from tests.waiting import wait_for
 
 ROWS = 4_000
 KEYS = 7
@@ -53,14 +53,6 @@ def expected() -> list[tuple[int, int]]:
 
 def rows_in(out: Path) -> list[tuple[int, int]]:
     return sorted(pl.read_parquet(out / "*.parquet").rows())
-
-
-def wait_for(condition: Any, seconds: float = 60) -> None:
-    """Polls what another process brings about; the bound only ends a test that has failed."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
 
 
 def kill_one(pids: Path) -> None:

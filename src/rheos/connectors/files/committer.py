@@ -29,7 +29,7 @@ from rheos.protocol.ids import Attempt, JobId
 STAGING = ".rheos-staging"
 
 
-class Staged(Protocol):
+class _Staged(Protocol):
     """What both kinds of committables name: files, by paths relative to the sink's folder."""
 
     @property
@@ -39,7 +39,7 @@ class Staged(Protocol):
     def target(self) -> str: ...
 
 
-T = TypeVar("T", bound=Staged)
+T = TypeVar("T", bound=_Staged)
 
 
 class FileCommittable(msgspec.Struct, frozen=True):
