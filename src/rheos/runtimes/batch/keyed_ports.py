@@ -1,4 +1,4 @@
-"""The rows of an operator's keyed ports, sorted together and told apart again.
+"""The rows of an operator's keyed ports, sorted together and parted again.
 
     port 0   hash | columns ─┐                                                     ┌─ batches of port 0
                              ├─ hash | time | port | columns of 0 | columns of 1 ──┤
