@@ -441,6 +441,12 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "a keyed stream has no map()",
         "before key_by()",
     ),
+    "a parallelism of a keyed stream": (
+        lambda: events().key_by("user").set_parallelism(2),  # type: ignore[attr-defined]
+        rh.ProgramError,
+        "a keyed stream has no set_parallelism()",
+        "call it behind one",
+    ),
     "an aggregate without windows": (
         lambda: events().key_by("user").aggregate(n=rh.agg.count()),  # type: ignore[attr-defined]
         rh.ProgramError,

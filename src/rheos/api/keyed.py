@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import pyarrow as pa
 
 from rheos.aggregates import Agg
-from rheos.api.misplaced import OF_ANY, misplaced
+from rheos.api.misplaced import OF_ANY, OF_OPERATORS, misplaced
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
 from rheos.api.typing_of_functions import (
@@ -44,6 +44,7 @@ from rheos.site import call_site, located
 from rheos.state.kinds import kind_of
 
 _WITHOUT_KEYS = {
+    **OF_OPERATORS,
     **{name: f"call .{name}(...) before key_by(), which is for what works per key" for name in OF_ANY},
     "aggregate": 'say over what: .window(rh.Tumbling("1m")).aggregate(...), or .running(...) for an '
     "answer per row",

@@ -23,6 +23,10 @@ OF_ANY = (
     "print",
     "collect",
 )
+OF_OPERATORS = {
+    name: f"it is of an operator: call it behind one, as .running(n=rh.agg.count()).{name}(...)"
+    for name in ("name", "uid", "set_parallelism")
+}
 
 
 def misplaced(owner: object, kind: str, name: str, hints: Mapping[str, str]) -> NoReturn:

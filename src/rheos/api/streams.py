@@ -127,7 +127,9 @@ class DataStream:
         """Has the operator that the stream leaves run in so many subtasks at the most.
 
         The others of the job then have no rows of it, nor state. What follows is as wide as the job,
-        unless it says otherwise. A program finds the same rows whatever it says here.
+        unless it says otherwise. A program finds the same rows whatever it says here. A number above
+        the job's parallelism changes nothing. In a batch job Spark says how many tasks read a source or
+        stand behind a shuffle.
 
         ```python
         events.map(ask_the_service).set_parallelism(2)

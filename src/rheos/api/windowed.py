@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from rheos.aggregates import Agg
-from rheos.api.misplaced import OF_ANY, misplaced
+from rheos.api.misplaced import OF_ANY, OF_OPERATORS, misplaced
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
 from rheos.api.typing_of_functions import input_record, output_type
@@ -26,7 +26,7 @@ WINDOW_FIELDS = [
 """The columns that stand between the keys and the aggregates."""
 
 _OF_RESULTS = dict.fromkeys(
-    (*OF_ANY, "reduce", "running", "side_output"),
+    (*OF_ANY, *OF_OPERATORS, "reduce", "running", "side_output"),
     "say what is computed for each window first: .aggregate(hits=rh.agg.count()) or .process(...)",
 )
 

@@ -21,8 +21,11 @@ Where more goes:
 - **A kind of window that only lies elsewhere** (months, shifts): a file with its descriptor (a
   `graph.windows.Window`) and its `contract.Windows`, and a line in `kinds`.
 - **Session windows**: `sessions`. A pane is one session of a key, (its start, its end); `assign` makes
-  one of each row. Sessions of a key that meet become one where rows of state are merged: `PaneStore`
-  then asks the kind for the panes of merged rows, which the grid leaves as they are.
+  one of each row. The seam is not wide enough for them yet: it takes a window's last end and its start
+  from one number, `PaneStore.gather` and the trigger count on a later pane having a later last window,
+  and panes are merged where key and pane are equal, where sessions are merged where they touch. So a
+  store of panes that merges by the key's neighbours comes first, beside the one of the grid, and a
+  rule for which rows are late of a session that is still growing.
 - **Count windows**: `counts`. A pane is a key's nth run of rows, so `assign` needs the counts of keys,
   which are state beside the panes; they fire by `trigger.CountTrigger`, and not by the watermark.
 - **Triggers**: further classes in `trigger` that give `Firing`s; a `WindowSpec` names one, and
