@@ -78,7 +78,7 @@ def test_restored_copies_that_wait_are_stored_again(program: CheckedProgram) -> 
     "climate", [Climate.SWARM, Climate.STALLS, Climate.MOVES], ids=lambda c: c.name
 )
 def test_worlds(program: CheckedProgram, climate: Climate) -> None:
-    for seed in range(4):
+    for seed in range(3):
         world = draw_world(seed, climate)
         unaligned_after_us = [None, 0, 5_000][seed % 3]
         world = replace(
@@ -89,7 +89,7 @@ def test_worlds(program: CheckedProgram, climate: Climate) -> None:
                 guarantee=Guarantee.EXACTLY_ONCE,
                 unaligned_after_us=unaligned_after_us,
             ),
-            state=StateConfig.of("rocksdb" if seed % 4 == 3 else "memory"),
+            state=StateConfig.of("rocksdb" if seed == 2 and climate is Climate.SWARM else "memory"),
         )
         try:
             world.check(world.run())
