@@ -16,7 +16,7 @@ from tests.deploy.networks import Network, unavailable
 from tests.deploy.numbers import Cluster
 from tests.processes import Started
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.deploy]
 
 ROWS = 3_000
 WORSE = Quality(delay_ms=40, jitter_ms=10, loss=0.02)
