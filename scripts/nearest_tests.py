@@ -1,7 +1,8 @@
 """Prints the test files nearest to what changed since a git revision, and is not committed yet.
 
 The tests mirror `src/rheos`: near to `src/rheos/state/timers.py` is `tests/state/test_timers.py`; where
-there is no file of that name, all tests of that folder.
+there is no file of that name, all tests of that folder; so also for a helper among the tests. To what
+all use, at the top of a tree, nothing is near: that is for the whole suite.
 """
 
 from __future__ import annotations
@@ -25,14 +26,23 @@ def nearest(changed: Iterable[Path]) -> Iterator[Path]:
         if path.suffix != ".py" or not path.exists():
             continue
         if path.is_relative_to(TESTS):
-            yield path if path.name.startswith("test_") else path.parent
+            if path.name.startswith("test_"):
+                yield path
+            else:
+                yield from _of(path.parent)
         elif path.is_relative_to(SOURCES):
             folder = TESTS / path.relative_to(SOURCES).parent
             named = folder / f"test_{path.stem}.py"
             if named.exists():
                 yield named
-            elif folder != TESTS and folder.is_dir():
-                yield folder
+            else:
+                yield from _of(folder)
+
+
+def _of(folder: Path) -> Iterator[Path]:
+    """The tests of the folder, and not of those below it."""
+    if folder != TESTS:
+        yield from folder.glob("test_*.py")
 
 
 def _git(*arguments: str) -> set[str]:
