@@ -178,3 +178,15 @@ def test_run_says_first_of_all_which_jvm_it_may_need(
         ("pass", "batch", "local[2]"),
         ("pass", "simulated", "local[2]"),
     ]
+
+
+def test_ctrl_c_while_python_imports_shows_no_trace(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The JVM starts by then."""
+    from rheos.spark import ahead
+
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ahead, "start", pressed)
+    result = CliRunner().invoke(app, ["run", file])
+    assert (result.exit_code, result.output) == (130, "cancelled\n")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -104,6 +106,18 @@ def _start_jvm(file: Path, config: Path | None, runtime: str | None, master: str
     ahead.start(text, runtime or str(wanted["runtime"]), master or str(wanted["master"]))
 
 
+@contextmanager
+def _cancelled_by_ctrl_c() -> Iterator[None]:
+    """Also while Python imports: by then the JVM starts already."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from rheos.cli.failures import INTERRUPTED
+
+        print("cancelled", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+
+
 @app.callback()
 def _rheos(
     version: Annotated[
@@ -138,30 +152,31 @@ def run(
     for_: VirtualTime = None,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
-    _start_jvm(file, config, runtime, master)
-    from rheos.cli.run import run
-    from rheos.protocol.durations import duration_ms
-    from rheos.protocol.sizes import size_bytes
+    with _cancelled_by_ctrl_c():
+        _start_jvm(file, config, runtime, master)
+        from rheos.cli.run import run
+        from rheos.protocol.durations import duration_ms
+        from rheos.protocol.sizes import size_bytes
 
-    given = {
-        "parallelism": parallelism,
-        "master": master,
-        "runtime": runtime,
-        "checkpoint_dir": checkpoint_dir,
-        "checkpoint_interval": checkpoint_interval,
-        "from_savepoint": from_savepoint,
-        "allow_dropped": allow_dropped or None,
-        "min_parallelism": min_parallelism,
-        "state.backend": state_backend,
-        "state.memory_bytes": None if state_memory is None else size_bytes(state_memory),
-        "checkpoints.unaligned_after": unaligned_after,
-        "checkpoints.max_concurrent": max_concurrent_checkpoints,
-        "checkpoints.at_least_once": at_least_once or None,
-    }
-    settings = _settings(config, given)
-    if for_ is not None:
-        settings = replace(settings, until_ms=duration_ms(for_))
-    raise typer.Exit(run(file, arguments or [], settings))
+        given = {
+            "parallelism": parallelism,
+            "master": master,
+            "runtime": runtime,
+            "checkpoint_dir": checkpoint_dir,
+            "checkpoint_interval": checkpoint_interval,
+            "from_savepoint": from_savepoint,
+            "allow_dropped": allow_dropped or None,
+            "min_parallelism": min_parallelism,
+            "state.backend": state_backend,
+            "state.memory_bytes": None if state_memory is None else size_bytes(state_memory),
+            "checkpoints.unaligned_after": unaligned_after,
+            "checkpoints.max_concurrent": max_concurrent_checkpoints,
+            "checkpoints.at_least_once": at_least_once or None,
+        }
+        settings = _settings(config, given)
+        if for_ is not None:
+            settings = replace(settings, until_ms=duration_ms(for_))
+        raise typer.Exit(run(file, arguments or [], settings))
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)

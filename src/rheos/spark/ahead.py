@@ -8,6 +8,7 @@ be started then, and is killed where it is not, or when the command ends.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -131,6 +132,7 @@ def start(program: str, runtime: str, master: str) -> None:
         # A JVM that is to write the archive of Spark's classes must not end before it has seen them.
         if "ArchiveClassesAtExit" not in settings[OPTIONS]:
             _started = _Jvm(settings)
+            atexit.register(discard)  # Ctrl-C may come before anything else would do it.
 
 
 def take(conf: SparkConf) -> JavaGateway | None:
