@@ -40,7 +40,7 @@ import pyarrow as pa
 
 from rheos.graph.nodes import MAIN, MapSpec
 from rheos.operators.contract import Operator, OperatorContext, Out
-from rheos.operators.records import UserRaised, not_iterable, other_time, shown, user_error, wrong_type
+from rheos.operators.records import UserRaised, check_kept, not_iterable, user_error, wrong_type
 from rheos.protocol.elements import Batch
 from rheos.protocol.types import TypeMismatch, batch_of, rows_of
 
@@ -73,11 +73,14 @@ class _RecordOperator(Operator):
         if self._keeps is not None:
             before = batch.column(self._keeps)
             before = before if indices is None else before.take(indices)
-            changed = other_time(self.ctx, self._keeps, before, made_batch.column(self._keeps))
-            if changed is not None:
-                at, error = changed
-                error.record = shown(rows[at if origins is None else origins[at]])
-                raise error
+            after = made_batch.column(self._keeps)
+            check_kept(
+                self.ctx,
+                self._keeps,
+                before,
+                after,
+                lambda at: rows[at if origins is None else origins[at]],
+            )
         yield Out(pa.RecordBatch.from_arrays([*made_batch.columns, *hidden], schema=schema))
 
 

@@ -33,7 +33,7 @@ from rheos.errors import UserFunctionError
 from rheos.graph.nodes import MAIN, MapBatchesSpec
 from rheos.graph.types import canonical, describe
 from rheos.operators.contract import Operator, OperatorContext, Out
-from rheos.operators.records import UserRaised, other_time, shown, user_error
+from rheos.operators.records import UserRaised, check_kept, shown, user_error
 from rheos.protocol.elements import Batch, strip_hidden, visible
 
 _WANTED = {
@@ -84,13 +84,14 @@ class MapBatchesOperator(Operator):
         columns = [self._column(table.column(field.name), field) for field in declared]
         kept = self._spec.keeps
         if kept is not None:
-            changed = other_time(
-                self.ctx, kept, batch.column(kept), columns[declared.get_field_index(kept)]
+            after = columns[declared.get_field_index(kept)]
+            check_kept(
+                self.ctx,
+                kept,
+                batch.column(kept),
+                after,
+                lambda at: strip_hidden(batch.slice(at, 1)).to_pylist()[0],
             )
-            if changed is not None:
-                at, error = changed
-                error.record = shown(strip_hidden(batch.slice(at, 1)).to_pylist()[0])
-                raise error
         columns += [batch.column(name) for name in hidden]
         result = pa.RecordBatch.from_arrays(columns, schema=schema)
         for start in range(0, result.num_rows, self.ctx.batch_rows):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sysconfig
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -110,24 +111,25 @@ def wrong_type(
     )
 
 
-def other_time(
-    ctx: OperatorContext, column: str, before: pa.Array, after: pa.Array
-) -> tuple[int, RheosError] | None:
-    """Where a function gave the column that event time came from another value first, and the error for
-    that. Event times are milliseconds: what it does to smaller parts does not count."""
+def check_kept(
+    ctx: OperatorContext, column: str, before: pa.Array, after: pa.Array, record: Callable[[int], Any]
+) -> None:
+    """A function gave the column that event time came from no other values; `record` says what it was
+    given for one. Event times are milliseconds: what it does to smaller parts does not count."""
     if after.equals(before):
-        return None
+        return
     if pa.types.is_timestamp(before.type):
         milliseconds = pa.timestamp("ms", before.type.tz)
         before, after = (c.cast(milliseconds, safe=False) for c in (before, after))
     at: int = pc.index(pc.fill_null(pc.not_equal(before, after), True), True).as_py()
     if at < 0:
-        return None
-    return at, UserFunctionError(
+        return
+    raise UserFunctionError(
         f"the function gave {column!r} another value ({after[at]} for {before[at]}), and what comes "
         "behind it goes by the event time that came from that column",
         site=ctx.site,
         operator=ctx.name,
+        record=shown(record(at)),
         hint="for the new times write .with_event_time(rh.Watermark.bounded_out_of_orderness(...)) "
         "behind it; for the old ones give the column that it makes another name",
     )

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.files.parquet import check_schema, open_parquet
+from rheos.runtimes.batch.pushdown_constants import INTEGER_NAMES
 
 _READ_AT_ONCE = 16
 
@@ -186,13 +187,7 @@ _UNANNOTATED = {
 _UNITS = {"milliseconds": "ms", "microseconds": "us"}
 _SPARK_TYPES = {
     pa.bool_(): "boolean",
-    pa.int8(): "tinyint",
-    pa.int16(): "smallint",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.uint8(): "smallint",
-    pa.uint16(): "int",
-    pa.uint32(): "bigint",
+    **INTEGER_NAMES,
     pa.float32(): "float",
     pa.float64(): "double",
     pa.string(): "string",

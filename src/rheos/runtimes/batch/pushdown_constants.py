@@ -15,7 +15,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
 _EXACT_INTEGERS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
-_INTEGER_NAMES = {
+INTEGER_NAMES = {
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
     pa.int32(): "int",
@@ -24,6 +24,7 @@ _INTEGER_NAMES = {
     pa.uint16(): "int",
     pa.uint32(): "bigint",
 }
+"""What Spark calls the integers of Arrow; those without a sign are read as the next wider."""
 _UNITS = {"ms": 1000, "us": 1}
 _EPOCH = datetime(1970, 1, 1)
 _GREGORIAN = datetime(1582, 10, 16)
@@ -72,7 +73,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def _integer(kind: pa.DataType, value: int) -> Column | None:
-    name = _INTEGER_NAMES.get(kind)
+    name = INTEGER_NAMES.get(kind)
     if name is None:
         return None
     range_ = np.iinfo(kind.to_pandas_dtype())
