@@ -35,6 +35,6 @@ def spark() -> Any:
     """One Spark session for all tests: starting one takes seconds."""
     from rheos.spark.session import get_session
 
-    session, _ = get_session(JobConfig(job=JobId("tests")), slots=4)
+    session = get_session(JobConfig(job=JobId("tests")), slots=4)
     session.conf.set("spark.sql.shuffle.partitions", "4")  # Its 200 are for larger data.
     return session

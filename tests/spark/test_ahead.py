@@ -29,7 +29,7 @@ class Jvm:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = settings
-        self.surroundings = ahead._surroundings()
+        self.surroundings = ahead.surroundings()
         self.became = "waits"
         self.there.append(self)
 
@@ -65,9 +65,9 @@ def conf(**others: str) -> SparkConf:
 def test_the_session_takes_it_over_once() -> None:
     ahead.start(PROGRAM, "auto", "local")
     (jvm,) = Jvm.there
-    gateway: Any = ahead.take(conf())
+    gateway: Any = ahead.take_jvm(conf())
     assert (gateway, jvm.became) == ("its gateway", "taken")
-    assert ahead.take(conf()) is None
+    assert ahead.take_jvm(conf()) is None
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_without_java_it_is_the_session_that_says_so(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(ahead, "require_java", none)
     ahead.start(PROGRAM, "auto", "local")
-    assert ahead.take(conf()) is None
+    assert ahead.take_jvm(conf()) is None
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_without_java_it_is_the_session_that_says_so(monkeypatch: pytest.MonkeyP
 )
 def test_a_session_that_needs_another_gets_none_and_it_is_killed(others: dict[str, str]) -> None:
     ahead.start(PROGRAM, "auto", "local")
-    assert ahead.take(conf(**others)) is None
+    assert ahead.take_jvm(conf(**others)) is None
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
 
 
@@ -136,7 +136,7 @@ def test_what_the_program_sets_in_its_environment_counts(monkeypatch: pytest.Mon
     """It holds for a JVM that is started after that."""
     ahead.start(PROGRAM, "auto", "local")
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages org:it:1.0 pyspark-shell")
-    assert ahead.take(conf()) is None
+    assert ahead.take_jvm(conf()) is None
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
 
 
@@ -144,7 +144,7 @@ def test_what_libraries_note_in_the_environment_does_not(monkeypatch: pytest.Mon
     """As Polars does when it is imported."""
     ahead.start(PROGRAM, "auto", "local")
     monkeypatch.setenv("_RJEM_MALLOC_CONF", "dirty_decay_ms:500")
-    gateway: Any = ahead.take(conf())
+    gateway: Any = ahead.take_jvm(conf())
     assert gateway == "its gateway"
 
 
@@ -157,7 +157,7 @@ def test_one_that_nobody_needed_is_killed() -> None:
 def test_one_that_could_not_start_is_left_to_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Jvm, "gateway", lambda self: None)
     ahead.start(PROGRAM, "auto", "local")
-    assert ahead.take(conf()) is None
+    assert ahead.take_jvm(conf()) is None
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
 
 
@@ -166,14 +166,14 @@ import os
 os.environ["RHEOS_CLASS_ARCHIVE"] = "off"
 from rheos.spark import ahead
 ahead.start("", "auto", "local")
-jvm = ahead._started
+jvm = ahead._jvm
 assert jvm is not None
 
 from pyspark import SparkContext
 from rheos.job import JobConfig
 from rheos.spark.session import get_session
-session, ours = get_session(JobConfig(job="j"), slots=3)
-assert ours and SparkContext._gateway.proc is jvm.process
+session = get_session(JobConfig(job="j"), slots=3)
+assert SparkContext._gateway.proc is jvm.process
 assert session.sparkContext.master == "local[3]" and session.range(3).count() == 3
 settings = dict(session.sparkContext.getConf().getAll())
 assert settings["spark.app.name"] == "rheos" and settings["spark.ui.enabled"] == "false"

@@ -88,16 +88,17 @@ def test_other_errors_are_what_they_were_where_the_jvm_lives(monkeypatch: pytest
 
 PROGRAM = dedent("""
     import os
-    import signal
     import sys
 
+    import psutil
     import rheos as rh
 
+    DRIVER = os.getpid()
+
     def strike(row):
-        # The JVM of a local session is what has started the process that this worker was forked from.
-        with open(f"/proc/{os.getppid()}/status") as status:
-            jvm = next(int(line.split()[1]) for line in status if line.startswith("PPid:"))
-        os.kill(jvm, signal.SIGKILL)
+        for child in psutil.Process(DRIVER).children():
+            if child.name() == "java":
+                child.kill()
         return row
 
     env = rh.Environment(1, runtime=sys.argv[1])

@@ -253,7 +253,7 @@ class Environment:
         from rheos.spark.session import get_session
 
         config = replace(self._config, job=JobId("dataframe"))
-        session, _ = get_session(config, self._parallelism)
+        session = get_session(config, self._parallelism)
         plan = self._plan_of(graph, "to_dataframe")
         return to_dataframe(session, plan, batch_rows=self._config.task.batch_rows)
 

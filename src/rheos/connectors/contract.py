@@ -227,9 +227,10 @@ class Sink(ABC):
         it where there is none; `schema` are the visible columns that it will be given, `writer` the
         names of the job and of the operator, which are the same at each run.
 
-        Called once on the driver, when the job is submitted. In the runtimes that have a SparkSession
-        it is active in the thread. Raises SchemaError where the rows do not fit the target,
-        ConfigurationError where it cannot be written.
+        Called once on the driver, when the job is submitted. Where Spark runs and has a session, it is
+        active in the thread; a continuous job may have had no need of one yet, and
+        `SparkSession.builder.getOrCreate()` makes it. Raises SchemaError where the rows do not fit the
+        target, ConfigurationError where it cannot be written.
         """
         return self
 

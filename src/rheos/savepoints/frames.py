@@ -60,7 +60,7 @@ def numbered(spark: SparkSession, tasks: int, entry: str, task: object, schema: 
 
 def over_rows(rows: DataFrame, entry: str, task: object, schema: pa.Schema) -> DataFrame:
     run = worker_task(f"{_TASKS}.{entry}", pack(task), readable=True)
-    with single_threaded_workers(rows.sparkSession):
+    with single_threaded_workers(rows.sparkSession.sparkContext):
         return rows.mapInArrow(run, spark_schema(schema))
 
 

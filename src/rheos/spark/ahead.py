@@ -1,9 +1,10 @@
-"""The JVM of Spark's driver, started while Python still imports what the program is made of.
+"""The JVM of Spark's driver and the daemon of its Python workers, started while Python still imports
+what the program is made of.
 
-Both take a second or two. So the command that runs a program starts the JVM first of all, where the
-program will likely need one, and the session that Rheos makes takes it over. Nothing else sees it: a
-program that makes a session of its own gets a JVM of its own. It is taken over only if it is what would
-be started then, and is killed where it is not, or when the command ends.
+Each takes a second or two. So the command that runs a program starts them first of all, where the
+program will likely need them, and the session that Rheos makes takes them over. Nothing else sees them:
+a program that makes a session of its own gets a JVM of its own. They are taken over only if they are
+what would be started then, and are killed where they are not, or when the command ends.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rheos.errors import ConfigurationError
-from rheos.spark.jvm_options import OPTIONS, jvm_settings, local_environment, require_java, spark_home
+from rheos.spark.daemon_ahead import DaemonAhead
+from rheos.spark.jvm_options import (
+    OPTIONS,
+    jvm_settings,
+    local_environment,
+    require_java,
+    spark_home,
+    surroundings,
+)
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -43,7 +52,7 @@ class _Jvm:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = settings
-        self.surroundings = _surroundings()
+        self.surroundings = surroundings()
         self._folder = tempfile.mkdtemp(prefix="rheos-jvm-")
         self._said = Path(self._folder, "gateway")
         words = [f"{name}={value}" for name, value in settings.items()]
@@ -59,6 +68,7 @@ class _Jvm:
             env={
                 **os.environ,
                 **local_environment(),
+                "SPARK_HOME": str(spark_home()),  # The script would start a Python to find it.
                 "SPARK_CONNECT_MODE": "0",
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._said),
             },
@@ -115,36 +125,39 @@ class _Jvm:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-_started: _Jvm | None = None
+_jvm: _Jvm | None = None
+_daemon: DaemonAhead | None = None
 
 
 def start(program: str, runtime: str, master: str) -> None:
-    """Starts a JVM for the program of that text, where that is likely right: `runtime` and `master` are
+    """Starts both for the program of that text, where that is likely right: `runtime` and `master` are
     what the command says. Whatever hinders it is said when a session is made."""
-    global _started
+    global _jvm, _daemon
     needs_none = runtime == "simulated" or _NEEDS_NONE.search(program) is not None
     another = any(name in os.environ for name in _ANOTHER)
     another |= not master.startswith("local") or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if needs_none or another:
         return
+    atexit.register(discard)  # Ctrl-C may come before anything else would do it.
     with contextlib.suppress(ConfigurationError, OSError, AssertionError):
         settings = jvm_settings(require_java())
         # A JVM that is to write the archive of Spark's classes must not end before it has seen them.
         if "ArchiveClassesAtExit" not in settings[OPTIONS]:
-            _started = _Jvm(settings)
-            atexit.register(discard)  # Ctrl-C may come before anything else would do it.
+            _jvm = _Jvm(settings)
+        if "PYSPARK_PYTHON" not in os.environ:
+            _daemon = DaemonAhead()
 
 
-def take(conf: SparkConf) -> JavaGateway | None:
+def take_jvm(conf: SparkConf) -> JavaGateway | None:
     """The gateway to the JVM that was started, if it is what a session of `conf` needs. Else it is
     killed."""
-    global _started
-    jvm, _started = _started, None
+    global _jvm
+    jvm, _jvm = _jvm, None
     if jvm is None:
         return None
     wanted = {name: conf.get(name, None) for name in jvm.settings}
     local = str(conf.get("spark.master", None)).startswith("local")
-    if local and wanted == dict(jvm.settings) and jvm.surroundings == _surroundings():
+    if local and wanted == dict(jvm.settings) and jvm.surroundings == surroundings():
         gateway = jvm.gateway()
         if gateway is not None:
             jvm.serves()
@@ -153,16 +166,21 @@ def take(conf: SparkConf) -> JavaGateway | None:
     return None
 
 
+def take_daemon() -> DaemonAhead:
+    """The daemon that was started, or a new one where that is not what would be started now."""
+    global _daemon
+    daemon, _daemon = _daemon, None
+    if daemon is not None and daemon.surroundings != surroundings():
+        daemon.kill()
+        daemon = None
+    return daemon or DaemonAhead()
+
+
 def discard() -> None:
-    """Nobody will need it."""
-    global _started
-    jvm, _started = _started, None
-    if jvm is not None:
-        jvm.kill()
-
-
-def _surroundings() -> tuple[dict[str, str], str]:
-    """What a process that is started here can see. Names of one underscore are libraries' own: Polars
-    sets one as it is imported."""
-    seen = {**os.environ, **local_environment()}
-    return {name: value for name, value in seen.items() if not name.startswith("_")}, os.getcwd()
+    """Nobody will need them."""
+    global _jvm, _daemon
+    jvm, _jvm = _jvm, None
+    daemon, _daemon = _daemon, None
+    for started in (jvm, daemon):
+        if started is not None:
+            started.kill()

@@ -4,6 +4,9 @@ It is PySpark's own daemon, and has imported beforehand what a slot of a job nee
 starts in milliseconds, where imports took a second or more. Nothing but imports happens before the
 fork: the thread pools of Polars and Arrow begin with their first use, which must be the worker's.
 
+Spark starts it when the first task waits for it. One that was started before, with `--ahead PLACE`
+(`daemon_ahead`), has its imports behind it by then, and takes over.
+
 Another is chosen by `spark.python.daemon.module`; `pyspark.daemon` is Spark's default.
 """
 
@@ -12,10 +15,11 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import sys
 
-from pyspark.daemon import manager
+from rheos.spark import daemon_handover
 
-_BEFOREHAND = ("pandas", "pyspark.worker", "rheos.runtimes.continuous.worker")
+_BEFOREHAND = ("pyspark.worker", "rheos.runtimes.continuous.worker", "pandas")
 
 
 def import_beforehand() -> None:
@@ -28,6 +32,18 @@ def import_beforehand() -> None:
     gc.freeze()
 
 
-if __name__ == "__main__":
-    import_beforehand()
+def main() -> None:
+    if sys.argv[1] == "--ahead":
+        if not daemon_handover.stands_in(sys.argv[2], import_beforehand):
+            return
+    elif daemon_handover.another_stands_in():
+        return
+    else:
+        import_beforehand()
+    from pyspark.daemon import manager
+
     manager()
+
+
+if __name__ == "__main__":
+    main()

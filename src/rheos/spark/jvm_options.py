@@ -4,6 +4,7 @@ before that (`ahead`)."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import re
@@ -53,8 +54,19 @@ def jvm_settings(java_version: str, given: str = "") -> dict[str, str]:
 
 def local_environment() -> dict[str, str]:
     """What a JVM on one machine finds in its environment beside the user's own."""
-    ours = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    ours = {
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
     return {name: value for name, value in ours.items() if name not in os.environ}
+
+
+def surroundings() -> tuple[dict[str, str], str]:
+    """What a process that is started here can see. Names of one underscore are libraries' own: Polars
+    sets one as it is imported."""
+    seen = {**os.environ, **local_environment()}
+    return {name: value for name, value in seen.items() if not name.startswith("_")}, os.getcwd()
 
 
 def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
@@ -79,13 +91,18 @@ def require_java() -> str:
     if java is None or shutil.which(java) is None:
         where = f"in JAVA_HOME ({home})" if home else "on this machine"
         raise ConfigurationError(f"Spark runs on Java, and there is none {where}", hint=_INSTALL_JAVA)
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    said = _version(java)
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version and int(version.group(1)) < 17:
         raise ConfigurationError(
             f"Spark needs Java 17 or newer, and {java} is Java {version.group(1)}", hint=_INSTALL_JAVA
         )
     return said
+
+
+@functools.cache
+def _version(java: str) -> str:
+    return subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
 
 
 # --- memory -----------------------------------------------------------------------------------------

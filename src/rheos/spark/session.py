@@ -1,12 +1,10 @@
-"""The Spark session that a job runs in: the user's own, the one there is, or one made for it."""
+"""The Spark context and session that a job runs in: the user's own, what is there, or made for it."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -22,6 +20,8 @@ from rheos.host.scratch import private_folder
 from rheos.job import JobConfig
 from rheos.protocol.ports import Completion
 from rheos.spark import ahead
+from rheos.spark.daemon_ahead import ONE_THREAD, DaemonAhead
+from rheos.spark.daemon_handover import PLACE
 from rheos.spark.jvm import check_jvm
 from rheos.spark.jvm_options import OPTIONS, jvm_settings, local_environment, require_java
 
@@ -43,23 +43,20 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
 }
 
-_ONE_THREAD = {
-    "POLARS_MAX_THREADS": "1",
-    "OMP_NUM_THREADS": "1",  # Arrow's compute pool takes its size from it, too.
-    "OPENBLAS_NUM_THREADS": "1",
-    "ARROW_IO_THREADS": "1",
-}
-
+_DAEMON = "spark.python.daemon.module"
+_OUR_DAEMON = "rheos.spark.daemon"
 _LOADS_WITHIN_S = 20.0
 
-_ours: tuple[SparkSession, int] | None = None
-"""The session that Rheos has made in this process, and its slots."""
+_ours: tuple[SparkContext, int] | None = None
+"""The context that Rheos has made in this process, and its slots."""
+_daemon: DaemonAhead | None = None
+"""Where its workers are to be forked from."""
 
 
-def get_session(config: JobConfig, slots: int) -> tuple[SparkSession, bool]:
-    """The session to run in, and whether Rheos made it.
+def get_context(config: JobConfig, slots: int) -> SparkContext:
+    """The context to run in.
 
-    `config.spark` is used as it is, and so is a session that is active in this process. Otherwise one
+    That of `config.spark` is used as it is, and so is one that is there in this process. Otherwise one
     is made, on `config.master` or on `local[slots]`. It stays for the jobs that follow and goes with
     the process; a local one that has too few slots for a later job gives way to a larger one.
 
@@ -69,32 +66,60 @@ def get_session(config: JobConfig, slots: int) -> tuple[SparkSession, bool]:
     global _ours
     check_jvm()
     if config.spark is not None:
-        return _checked(config.spark), False
+        return _checked(config.spark).sparkContext
     context = SparkContext._active_spark_context
-    active = SparkSession.getActiveSession() or SparkSession._instantiatedSession
-    if context is not None and active is not None:
-        ours = _ours is not None and _ours[0].sparkContext is context
-        if ours and _ours is not None and _gives_way(_ours, config, slots):
-            _ours[0].stop()
-            _ours = None
-        else:
-            _check_master(context, config)
-            return _checked(active), ours
-    session = _make(config, slots)
-    _ours = (session, slots)
-    return session, True
+    if context is not None and _is_ours(context) and _gives_way(context, config, slots):
+        _stop(context)
+        context = _ours = None
+    if context is not None:
+        _check_master(context, config)
+        return context
+    context = _make(config, slots)
+    _ours = (context, slots)
+    return context
 
 
-def _gives_way(ours: tuple[SparkSession, int], config: JobConfig, slots: int) -> bool:
-    session, has = ours
-    context = session.sparkContext
-    master: str = context.master
+def get_session(config: JobConfig, slots: int) -> SparkSession:
+    """The session to run in: `config.spark`, the active one, or one that is made on the context of
+    `get_context`, which says what is raised. It is active in this thread then."""
+    context = get_context(config, slots)
+    session = found_session(config) or _interruptible(lambda: SparkSession(context))
+    activate(session)
+    return session
+
+
+def found_session(config: JobConfig) -> SparkSession | None:
+    """The session to run in, where there is one already. Jobs that do not look at tables or DataFrames
+    need none, but only its context."""
+    if config.spark is not None:
+        return _checked(config.spark)
+    first = SparkSession._instantiatedSession
+    if first is None or first.sparkContext._jsc is None:
+        return None
+    return _checked(SparkSession.getActiveSession() or first)
+
+
+def _is_ours(context: SparkContext) -> bool:
+    return _ours is not None and _ours[0] is context
+
+
+def _gives_way(ours: SparkContext, config: JobConfig, slots: int) -> bool:
+    assert _ours is not None
+    master: str = ours.master
     wanted = config.master
-    if context.statusTracker().getActiveJobsIds():
+    if ours.statusTracker().getActiveJobsIds():
         return False
     if wanted is not None:
         return wanted != master
-    return master.startswith("local[") and has < slots
+    return master.startswith("local[") and _ours[1] < slots
+
+
+def _stop(context: SparkContext) -> None:
+    session = SparkSession._instantiatedSession
+    if session is not None and session.sparkContext is context:
+        session.stop()
+    else:
+        context.stop()
 
 
 def _check_master(context: SparkContext, config: JobConfig) -> None:
@@ -121,7 +146,8 @@ def _checked(session: Any) -> SparkSession:
     return session
 
 
-def _make(config: JobConfig, slots: int) -> SparkSession:
+def _make(config: JobConfig, slots: int) -> SparkContext:
+    global _daemon
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # The JVM runs already, with its own master.
     if os.environ.get("SPARK_REMOTE") and config.master is None:
         raise ConfigurationError(
@@ -141,18 +167,20 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
         conf.setAll(list(jvm_settings(java_version, given).items()))
     surroundings = local_environment() if master.startswith("local") else {}
     workers_are_ours = "PYSPARK_PYTHON" in surroundings and not conf.get("spark.pyspark.python", None)
-    if workers_are_ours and _found_by_workers():
-        conf.setIfMissing("spark.python.daemon.module", "rheos.spark.daemon")
+    if _daemon is not None:
+        _daemon.close()
+    _daemon = _started_daemon(conf, master) if workers_are_ours else None
 
-    def make() -> SparkSession:
-        gateway = None if submitted else ahead.take(conf)
+    def make() -> SparkContext:
+        gateway = None if submitted else ahead.take_jvm(conf)
         if gateway is not None:
             SparkContext._ensure_initialized(gateway=gateway, conf=conf)
-        return SparkSession.builder.config(conf=conf).getOrCreate()
+        return SparkContext(conf=conf)
 
     try:
         with _environment(surroundings):
-            session = _interruptible(make)
+            context = _interruptible(make)
+        ahead.discard()  # What it had no use for.
     except Exception as error:
         raise ConfigurationError(
             f"no Spark session could be made on the master {master!r}",
@@ -161,34 +189,41 @@ def _make(config: JobConfig, slots: int) -> SparkSession:
             detail=str(error).strip() or type(error).__name__,
         ) from None
     if "ArchiveClassesAtExit" in (conf.get(OPTIONS, None) or ""):
-        atexit.register(_load_more_classes, session)
-    activate(session)  # It was made in another thread, and users ask for it in this one.
-    return session
+        atexit.register(_load_more_classes, context)
+    return context
 
 
-def _load_more_classes(session: SparkSession) -> None:
+def _started_daemon(conf: SparkConf, master: str) -> DaemonAhead | None:
+    """Where it finds Rheos, Spark's daemon will, too, and is to be ours."""
+    if conf.get(_DAEMON, _OUR_DAEMON) != _OUR_DAEMON:
+        return None
+    daemon = ahead.take_daemon()
+    atexit.register(daemon.close)
+    if not daemon.came_up():
+        return None
+    conf.set(_DAEMON, _OUR_DAEMON)
+    if master.startswith("local-cluster"):  # There each executor has workers of its own.
+        daemon.close()
+        return None
+    return daemon
+
+
+def _load_more_classes(context: SparkContext) -> None:
     """As the process ends, and its JVM is about to write the archive of Spark's classes: those that a
     batch job takes, where this was a continuous one."""
 
     def load() -> None:
         with contextlib.suppress(Exception):  # There may be no JVM any more.
-            session.sparkContext.cancelAllJobs()
-            rows = session.range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long")
+            context.cancelAllJobs()
+            rows = (
+                SparkSession(context).range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long")
+            )
             rows.repartition(2, "id").sortWithinPartitions("id").collect()
 
     with contextlib.suppress(RuntimeError):  # Later versions of Python start no thread here.
         loading = threading.Thread(target=load, daemon=True)
         loading.start()
         loading.join(_LOADS_WITHIN_S)
-
-
-def _found_by_workers() -> bool:
-    """Whether a Python that is started again finds Rheos: a daemon module that is not found would end
-    every worker."""
-    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('rheos') is None)"
-    return (
-        subprocess.run([sys.executable, "-c", look], check=False, capture_output=True).returncode == 0
-    )
 
 
 def _local_settings(master: str) -> dict[str, str]:
@@ -232,15 +267,18 @@ class SessionIo:
 
 
 @contextmanager
-def single_threaded_workers(session: SparkSession) -> Iterator[None]:
-    """Within it, functions are built whose workers hold Polars and Arrow to one thread.
+def single_threaded_workers(context: SparkContext) -> Iterator[None]:
+    """Within it, functions are built whose workers hold Polars and Arrow to one thread, and which are
+    forked from the daemon that was started ahead, where there is one.
 
     A worker's environment is fixed when a function is handed to Spark (`mapInArrow`), so that is what
     must happen inside; running it may happen later.
     """
-    environment = session.sparkContext.environment
+    environment = context.environment
     before = dict(environment)
-    environment.update(_ONE_THREAD)
+    environment.update(ONE_THREAD)
+    if _daemon is not None and _is_ours(context):
+        environment[PLACE] = _daemon.place
     try:
         yield
     finally:

@@ -81,11 +81,8 @@ def test_the_given_session_must_be_a_classic_one() -> None:
 @pytest.mark.spark
 class TestWithSpark:
     def test_a_session_is_used_again(self, spark: Any) -> None:
-        assert spark_session.get_session(JobConfig(job=JobId("j")), slots=2) == (spark, True)
-        assert spark_session.get_session(JobConfig(job=JobId("j"), spark=spark), slots=9) == (
-            spark,
-            False,
-        )
+        assert spark_session.get_session(JobConfig(job=JobId("j")), slots=2) is spark
+        assert spark_session.get_session(JobConfig(job=JobId("j"), spark=spark), slots=9) is spark
 
     def test_another_master_than_the_given_sessions_is_refused(
         self, spark: Any, monkeypatch: pytest.MonkeyPatch
@@ -99,7 +96,7 @@ class TestWithSpark:
 
     def test_workers_hold_polars_and_arrow_to_one_thread(self, spark: Any) -> None:
         before = dict(spark.sparkContext.environment)
-        with spark_session.single_threaded_workers(spark):
+        with spark_session.single_threaded_workers(spark.sparkContext):
             frame = spark.range(0, 1, 1, 1).mapInArrow(worker_task(f"{__name__}:threads", b""), "n int")
         assert spark.sparkContext.environment == before
         assert [row.n for row in frame.collect()] == [1, 1]

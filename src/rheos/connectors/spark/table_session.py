@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
@@ -13,10 +14,14 @@ from rheos.errors import CheckpointError, ConfigurationError, SchemaError
 
 
 def active_session(what: str) -> SparkSession:
-    """Raises ConfigurationError where there is none."""
+    """Made where Spark runs without one, as it does under a continuous job that has needed none so far.
+    Raises ConfigurationError where Spark does not run."""
     try:
         return SparkSession.active()
     except PySparkException as error:
+        context = SparkContext._active_spark_context
+        if context is not None:
+            return SparkSession(context)
         raise ConfigurationError(
             f"{what} is published through Spark, and there is no SparkSession",
             hint='run the job with runtime="continuous" or "batch"; to try a program in the simulated '

@@ -229,7 +229,7 @@ class Translation:
 
     def _map(self, frame: DataFrame, entry: str, task: ChainTask | UnpackTask) -> DataFrame:
         run = worker_task(f"{_HOST}:{entry}", pack(task), readable=self.readable_errors)
-        with single_threaded_workers(self.session):
+        with single_threaded_workers(self.session.sparkContext):
             return frame.mapInArrow(run, _spark_schema(task.output))
 
     # --- edges ------------------------------------------------------------------------------------

@@ -52,8 +52,7 @@ class BatchRuntime:
         """Starts the plan. Raises ConfigurationError where a source never ends, or Spark is missing."""
         plan = bounded_plan(plan)
         check_targets(plan)
-        session, _ = get_session(config, plan.parallelism)
-        activate(session)
+        session = get_session(config, plan.parallelism)
         plan = prepared_sinks(plan)
         check_targets(plan)
         return BatchJob(plan, config, session, listener)
@@ -63,7 +62,7 @@ def spark_plan(plan: PhysicalPlan, config: JobConfig) -> str:
     """What Spark makes of the plan, as `DataFrame.explain` shows it; nothing is run. Raises
     ConfigurationError where a source never ends, or Spark is missing."""
     plan = bounded_plan(plan)
-    session, _ = get_session(config, plan.parallelism)
+    session = get_session(config, plan.parallelism)
     return explained(session, plan)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from rheos.errors import ConfigurationError
 
@@ -14,23 +14,23 @@ _IN_DRIVER = re.compile(r"local(\[.*\])?")
 """Masters whose slots are those of the driver's own process: no others will come."""
 
 
-def is_local(session: SparkSession) -> bool:
+def is_local(context: SparkContext) -> bool:
     """Whether all workers run on the driver's machine and see its disk."""
-    return str(session.sparkContext.master).startswith("local")
+    return str(context.master).startswith("local")
 
 
-def driver_host(session: SparkSession) -> str:
+def driver_host(context: SparkContext) -> str:
     """The address on which the driver listens for workers on other machines."""
-    return session.sparkContext.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
+    return context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
 
 
-def check_slots(session: SparkSession, parallelism: int, beside: int = 0) -> None:
+def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> None:
     """Raises ConfigurationError where the master cannot run `parallelism` tasks at once, and `beside`
     more for the Spark jobs that publish what the job writes.
 
     On a cluster it waits, for a bounded time, until the executors have registered.
     """
-    conf = session.sparkContext.getConf()
+    conf = context.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise ConfigurationError(
             "a barrier stage cannot run with dynamic allocation",
@@ -38,8 +38,8 @@ def check_slots(session: SparkSession, parallelism: int, beside: int = 0) -> Non
         )
     deadline = time.monotonic() + _EXECUTORS_WITHIN_S
     needed = parallelism + beside
-    while (have := slots(session)) < needed:
-        if _IN_DRIVER.fullmatch(session.sparkContext.master) or time.monotonic() > deadline:
+    while (have := slots(context)) < needed:
+        if _IN_DRIVER.fullmatch(context.master) or time.monotonic() > deadline:
             besides = (
                 f" ({parallelism} to run, and {beside} in which Spark publishes its tables)"
                 if beside
@@ -48,16 +48,16 @@ def check_slots(session: SparkSession, parallelism: int, beside: int = 0) -> Non
             fitting = max(have - beside, 1)
             raise ConfigurationError(
                 f"the job needs {needed} slots{besides}, and the master "
-                f"{session.sparkContext.master!r} gives {have}",
+                f"{context.master!r} gives {have}",
                 hint=f"lower the parallelism to {fitting}, or give the master more cores, "
                 f"such as local[{parallelism + 1}]",
             )
         time.sleep(0.1)
 
 
-def slots(session: SparkSession) -> int:
+def slots(context: SparkContext) -> int:
     """How many tasks can run at once, with the executors there are now: what Spark itself goes by
     before it lets a barrier stage begin."""
-    context = session.sparkContext._jsc.sc()
-    profile = context.resourceProfileManager().defaultResourceProfile()
-    return int(context.maxNumConcurrentTasks(profile))
+    in_jvm = context._jsc.sc()
+    profile = in_jvm.resourceProfileManager().defaultResourceProfile()
+    return int(in_jvm.maxNumConcurrentTasks(profile))

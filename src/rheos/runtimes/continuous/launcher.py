@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from rheos.checkpoint.events import AttemptEnded, AttemptLost, AttemptRunning
 from rheos.checkpoint.savepoint import Restore
@@ -46,7 +46,7 @@ class SparkLauncher:
         plan: PhysicalPlan,
         config: JobConfig,
         splits: Mapping[OperatorId, Sequence[Split]],
-        session: SparkSession,
+        context: SparkContext,
         directory: str,
         version: str,
         beside: int = 0,
@@ -56,14 +56,14 @@ class SparkLauncher:
         self._plan = plan
         self._config = config
         self._splits = splits
-        self._session = session
+        self._context = context
         self._directory = directory
         self._token = os.urandom(TOKEN_BYTES)
-        one_machine = is_local(session)
+        one_machine = is_local(context)
         self._security = security_of(config.encrypt, self._token, one_machine=one_machine)
         self._folder = SocketFolder() if one_machine else None
         self._server = ControlServer(
-            in_folder(self._folder.path) if self._folder else f"tcp://{driver_host(session)}:*",
+            in_folder(self._folder.path) if self._folder else f"tcp://{driver_host(context)}:*",
             self._token,
             version,
             self._security,
@@ -83,7 +83,7 @@ class SparkLauncher:
     # --- the contract -----------------------------------------------------------------------------
 
     def free_slots(self) -> int:
-        return slots(self._session) - self._beside
+        return slots(self._context) - self._beside
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
@@ -154,7 +154,7 @@ class SparkLauncher:
         """Ends what still runs."""
         if self._attempt is not None:
             with contextlib.suppress(Exception):  # There may be no JVM any more.
-                self._session.sparkContext.cancelJobsWithTag(self._tag(self._attempt))
+                self._context.cancelJobsWithTag(self._tag(self._attempt))
         self._server.close()
         if self._folder is not None:
             self._folder.close()
@@ -171,7 +171,7 @@ class SparkLauncher:
         if late or overdue:
             self._cancel_at = now + _LEAVE_WITHIN_S
             self._cancelled = True
-            self._session.sparkContext.cancelJobsWithTag(self._tag(self._attempt))
+            self._context.cancelJobsWithTag(self._tag(self._attempt))
         if not late:
             return []
         absent = TransportError(
@@ -196,13 +196,13 @@ class SparkLauncher:
 
     def _stage_error(self, attempt: Attempt, payload: bytes, parallelism: int) -> RheosError | None:
         """Runs the attempt's Spark job to its end, and returns what it failed by."""
-        context = self._session.sparkContext
+        context = self._context
         try:
             context.addJobTag(self._tag(attempt))
             context.setJobDescription(f"{self._plan.name}, attempt {attempt}")
             # Not a DataFrame: to plan one takes Spark seconds when it is its first.
             rows = context.parallelize([], parallelism).barrier()
-            with single_threaded_workers(self._session):
+            with single_threaded_workers(context):
                 run = worker_task("rheos.runtimes.continuous.worker:run", payload)
                 stage = rows.mapPartitions(run)
                 stage.id()  # It has one when its function has been handed to Spark.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from rheos.checkpoint.events import After
@@ -25,14 +27,14 @@ from rheos.driver.sources_and_sinks import (
     stages,
 )
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
-from rheos.host.io import SystemClock
+from rheos.host.io import SystemClock, ThreadedIo
 from rheos.host.stores import check_writable, open_store
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.continuous.cluster import check_slots, is_local
 from rheos.runtimes.continuous.launcher import SparkLauncher
 from rheos.spark.jvm import jvm_lost
-from rheos.spark.session import SessionIo, activate, get_session
+from rheos.spark.session import SessionIo, activate, found_session, get_context, get_session
 from rheos.version import VERSION
 
 _LISTEN_EVERY_S = 1.0
@@ -59,12 +61,25 @@ class ContinuousRuntime:
         splits = None if stages(plan) else enumerate_splits(plan)
         if config.checkpoint_dir is None and config.from_savepoint is None:
             check_targets(plan)  # It begins with nothing: that need not wait for Spark.
-        session, _ = get_session(config, plan.parallelism + 1)
-        activate(session)
+        context = get_context(config, plan.parallelism + 1)
+        session = found_session(config)
+        if session is not None:
+            activate(session)
         plan = prepared_sinks(plan)
         beside = 1 if published_here(plan) else 0
-        check_slots(session, config.min_parallelism or plan.parallelism, beside)
-        return ContinuousJob(plan, config, splits, session, listener)
+        check_slots(context, config.min_parallelism or plan.parallelism, beside)
+        if beside:
+            session = get_session(config, plan.parallelism + 1)
+        job = ContinuousJob(plan, config, splits, context, session, listener)
+        # A user finds a session when this returns. The job has not waited for it, and needs none: so
+        # what fails here is no matter of the job.
+        try:
+            with contextlib.suppress(Exception):
+                get_session(config, plan.parallelism + 1)
+        except KeyboardInterrupt:
+            job.cancel()
+            raise
+        return job
 
 
 class ContinuousJob:
@@ -75,13 +90,16 @@ class ContinuousJob:
         plan: PhysicalPlan,
         config: JobConfig,
         splits: Any,
-        session: SparkSession,
+        context: SparkContext,
+        session: SparkSession | None,
         listener: Callable[[JobStatus], None] | None,
     ) -> None:
+        """`session` is active where the driver publishes what the job writes; without one it does not
+        publish."""
         self._temporary = (
             tempfile.mkdtemp(prefix="rheos-checkpoints-") if config.checkpoint_dir is None else None
         )
-        if self._temporary is not None and not is_local(session):
+        if self._temporary is not None and not is_local(context):
             shutil.rmtree(self._temporary)
             raise ConfigurationError(
                 "on a cluster the job needs a checkpoint directory that every executor reaches",
@@ -97,13 +115,14 @@ class ContinuousJob:
             plan,
             config,
             splits,
-            session,
+            context,
             directory,
             VERSION,
             beside=1 if published_here(plan) else 0,
         )
         self._session = session
-        self._io = SessionIo(session, f"{plan.name}: publishing")
+        publishing = f"{plan.name}: publishing"
+        self._io = SessionIo(session, publishing) if session else ThreadedIo(1, wake=lambda: None)
         try:
             self._master = Master(
                 plan,
@@ -138,7 +157,8 @@ class ContinuousJob:
         listen_at_us = 0
         report = RestartReport()
         try:
-            activate(self._session)  # Recovery publishes in this thread.
+            if self._session is not None:
+                activate(self._session)  # Recovery publishes in this thread.
             while not self._master.done:
                 if self._cancel.is_set():
                     self._cancel.clear()

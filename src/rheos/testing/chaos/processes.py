@@ -1,6 +1,7 @@
 """The processes of a running job, found from the one that was started.
 
     driver (python)
+    ├── daemon started ahead (python) ── worker, worker, ...    local[n], of a session that Rheos made
     └── JVM ── daemon (python) ── worker, worker, ...           local[n]
         └── executor JVM ── daemon (python) ── worker, ...      local-cluster[n,c,m]
 
@@ -15,6 +16,7 @@ import psutil
 
 from rheos.host.socket_folder import is_in_folder
 
+_AHEAD = {"rheos.spark.daemon", "--ahead"}
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
@@ -63,10 +65,12 @@ class JobProcesses:
         ]
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        """Forked from a daemon that a JVM has started."""
+        """Forked from a daemon that a JVM has started, or the driver before."""
         daemon = _parent(process)
-        jvm = None if daemon is None else _parent(daemon)
-        return jvm is not None and not _is_java(daemon) and _is_java(jvm)
+        starter = None if daemon is None else _parent(daemon)
+        if daemon is None or starter is None or _is_java(daemon):
+            return False
+        return _is_java(starter) or (_is_ahead(daemon) and not _is_ahead(starter))
 
 
 def ended_meanwhile() -> contextlib.suppress:
@@ -105,6 +109,11 @@ def _is_java(process: psutil.Process | None) -> bool:
     with ended_meanwhile():
         return "java" in process.name()
     return False
+
+
+def _is_ahead(process: psutil.Process) -> bool:
+    """Also true of what such a daemon has forked."""
+    return set(_command(process)) >= _AHEAD
 
 
 def _parent(process: psutil.Process) -> psutil.Process | None:

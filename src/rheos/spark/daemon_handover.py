@@ -1,0 +1,74 @@
+"""How the daemon that Spark has started hands over to one that was started ahead (`daemon_ahead`).
+
+It connects to the other's socket, passes on all that Spark has given it (its streams, environment,
+arguments and paths), and then only waits for the other's end: to Spark it is the daemon. Only the first
+to connect is taken over; one that comes later, or finds nobody, does the work itself. Spark ends its
+daemon by closing its input, which is the other's by then.
+
+It imports little: Spark waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+import sys
+from collections.abc import Callable
+
+PLACE = "RHEOS_DAEMON_AHEAD"
+"""The variable of the environment that says where the socket is."""
+
+_TAKEN = b"+"
+_STREAMS = (0, 1, 2)
+
+
+def another_stands_in() -> bool:
+    """In the daemon that Spark has started: whether there is one that was started ahead. If so, this
+    returns when that has ended."""
+    place = os.environ.get(PLACE)
+    if place is None:
+        return False
+    with socket.socket(socket.AF_UNIX) as other:
+        try:
+            other.connect(place)
+            socket.send_fds(other, [b"\n"], _STREAMS)
+            other.sendall(json.dumps([dict(os.environ), os.getcwd(), sys.path, sys.argv]).encode())
+            other.shutdown(socket.SHUT_WR)
+            if other.recv(1) != _TAKEN:
+                return False
+        except OSError:
+            return False
+        with contextlib.suppress(OSError):
+            other.recv(1)
+    return True
+
+
+def stands_in(place: str, import_beforehand: Callable[[], None]) -> bool:
+    """In the process that was started ahead: imports, waits for the daemon that Spark has started, and
+    takes its place. False where the driver ended before, or needs none."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place)
+        listener.listen(1)
+        import_beforehand()
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:
+            return False
+        spark, _ = listener.accept()
+    _, streams, _, _ = socket.recv_fds(spark, 1, len(_STREAMS))
+    with spark.makefile("rb") as said:
+        environment, folder, paths, arguments = json.load(said)
+    for stream, number in zip(streams, _STREAMS, strict=True):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.path[:] = paths
+    sys.argv[:] = arguments
+    spark.sendall(_TAKEN)
+    # It is open until this process ends, whatever its workers do.
+    os.register_at_fork(after_in_child=spark.close)
+    return True

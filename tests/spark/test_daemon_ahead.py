@@ -1,0 +1,117 @@
+"""A daemon of Python workers that was started before Spark asks for one: how it takes over from the one
+that Spark starts, and when it does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from rheos.spark import daemon_ahead
+from rheos.spark.daemon_ahead import DaemonAhead
+from rheos.spark.daemon_handover import PLACE
+
+AHEAD = """
+import os, sys
+from rheos.spark.daemon_handover import stands_in
+if stands_in(sys.argv[1], lambda: print("imports")):
+    what = [os.environ["SECRET"], os.getcwd(), sys.path[-1], sys.argv[1:], sys.stdin.read()]
+    print(__import__("json").dumps([os.getpid(), *what]))
+"""
+SPARKS = """
+import os, sys
+from rheos.spark.daemon_handover import another_stands_in
+sys.path.append("of Spark")
+if not another_stands_in():
+    print(os.getpid(), "does it itself")
+"""
+
+
+def python(program: str, *arguments: str, **others: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", dedent(program), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        **others,  # type: ignore[call-overload]
+    )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return str(tmp_path / "daemon")
+
+
+@pytest.fixture
+def ahead(place: str) -> Iterator[subprocess.Popen[str]]:
+    with python(AHEAD, place) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "imports\n"  # It listened before.
+        yield process
+        process.kill()
+
+
+def sparks(place: str, folder: Path) -> subprocess.Popen[str]:
+    return python(
+        SPARKS, "pyspark.worker", env={**os.environ, PLACE: place, "SECRET": "word \udce4"}, cwd=folder
+    )
+
+
+def test_it_gets_all_that_spark_has_given(
+    ahead: subprocess.Popen[str], place: str, tmp_path: Path
+) -> None:
+    with sparks(place, tmp_path) as of_spark:
+        said, _ = of_spark.communicate("to the daemon")
+    found = json.loads(said)
+    assert found == [
+        ahead.pid,
+        "word \udce4",
+        str(tmp_path),
+        "of Spark",
+        ["pyspark.worker"],
+        "to the daemon",
+    ]
+    assert (of_spark.returncode, ahead.wait()) == (0, 0)
+
+
+def test_only_the_first_finds_it(ahead: subprocess.Popen[str], place: str, tmp_path: Path) -> None:
+    with sparks(place, tmp_path) as first, sparks(place, tmp_path) as second:
+        said = [each.communicate()[0] for each in (first, second)]
+    itself = [f"{each.pid} does it itself\n" for each in (first, second)]
+    assert sum(each in itself for each in said) == 1
+    assert sum(each.startswith(f"[{ahead.pid}, ") for each in said) == 1
+
+
+def test_where_nobody_waits_it_does_it_itself(place: str, tmp_path: Path) -> None:
+    with sparks(place, tmp_path) as of_spark:
+        said, _ = of_spark.communicate()
+    assert said == f"{of_spark.pid} does it itself\n"
+
+
+def test_it_ends_with_the_driver(ahead: subprocess.Popen[str]) -> None:
+    assert ahead.communicate() == ("", None)
+    assert ahead.returncode == 0
+
+
+def test_a_real_one_ends_when_nobody_needs_it(tmp_path: Path) -> None:
+    daemon = DaemonAhead()
+    assert daemon.came_up()
+    daemon.close()
+    assert daemon._process.wait() == 0
+    assert not os.path.exists(os.path.dirname(daemon.place))
+
+
+def test_where_a_new_python_does_not_find_rheos_none_comes_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where the driver has it from a path of its own: Spark's daemon would not find it, either."""
+    monkeypatch.setattr(daemon_ahead, "_MODULE", "rheos.spark.nowhere")
+    daemon = DaemonAhead()
+    assert not daemon.came_up()
+    daemon.close()
