@@ -39,7 +39,7 @@ from rheos.graph.functions import (
     WindowContext,
     WindowFunction,
 )
-from rheos.graph.state import ListState, MapState, ValueState
+from rheos.graph.state import ListState, MapState, TimeToLive, ValueState
 from rheos.graph.windows import Sliding, Tumbling, Watermark
 from rheos.job import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
 from rheos.protocol.durations import duration_ms as duration
@@ -78,6 +78,7 @@ __all__ = [
     "StateBackend",
     "StateConfig",
     "StateError",
+    "TimeToLive",
     "TimeWindow",
     "TransportError",
     "Tumbling",

@@ -16,7 +16,7 @@ from rheos.checkpoint.compatibility import (
 )
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
-from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
 from tests.checkpoint.timelines import handle
 
@@ -43,6 +43,8 @@ SPLITS = StateShape(
     holds=Holds.POSITIONS,
     value=TypeShape(name="source", label="FileSource"),
 )
+HOUR = TtlShape(time="event_time", ms=3_600_000)
+BY_CLOCK = TtlShape(time="processing_time", ms=3_600_000)
 STATES = {
     READ: {"splits": SPLITS},
     COUNT: {"seen": keyed(), "timers": keyed(TypeShape(name="timer"), Holds.TIMERS)},
@@ -162,6 +164,15 @@ def test_ids_that_were_made_are_told_to_be_given() -> None:
             {"m": Verdict.MIGRATES},
         ),
         (keyed(exact=True), keyed(FLOAT, exact=True), {"": Verdict.UNREADABLE}),
+        (keyed(), keyed(ttl=HOUR), {"ttl": Verdict.UNREADABLE}),
+        (keyed(ttl=HOUR), keyed(), {"ttl": Verdict.UNREADABLE}),
+        (keyed(ttl=HOUR), keyed(ttl=BY_CLOCK), {"ttl": Verdict.UNREADABLE}),
+        (keyed(ttl=HOUR), keyed(ttl=HOUR), {"": Verdict.SAME}),
+        (
+            keyed(ttl=HOUR),
+            keyed(FLOAT, ttl=TtlShape(time="event_time", ms=60_000)),
+            {"ttl": Verdict.MIGRATES, "": Verdict.MIGRATES},
+        ),
         (
             keyed(INT, "what a later version knows"),
             keyed(FLOAT, "what a later version knows"),

@@ -191,6 +191,9 @@ def guide() -> dict[str, Wanted]:
                 "too late": bare([ARRIVED[700]]),
             }
         ),
+        "first visits": Wanted(
+            {"first visits": list(_first_visits(row for row in ARRIVED if row["ts"] > row["wm"]))}
+        ),
         "noteworthy": Wanted(
             files={"out/noteworthy": [row for row in LOG if row["status"] >= 500 or row["millis"] > 80]}
         ),
@@ -311,6 +314,16 @@ def _trouble(rows: Iterable[Row]) -> Iterable[Row]:
                 if count >= 2:
                     yield {"user": user, "failures": count, "ended": True}
                 count = 0
+
+
+def _first_visits(rows: Iterable[Row]) -> Iterable[Row]:
+    """Of a user's visits to a page those with none of these in the five minutes before."""
+    last: dict[tuple[int, str], int] = {}
+    for row in sorted(rows, key=lambda row: row["ts"]):
+        visit = row["user"], row["page"]
+        if visit not in last or row["ts"] >= last[visit] + 300_000:
+            last[visit] = row["ts"]
+            yield from bare([row])
 
 
 GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {"README.md": readme, "docs/guide.md": guide}

@@ -458,3 +458,43 @@ def test_a_source_may_be_configured_otherwise_and_not_replaced() -> None:
         )
     ]
     assert [verdict for verdict, _ in source_changes(numbers(), jsonl)] == [UNREADABLE]
+
+
+# --- a time to live -----------------------------------------------------------------------------------
+
+
+def lately(ttl: Any) -> Transform:
+    class Lately(rh.KeyedProcessFunction):
+        last = rh.ValueState(int, ttl=ttl)
+
+        def process_element(self, row: Any, ctx: rh.KeyedContext) -> Iterator[dict[str, Any]]:
+            yield {"last": self.last.value}
+            self.last.value = row.v
+
+    returns = pa.schema({"last": pa.int64()})
+    return lambda keyed: keyed.process(Lately(), order="event_time", returns=returns)
+
+
+def test_another_time_to_live_holds_for_what_is_stored() -> None:
+    before = Run(Version(lately("1h")))
+    before.feed(("a", 1, 0), ("b", 2, 50))
+    assert before.to(50) == [{"last": None}, {"last": None}]
+    assert differences(Version(lately("1h")), Version(lately("60ms"))) == {"last ttl": MIGRATES}
+    after = Run(Version(lately("60ms")), before)
+    after.feed(("a", 3, 60), ("b", 3, 100))
+    assert after.to(100) == [{"last": None}, {"last": 2}]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (None, "1h", "what is stored does not say when it was updated"),
+        ("1h", None, "what is stored is written with one"),
+        ("1h", rh.TimeToLive("1h", time="processing_time"), "went by event_time"),
+    ],
+)
+def test_state_whose_age_is_not_known_is_refused(old: Any, new: Any, what: str) -> None:
+    refusal = refused(Version(lately(old)), Version(lately(new)))
+    assert refusal is not None
+    assert "cannot be read by the program as it is now" in refusal.what
+    assert what in str(refusal.detail)

@@ -23,14 +23,14 @@ from rheos.operators.contract import (
     PortType,
     Restored,
 )
-from rheos.operators.keyed_state import keyed_shape, make_backend
+from rheos.operators.keyed_state import declared_shape, make_backend
 from rheos.operators.records import hidden_column, with_hidden
 from rheos.protocol.elements import SWM, TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.state.keys import KeyCodec
-from rheos.state.kinds import handle_of, shape_of
+from rheos.state.kinds import handle_of
 from rheos.state.scope import KeyScope
 from rheos.testing import programs
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, same
@@ -48,7 +48,7 @@ class PairedSpec(OperatorSpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         declared = (Paired.left, Paired.right)
-        return {state.name: keyed_shape(ports[0], *shape_of(state)) for state in declared}
+        return {state.name: declared_shape(ports[0], state) for state in declared}
 
 
 class Paired(Operator):

@@ -23,13 +23,13 @@ from rheos.operators.contract import (
     PortType,
     Restored,
 )
-from rheos.operators.keyed_state import keyed_shape, make_backend
+from rheos.operators.keyed_state import declared_shape, make_backend
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.state.keys import KeyCodec
-from rheos.state.kinds import handle_of, shape_of
+from rheos.state.kinds import handle_of
 from rheos.state.scope import KeyScope
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, same
 from tests.ports import connected
@@ -54,7 +54,7 @@ class RuledSpec(OperatorSpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         rules = StateShape(kind=StateKind.BROADCAST, holds=Holds.ROWS, value=TypeShape(name="rules"))
-        return {"n": keyed_shape(ports[ROWS], *shape_of(Ruled.n)), "rules": rules}
+        return {"n": declared_shape(ports[ROWS], Ruled.n), "rules": rules}
 
 
 class Ruled(Operator):

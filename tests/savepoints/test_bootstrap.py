@@ -12,7 +12,9 @@ import pytest
 
 import rheos as rh
 from rheos.errors import CheckpointError, ConfigurationError, InputError, ProgramError, SchemaError
+from rheos.host.stores import open_store
 from tests.api.programs import refused
+from tests.compat.worlds import begin
 
 pytestmark = pytest.mark.spark
 
@@ -120,6 +122,62 @@ def test_history_and_new_rows_are_as_both(spark: Any, tmp_path: Path) -> None:
         from_savepoint=folder,
     )
     assert last(after) == totals_of(ORDERS)
+
+
+@dataclass
+class Visit:
+    user: int
+    page: str
+    at: int
+
+
+class Lately(rh.KeyedProcessFunction):
+    """What is known of the last 100 ms."""
+
+    first = rh.ValueState(int, ttl="100ms")
+    times = rh.ListState(int, ttl="100ms")
+
+    def process_element(self, visit: Visit, ctx: rh.KeyedContext) -> Iterator[Visit]:
+        yield Visit(visit.user, repr((self.first.value, list(self.times))), visit.at)
+
+
+def lately(env: rh.Environment) -> dict[str, rh.DataStream]:
+    visits = rh.collection([Visit(1, "x", 150), Visit(2, "x", 150)])
+    rows = env.from_source(visits, watermark=rh.Watermark.monotonic(on="at"))
+    return {"out": rows.key_by("user").process(Lately()).uid("lately")}
+
+
+def test_state_that_expires_says_when(spark: Any, tmp_path: Path) -> None:
+    env = rh.Environment(2, max_parallelism=16)
+    lately(env)["out"].sink_to(rh.collect_sink(), name="out")
+    frame = spark.createDataFrame
+    times = [(1, 0, 50, 150), (1, 1, 60, 160), (1, 2, 70, 170), (2, 0, 10, 110)]
+    columns = "user int, value int, expires_ms bigint"
+    made = (
+        rh.new_savepoint(spark, env)
+        .with_state("lately", "first", frame([(1, 7, 151), (2, 8, 150)], columns))
+        .with_state(
+            "lately",
+            "times",
+            frame(times, "user int, position int, value int, expires_ms bigint"),
+        )
+    )
+    read = rh.savepoint(spark, made.write(str(tmp_path / "made")))
+    [first] = [info for info in read.states() if info.state == "first"]
+    assert first.value == "int, expires after 100 ms"
+    assert sorted(tuple(row) for row in read.state("lately", "times").collect()) == times
+
+    made_files = open_store(str(tmp_path / "made"), make=False)
+    files = {f"made/{path}": made_files.get(path) for path in made_files.list("")}
+    kept = begin(lately, files=files, from_savepoint="made")
+    kept.world.run()
+    assert {row["user"]: row["page"] for row in kept.rows()["out"]} == {
+        1: repr((7, [60, 70])),
+        2: repr((None, [])),
+    }
+    without = rh.new_savepoint(spark, env)
+    with pytest.raises(SchemaError, match="expires_ms is missing, int64"):
+        without.with_state("lately", "first", frame([(1, 7)], "user int, value int"))
 
 
 def test_rows_are_held_against_the_program(spark: Any, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rheos.checkpoint.savepoint_writer import SavepointWriter
 from rheos.checkpoint.snapshot_writer import PendingSnapshot, SnapshotWriter
 from rheos.graph.state import StateDeclaration
 from rheos.host.inline_io import InlineIo
+from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.key_groups import group_range
 from rheos.protocol.snapshots import StateHandle
@@ -45,6 +46,17 @@ def declared(**states: StateDeclaration) -> dict[str, StateDeclaration]:
     for name, state in states.items():
         state.name = name
     return states
+
+
+class CallScope(KeyScope):
+    """Whose calls are at the event time that a test says."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job.clock)
+        self._job = job
+
+    def event_time(self) -> int:
+        return self._job.now_ms
 
 
 class Subtask:
@@ -83,6 +95,10 @@ class Job:
     keys: KeyCodec = USERS
     store: MemoryStore = field(default_factory=MemoryStore)
     clock: SimClock = field(default_factory=SimClock)
+    now_ms: int = 0
+    """The event time of calls."""
+    passed_ms: int = MIN_TIMESTAMP_MS
+    """No call from here on is at an earlier one."""
     attempt: int = 0
     checkpoints: int = 0
     subtasks: list[Subtask] = field(default_factory=list)
@@ -115,12 +131,12 @@ class Job:
     def _backend(self, subtask: int) -> KeyedStateBackend:
         folder = str(self.folder / f"{self.attempt}-{subtask}")
         if self.backend == MEMORY:
-            return MemoryBackend(self.keys, GROUPS, KeyScope(self.clock), scratch=folder)
+            return MemoryBackend(self.keys, GROUPS, CallScope(self), scratch=folder)
         return RocksDbBackend(
             self.keys,
             GROUPS,
             group_range(subtask, self.parallelism, GROUPS),
-            KeyScope(self.clock),
+            CallScope(self),
             folder=folder,
             writer=f"{self.attempt}-{subtask}",
             memory_bytes=self.memory_bytes,
@@ -129,11 +145,17 @@ class Job:
     def __getitem__(self, key: Any) -> Any:
         """The handles of the subtask that the key belongs to, under the key."""
         owner = subtask_of(self.keys.groups([key], GROUPS), self.parallelism, GROUPS)[0]
+        self._pass_time()
         return self.subtasks[owner][key]
+
+    def _pass_time(self) -> None:
+        for task in self.subtasks:
+            task.backend.scope.passed_ms = self.passed_ms
 
     def checkpoint(self) -> Written:
         self.checkpoints += 1
         number = CheckpointId(self.checkpoints)
+        self._pass_time()
         pending = [
             writer.begin(number, [(OPERATOR, task.backend.snapshot())])
             for writer, task in zip(self.writers, self.subtasks, strict=True)
@@ -141,6 +163,7 @@ class Job:
         return self._written(pending, self.store)
 
     def savepoint(self) -> Written:
+        self._pass_time()
         store = MemoryStore()
         handles = []
         for subtask, task in enumerate(self.subtasks):

@@ -1,7 +1,6 @@
-"""A kind of state is one file and one registration: two that exist only here go through everything.
+"""A kind of state is one file and one registration: one that exists only here goes through everything.
 
-`Largest` reduces what is added to it, and is stored as a value. `Expiring` holds a value until it is
-older than a time to live, on either of the scope's two clocks, and is stored as a pair.
+`Largest` reduces what is added to it, and is stored as a value. With a time to live it expires.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import rheos as rh
@@ -19,10 +19,11 @@ from rheos.checkpoint.compatibility import Verdict, compare
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.state import StateDeclaration, ValueState
 from rheos.protocol.ids import OperatorId
-from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
 from rheos.protocol.snapshots import StateKind
 from rheos.savepoints.layouts import layout_of
 from rheos.state.backend import KeyedStateBackend
+from rheos.state.expiry import Expiry
 from rheos.state.kinds import KINDS, shape_of, stored_types
 from rheos.state.kinds.copies import copier
 from rheos.state.kinds.kind import DeclaredKind
@@ -31,14 +32,15 @@ from rheos.state.stores import ABSENT, ValueStore
 from rheos.testing import Faults, simulate
 from tests.state.keyed_jobs import MEMORY, ROCKSDB, Job, declared
 
-# --- two kinds --------------------------------------------------------------------------------------
+# --- a kind ------------------------------------------------------------------------------------------
 
 
 class Largest(StateDeclaration):
     kind = "largest"
 
-    def __init__(self, type: Any) -> None:
+    def __init__(self, type: Any, *, ttl: str | None = None) -> None:
         self.type = type
+        self._lives(ttl)
 
 
 class LargestHandle:
@@ -52,12 +54,26 @@ class LargestHandle:
             found = self.store.fetch(key)
         return None if found is ABSENT else found
 
+    def put(self, kept: Any) -> None:
+        self.store.values[self.scope.key] = kept
+        self.store.dirty.add(self.scope.key)
+
     def add(self, value: Any) -> None:
         before = self.get()
-        self.store.values[self.scope.key] = self.store.codec.fit(
-            value if before is None else max(before, value)
-        )
-        self.store.dirty.add(self.scope.key)
+        self.put(self.store.codec.fit(value if before is None else max(before, value)))
+
+
+class ExpiringLargestHandle(LargestHandle):
+    def __init__(self, store: ValueStore, scope: KeyScope, expiry: Expiry) -> None:
+        super().__init__(store, scope)
+        self.expiry = expiry
+
+    def get(self) -> Any:
+        pair = super().get()
+        return None if pair is None or pair[0] + self.expiry.ttl_ms <= self.expiry.now_ms() else pair[1]
+
+    def put(self, kept: Any) -> None:
+        super().put((self.expiry.now_ms(), kept))
 
 
 class LargestKind(DeclaredKind[Largest]):
@@ -69,52 +85,16 @@ class LargestKind(DeclaredKind[Largest]):
     def handle(self, declared: Largest, stores: KeyedStateBackend, scope: KeyScope) -> LargestHandle:
         return LargestHandle(stores.values(declared.name, declared.type), scope)
 
-
-class Expiring(StateDeclaration):
-    kind = "expiring"
-
-    def __init__(self, type: Any, ttl_ms: int, *, event_time: bool = False) -> None:
-        self.type, self.ttl_ms, self.event_time = type, ttl_ms, event_time
-
-
-class ExpiringHandle:
-    def __init__(self, store: ValueStore, scope: KeyScope, declared: Expiring) -> None:
-        self.store, self.scope, self.declared = store, scope, declared
-
-    def _now_ms(self) -> int:
-        return self.scope.watermark_ms if self.declared.event_time else self.scope.processing_time
-
-    @property
-    def value(self) -> Any:
-        key = self.scope.key
-        found = self.store.values.get(key, ABSENT)
-        if found is ABSENT:
-            found = self.store.fetch(key)
-        if found is ABSENT or found[0] + self.declared.ttl_ms <= self._now_ms():
-            return None
-        return found[1]
-
-    @value.setter
-    def value(self, value: Any) -> None:
-        self.store.values[self.scope.key] = (self._now_ms(), value)
-        self.store.dirty.add(self.scope.key)
-
-
-class ExpiringKind(DeclaredKind[Expiring]):
-    holds = Holds.VALUE
-
-    def types(self, declared: Expiring) -> tuple[Any, ...]:
-        return (tuple[int, declared.type],)  # type: ignore[name-defined]
-
-    def handle(self, declared: Expiring, stores: KeyedStateBackend, scope: KeyScope) -> ExpiringHandle:
-        store = stores.values(declared.name, *self.types(declared))
-        return ExpiringHandle(store, scope, declared)
+    def expiring_handle(
+        self, declared: Largest, stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
+    ) -> LargestHandle:
+        store = stores.values(declared.name, declared.type, expiry)
+        return ExpiringLargestHandle(store, scope, expiry)
 
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, Largest, LargestKind())
-    monkeypatch.setitem(KINDS, Expiring, ExpiringKind())
 
 
 # --- through everything -----------------------------------------------------------------------------
@@ -123,41 +103,47 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("backend", [MEMORY, ROCKSDB])
 def test_a_new_kind_is_kept_and_moved_like_any_other(tmp_path: Path, backend: str) -> None:
-    states = declared(most=Largest(int), recent=Expiring(str, 1_000))
+    states = declared(most=Largest(int), recent=Largest(str, ttl="1s"))
     job = Job(tmp_path, states, backend, parallelism=2, memory_bytes=6 * 1024)
     for i in range(40):
         here = job[f"user {i % 10}"]
         here.most.add(i)
-        here.recent.value = f"seen {i}"
+        here.recent.add(f"seen {i:02}")
     job.checkpoint()
     job["user 3"].most.add(77)
     other = ROCKSDB if backend == MEMORY else MEMORY
     for parallelism, by_savepoint in ((3, True), (1, False)):
         job.move(parallelism, other if parallelism == 1 else backend, by_savepoint=by_savepoint)
         assert [job[f"user {i}"].most.get() for i in range(10)] == [30, 31, 32, 77, *range(34, 40)]
-        assert job["user 4"].recent.value == "seen 34"
-    job.clock.advance(1_000_000)
-    assert job["user 4"].recent.value is None, "the scope's clock has passed its time"
+        assert job["user 4"].recent.get() == "seen 34"
+    job.now_ms = 1_000
+    assert job["user 4"].recent.get() is None, "its time is over"
     job.close()
 
 
 @pytest.mark.usefixtures("registered")
 def test_a_new_kind_is_described_compared_and_shown_by_what_it_stores(tmp_path: Path) -> None:
-    holds, shape = shape_of(declared(most=Largest(int))["most"])
-    assert (holds, shape.name) == (Holds.VALUE, "int")
-    assert stored_types(declared(recent=Expiring(str, 9))["recent"]) == (tuple[int, str],)
+    shape = shape_of(declared(most=Largest(int))["most"])
+    assert (shape.holds, shape.value.name, shape.ttl) == (Holds.VALUE, "int", None)
+    shape = shape_of(declared(recent=Largest(str, ttl="1s"))["recent"])
+    assert (shape.value.name, shape.ttl) == ("str", TtlShape(time="event_time", ms=1000))
+    assert stored_types(declared(recent=Largest(str, ttl="1s"))["recent"]) == (str,)
 
     def keyed(declaration: StateDeclaration) -> dict[OperatorId, dict[str, StateShape]]:
         declaration.name = "state"
-        holds, value = shape_of(declaration)
         key = [FieldShape(name="user", type=TypeShape(name="string"))]
-        shape = StateShape(kind=StateKind.KEYED, holds=holds, key=key, value=value)
-        return {OperatorId("op"): {"state": shape}}
+        return {OperatorId("op"): {"state": msgspec.structs.replace(shape_of(declaration), key=key)}}
 
     old = keyed(Largest(int))
     verdicts = [
         [finding.verdict for finding in compare(old, keyed(new), {})]
-        for new in (Largest(int), Largest(float), Largest(str), ValueState(int), Expiring(int, 9))
+        for new in (
+            Largest(int),
+            Largest(float),
+            Largest(str),
+            ValueState(int),
+            Largest(int, ttl="9ms"),
+        )
     ]
     assert verdicts == [
         [Verdict.SAME],

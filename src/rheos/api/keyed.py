@@ -111,6 +111,8 @@ class KeyedStream:
                 )
             if order == "event_time":
                 self._go_by_event_time('order="event_time"')
+            elif _expires_by_event_time(fn, self._type):
+                self._go_by_event_time("a time to live")
             elif self._type.event_time and type(fn).on_timer is not KeyedProcessFunction.on_timer:
                 self._go_by_event_time("a timer of event time")
             record = input_record(fn.process_element, self.schema)
@@ -242,6 +244,20 @@ def _check_instance(fn: Any) -> None:
                 "under that name",
                 hint="name the attribute otherwise",
             )
+
+
+def _expires_by_event_time(fn: KeyedProcessFunction, type: StreamType) -> bool:
+    """Raises ProgramError where the stream has no event time for it."""
+    for name, declared in declarations(fn).items():
+        if declared.ttl is not None and declared.ttl.time == "event_time":
+            if type.event_time:
+                return True
+            raise ProgramError(
+                f"state {name!r} has a time to live in event time, and this stream has none",
+                hint=f"give the source a watermark, or let it go by the clock: "
+                f'ttl=rh.TimeToLive({declared.ttl.duration!r}, time="processing_time")',
+            )
+    return False
 
 
 def _process_output(fn: KeyedProcessFunction, returns: Any) -> Declared:

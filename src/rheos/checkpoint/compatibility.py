@@ -17,7 +17,7 @@ from rheos.checkpoint.type_changes import Change, changes, described, found_by
 from rheos.checkpoint.type_changes import Verdict as Verdict
 from rheos.errors import CheckpointError
 from rheos.protocol.ids import OperatorId
-from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
 from rheos.protocol.snapshots import PartMode
 
 States = Mapping[OperatorId, Mapping[str, StateShape]]
@@ -199,7 +199,8 @@ def _dropped(shape: StateShape) -> Change:
 
 def _summary(shape: StateShape) -> str:
     if shape.holds in (Holds.VALUE, Holds.LIST, Holds.MAP):
-        return f"{shape.holds} of {described(shape.value)}"
+        expires = "" if shape.ttl is None else ", with a time to live"
+        return f"{shape.holds} of {described(shape.value)}{expires}"
     return shape.holds
 
 
@@ -241,11 +242,35 @@ def _state(old: StateShape, new: StateShape) -> list[Change]:
         return [Change("", Verdict.UNREADABLE, f"was {_summary(old)}, is {_summary(new)}")]
     if _key(old) != _key(new):
         return [Change("key", Verdict.UNREADABLE, f"was {_key(old)}, is {_key(new)}")]
+    expiry = _expiry(old.ttl, new.ttl)
+    if any(change.verdict is Verdict.UNREADABLE for change in expiry):
+        return expiry
     compared = _COMPARED.get(old.holds)
     if compared is None or old.exact or new.exact:
         text = "was written in another form"
         return [] if old.value == new.value else [Change("", Verdict.UNREADABLE, text)]
-    return compared(old.value, new.value)
+    return expiry + compared(old.value, new.value)
+
+
+def _expiry(old: TtlShape | None, new: TtlShape | None) -> list[Change]:
+    """Whether what is stored says how old it is, by the clock that is asked for."""
+    if old is None and new is None:
+        return []
+    if old is None:
+        text = "has a time to live now, and what is stored does not say when it was updated"
+        return [Change("ttl", Verdict.UNREADABLE, text)]
+    if new is None:
+        text = "has no time to live any more, and what is stored is written with one"
+        return [Change("ttl", Verdict.UNREADABLE, text)]
+    if old.time != new.time:
+        text = (
+            f"went by {old.time}, goes by {new.time}: what is stored has the times of the other clock"
+        )
+        return [Change("ttl", Verdict.UNREADABLE, text)]
+    if old.ms == new.ms:
+        return []
+    text = f"was {old.ms} ms, is {new.ms} ms: this holds from now on for what is stored, too"
+    return [Change("ttl", Verdict.MIGRATES, text)]
 
 
 def _key(shape: StateShape) -> str:

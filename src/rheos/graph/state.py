@@ -10,14 +10,50 @@ there is no key.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar
 
-from rheos.errors import Site, StateAccessError
-from rheos.site import call_site
+from rheos.errors import ProgramError, Site, StateAccessError
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.site import call_site, located
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
+
+Time: TypeAlias = Literal["event_time", "processing_time"]
+
+
+@dataclass(frozen=True)
+class TimeToLive:
+    """How long state lives after its last update: `TimeToLive("1h")`. What is older is not seen again.
+
+    `time` is the clock: that of the records, or the wall clock. An update is a write, with
+    `renewed_on="read_and_write"` a read, too. Of a list each element, and of a map each entry, has a
+    time of its own.
+    """
+
+    duration: Duration
+    time: Time = "event_time"
+    renewed_on: Literal["write", "read_and_write"] = "write"
+
+    def check(self) -> None:
+        """Raises ProgramError where there is no such time."""
+        if self.ms <= 0:
+            raise ProgramError(f"state lives for longer than nothing: {self!r}", hint='write "1h"')
+        for name, given, known in (
+            ("time", self.time, ("event_time", "processing_time")),
+            ("renewed_on", self.renewed_on, ("write", "read_and_write")),
+        ):
+            if given not in known:
+                raise ProgramError(
+                    f"{name}={given!r} is not known", hint=f"write {' or '.join(map(repr, known))}"
+                )
+
+    @property
+    def ms(self) -> int:
+        """Raises ProgramError where it is no duration."""
+        return duration_ms(self.duration)
 
 
 class StateDeclaration:
@@ -27,6 +63,15 @@ class StateDeclaration:
     name: str = ""
     site: Site
     """Where it is written."""
+    ttl: TimeToLive | None = None
+    """How long it lives; None for ever."""
+
+    def _lives(self, ttl: TimeToLive | Duration | None) -> None:
+        if ttl is None:
+            return
+        self.ttl = ttl if isinstance(ttl, TimeToLive) else TimeToLive(ttl)
+        with located(self.site):
+            self.ttl.check()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         declared = super().__new__(cls)
@@ -59,9 +104,12 @@ class ValueState(StateDeclaration, Generic[T]):
 
     kind = "value"
 
-    def __init__(self, type: type[T], default: T | None = None) -> None:
+    def __init__(
+        self, type: type[T], default: T | None = None, *, ttl: TimeToLive | Duration | None = None
+    ) -> None:
         self.type = type
         self.default = default
+        self._lives(ttl)
 
     @property
     def value(self) -> T:
@@ -80,8 +128,9 @@ class ListState(StateDeclaration, Generic[T]):
 
     kind = "list"
 
-    def __init__(self, type: type[T]) -> None:
+    def __init__(self, type: type[T], *, ttl: TimeToLive | Duration | None = None) -> None:
         self.type = type
+        self._lives(ttl)
 
 
 class MapState(StateDeclaration, Generic[K, V]):
@@ -89,9 +138,12 @@ class MapState(StateDeclaration, Generic[K, V]):
 
     kind = "map"
 
-    def __init__(self, key_type: type[K], value_type: type[V]) -> None:
+    def __init__(
+        self, key_type: type[K], value_type: type[V], *, ttl: TimeToLive | Duration | None = None
+    ) -> None:
         self.key_type = key_type
         self.value_type = value_type
+        self._lives(ttl)
 
 
 def declarations(function: object) -> dict[str, StateDeclaration]:

@@ -83,6 +83,9 @@ class FunctionContext(KeyScope):
     def watermark(self) -> int:
         return self._core.reached_ms()
 
+    def event_time(self) -> int:
+        return self._core.event_time_ms()
+
     def output(self, tag: str, record: Any) -> None:
         self._core.side_output(tag, record)
 
@@ -158,7 +161,7 @@ class KeyedCore:
     def next_keys(self) -> None:
         """Forgets all keys; the watermark starts over."""
         self.backend.forget()
-        self.watermark_ms = MIN_TIMESTAMP_MS
+        self.watermark_ms = self.context.passed_ms = MIN_TIMESTAMP_MS
 
     def snapshot(self) -> Snapshot:
         return self.backend.snapshot()
@@ -187,6 +190,7 @@ class KeyedCore:
             self.backend.prepare(keys[span])
             yield from self._process(first, keys[span], rows[span], times[span], last_ms)
         self.timers.expect(MIN_TIMESTAMP_MS)
+        self._passed(last_ms)
         yield from self._flush()
 
     def reached_ms(self) -> int:
@@ -195,6 +199,20 @@ class KeyedCore:
         if reached is None or call >= len(reached):
             return self.watermark_ms
         return max(self.watermark_ms, int(reached[call]))
+
+    def event_time_ms(self) -> int:
+        """The event time of the current call: the timestamp of its row or timer, and never before what
+        the stream had reached by the row. It does not depend on how rows travel."""
+        context, reached = self.context, self._reached
+        floor = context.passed_ms
+        if reached is not None and context.call < len(reached):
+            floor = max(floor, reached.item(context.call))
+        timestamp = context.timestamp if self._has_event_time else None
+        return floor if timestamp is None or timestamp < floor else timestamp
+
+    def _passed(self, timestamp_ms: int) -> None:
+        """All rows and timers up to there have been called for: state that is gone by then may go."""
+        self.context.passed_ms = max(self.context.passed_ms, timestamp_ms)
 
     def _process(
         self,
@@ -219,6 +237,9 @@ class KeyedCore:
                 if timers.expected and heap and heap[0][0] <= (until_ms := passed(context.call)):
                     here = context.call, context.key, context.timestamp
                     self.watermark_ms = max(self.watermark_ms, until_ms)
+                    # A timer that was set into the past is called at what the row before had reached.
+                    if context.call:
+                        self._passed(passed(context.call - 1))
                     yield from self._fire(timers.event, until_ms, among_rows=True)
                     context.call, context.key, context.timestamp = here
                     timers.expect(last_ms)
@@ -237,10 +258,12 @@ class KeyedCore:
         """Fires what is due at or before `until_ms`, what these register included."""
         self._begin((), (), None, None, None)
         yield from self._fire(self.timers.event, until_ms)
+        self._passed(until_ms)
         yield from self._flush()
 
     def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
         self._begin((), (), None, None, None)
+        self._has_event_time = False
         yield from self._fire(self.timers.processing, until_ms)
         yield from self._flush()
 
@@ -302,6 +325,8 @@ class KeyedCore:
     ) -> None:
         self._keys, self._rows = keys, rows
         self._stamps, self._marks, self._reached = stamps, marks, reached
+        self._has_event_time = True
+        """Whether the timestamps of calls are of event time: those of timers by the clock are not."""
         self._fired: list[tuple[int, Any]] = []
         """The timers of the delivery. Their calls are numbered after those of all rows."""
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
+import msgspec
+
 from rheos.errors import ConfigurationError
+from rheos.graph.state import StateDeclaration
 from rheos.graph.types import key_type
 from rheos.operators.contract import OperatorContext, PortType
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
@@ -12,6 +15,7 @@ from rheos.protocol.snapshots import StateKind
 from rheos.protocol.state_config import Backend
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.keys import KeyCodec
+from rheos.state.kinds import shape_of
 from rheos.state.memory import MemoryBackend
 from rheos.state.rocksdb.backend import RocksDbBackend
 from rheos.state.scope import KeyScope
@@ -47,8 +51,17 @@ def make_backend(
 
 def keyed_shape(port: PortType, holds: Holds, value: TypeShape, *, exact: bool = False) -> StateShape:
     """The shape of a state by the key of this port. Of several keyed ports it is the first one's."""
-    key = [
+    key = _key_of(port)
+    return StateShape(kind=StateKind.KEYED, holds=holds, key=key, value=value, exact=exact)
+
+
+def declared_shape(port: PortType, declared: StateDeclaration) -> StateShape:
+    """The shape of declared state by the key of this port."""
+    return msgspec.structs.replace(shape_of(declared), key=_key_of(port))
+
+
+def _key_of(port: PortType) -> list[FieldShape]:
+    return [
         FieldShape(name=name, type=TypeShape(name=key_type(port.schema.field(name).type)))
         for name in port.keys
     ]
-    return StateShape(kind=StateKind.KEYED, holds=holds, key=key, value=value, exact=exact)

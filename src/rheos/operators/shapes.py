@@ -32,7 +32,7 @@ from rheos.graph.types import canonical
 from rheos.operators.contract import OperatorSpec, PortType
 from rheos.operators.event_time import LATEST
 from rheos.operators.held import HELD, HELD_WATERMARKS
-from rheos.operators.keyed_state import keyed_shape
+from rheos.operators.keyed_state import declared_shape, keyed_shape
 from rheos.operators.reduce import REDUCED
 from rheos.operators.running import STATE as RUNNING
 from rheos.operators.source import SPLITS
@@ -45,7 +45,6 @@ from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import StateKind
 from rheos.state.describe import type_shape
-from rheos.state.kinds import shape_of
 from rheos.state.timers import TIMERS
 
 States = dict[str, StateShape]
@@ -120,8 +119,7 @@ def _columns(schema: pa.Schema, name: str = "columns") -> TypeShape:
 
 def _process(spec: ProcessSpec, port: PortType) -> States:
     states = {
-        name: keyed_shape(port, *shape_of(declaration))
-        for name, declaration in declarations(spec.fn).items()
+        name: declared_shape(port, declaration) for name, declaration in declarations(spec.fn).items()
     }
     states[TIMERS] = keyed_shape(port, Holds.TIMERS, TypeShape(name="timer"))
     if spec.order == "event_time":

@@ -65,6 +65,15 @@ class Holds(StrEnum):
     POSITIONS = "source positions"
 
 
+class TtlShape(msgspec.Struct, frozen=True, kw_only=True):
+    """Entries expire: each is stored with the time of its last update."""
+
+    time: str
+    """The clock of that time: "event_time" or "processing_time"."""
+    ms: int
+    """How long an entry lives after it."""
+
+
 class StateShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One state of one operator."""
 
@@ -76,3 +85,5 @@ class StateShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: TypeShape
     exact: bool = False
     """Written in a form of the operator's own: only an equal shape is read."""
+    ttl: TtlShape | None = None
+    """None where nothing expires."""

@@ -222,7 +222,8 @@ def _instead(asked: str, there: Sequence[str], says: str) -> str:
 def _value(shape: StateShape) -> str:
     match shape.holds:
         case Holds.VALUE | Holds.LIST | Holds.MAP:
-            return described(shape.value)
+            expires = "" if shape.ttl is None else f", expires after {shape.ttl.ms} ms"
+            return f"{described(shape.value)}{expires}"
         case Holds.RUNNING:
             return ", ".join(f"{field.name}: {field.type.label}" for field in shape.value.fields)
         case _ if shape.value.fields and shape.holds != Holds.WINDOWS:

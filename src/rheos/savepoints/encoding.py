@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from rheos.connectors.spark.types import to_arrow, to_spark
 from rheos.errors import InputError, SchemaError, UnrestorableError
 from rheos.protocol.columns import columns_to_python
+from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.shapes import StateShape
 from rheos.savepoints.entry_layouts import (
     EVENT_DOMAIN,
@@ -34,6 +35,7 @@ from rheos.savepoints.reading_tasks import ReadState, tables
 from rheos.state.codec import ValueCodec
 from rheos.state.keys import Key
 from rheos.state.parts import PLACE
+from rheos.state.stamps import stamped
 from rheos.state.timers import EVENT, NAMESPACE, PROCESSING
 
 RAW = pa.schema(
@@ -108,17 +110,18 @@ def _entries(
         case ValueLayout():
             values = layout.values.encode(rows.column(names["value"]), keys, names["value"])
             _check(values, codecs[:1], keys, names["value"])
-            return [b""] * len(keys), values
+            return [b""] * len(keys), _with_stamps(values, rows, layout, keys)
         case ListLayout():
             values = layout.values.encode(rows.column(names["value"]), keys, names["value"])
             _check(values, codecs[:1], keys, names["value"])
-            return [PLACE.pack(at) for at in _whole(rows, names["position"], keys)], values
+            places = [PLACE.pack(at) for at in _whole(rows, names["position"], keys)]
+            return places, _with_stamps(values, rows, layout, keys)
         case MapLayout():
             items = layout.items.encode(rows.column(names["map_key"]), keys, names["map_key"])
             values = layout.values.encode(rows.column(names["value"]), keys, names["value"])
             _check(items, codecs[:1], keys, names["map_key"])
             _check(values, codecs[1:], keys, names["value"])
-            return items, values
+            return items, _with_stamps(values, rows, layout, keys)
         case TimerLayout():
             marks = {EVENT_DOMAIN: EVENT, PROCESSING_DOMAIN: PROCESSING}
             domains = rows.column(names["domain"]).to_pylist()
@@ -134,6 +137,17 @@ def _entries(
             return timers, [b""] * len(keys)
         case _:
             raise AssertionError(f"nothing says how rows become entries of {type(layout).__name__}")
+
+
+def _with_stamps(
+    values: Sequence[bytes], rows: pa.RecordBatch, layout: EntryLayout, keys: Sequence[Key]
+) -> Sequence[bytes]:
+    """Where the entries expire, with the time of their last update."""
+    if layout.ttl is None:
+        return values
+    times = _whole(rows, layout.names["expires_ms"], keys)
+    stamps = (max(at - layout.ttl.ms, MIN_TIMESTAMP_MS) for at in times)
+    return [stamped(stamp, value) for stamp, value in zip(stamps, values, strict=True)]
 
 
 def _check(

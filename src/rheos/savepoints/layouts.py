@@ -12,6 +12,8 @@
 | open windows, aggregated | the pane, and what is known of it so far |
 | fired windows, progress, source positions | as they are stored |
 
+Values, elements and entries of a map that expire have `expires_ms` behind their `value`.
+
 The *pane* of a row of window state is `pane_start`, `pane_end` (a slice that every window is a whole
 number of; of a tumbling window the window itself), and `first_window_end`: where the first window ends
 that takes the row. A sum of integers that is beyond 64 bits there is null.

@@ -35,6 +35,7 @@ from rheos.savepoints.reading_tasks import decoded, numbered
 from rheos.savepoints.values import array_header
 from rheos.state import format as state_format
 from rheos.state.parts import PLACE, ROWS
+from rheos.state.stamps import stamp_of, stamped_list, value_of
 
 WRITTEN = pa.schema([pa.field("handle", pa.binary()), pa.field("error", pa.binary())])
 """Of each row one is not null."""
@@ -166,12 +167,17 @@ class _Entries:
                 for row, after in pairwise(newest):
                     if row[2] == after[2]:
                         self._fail(key, f"position {PLACE.unpack(row[2])[0]}")
-                elements = array_header(len(newest)) + b"".join(row[3] for row in newest)
-                made.append((group, key, PLACE.pack(0), elements))
+                made.append((group, key, PLACE.pack(0), self._segment([row[3] for row in newest])))
             if len(made) >= 1 << 14:
                 yield _table(made)
                 made = []
         yield _table(made)
+
+    def _segment(self, elements: Sequence[bytes]) -> bytes:
+        if self._task.shape.ttl is None:
+            return array_header(len(elements)) + b"".join(elements)
+        inside = array_header(len(elements)) + b"".join(map(value_of, elements))
+        return stamped_list([*map(stamp_of, elements)], inside)
 
     def _twice(self, rows: pa.Table, at: int) -> None:
         self._fail(rows.column("key")[at].as_py(), "row")

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
+from rheos.state.expiry import Expiry, Sweeper
 from rheos.state.keys import Key
 from rheos.state.scope import KeyScope
 from rheos.state.stores import ListStore, MapStore, ValueStore
@@ -28,21 +29,27 @@ class KeyedStateBackend(ABC):
     stride: int
     """`prepare` is to be called once for about so many rows or timers."""
 
+    def __init__(self) -> None:
+        self.sweepers: list[Sweeper] = []
+        """Of the stores whose entries expire."""
+
     @abstractmethod
-    def values(self, name: str, declared: Any) -> ValueStore:
+    def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> ValueStore:
         """The store of a state of one value per key, of a declared type. Called before `restore`, as
         those below, and once for each name.
 
-        Raises SchemaError where the declared type cannot be stored.
+        With an `expiry` its values are pairs (stamp, value), and those that are gone by it are removed
+        in time; the type is that of the value alone. Raises SchemaError where the declared type cannot
+        be stored.
         """
 
     @abstractmethod
-    def lists(self, name: str, declared: Any) -> ListStore:
-        """Of a list per key; the type is that of its elements."""
+    def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> ListStore:
+        """Of a list per key; the type is that of its elements, which are what expires."""
 
     @abstractmethod
-    def maps(self, name: str, key: Any, value: Any) -> MapStore:
-        """Of a dict per key; the types are those of its keys and values."""
+    def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> MapStore:
+        """Of a dict per key; the types are those of its keys and values. Its entries expire."""
 
     @abstractmethod
     def timers(self, *, event_time: bool) -> TimerService:
@@ -51,6 +58,8 @@ class KeyedStateBackend(ABC):
     def prepare(self, keys: Sequence[Key]) -> None:
         """Called between calls of user code, with about the keys of the next ones. A value that was
         read before is no more the one that is kept: it is to be read again."""
+        for sweeper in self.sweepers:
+            sweeper.step(len(keys))
 
     def forget(self) -> None:
         """Forgets all keys, as if none had come. Only of a backend that keeps its state in memory."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from rheos.protocol.snapshots import PartMode, RestoredState, Snapshot, SnapshotPart
 from rheos.state.backend import KeyedStateBackend
+from rheos.state.expiry import Expiry, Sweeper
 from rheos.state.keys import KeyCodec
 from rheos.state.parts import merged, row_part
 from rheos.state.rocksdb.backend import tables_of_files
@@ -37,6 +38,7 @@ class MemoryBackend(KeyedStateBackend):
         scope: KeyScope,
         scratch: str | None = None,
     ) -> None:
+        super().__init__()
         self.scope = scope
         self._keys = keys
         self._max_parallelism = max_parallelism
@@ -46,17 +48,19 @@ class MemoryBackend(KeyedStateBackend):
 
     # --- what is kept -------------------------------------------------------------------------------
 
-    def values(self, name: str, declared: Any) -> MemoryValueTable:
-        return self._keep(name, MemoryValueTable(name, declared))
+    def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryValueTable:
+        return self._keep(name, MemoryValueTable(name, declared, expiry))
 
-    def lists(self, name: str, declared: Any) -> MemoryListTable:
-        return self._keep(name, MemoryListTable(name, declared))
+    def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryListTable:
+        return self._keep(name, MemoryListTable(name, declared, expiry))
 
-    def maps(self, name: str, key: Any, value: Any) -> MemoryMapTable:
-        return self._keep(name, MemoryMapTable(name, key, value))
+    def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> MemoryMapTable:
+        return self._keep(name, MemoryMapTable(name, key, value, expiry))
 
     def _keep(self, name: str, table: T) -> T:
         self._tables[name] = table
+        if table.expiry is not None:
+            self.sweepers.append(Sweeper(table, table.expiry))
         return table
 
     def timers(self, *, event_time: bool) -> TimerService:

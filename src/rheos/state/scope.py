@@ -1,7 +1,7 @@
 """The key that user code runs under, and the time there: what handles of state look at.
 
 There is one scope for each subtask of an operator. The operator sets its key before each call of user
-code, and its watermark as it comes; state that expires is held against these two clocks and no other.
+code, and event time as it comes; state that expires is held against these two clocks and no other.
 """
 
 from __future__ import annotations
@@ -29,13 +29,19 @@ NO_KEY = NoKey()
 class KeyScope:
     """The current key, and the current time of both kinds, in ms since the epoch."""
 
-    __slots__ = ("clock", "key", "watermark_ms")
+    __slots__ = ("clock", "key", "passed_ms", "watermark_ms")
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.key: Any = NO_KEY
         self.watermark_ms = MIN_TIMESTAMP_MS
         """Event time: the watermark that the current call runs at."""
+        self.passed_ms = MIN_TIMESTAMP_MS
+        """Event time: no call from here on is at an earlier one. It rises between calls alone."""
+
+    def event_time(self) -> int:
+        """Event time: when the current call is. It may be before that of the call before it."""
+        return self.passed_ms
 
     @property
     def processing_time(self) -> int:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from rheos.protocol.snapshots import PartMode
 from rheos.state.codec import ValueCodec
+from rheos.state.expiry import PIECE, Expiry
 from rheos.state.keys import Key
 from rheos.state.parts import PLACE, DeltaChain, Entries
+from rheos.state.stamps import list_codec, value_codec
 from rheos.state.stores import ABSENT
 
 _DELETED = object()
@@ -25,14 +27,19 @@ Frozen = tuple[int, Callable[[], Entries]]
 
 
 class StateTable(ABC):
-    """One declared state."""
+    """One declared state. With an expiry, what is kept for a key, an element or an item is a pair of
+    its stamp and its value."""
 
-    def __init__(self) -> None:
+    def __init__(self, expiry: Expiry | None) -> None:
         self.chain = DeltaChain()
+        self.expiry = expiry
 
     def next_part(self) -> tuple[PartMode, Frozen]:
-        """The synchronous part of a snapshot."""
+        """The synchronous part of a snapshot. A whole one leaves out what is gone."""
         full = self.chain.next_is_full(self.changes())
+        if full and self.expiry is not None:
+            for _ in self.sweep():
+                pass
         frozen = self.freeze_all() if full else self.freeze_changes()
         mode = PartMode.FULL if full else PartMode.DELTA
         self.chain.taken(mode, frozen[0])
@@ -52,7 +59,20 @@ class StateTable(ABC):
 
     @abstractmethod
     def copy(self) -> Frozen:
-        """The whole state, for others than the chain: what has changed is still taken for changed."""
+        """The whole state, for others than the chain: what has changed is still taken for changed. What
+        is gone is left out, and stays."""
+
+    @abstractmethod
+    def sweep(self) -> Iterator[None]:
+        """See `expiry.ExpiringStore`."""
+
+    @abstractmethod
+    def entries(self) -> int:
+        """How many there are."""
+
+    def _gone_ms(self) -> int:
+        assert self.expiry is not None
+        return self.expiry.gone_ms()
 
     @abstractmethod
     def forget(self) -> None:
@@ -87,9 +107,9 @@ class MemoryValueTable(StateTable):
 
     in_memory = True
 
-    def __init__(self, name: str, declared: Any) -> None:
-        super().__init__()
-        self.codec = ValueCodec(name, declared)
+    def __init__(self, name: str, declared: Any, expiry: Expiry | None = None) -> None:
+        super().__init__(expiry)
+        self.codec = value_codec(name, declared, expires=expiry is not None)
         self.values: dict[Key, Any] = {}
         self.dirty: set[Key] = set()
 
@@ -101,7 +121,24 @@ class MemoryValueTable(StateTable):
         return self.copy()
 
     def copy(self) -> Frozen:
-        return self._freeze(list(self.values), list(self.values.values()))
+        left = self.values
+        if self.expiry is not None:
+            gone_ms = self._gone_ms()
+            left = {key: pair for key, pair in left.items() if pair[0] > gone_ms}
+        return self._freeze(list(left), list(left.values()))
+
+    def entries(self) -> int:
+        return len(self.values)
+
+    def sweep(self) -> Iterator[None]:
+        there = list(self.values)
+        for start in range(0, len(there), PIECE):
+            gone_ms = self._gone_ms()
+            for key in there[start : start + PIECE]:
+                pair = self.values.get(key)
+                if pair is not None and pair[0] <= gone_ms:
+                    self.remove(key)
+            yield
 
     def freeze_changes(self) -> Frozen:
         keys = list(self.dirty)
@@ -138,9 +175,9 @@ class MemoryListTable(StateTable):
     that changed otherwise is rewritten as one segment.
     """
 
-    def __init__(self, name: str, declared: Any) -> None:
-        super().__init__()
-        self.codec = ValueCodec(name, list[declared])
+    def __init__(self, name: str, declared: Any, expiry: Expiry | None = None) -> None:
+        super().__init__(expiry)
+        self.codec = list_codec(name, declared, expires=expiry is not None)
         """Of lists."""
         self.element = ValueCodec(name, declared)
         self.values: dict[Key, list[Any]] = {}
@@ -173,8 +210,30 @@ class MemoryListTable(StateTable):
         return self.copy()
 
     def copy(self) -> Frozen:
-        keys = list(self.values)
-        return self._freeze(keys, [0] * len(keys), [list(self.values[key]) for key in keys])
+        left = {key: list(items) for key, items in self.values.items()}
+        if self.expiry is not None:
+            living = {key: self._living(items) for key, items in left.items()}
+            left = {key: items for key, items in living.items() if items}
+        return self._freeze(list(left), [0] * len(left), list(left.values()))
+
+    def _living(self, items: list[Any]) -> list[Any]:
+        gone_ms = self._gone_ms()
+        return [pair for pair in items if pair[0] > gone_ms]
+
+    def entries(self) -> int:
+        return sum(map(len, self.values.values()))
+
+    def sweep(self) -> Iterator[None]:
+        seen = 0
+        for key in list(self.values):
+            items = self.values.get(key, [])
+            living = self._living(items)
+            if len(living) < len(items):
+                self.replace(key, living)
+            seen += len(items)
+            while seen >= PIECE:
+                seen -= PIECE
+                yield
 
     def freeze_changes(self) -> Frozen:
         keys: list[Key] = []
@@ -224,10 +283,10 @@ class MemoryMapTable(StateTable):
 
     in_memory = True
 
-    def __init__(self, name: str, key: Any, value: Any) -> None:
-        super().__init__()
+    def __init__(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> None:
+        super().__init__(expiry)
         self.item = ValueCodec(name, key)
-        self.value = ValueCodec(name, value)
+        self.value = value_codec(name, value, expires=expiry is not None)
         self.values: dict[Key, dict[Any, Any]] = {}
         self.changed: defaultdict[Key, set[Any]] = defaultdict(set)
         self.read: Callable[[Key, dict[Any, Any]], dict[Any, Any]] = self.values.get
@@ -261,13 +320,28 @@ class MemoryMapTable(StateTable):
         return self.copy()
 
     def copy(self) -> Frozen:
-        return self._freeze(
-            [
-                (key, item, value)
-                for key, inside in self.values.items()
-                for item, value in inside.items()
-            ]
-        )
+        entries = [
+            (key, item, value) for key, inside in self.values.items() for item, value in inside.items()
+        ]
+        if self.expiry is not None:
+            gone_ms = self._gone_ms()
+            entries = [entry for entry in entries if entry[2][0] > gone_ms]
+        return self._freeze(entries)
+
+    def entries(self) -> int:
+        return sum(map(len, self.values.values()))
+
+    def sweep(self) -> Iterator[None]:
+        seen = 0
+        for key in list(self.values):
+            gone_ms = self._gone_ms()
+            inside = self.values.get(key, {})
+            for item in [item for item, pair in inside.items() if pair[0] <= gone_ms]:
+                self.remove(key, item)
+            seen += len(inside)
+            while seen >= PIECE:
+                seen -= PIECE
+                yield
 
     def freeze_changes(self) -> Frozen:
         nothing: dict[Any, Any] = {}

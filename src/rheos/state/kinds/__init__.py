@@ -6,9 +6,11 @@ from typing import Any, assert_never
 
 from rheos.errors import ProgramError
 from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
-from rheos.protocol.shapes import Holds, TypeShape
+from rheos.protocol.shapes import Holds, StateShape, TtlShape, TypeShape
+from rheos.protocol.snapshots import StateKind
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.describe import type_shape
+from rheos.state.expiry import Expiry
 from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.kinds.list import ListKind
 from rheos.state.kinds.map import MapKind
@@ -39,7 +41,10 @@ def handle_of(declared: StateDeclaration, backend: KeyedStateBackend) -> Any:
 
     Raises SchemaError where the declared type cannot be stored.
     """
-    return kind_of(declared).handle(declared, backend, backend.scope)
+    kind, scope = kind_of(declared), backend.scope
+    if declared.ttl is None:
+        return kind.handle(declared, backend, scope)
+    return kind.expiring_handle(declared, backend, scope, Expiry(declared.ttl, scope))
 
 
 def stored_types(declared: StateDeclaration) -> tuple[Any, ...]:
@@ -47,9 +52,9 @@ def stored_types(declared: StateDeclaration) -> tuple[Any, ...]:
     return kind_of(declared).types(declared)
 
 
-def shape_of(declared: StateDeclaration) -> tuple[Holds, TypeShape]:
-    """What a declaration stores, as it is written with every checkpoint and compared. Raises
-    SchemaError where its types cannot be stored."""
+def shape_of(declared: StateDeclaration) -> StateShape:
+    """What a declaration stores, as it is written with every checkpoint and compared, but for the key.
+    Raises SchemaError where its types cannot be stored."""
     kind = kind_of(declared)
     types = [type_shape(declared.name, declared_type) for declared_type in kind.types(declared)]
     match kind.holds:
@@ -60,4 +65,5 @@ def shape_of(declared: StateDeclaration) -> tuple[Holds, TypeShape]:
             shape = TypeShape(name="dict", args=[key, value])
         case _:
             assert_never(kind.holds)
-    return kind.holds, shape
+    ttl = None if declared.ttl is None else TtlShape(time=declared.ttl.time, ms=declared.ttl.ms)
+    return StateShape(kind=StateKind.KEYED, holds=kind.holds, value=shape, ttl=ttl)

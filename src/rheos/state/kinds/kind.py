@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from rheos.graph.state import StateDeclaration
 from rheos.protocol.shapes import Holds
 from rheos.state.backend import KeyedStateBackend
+from rheos.state.expiry import Expiry
 from rheos.state.scope import KeyScope
 
 D = TypeVar("D", bound=StateDeclaration)
@@ -39,3 +40,10 @@ class DeclaredKind(ABC, Generic[D]):
         Called once in each subtask, before anything is restored. Raises SchemaError where the declared
         types cannot be stored.
         """
+
+    def expiring_handle(
+        self, declared: D, stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
+    ) -> Any:
+        """`handle`, where the declaration has a time to live: its store is made with the expiry, and
+        what is gone by it is not shown. Of kinds whose declarations take one."""
+        raise NotImplementedError(f"{declared.kind} state does not expire")

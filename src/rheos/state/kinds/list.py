@@ -8,6 +8,8 @@ from typing import Any
 from rheos.graph.state import ListState
 from rheos.protocol.shapes import Holds
 from rheos.state.backend import KeyedStateBackend
+from rheos.state.expiry import Expiry
+from rheos.state.kinds.expiring import ExpiringListHandle
 from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.scope import KeyScope
 from rheos.state.stores import ListStore
@@ -77,3 +79,8 @@ class ListKind(DeclaredKind[ListState[Any]]):
         self, declared: ListState[Any], stores: KeyedStateBackend, scope: KeyScope
     ) -> ListHandle:
         return ListHandle(stores.lists(declared.name, declared.type), scope)
+
+    def expiring_handle(
+        self, declared: ListState[Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
+    ) -> ExpiringListHandle:
+        return ExpiringListHandle(stores.lists(declared.name, declared.type, expiry), scope, expiry)

@@ -8,6 +8,8 @@ from typing import Any
 from rheos.graph.state import MapState
 from rheos.protocol.shapes import Holds
 from rheos.state.backend import KeyedStateBackend
+from rheos.state.expiry import Expiry
+from rheos.state.kinds.expiring import ExpiringMapHandle
 from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.scope import KeyScope
 from rheos.state.stores import ABSENT, MISSING, MapStore
@@ -160,3 +162,9 @@ class MapKind(DeclaredKind[MapState[Any, Any]]):
     ) -> MapHandle:
         store = stores.maps(declared.name, declared.key_type, declared.value_type)
         return (InMemoryMapHandle if store.in_memory else MapHandle)(store, scope)
+
+    def expiring_handle(
+        self, declared: MapState[Any, Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
+    ) -> ExpiringMapHandle:
+        store = stores.maps(declared.name, declared.key_type, declared.value_type, expiry)
+        return ExpiringMapHandle(store, scope, expiry)

@@ -12,7 +12,9 @@ from typing import Any
 from rheos.graph.state import ValueState
 from rheos.protocol.shapes import Holds
 from rheos.state.backend import KeyedStateBackend
+from rheos.state.expiry import Expiry
 from rheos.state.kinds.copies import copier
+from rheos.state.kinds.expiring import ExpiringValueHandle
 from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.scope import KeyScope
 from rheos.state.stores import ABSENT, MISSING, ValueStore
@@ -107,3 +109,9 @@ class ValueKind(DeclaredKind[ValueState[Any]]):
         if store.codec.immutable:
             make = InMemoryValueHandle if store.in_memory else ValueHandle
         return make(store, scope, declared.default)
+
+    def expiring_handle(
+        self, declared: ValueState[Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
+    ) -> ExpiringValueHandle:
+        store = stores.values(declared.name, declared.type, expiry)
+        return ExpiringValueHandle(store, scope, expiry, declared.default)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ import pyarrow as pa
 from rheos.protocol.snapshots import RestoredState, Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB
 from rheos.state.backend import KeyedStateBackend
+from rheos.state.expiry import Expiry, Sweeper
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.rocksdb import rows
 from rheos.state.rocksdb.cache import CachedTable, SegmentPlaces
@@ -60,6 +61,7 @@ class RocksDbBackend(KeyedStateBackend):
         writer: str,
         memory_bytes: int,
     ) -> None:
+        super().__init__()
         self.scope = scope
         self.stride = _STRIDE
         self._keys = keys
@@ -76,17 +78,19 @@ class RocksDbBackend(KeyedStateBackend):
 
     # --- what operators use -----------------------------------------------------------------------
 
-    def values(self, name: str, declared: Any) -> RocksValueTable:
-        return self._keep(RocksValueTable(name, declared, self._places))
+    def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> RocksValueTable:
+        return self._keep(RocksValueTable(name, declared, self._places, expiry))
 
-    def lists(self, name: str, declared: Any) -> RocksListTable:
-        return self._keep(RocksListTable(name, declared, self._places, self._place))
+    def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> RocksListTable:
+        return self._keep(RocksListTable(name, declared, self._places, self._place, expiry))
 
-    def maps(self, name: str, key: Any, value: Any) -> RocksMapTable:
-        return self._keep(RocksMapTable(name, key, value, self._places))
+    def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> RocksMapTable:
+        return self._keep(RocksMapTable(name, key, value, self._places, expiry))
 
     def _keep(self, table: T) -> T:
         self._tables[table.name] = table
+        if table.expiry is not None:
+            self.sweepers.append(Sweeper(table, table.expiry))
         return table
 
     def timers(self, *, event_time: bool) -> TimerService:
@@ -99,6 +103,7 @@ class RocksDbBackend(KeyedStateBackend):
 
     def prepare(self, keys: Sequence[Key]) -> None:
         self._places.expect(keys)
+        super().prepare(keys)
         used = sum(table.weight() for table in self._tables.values())
         used += len(self._places) * _PLACE_BYTES
         used += sum(queue.pending for queue in self._queues) * _CHANGED_TIMER_BYTES
@@ -147,9 +152,19 @@ class RocksDbBackend(KeyedStateBackend):
         self._flush()
         view = _View(self._files.take(self.database)[0], self._groups)
         return [
-            SnapshotPart(name, StateKind.KEYED, partial(view.tables, state.id, state.form))
+            SnapshotPart(
+                name, StateKind.KEYED, partial(view.tables, state.id, state.form, self._living(name))
+            )
             for name, state in self._catalogue.states.items()
         ]
+
+    def _living(self, name: str) -> Callable[[bytes], bool] | None:
+        """Which of the stored values of a state are not gone by now; None where all stay."""
+        table = self._tables.get(name)
+        if table is None or table.expiry is None:
+            return None
+        gone_ms, stamp_of = table.expiry.gone_ms(), table.stamp_of
+        return lambda data: stamp_of(data) > gone_ms
 
     def force_full(self) -> None:
         """Nothing to do: every snapshot is the whole set of files."""
@@ -208,11 +223,13 @@ class _View:
         self._groups = groups
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
-    def tables(self, id: int, form: EntryForm) -> Iterator[pa.Table]:
+    def tables(
+        self, id: int, form: EntryForm, living: Callable[[bytes], bool] | None
+    ) -> Iterator[pa.Table]:
         """Reads with a database of its own: it runs beside others, on any thread."""
         database = Database(self._folder, _VIEW_BYTES, read_only=True)
         try:
-            yield from rows.tables(database, id, form, self._groups)
+            yield from rows.tables(database, id, form, self._groups, living)
         finally:
             database.close()
 

@@ -9,12 +9,16 @@ happens between calls of user code alone (`settle`), never under its hands.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Generic, TypeVar
 
 from rheos.state.codec import ValueCodec
+from rheos.state.expiry import PIECE, Expiry
 from rheos.state.keys import Key
 from rheos.state.rocksdb.database import Batch, Database
 from rheos.state.rocksdb.layout import EntryForm, Places, range_start
+from rheos.state.stamps import stamp_of
 
 E = TypeVar("E")
 
@@ -22,6 +26,8 @@ ENTRY_BYTES = 200
 """About what an entry takes beside what is in it: the key, and its places in dicts and sets."""
 _ITEM_BYTES = 60
 """About what an item takes beside its contents."""
+_PAIR_BYTES = 100
+"""About what a stamp takes beside its value."""
 _FLAT = (int, float, bool, str, bytes)
 _EXPANSION = 6
 """How much larger a value with others in it is as Python objects than encoded, about."""
@@ -40,14 +46,19 @@ class SegmentPlaces:
 
 
 class CachedTable(ABC, Generic[E]):
-    """One declared state. `E` is what is in memory for a key."""
+    """One declared state. `E` is what is in memory for a key. With an expiry, each value, element or
+    item is a pair of its stamp and its value."""
 
     form: EntryForm
+    stamp_of = staticmethod(stamp_of)
+    """The latest stamp in a stored value, where it expires."""
 
-    def __init__(self, name: str, codec: ValueCodec, places: Places) -> None:
+    def __init__(self, name: str, codec: ValueCodec, places: Places, expiry: Expiry | None) -> None:
         """`codec` is that of the items."""
         self.name = name
+        self.expiry = expiry
         self._expansion = 1 if codec.cls in _FLAT else _EXPANSION
+        self._beside = _ITEM_BYTES + (0 if expiry is None else _PAIR_BYTES)
         self.young: dict[Key, E] = {}
         self.old: dict[Key, E] = {}
         """All of it is written."""
@@ -79,7 +90,7 @@ class CachedTable(ABC, Generic[E]):
     @property
     def item_bytes(self) -> int:
         """About what an item takes in memory."""
-        return _ITEM_BYTES + self._expansion * self._bytes // self._items
+        return self._beside + self._expansion * self._bytes // self._items
 
     def weight(self) -> int:
         """About what the young generation takes in memory."""
@@ -88,6 +99,35 @@ class CachedTable(ABC, Generic[E]):
     @abstractmethod
     def flush(self, batch: Batch) -> None:
         """Puts all changes into the batch; from now on, nothing has changed."""
+
+    # --- what expires -----------------------------------------------------------------------------
+
+    def entries(self) -> int:
+        """How many entries the database has, of all its states: of one it does not know."""
+        return self.database.entries()
+
+    def sweep(self) -> Iterator[None]:
+        """See `expiry.ExpiringStore`. What is stored is looked at where it lies, and does not push out
+        of memory what is used. What came since the last flush is left to the next sweep."""
+        stop = range_start(int.from_bytes(self.prefix, "big") + 1)
+        place = self.prefix
+        assert self.expiry is not None
+        while stored := list(islice(self.database.scan(place, stop), PIECE)):
+            place = stored[-1][0] + b"\0"
+            gone_ms = self.expiry.gone_ms()
+            gone = [at for at, data in stored if self.stamp_of(data) <= gone_ms]
+            if gone:
+                batch = self.database.batch()
+                self.remove_gone(gone, gone_ms, batch)
+                self.database.write(batch)
+            yield
+
+    @abstractmethod
+    def remove_gone(self, places: Sequence[bytes], gone_ms: int, batch: Batch) -> None:
+        """Removes the stored entries of these places, whose stamps are not after `gone_ms`. Of a young
+        key what is in memory decides, as it may be newer; what is old is as it is stored."""
+
+    # --- generations ------------------------------------------------------------------------------
 
     def rotate(self, most_items: int) -> None:
         """Makes the young generation the old one. Nothing has changed since the flush. Of an entry

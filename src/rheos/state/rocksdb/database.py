@@ -106,6 +106,10 @@ class Database:
         except Exception as error:
             self._fail(error)
 
+    def entries(self) -> int:
+        """About how many there are."""
+        return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
+
     def delete_range(self, start: bytes, stop: bytes) -> None:
         try:
             self._db.delete_range(start, stop, self._write_options)

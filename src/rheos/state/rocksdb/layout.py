@@ -158,6 +158,9 @@ class Places:
                 (key, groups[2 * i : 2 * i + 2] + encode(key)) for i, key in enumerate(new)
             )
 
+    def key_of(self, encoded: bytes) -> Key:
+        return self._codec.decode(encoded)
+
     def note(self, key: Key, place: bytes) -> None:
         """The place of a key is known from elsewhere."""
         self._known[key] = place

@@ -50,11 +50,20 @@ class _Piece:
         )
 
 
-def tables(database: Database, id: int, form: EntryForm, groups: range) -> Iterator[pa.Table]:
-    """The rows of a state, sorted by (key_group, key, namespace); one table at the least."""
+def tables(
+    database: Database,
+    id: int,
+    form: EntryForm,
+    groups: range,
+    living: Callable[[bytes], bool] | None = None,
+) -> Iterator[pa.Table]:
+    """The rows of a state, sorted by (key_group, key, namespace); one table at the least. `living` says
+    which values are to be in it."""
     piece = _Piece()
     for group in groups:
         for key, namespace, value in _rows(database, id, form, group):
+            if living is not None and not living(value):
+                continue
             if piece.is_full():
                 yield piece.table()
                 piece = _Piece()

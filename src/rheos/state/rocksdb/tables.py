@@ -7,15 +7,18 @@ into a segment behind those that are stored, an entry of a map is put by itself.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from rheos.errors import StateAccessError
 from rheos.state.codec import ValueCodec
+from rheos.state.expiry import Expiry
 from rheos.state.keys import Key
 from rheos.state.parts import PLACE
 from rheos.state.rocksdb.cache import ENTRY_BYTES, CachedTable, SegmentPlaces
 from rheos.state.rocksdb.database import Batch
 from rheos.state.rocksdb.layout import EntryForm, Places, join, split
+from rheos.state.stamps import latest_stamp_of, list_codec, value_codec
 from rheos.state.stores import ABSENT, MISSING
 
 _MANY_SEGMENTS = 16
@@ -28,9 +31,9 @@ class RocksValueTable(CachedTable[Any]):
     form = EntryForm.VALUE
     in_memory = False
 
-    def __init__(self, name: str, declared: Any, places: Places) -> None:
-        codec = ValueCodec(name, declared)
-        super().__init__(name, codec, places)
+    def __init__(self, name: str, declared: Any, places: Places, expiry: Expiry | None = None) -> None:
+        codec = value_codec(name, declared, expires=expiry is not None)
+        super().__init__(name, codec, places, expiry)
         self.codec = codec
 
     @property
@@ -75,6 +78,16 @@ class RocksValueTable(CachedTable[Any]):
         self.note_size(sum(map(len, encoded)), len(encoded))
         self.dirty.clear()
 
+    def remove_gone(self, places: Sequence[bytes], gone_ms: int, batch: Batch) -> None:
+        for place in places:
+            key = self._places.key_of(split(self.form, place[4:])[0])
+            pair = self.young.get(key, MISSING)
+            if pair is MISSING:
+                batch.delete(place)
+                self.old.pop(key, None)
+            elif pair is not ABSENT and pair[0] <= gone_ms:
+                self.remove(key)
+
 
 class ListEntry(list[Any]):
     """A list where it is whole, or else its end: the elements that are not stored yet."""
@@ -97,11 +110,19 @@ class RocksListTable(CachedTable[ListEntry]):
     """A list in segments of what was appended between two writes."""
 
     form = EntryForm.LIST
+    stamp_of = staticmethod(latest_stamp_of)
 
-    def __init__(self, name: str, declared: Any, places: Places, place: SegmentPlaces) -> None:
+    def __init__(
+        self,
+        name: str,
+        declared: Any,
+        places: Places,
+        place: SegmentPlaces,
+        expiry: Expiry | None = None,
+    ) -> None:
         self.element: ValueCodec = ValueCodec(name, declared)
-        super().__init__(name, self.element, places)
-        self.codec = ValueCodec(name, list[declared])
+        super().__init__(name, self.element, places, expiry)
+        self.codec = list_codec(name, declared, expires=expiry is not None)
         """Of lists."""
         self._place = place
         self.appended: set[Key] = set()
@@ -212,6 +233,19 @@ class RocksListTable(CachedTable[ListEntry]):
             batch.delete(place)
         entry.segments, entry.stored, entry.rewritten = [], 0, False
 
+    def remove_gone(self, places: Sequence[bytes], gone_ms: int, batch: Batch) -> None:
+        """Segments of which something still lives stay until their list is read."""
+        for place in places:
+            key = self._places.key_of(split(self.form, place[4:])[0])
+            entry = self.young.get(key)
+            if entry is None or not entry.whole:
+                batch.delete(place)
+                self.old.pop(key, None)
+            else:
+                living = [pair for pair in entry if pair[0] > gone_ms]
+                if len(living) < len(entry):
+                    self.replace(key, living)
+
     def rotate(self, most_items: int) -> None:
         for key in [key for key, entry in self.young.items() if len(entry) > most_items]:
             del self.young[key]
@@ -238,11 +272,13 @@ class RocksMapTable(CachedTable[MapEntry]):
     form = EntryForm.MAP
     in_memory = False
 
-    def __init__(self, name: str, key: Any, value: Any, places: Places) -> None:
+    def __init__(
+        self, name: str, key: Any, value: Any, places: Places, expiry: Expiry | None = None
+    ) -> None:
         self.item: ValueCodec = ValueCodec(name, key)
         """Of the keys inside the map."""
-        self.value: ValueCodec = ValueCodec(name, value)
-        super().__init__(name, self.value, places)
+        self.value: ValueCodec = value_codec(name, value, expires=expiry is not None)
+        super().__init__(name, self.value, places, expiry)
         self.changed: defaultdict[Key, set[Any]] = defaultdict(set)
         """Since the last look (`_settle`)."""
 
@@ -367,6 +403,21 @@ class RocksMapTable(CachedTable[MapEntry]):
                 data = next(encoded)
                 batch.put(stored, data)
                 self.note_size(len(data))
+
+    def remove_gone(self, places: Sequence[bytes], gone_ms: int, batch: Batch) -> None:
+        for place in places:
+            encoded, namespace = split(self.form, place[4:])
+            key, item = self._places.key_of(encoded), self.item.decode(namespace)
+            entry = self.young.get(key)
+            if entry is None:
+                batch.delete(place)
+                self.old.get(key, {}).pop(item, None)
+                continue
+            pair = entry.get(item, MISSING)
+            if pair is MISSING and not (entry.whole or entry.cleared):
+                batch.delete(place)
+            elif pair is not MISSING and pair is not ABSENT and pair[0] <= gone_ms:
+                self.remove(key, item)
 
     def rotate(self, most_items: int) -> None:
         for key in [key for key, entry in self.young.items() if len(entry) > most_items]:
