@@ -166,23 +166,62 @@ import os
 os.environ["RHEOS_CLASS_ARCHIVE"] = "off"
 from rheos.spark import ahead
 ahead.start("", "auto", "local")
-jvm = ahead._jvm
-assert jvm is not None
+jvm, daemon = ahead._jvm, ahead._daemon
+assert jvm is not None and daemon is not None
 
 from pyspark import SparkContext
+from rheos.connectors.spark.table_session import active_session
 from rheos.job import JobConfig
-from rheos.spark.session import get_session
-session = get_session(JobConfig(job="j"), slots=3)
+from rheos.spark.session import found_session, get_context, get_session, single_threaded_workers
+job = JobConfig(job="j")
+context = get_context(job, slots=3)
 assert SparkContext._gateway.proc is jvm.process
-assert session.sparkContext.master == "local[3]" and session.range(3).count() == 3
-settings = dict(session.sparkContext.getConf().getAll())
+assert context.master == "local[3]"
+settings = dict(context.getConf().getAll())
 assert settings["spark.app.name"] == "rheos" and settings["spark.ui.enabled"] == "false"
 assert not os.path.exists(jvm._folder)
 assert "PYSPARK_GATEWAY_PORT" not in os.environ
+
+def forked_from():
+    return context.parallelize([0], 1).map(lambda _: os.getppid())
+
+with single_threaded_workers(context):
+    ours = forked_from()
+    ours.id()
+assert ours.collect() == [daemon._process.pid]
+assert forked_from().collect() != [daemon._process.pid]
+
+# A session is made by who needs one.
+assert found_session(job) is None
+session = active_session("a table")
+assert found_session(job) is session and get_session(job, slots=3) is session
+assert session.sparkContext is context and session.range(3).count() == 3
+assert session.conf.get("spark.sql.session.timeZone") == "UTC"
 session.stop()
+daemon._process.wait()  # It ends with the context.
 """
 
 
 @pytest.mark.spark
-def test_a_real_one_serves_the_session() -> None:
+def test_real_ones_serve_the_session() -> None:
     subprocess.run([sys.executable, "-c", dedent(REAL)], check=True, timeout=400)
+
+
+LARGER = """
+from pyspark.sql import SparkSession
+from rheos.job import JobConfig
+from rheos.spark.session import get_context, get_session
+job = JobConfig(job="j")
+first = get_context(job, slots=1)
+assert get_context(job, slots=1) is first
+second = get_context(job, slots=2)
+assert first._jsc is None and second.master == "local[2]"
+session = get_session(job, slots=2)
+assert session.sparkContext is second and SparkSession.active() is session
+assert get_session(job, slots=3).sparkContext.master == "local[3]" and second._jsc is None
+"""
+
+
+@pytest.mark.spark
+def test_a_context_that_is_too_small_gives_way_with_or_without_a_session() -> None:
+    subprocess.run([sys.executable, "-c", dedent(LARGER)], check=True, timeout=400)

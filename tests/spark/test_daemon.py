@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 
 USED_IN_A_FORK = """
@@ -33,6 +37,32 @@ def test_a_fork_can_use_what_was_imported() -> None:
         [sys.executable, "-c", USED_IN_A_FORK], timeout=400, check=False, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+PREFERS = """
+import sys
+from rheos.spark.daemon import prefer_installed_pyspark
+prefer_installed_pyspark()
+import pyspark
+print(pyspark.__file__)
+"""
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_pyspark_is_not_compiled_anew_where_it_is_installed(same: bool, tmp_path: Path) -> None:
+    """Of another Spark it is the zip's that counts."""
+    (installed,) = pyspark.__path__
+    home = Path(installed) if same else tmp_path
+    zipped = home / "python" / "lib" / "pyspark.zip"
+    if not same:
+        zipped.parent.mkdir(parents=True)
+        with zipfile.ZipFile(zipped, "w") as file:
+            file.writestr("pyspark/__init__.py", "")
+    environment = {**os.environ, "SPARK_HOME": str(home), "PYTHONPATH": str(zipped)}
+    done = subprocess.run(
+        [sys.executable, "-c", PREFERS], env=environment, check=True, capture_output=True
+    )
+    assert done.stdout.decode().startswith(installed if same else str(zipped))
 
 
 @pytest.mark.spark

@@ -15,7 +15,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import os
 import sys
+from importlib.machinery import PathFinder
 
 from rheos.spark import daemon_handover
 
@@ -32,6 +34,17 @@ def import_beforehand() -> None:
     gc.freeze()
 
 
+def prefer_installed_pyspark() -> None:
+    """Spark puts PySpark's zip first in the path, and Python compiles that anew at each start, which
+    takes a second. Where it belongs to the PySpark that is installed here, that one is the same."""
+    home = os.environ.get("SPARK_HOME", "")
+    zipped = os.path.join(home, "python", "lib", "pyspark.zip")
+    others = [path for path in sys.path if path != zipped]
+    installed = PathFinder.find_spec("pyspark", others)
+    if installed is not None and home in (installed.submodule_search_locations or ()):
+        sys.path[:] = others
+
+
 def main() -> None:
     if sys.argv[1] == "--ahead":
         if not daemon_handover.stands_in(sys.argv[2], import_beforehand):
@@ -39,6 +52,7 @@ def main() -> None:
     elif daemon_handover.another_stands_in():
         return
     else:
+        prefer_installed_pyspark()
         import_beforehand()
     from pyspark.daemon import manager
 
