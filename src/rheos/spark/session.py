@@ -49,6 +49,8 @@ _LOADS_WITHIN_S = 20.0
 
 _ours: tuple[SparkContext, int] | None = None
 """The context that Rheos has made in this process, and its slots."""
+_started_jvm = False
+"""Whether the JVM of this process was started for such a context."""
 _daemon: DaemonAhead | None = None
 """Where its workers are to be forked from."""
 
@@ -147,7 +149,7 @@ def _checked(session: Any) -> SparkSession:
 
 
 def _make(config: JobConfig, slots: int) -> SparkContext:
-    global _daemon
+    global _daemon, _started_jvm
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # The JVM runs already, with its own master.
     if os.environ.get("SPARK_REMOTE") and config.master is None:
         raise ConfigurationError(
@@ -157,7 +159,10 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
         )
     java_version = "" if submitted else require_java()
     conf = SparkConf()
-    master = config.master or conf.get("spark.master", None) or f"local[{max(slots, 1)}]"
+    # A JVM that was started for an earlier context of ours knows that one's master.
+    said = None if _started_jvm else conf.get("spark.master", None)
+    master = config.master or said or f"local[{max(slots, 1)}]"
+    _started_jvm |= SparkContext._gateway is None and not submitted
     conf.setMaster(master)
     conf.setIfMissing("spark.app.name", "rheos")
     for name, value in (_SETTINGS | _local_settings(master)).items():
