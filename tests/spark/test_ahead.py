@@ -205,23 +205,3 @@ daemon._process.wait()  # It ends with the context.
 @pytest.mark.spark
 def test_real_ones_serve_the_session() -> None:
     subprocess.run([sys.executable, "-c", dedent(REAL)], check=True, timeout=400)
-
-
-LARGER = """
-from pyspark.sql import SparkSession
-from rheos.job import JobConfig
-from rheos.spark.session import get_context, get_session
-job = JobConfig(job="j")
-first = get_context(job, slots=1)
-assert get_context(job, slots=1) is first
-second = get_context(job, slots=2)
-assert first._jsc is None and second.master == "local[2]"
-session = get_session(job, slots=2)
-assert session.sparkContext is second and SparkSession.active() is session
-assert get_session(job, slots=3).sparkContext.master == "local[3]" and second._jsc is None
-"""
-
-
-@pytest.mark.spark
-def test_a_context_that_is_too_small_gives_way_with_or_without_a_session() -> None:
-    subprocess.run([sys.executable, "-c", dedent(LARGER)], check=True, timeout=400)

@@ -29,7 +29,7 @@ from rheos.driver.sources_and_sinks import (
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
 from rheos.host.io import SystemClock, ThreadedIo
 from rheos.host.stores import check_writable, open_store
-from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
+from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.continuous.cluster import check_slots, is_local
 from rheos.runtimes.continuous.launcher import SparkLauncher
@@ -39,6 +39,8 @@ from rheos.version import VERSION
 
 _LISTEN_EVERY_S = 1.0
 _STEP_MS = 20
+_SESSION_AFTER_S = 5.0
+"""At most. It takes Spark a second or more to make one."""
 _STOP_TIMEOUT_S = 60.0
 _LAST_EVENTS = 20
 """Of the story, in the error where the driver itself fails."""
@@ -71,14 +73,16 @@ class ContinuousRuntime:
         if beside:
             session = get_session(config, plan.parallelism + 1)
         job = ContinuousJob(plan, config, splits, context, session, listener)
-        # A user finds a session when this returns. The job has not waited for it, and needs none: so
+        # A user finds a session when this returns. The job needs none: so its workers come first, and
         # what fails here is no matter of the job.
-        try:
-            with contextlib.suppress(Exception):
-                get_session(config, plan.parallelism + 1)
-        except KeyboardInterrupt:
-            job.cancel()
-            raise
+        if session is None:
+            try:
+                job.came_up.wait(_SESSION_AFTER_S)
+                with contextlib.suppress(Exception):
+                    get_session(config, plan.parallelism + 1)
+            except KeyboardInterrupt:
+                job.cancel()
+                raise
         return job
 
 
@@ -136,6 +140,8 @@ class ContinuousJob:
             self._launcher.close()
             self._io.close()
             raise
+        self.came_up = threading.Event()
+        """All workers are at work, or the job has ended."""
         self._ended = threading.Event()
         self._crash: BaseException | None = None
         self._cancel = threading.Event()
@@ -165,10 +171,13 @@ class ContinuousJob:
                     self._master.cancel()
                 self._launcher.wait(_STEP_MS)
                 self._master.step()
-                report.heard(self._master.status())
+                status = self._master.status()
+                report.heard(status)
+                if status.state is JobState.RUNNING:
+                    self.came_up.set()
                 if self._listener is not None and clock.monotonic_us() >= listen_at_us:
                     listen_at_us = clock.monotonic_us() + int(_LISTEN_EVERY_S * 1e6)
-                    self._listener(self._master.status())
+                    self._listener(status)
         except BaseException as error:
             self._crash = error
         finally:
@@ -177,6 +186,7 @@ class ContinuousJob:
             self._io.close()
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
+            self.came_up.set()
             self._ended.set()
 
     def status(self) -> JobStatus:
