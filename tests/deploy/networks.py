@@ -90,6 +90,13 @@ class Host:
         named = ["sh", "-c", f'hostname {self.name} && exec "$@"', "sh"]
         return self.within([*unshared, *named, *command])
 
+    def runs(self, words: str) -> bool:
+        """Whether the command of a process there has these words."""
+        found = subprocess.run(
+            ["ip", "netns", "pids", self.name], capture_output=True, text=True, check=True
+        )
+        return any(words in _command(int(process)) for process in found.stdout.split())
+
     def unplug(self) -> None:
         _run("ip", "link", "set", self._cable, "down")
 
@@ -102,6 +109,13 @@ class Host:
 
     def uncover(self, process: int, folder: Path) -> None:
         _mount(process, "umount", "--lazy", str(folder))
+
+
+def _command(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:  # It has ended meanwhile.
+        return ""
 
 
 def _mount(process: int, *words: str) -> None:

@@ -86,6 +86,11 @@ class Cluster:
         for host in self.hosts:
             self._worker(host, cores)
 
+    def host_of_a_slot(self) -> Host:
+        """One on which slots of a running job are. All of them may be on one: that of the executor
+        that was there first."""
+        return next(host for host in self.hosts if host.runs("-m pyspark.daemon"))
+
     def surroundings(self, address: str) -> dict[str, str]:
         return {
             "SPARK_LOCAL_IP": address,
