@@ -30,6 +30,14 @@ def registry_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def short_lived_jvms() -> Iterator[None]:
+    """Half of what a JVM does in its first minutes is to compile for the hours after them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark() -> Any:
     """One Spark session for all tests: starting one takes seconds."""

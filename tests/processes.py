@@ -15,9 +15,6 @@ import pyspark
 from rheos.testing.chaos.processes import JobProcesses, ended_meanwhile
 from tests.waiting import wait_for
 
-_SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Half of what a JVM does in its first minute is to compile for the hours after it."""
-
 
 class Started:
     """Processes that a test has started: at its end none of them, and of theirs, is left."""
@@ -37,7 +34,7 @@ class Started:
                 command,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "TTY_COMPATIBLE": "0", **_SHORT_LIVED, **environment},
+                env={**os.environ, "TTY_COMPATIBLE": "0", **environment},
                 start_new_session=True,
             )
         self._started.append(process)

@@ -84,8 +84,13 @@ class Slot:
 
     def die(self, goes_through: Callable[[], bool]) -> None:
         """The process ends where it stands; `goes_through` says what of its I/O still takes effect."""
-        self.alive = False
+        self._end()
         self._io.perish(goes_through)
+
+    def _end(self) -> None:
+        """What it held goes before its disk does: RocksDB waits a second where its folder is gone."""
+        self.alive = False
+        self._engine = None
 
     def next_us(self) -> int | None:
         """When the slot has something to do by itself."""
@@ -101,7 +106,7 @@ class Slot:
         if now_us < self.frozen_until_us:
             return False
         if self.dies_at_us is not None and now_us >= self.dies_at_us:
-            self.alive = False
+            self._end()
             return True
         try:
             if self._engine is None:
@@ -114,14 +119,14 @@ class Slot:
             if engine.lifecycle is Lifecycle.DONE:
                 engine.report_progress()
                 engine.close()
-                self.alive = False
+                self._end()
                 return True
             step = engine.step()
         except RheosError as error:
             self._report(
                 control.Failed(attempt=self.attempt, subtask=self.subtask, error=ErrorData.of(error))
             )
-            self.alive = False
+            self._end()
             return True
         self._wake_us = now_us + (step.wake_after_us or 0)
         return worked or step.worked
