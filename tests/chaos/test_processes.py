@@ -61,6 +61,7 @@ def with_all_below(process: psutil.Process) -> list[psutil.Process]:
 
 
 @pytest.mark.spark
+@pytest.mark.deploy
 def test_an_executor_that_pauses_wakes_as_a_zombie_and_another_is_killed(
     tmp_path: Path, started: Started
 ) -> None:
@@ -105,6 +106,7 @@ def _replaced(processes: JobProcesses, paused: list[psutil.Process]) -> bool:
 
 
 @pytest.mark.spark
+@pytest.mark.deploy
 @pytest.mark.slow
 def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: Started) -> None:
     """Above, one of a local cluster is killed; below, one of a standalone master with its machine."""
@@ -122,6 +124,7 @@ def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: S
 
 
 @pytest.mark.spark
+@pytest.mark.deploy
 def test_a_job_that_has_lost_a_machine_for_good_goes_on_with_fewer_slots(
     tmp_path: Path, started: Started
 ) -> None:
@@ -182,6 +185,7 @@ raise SystemExit(job.main())
 
 
 @pytest.mark.spark
+@pytest.mark.deploy
 def test_killed_between_the_log_entry_and_the_commit_and_again_in_recovery(
     tmp_path: Path, started: Started
 ) -> None:
@@ -201,6 +205,7 @@ def test_killed_between_the_log_entry_and_the_commit_and_again_in_recovery(
 
 
 @pytest.mark.spark
+@pytest.mark.deploy
 def test_the_command_strikes_workers_and_drivers_until_the_job_ends(
     tmp_path: Path, started: Started
 ) -> None:

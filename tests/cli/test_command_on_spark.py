@@ -14,7 +14,7 @@ import pytest
 from tests.processes import Started
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.deploy]
 
 RHEOS = str(Path(sys.executable).parent / "rheos")
 WITHIN_S = 400

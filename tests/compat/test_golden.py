@@ -303,6 +303,7 @@ def check_worth_keeping(log: JobLog, kind: str) -> None:
         assert all(states <= stored[operator] for operator, states in STATES.items())
 
 
+@pytest.mark.slow
 def test_this_version_would_make_snapshots_as_good() -> None:
     taken, directory = with_savepoint()
     savepoint = read_savepoint(StoreFolder(taken.world.store, directory), directory)

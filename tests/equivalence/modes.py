@@ -21,6 +21,10 @@ class Mode(Enum):
     BATCH_WIDE = "batch, at parallelism 3, from a generator"
 
 
+SLOW = {Mode.SIMULATED_CHECKPOINTED}
+"""Left out of the suite: who is killed takes checkpoints all the time, too."""
+
+
 @dataclass(frozen=True)
 class Gap:
     """A program that is not run in some way."""

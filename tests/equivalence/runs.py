@@ -1,8 +1,8 @@
 """Runs programs of the corpus in each mode, and gives the rows of their sinks.
 
 On Spark several programs are written into one environment and run as one job, as starting a job costs
-more than the few rows that each program has. Where that job fails, each of them is run by itself, so
-that a failure names the program that it is of.
+more than the few rows that each program has. Where that job fails, the
+program that is asked for is run by itself: its own failure is shown, where it has one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.equivalence.modes import Mode
 Found = Mapping[str, pa.Table]
 """The rows of each sink of a program."""
 
-TOGETHER = 6
+TOGETHER = 8
 """So many programs run as one job on Spark."""
 
 WITHIN_S = 400.0
@@ -104,13 +104,14 @@ class Batches:
     def _run(self, group: Sequence[Program], wanted: Program) -> None:
         try:
             tables = self._run_together(group)
-        except Exception:
+        except Exception as error:
             if len(group) == 1:
                 raise
             for program in group:
                 self._groups.pop(program.name, None)
-            group = (wanted,)
-            tables = self._run_together(group)
+            self._run_together((wanted,))
+            error.add_note(f"by itself {wanted.name!r} runs")
+            raise
         for program in group:
             self._found[program.name] = {
                 sink: table for (name, sink), table in tables.items() if name == program.name
@@ -165,17 +166,17 @@ def _rescaled(
 ) -> dict[tuple[str, str], pa.Table]:
     """Stops the job with a savepoint in the middle of its input, and goes on from it, wider."""
     first = rh.Environment(2, **settings, checkpoint_dir=folder / "before")
-    given = Given(first, Handing.PACED, folder, last_s=4.0)
+    given = Given(first, Handing.PACED, folder, last_s=30.0)
     sinks = _write(group, given)
     job = first.execute_async("corpus")
     rows = sum(rows.table.num_rows for rows in given.dealt)
-    _wait_until(lambda: _read(job) > rows // 4, job)
+    _wait_until(lambda: _read(job) > rows // 15, job)
     savepoint = job.stop()
     before = job.wait()
     assert before.status.state is JobState.STOPPED
     assert 0 < _read(job) < rows, "it was not stopped in the middle"
     second = rh.Environment(3, **settings, from_savepoint=savepoint, checkpoint_dir=folder / "after")
-    _write(group, Given(second, Handing.PACED, folder))
+    _write(group, Given(second, Handing.PACED, folder, last_s=0.5))
     after = second.execute("corpus")
     return {
         of: pa.concat_tables([before.collected[sink], after.collected[sink]])

@@ -8,7 +8,7 @@ import pytest
 
 from rheos.testing.worlds import draw_world
 
-SEEDS = 48
+SEEDS = 32
 CHUNK = 16
 
 

@@ -154,7 +154,7 @@ def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, pa
 def test_what_waits_in_a_slow_subtask_waits_for_its_rows_in_flight(program: CheckedProgram) -> None:
     """Its groups have come less far than those they are put with, and their rows are not late."""
     of = made(rows=300)
-    for seed in range(8):
+    for seed in range(4):
         task = replace(_AT_ONCE, credits=2)
         job = Job(planned(build(program, of)), task, parallelism=2 + seed % 3, seed=seed)
         for parallelism in (1 + seed % 2, 3):

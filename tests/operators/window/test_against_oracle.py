@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rheos import aggregates as agg
@@ -79,6 +79,7 @@ def millis(time: datetime) -> int:
     return round(time.timestamp() * 1000)
 
 
+@settings(max_examples=50)
 @given(
     window=windows,
     lateness=st.integers(0, 8),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rheos.errors import UserFunctionError
@@ -267,6 +267,7 @@ def test_a_result_that_is_no_iterable_is_refused() -> None:
         bench.end()
 
 
+@settings(max_examples=50)
 @given(
     window=st.sampled_from([Tumbling("5ms", "2ms"), Sliding("6ms", "4ms"), Sliding("2ms", "3ms")]),
     rows=st.lists(

@@ -55,7 +55,8 @@ WINDOWS = dedent("""
     pq.write_table(table, path)
     env = rh.Environment(2, runtime="batch")
     watermark = rh.Watermark.bounded_out_of_orderness("2h", on="at")
-    source = env.from_source(rh.files.source(path, schema=table.schema, format="parquet"), watermark=watermark)
+    rows = rh.files.source(path, schema=table.schema, format="parquet")
+    source = env.from_source(rows, watermark=watermark)
     for branch in range(2):
         made = source.key_by("k").window(rh.Sliding("3h", every="30m")).aggregate(n=rh.agg.count())
         made.collect(f"out {branch}")
