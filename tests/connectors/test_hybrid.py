@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from rheos.connectors.contract import Pending, ReaderContext, Source, Split
 from rheos.connectors.files import source as file_source
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import HybridSource, hybrid
+from rheos.connectors.replay import Replay
 from rheos.connectors.times import TimeColumn
 from rheos.errors import InputError, ProgramError, SchemaError
 from tests.connectors.ports import Probe, assert_resumes_everywhere, read_all
@@ -74,6 +75,13 @@ def test_the_parts_follow_one_another_as_phases() -> None:
     assert left(given) == [[0, 1], [0, 1], [0, 1], [7]]
     for split in splits:
         assert_resumes_everywhere(given, split)
+
+
+def test_the_batch_runtime_reads_each_part_without_its_pace(tmp_path: Path) -> None:
+    paced = file_source(tmp_path, schema=Row, replay=Replay("at", "1x", unit="ms"))
+    unpaced = file_source(tmp_path, schema=Row)
+    last = rows(1)
+    assert hybrid(paced, last).unpaced() == replace(hybrid(paced, last), parts=(unpaced, last))
 
 
 def test_it_ends_where_its_last_part_does() -> None:

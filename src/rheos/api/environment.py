@@ -134,7 +134,7 @@ class Environment:
             if self._config.spark is None and self._config.master is None:
                 # What a DataFrame is made of lives in its own session.
                 self._config = replace(self._config, spark=session_of(source))
-            record = getattr(source, "record", None)
+            record = source.record_class()
             on = None if watermark is None else watermark.on
             outputs = {MAIN: StreamType(source.schema, watermark is not None, record, on)}
             rejected = source.rejected_schema()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -75,9 +75,8 @@ class MeasuredSource(Source):
         object.__setattr__(self, "schema", self.source.schema)
         object.__setattr__(self, "bounded", self.source.bounded)
 
-    @property
-    def record(self) -> Any:
-        return getattr(self.source, "record", None)
+    def record_class(self) -> type | None:
+        return self.source.record_class()
 
     def splits(self) -> Sequence[Split]:
         return self.source.splits()

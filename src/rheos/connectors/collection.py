@@ -60,6 +60,9 @@ class CollectionSource(Source):
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.table.schema)
 
+    def record_class(self) -> type | None:
+        return self.record
+
     def splits(self) -> Sequence[Split]:
         return [Split("0")]
 

@@ -131,6 +131,15 @@ class Source(ABC):
         endless ones at once."""
         return not self.bounded
 
+    def record_class(self) -> type | None:
+        """Whose objects users' functions are given for its rows, where the user has named a class."""
+        return None
+
+    def unpaced(self) -> Source:
+        """The same rows as fast as they can be read: what the batch runtime reads where a source hands
+        them out at some pace."""
+        return self
+
     def rejected_schema(self) -> pa.Schema | None:
         """The schema of the side output of rejected rows, where the source has one."""
         return None

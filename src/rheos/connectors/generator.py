@@ -138,6 +138,9 @@ class GeneratorSource(Source):
         # A row's number is of its split: cut otherwise, other rows have it.
         return f"{type(self).__qualname__} of {self.split_count} splits"
 
+    def record_class(self) -> type | None:
+        return self.record
+
     def splits(self) -> Sequence[Split]:
         return [Split(f"{split:05d}") for split in range(self.split_count)]
 

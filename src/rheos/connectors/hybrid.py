@@ -85,7 +85,7 @@ def hybrid(
             "the sources of a hybrid reject rows in different shapes",
             hint='let only sources of one kind skip rows (on_error="skip")',
         )
-    records = {record for part in parts if (record := getattr(part, "record", None)) is not None}
+    records = {record for part in parts if (record := part.record_class()) is not None}
     record = records.pop() if len(records) == 1 else None
     return HybridSource(parts, schema, record, times, switches)
 
@@ -108,6 +108,12 @@ class HybridSource(Source):
     def staged(self, folder: str) -> Source:
         parts = [part.staged(f"{folder}/{number}") for number, part in enumerate(self.parts)]
         return replace(self, parts=tuple(parts))
+
+    def record_class(self) -> type | None:
+        return self.record
+
+    def unpaced(self) -> Source:
+        return replace(self, parts=tuple(part.unpaced() for part in self.parts))
 
     def splits(self) -> Sequence[Split]:
         return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
@@ -71,6 +71,12 @@ class FileSource(Source):
     on_error: Literal["fail", "skip"] = "fail"
     replay: Replay | None = None
     bounded: bool = field(default=True, init=False)
+
+    def record_class(self) -> type | None:
+        return self.record
+
+    def unpaced(self) -> FileSource:
+        return replace(self, replay=None)
 
     def splits(self) -> Sequence[Split]:
         files = list_files(self.paths, self.format)

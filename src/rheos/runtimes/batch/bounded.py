@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import pyarrow as pa
 
@@ -34,13 +33,10 @@ def _chain(chain: Chain) -> Chain:
             operator=head.name,
             hint='take runtime="continuous", or leave the runtime out',
         )
-    source: Any = head.spec.source
-    if getattr(source, "replay", None) is None:
-        return chain
-    unpaced: PlannedOperator = dataclasses.replace(
-        head, spec=dataclasses.replace(head.spec, source=dataclasses.replace(source, replay=None))
+    spec = dataclasses.replace(head.spec, source=head.spec.source.unpaced())
+    return dataclasses.replace(
+        chain, operators=(dataclasses.replace(head, spec=spec), *chain.operators[1:])
     )
-    return dataclasses.replace(chain, operators=(unpaced, *chain.operators[1:]))
 
 
 def _without_swm(operator: PlannedOperator) -> PlannedOperator:
