@@ -15,7 +15,7 @@ import pytest
 import rheos as rh
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
-from rheos.api.partial import Partial, from_command
+from rheos.api.partial_settings import PartialSettings, from_command
 from rheos.checkpoint.config import CheckpointConfig, FixedDelay, NoRestart
 from rheos.job import JobConfig, JobHandle, JobResult, JobState, JobStatus
 from rheos.plan.physical import PhysicalPlan
@@ -70,7 +70,7 @@ class Recorder:
         return self.handles[-1]
 
 
-def command(**settings: Any) -> tuple[Partial]:
+def command(**settings: Any) -> tuple[PartialSettings]:
     return (from_command(settings, {name: f"--{name}" for name in settings}),)
 
 

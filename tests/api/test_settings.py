@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.api.partial import NAMES, Partial, from_command, from_file, from_program, merge
+from rheos.api.partial_settings import (
+    NAMES,
+    PartialSettings,
+    from_command,
+    from_file,
+    from_program,
+    merge,
+)
 from rheos.api.resolve import Resolved, resolve
 from rheos.api.settings import SettingArguments, Settings
 from rheos.checkpoint.config import FixedDelay, NoRestart
@@ -24,15 +31,15 @@ from tests.api.programs import events, refused
 PROGRAM = Site("job.py", 7)
 
 
-def command(**values: Any) -> Partial:
+def command(**values: Any) -> PartialSettings:
     return from_command({name.replace("__", "."): value for name, value in values.items()}, OPTIONS)
 
 
-def program(**values: Any) -> Partial:
+def program(**values: Any) -> PartialSettings:
     return from_program(values, PROGRAM)
 
 
-def settled(*partials: Partial) -> Resolved:
+def settled(*partials: PartialSettings) -> Resolved:
     return resolve(merge(partials, PROGRAM))
 
 
@@ -40,7 +47,7 @@ def settled(*partials: Partial) -> Resolved:
 def toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
 
-    def read(text: str) -> Partial:
+    def read(text: str) -> PartialSettings:
         Path("job.toml").write_text(text)
         return from_file("job.toml")
 
@@ -78,7 +85,7 @@ def test_one_field_of_a_group_leaves_the_others_as_the_program_has_them() -> Non
         state__memory_bytes=1 << 25,
         checkpoints__unaligned_after="0s",
     )
-    file = Partial({"checkpoints.at_least_once": False}, lambda name: "there")
+    file = PartialSettings({"checkpoints.at_least_once": False}, lambda name: "there")
     config = settled(written, file, options).config
     assert config.state == StateConfig(Backend.ROCKSDB, 1 << 25, "/fast")
     assert config.checkpoint.retain == 7

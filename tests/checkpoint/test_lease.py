@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rheos.checkpoint.lease import (
+from rheos.checkpoint.driver_note import (
     RENEW_MS,
     WATCH_MS,
     Driver,
     DriverNote,
-    LeaseVerdict,
+    NoteVerdict,
     decide,
     note_path,
 )
@@ -22,26 +22,26 @@ ANOTHERS = msgspec.structs.replace(NOTE, owner="b")
 
 
 def test_a_job_without_a_note_is_free() -> None:
-    assert decide(None, None, Driver.UNKNOWN, 0) is LeaseVerdict.FREE
+    assert decide(None, None, Driver.UNKNOWN, 0) is NoteVerdict.FREE
     assert (
-        decide(NOTE, None, Driver.UNKNOWN, 10) is LeaseVerdict.FREE
+        decide(NOTE, None, Driver.UNKNOWN, 10) is NoteVerdict.FREE
     )  # Given back while it was watched.
 
 
 @pytest.mark.parametrize("watched_ms", [0, WATCH_MS])
 def test_a_dead_driver_frees_the_job_and_a_living_one_keeps_it_at_once(watched_ms: int) -> None:
-    assert decide(NOTE, NOTE, Driver.DEAD, watched_ms) is LeaseVerdict.FREE
-    assert decide(NOTE, NOTE, Driver.ALIVE, watched_ms) is LeaseVerdict.IN_USE
+    assert decide(NOTE, NOTE, Driver.DEAD, watched_ms) is NoteVerdict.FREE
+    assert decide(NOTE, NOTE, Driver.ALIVE, watched_ms) is NoteVerdict.IN_USE
 
 
 def test_a_driver_that_cannot_be_looked_at_is_watched() -> None:
-    assert decide(NOTE, NOTE, Driver.UNKNOWN, WATCH_MS - 1) is LeaseVerdict.WATCH
-    assert decide(NOTE, NOTE, Driver.UNKNOWN, WATCH_MS) is LeaseVerdict.FREE
+    assert decide(NOTE, NOTE, Driver.UNKNOWN, WATCH_MS - 1) is NoteVerdict.WATCH
+    assert decide(NOTE, NOTE, Driver.UNKNOWN, WATCH_MS) is NoteVerdict.FREE
 
 
 @pytest.mark.parametrize("latest", [RENEWED, ANOTHERS], ids=["renewed", "another's"])
 def test_a_note_that_changes_while_it_is_watched_is_in_use(latest: DriverNote) -> None:
-    assert decide(NOTE, latest, Driver.UNKNOWN, WATCH_MS) is LeaseVerdict.IN_USE
+    assert decide(NOTE, latest, Driver.UNKNOWN, WATCH_MS) is NoteVerdict.IN_USE
 
 
 def test_it_is_watched_for_two_renewals() -> None:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rheos
-from rheos.api.partial import NAMES
+from rheos.api.partial_settings import NAMES
 from rheos.cli.main import app
 from rheos.cli.options import OPTIONS
 from rheos.spark import ahead

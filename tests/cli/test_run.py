@@ -13,7 +13,7 @@ import pytest
 
 from rheos.api import overrides
 from rheos.api.overrides import Overrides
-from rheos.api.partial import from_command
+from rheos.api.partial_settings import from_command
 from rheos.cli.explain import explain
 from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED
 from rheos.cli.run import run

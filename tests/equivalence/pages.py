@@ -20,7 +20,7 @@ import pytest
 
 import rheos as rh
 from rheos.api.overrides import Overrides, applied
-from rheos.api.partial import from_command
+from rheos.api.partial_settings import from_command
 from rheos.cli.options import OPTIONS
 from tests.equivalence.corpus.oracle import NEVER, Row, arrived, bare, by_window, quantile, result
 from tests.equivalence.corpus.program import Golden, Rows, View

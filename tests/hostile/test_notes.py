@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.checkpoint.lease import (
+from rheos.checkpoint.driver_note import (
     WATCH_MS,
     Driver,
     DriverNote,
-    LeaseVerdict,
+    NoteVerdict,
     decide,
     decode_note,
     encode_note,
 )
-from rheos.control.lease import driver_of
+from rheos.control.driver_note import driver_of
 from rheos.protocol.ids import JobId
 
 JOB = JobId("job")
@@ -63,7 +63,7 @@ def test_what_is_nested_without_end_says_nothing() -> None:
 def test_one_that_says_nothing_is_watched_and_not_taken_at_once() -> None:
     damaged = decode_note(b"?", JOB)
     assert driver_of(damaged) is Driver.UNKNOWN
-    assert decide(damaged, damaged, Driver.UNKNOWN, 0) is LeaseVerdict.WATCH
-    assert decide(damaged, damaged, Driver.UNKNOWN, WATCH_MS) is LeaseVerdict.FREE
+    assert decide(damaged, damaged, Driver.UNKNOWN, 0) is NoteVerdict.WATCH
+    assert decide(damaged, damaged, Driver.UNKNOWN, WATCH_MS) is NoteVerdict.FREE
     renewed = msgspec.structs.replace(NOTE, renewals=5)
-    assert decide(damaged, renewed, Driver.UNKNOWN, 3000) is LeaseVerdict.IN_USE
+    assert decide(damaged, renewed, Driver.UNKNOWN, 3000) is NoteVerdict.IN_USE

@@ -15,10 +15,10 @@ import zmq
 from rheos.errors import InternalError, TransportError
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt
+from rheos.runtimes.continuous.admission import Admission
 from rheos.runtimes.continuous.control import CONTROL_VERSION, Join, framed
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
-from rheos.runtimes.continuous.door import Door
 from rheos.runtimes.continuous.security import Password
 from tests.runtimes.continuous.test_control import FIRST, NEVER_MS, TOKEN, client, server, told
 from tests.waiting import wait_for
@@ -134,13 +134,13 @@ def test_a_control_thread_that_fails_fails_the_job(
         driver.poll()
 
 
-def test_a_door_that_fails_fails_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_admission_that_fails_fails_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else nobody would be let in any more, and nobody would know why."""
 
-    def breaks(self: Door, request: list[bytes]) -> list[bytes]:
+    def breaks(self: Admission, request: list[bytes]) -> list[bytes]:
         raise ValueError("unforeseen")
 
-    monkeypatch.setattr(Door, "_reply", breaks)
+    monkeypatch.setattr(Admission, "_reply", breaks)
     security = Password(TOKEN)
     driver = ControlServer("tcp://127.0.0.1:*", TOKEN, "1.0", security, NEVER_MS, peers=1)
     with zmq.Context() as context, context.socket(zmq.DEALER) as worker:
@@ -179,16 +179,16 @@ def test_connections_that_never_say_who_they_are_leave_file_handles(
     """A thousand took all of the driver's, and the job could not write its log until they left."""
     security = Password(TOKEN)
     router = context.socket(zmq.ROUTER)
-    door = Door(context, router, security, "tcp://127.0.0.1:*", 1000, peers=1, most=8)
-    host, port = str(urlparse(door.address).hostname), int(urlparse(door.address).port or 0)
+    admission = Admission(context, router, security, "tcp://127.0.0.1:*", 1000, peers=1, most=8)
+    host, port = str(urlparse(admission.address).hostname), int(urlparse(admission.address).port or 0)
     ours = context.socket(zmq.DEALER)
     security.connecting(ours)
-    ours.connect(door.address)
+    ours.connect(admission.address)
     ours.send(b"before")
     assert router.poll(60_000)
     assert router.recv_multipart()[1] == b"before"
     idle = [sockets.create_connection((host, port)) for _ in range(30)]
-    wait_for(lambda: door.refused == 30 - 7)
+    wait_for(lambda: admission.refused == 30 - 7)
     for connection in idle[7:]:
         connection.settimeout(60)
         while connection.recv(100):
@@ -200,22 +200,22 @@ def test_connections_that_never_say_who_they_are_leave_file_handles(
         connection.close()
     later = context.socket(zmq.DEALER)
     security.connecting(later)
-    later.connect(door.address)
+    later.connect(admission.address)
     later.send(b"later")
     assert router.poll(60_000)
     assert router.recv_multipart()[1] == b"later"
-    door.close()
+    admission.close()
     for socket in (router, ours, later):
         socket.close(linger=0)
 
 
-def test_a_door_that_closes_while_a_stranger_knocks_does_not_hang(
+def test_an_admission_that_closes_while_a_stranger_knocks_does_not_hang(
     context: zmq.Context[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ZeroMQ waits for ever to tell of a connection where the socket that it tells it to is closed."""
     router = context.socket(zmq.ROUTER)
-    door = Door(context, router, Password(TOKEN), "tcp://127.0.0.1:*", 1000, peers=1)
-    address = urlparse(door.address)
+    admission = Admission(context, router, Password(TOKEN), "tcp://127.0.0.1:*", 1000, peers=1)
+    address = urlparse(admission.address)
     heard: list[bytes] = []
     disable = zmq.Socket.disable_monitor
 
@@ -225,30 +225,30 @@ def test_a_door_that_closes_while_a_stranger_knocks_does_not_hang(
         disable(listening)
 
     monkeypatch.setattr(zmq.Socket, "disable_monitor", at_the_last_moment)
-    door.close()
+    admission.close()
     assert heard == [b"\xff"], "ZeroMQ's greeting, which it says when it has told of the connection"
     router.close(linger=0)
 
 
 @contextmanager
-def a_door() -> Iterator[tuple[Door, tuple[str, int]]]:
+def an_admission() -> Iterator[tuple[Admission, tuple[str, int]]]:
     """With where it is."""
     with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
-        door = Door(context, router, Password(TOKEN), "tcp://127.0.0.1:*", 1000, peers=1)
-        address = urlparse(door.address)
-        yield door, (str(address.hostname), int(address.port or 0))
-        door.close()
+        admission = Admission(context, router, Password(TOKEN), "tcp://127.0.0.1:*", 1000, peers=1)
+        address = urlparse(admission.address)
+        yield admission, (str(address.hostname), int(address.port or 0))
+        admission.close()
 
 
-def test_a_door_that_has_failed_is_closed_though_strangers_come(
+def test_an_admission_that_has_failed_is_closed_though_strangers_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def breaks(self: Door, event: int, handle: int) -> None:
+    def breaks(self: Admission, event: int, handle: int) -> None:
         raise ValueError("unforeseen")
 
-    monkeypatch.setattr(Door, "_note", breaks)
-    with a_door() as (door, at):
+    monkeypatch.setattr(Admission, "_note", breaks)
+    with an_admission() as (admission, at):
         for _ in range(3_000):
             sockets.create_connection(at, timeout=60).close()
         with pytest.raises(InternalError, match="ValueError: unforeseen"):
-            door.check()
+            admission.check()

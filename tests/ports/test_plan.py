@@ -14,7 +14,7 @@ from rheos.errors import SchemaError
 from rheos.plan.physical import Exchange
 from rheos.protocol.elements import TS, WM
 from rheos.protocol.snapshots import StateKind
-from rheos.runtimes.batch.siblings import siblings_joined
+from rheos.runtimes.batch.shared_reads import with_shared_reads
 from tests.ports.paired import PairedSpec, pair, paired
 from tests.ports.ruled import RuledSpec, rule
 
@@ -61,7 +61,7 @@ def test_siblings_are_not_joined_where_the_port_counts() -> None:
     paired(one).collect("a")
     paired(one).collect("b")
     plan = env.plan()
-    assert len(siblings_joined(plan).chains) == len(plan.chains)
+    assert len(with_shared_reads(plan).chains) == len(plan.chains)
 
 
 @pytest.mark.parametrize("kind", [pl.Int8, pl.UInt32])

@@ -8,7 +8,7 @@ import uuid
 from dataclasses import fields, replace
 from typing import Any, Unpack
 
-from rheos.api import overrides, partial
+from rheos.api import overrides, partial_settings
 from rheos.api.program import Program
 from rheos.api.resolve import resolve
 from rheos.api.settings import SettingArguments, Settings
@@ -78,9 +78,9 @@ class Environment:
         written: dict[str, Any] = {**arguments}
         if parallelism is not None:
             written["parallelism"] = parallelism
-        base = [] if settings is None else [partial.whole(settings, site)]
-        program = partial.from_program(written, site)
-        settled = resolve(partial.merge([*base, program, *overrides.current().settings], site))
+        base = [] if settings is None else [partial_settings.whole(settings, site)]
+        program = partial_settings.from_program(written, site)
+        settled = resolve(partial_settings.merge([*base, program, *overrides.current().settings], site))
         self._parallelism = settled.parallelism
         self._max_parallelism = settled.max_parallelism
         self._runtime = settled.runtime
@@ -249,7 +249,7 @@ class Environment:
                 hint='make the stream in rh.Environment(runtime="batch"); or write it to a sink, and '
                 "have Spark read from there",
             )
-        from rheos.runtimes.batch.lazily import to_dataframe
+        from rheos.runtimes.batch.lazy_dataframes import to_dataframe
         from rheos.spark.session import get_session
 
         config = replace(self._config, job=JobId("dataframe"))

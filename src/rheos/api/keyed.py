@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import pyarrow as pa
 
 from rheos.aggregates import Agg
-from rheos.api.misplaced import OF_ANY, OF_OPERATORS, misplaced
+from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
 from rheos.api.typing_of_functions import (
@@ -75,7 +75,7 @@ class KeyedStream:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            misplaced(self, "a keyed stream", name, _WITHOUT_KEYS)
+            no_such_method(self, "a keyed stream", name, _WITHOUT_KEYS)
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)

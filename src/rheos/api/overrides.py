@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rheos.api.partial import Partial
+from rheos.api.partial_settings import PartialSettings
 from rheos.job import JobHandle, JobStatus
 from rheos.site import call_site
 
@@ -28,7 +28,7 @@ Listener = Callable[[JobStatus], None]
 
 @dataclass(frozen=True)
 class Overrides:
-    settings: tuple[Partial, ...] = ()
+    settings: tuple[PartialSettings, ...] = ()
     """Each wins over those before it, and all over what the program says."""
     listener: Callable[[str], Listener] | None = None
     """Makes the listener of a job from its name."""

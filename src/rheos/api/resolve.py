@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, get_args
 
-from rheos.api.partial import Merged
+from rheos.api.partial_settings import Merged
 from rheos.api.settings import RuntimeName
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
 from rheos.connectors.files.listing import absolute

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.api.expressions import ExprLike, Op, compile_expressions
-from rheos.api.misplaced import OF_KEYED, misplaced
+from rheos.api.method_hints import OF_KEYED, no_such_method
 from rheos.api.program import Program, checked_name
 from rheos.api.typing_of_functions import (
     check_callable,
@@ -99,7 +99,7 @@ class DataStream:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            misplaced(self, "a stream without keys", name, _WITH_KEYS)
+            no_such_method(self, "a stream without keys", name, _WITH_KEYS)
 
     def __repr__(self) -> str:
         tag = f", side output {self._port.tag!r}" if self._port.tag != MAIN else ""

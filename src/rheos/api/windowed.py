@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 
 from rheos.aggregates import Agg
-from rheos.api.misplaced import OF_ANY, OF_OPERATORS, misplaced
+from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
 from rheos.api.typing_of_functions import input_record, output_type
@@ -43,7 +43,7 @@ class WindowedStream:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            misplaced(self, "a windowed stream", name, _OF_RESULTS)
+            no_such_method(self, "a windowed stream", name, _OF_RESULTS)
 
     def __repr__(self) -> str:
         return f"<windows {self._window!r} of a stream keyed by {', '.join(self._port.keys)}>"

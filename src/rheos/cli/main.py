@@ -81,16 +81,16 @@ def _show_version(wanted: bool) -> None:
 
 def _settings(config: Path | None, given: Mapping[str, object]) -> Overrides:
     """What the command says: the file of settings, and its options over it."""
-    from rheos.api import partial
+    from rheos.api import partial_settings
     from rheos.api.overrides import Overrides
     from rheos.cli.failures import report
     from rheos.errors import RheosError
 
     try:
-        files = () if config is None else (partial.from_file(config),)
+        files = () if config is None else (partial_settings.from_file(config),)
     except RheosError as error:
         raise typer.Exit(report(error)) from None
-    return Overrides(settings=(*files, partial.from_command(given, OPTIONS)))
+    return Overrides(settings=(*files, partial_settings.from_command(given, OPTIONS)))
 
 
 def _start_jvm(file: Path, config: Path | None, runtime: str | None, master: str | None) -> None:

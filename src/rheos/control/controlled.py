@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from uuid import uuid4
 
-from rheos.control.lease import DriverLease, LeaseKeeper
+from rheos.control.driver_note import HeldNote, NoteKeeper
 from rheos.control.processes import this_process
 from rheos.control.registry import JobRecord, Registry
 from rheos.control.server import CommandServer
@@ -31,7 +31,7 @@ from rheos.redaction import redacted
 
 
 class ControlledRuntime:
-    """The runtime `name`, with the job's lease, its record and its command server around each job."""
+    """The runtime `name`, with the job's note, its record and its command server around each job."""
 
     def __init__(self, name: str, runtime: Runtime) -> None:
         self._name = name
@@ -45,12 +45,12 @@ class ControlledRuntime:
     ) -> ControlledJob:
         """Also raises ConfigurationError where another driver runs the job."""
         with ExitStack() as undo:
-            lease = _leased(config)
-            if lease is not None:
-                undo.callback(lease.close)
+            note = _noted(config)
+            if note is not None:
+                undo.callback(note.close)
             handle = self._runtime.submit(plan, config, listener)
             undo.pop_all()
-        return ControlledJob(handle, plan.name, config, self._name, lease)
+        return ControlledJob(handle, plan.name, config, self._name, note)
 
 
 class ControlledJob:
@@ -62,11 +62,11 @@ class ControlledJob:
         name: str,
         config: JobConfig,
         runtime: str,
-        lease: LeaseKeeper | None = None,
+        note: NoteKeeper | None = None,
     ) -> None:
         self.job = job
         self._config = config
-        self._lease = lease
+        self._note = note
         self._key = uuid4().hex[:12]
         self._closing = threading.Lock()
         self._closed = False
@@ -131,9 +131,9 @@ class ControlledJob:
 
     def cancel(self) -> None:
         self.job.cancel()
-        if self._lease is not None:
+        if self._note is not None:
             # It has stopped: who does not wait for its result may start it again all the same.
-            self._lease.close()
+            self._note.close()
 
     def savepoint(self, directory: str | None = None) -> str:
         return self.job.savepoint(directory)
@@ -153,24 +153,24 @@ class ControlledJob:
         with self._closing:
             if not self._closed:
                 self._closed = True
-                if self._lease is not None:
-                    self._lease.close()
+                if self._note is not None:
+                    self._note.close()
                 # Last: who sees that the record is gone may start the job again.
                 self._registry.remove(self._key)
         if self._server is not None:
             self._server.close()
 
 
-def _leased(config: JobConfig) -> LeaseKeeper | None:
+def _noted(config: JobConfig) -> NoteKeeper | None:
     """None where there is no directory that another driver could use."""
     if config.checkpoint_dir is None:
         return None
     clock = SystemClock()
     # Nothing rests on the note, so it need not be on the disk at once.
     store = open_store(config.checkpoint_dir, durable=False)
-    lease = DriverLease(store, config.job, this_process(), uuid4().hex, clock.now_ms())
-    lease.acquire(clock, time.sleep, config.checkpoint_dir, watching=_say)
-    return LeaseKeeper(lease)
+    note = HeldNote(store, config.job, this_process(), uuid4().hex, clock.now_ms())
+    note.acquire(clock, time.sleep, config.checkpoint_dir, watching=_say)
+    return NoteKeeper(note)
 
 
 def _say(driver: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 import rheos as rh
 from rheos import col
 from rheos.connectors.collect import CollectSink
-from rheos.runtimes.batch.lazily import to_dataframe
+from rheos.runtimes.batch.lazy_dataframes import to_dataframe
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

@@ -19,7 +19,7 @@ from rheos.runtimes.batch.dataframes import Translation
 from rheos.runtimes.batch.layout import NOTE_PORT
 from rheos.runtimes.batch.notes import AnyNote, Ended, Handed, decoder
 from rheos.runtimes.batch.results import Results, handed_over, most_bytes
-from rheos.runtimes.batch.siblings import siblings_joined
+from rheos.runtimes.batch.shared_reads import with_shared_reads
 
 _SETTINGS = {
     # Spark merges partitions that turned out small: only then need nobody say how many there are to be.
@@ -66,7 +66,7 @@ def run(
     Raises ConfigurationError where more was collected than the driver's memory takes, JobFailedError
     where something did not reach the driver, and what Spark raises.
     """
-    handed = handed_over(siblings_joined(plan))
+    handed = handed_over(with_shared_reads(plan))
     limit_bytes = most_bytes(session) if handed.sinks else 0
     run = _Run(Results(handed, limit_bytes), on_note)
     try:

@@ -32,7 +32,7 @@ from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.execution import run
-from rheos.runtimes.batch.lazily import explained
+from rheos.runtimes.batch.lazy_dataframes import explained
 from rheos.spark.session import activate, get_session
 from rheos.spark.shipping import worker_error
 

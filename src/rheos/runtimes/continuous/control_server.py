@@ -17,6 +17,7 @@ from rheos.host.sockets import listen
 from rheos.protocol import control
 from rheos.protocol.decoding import MalformedError
 from rheos.protocol.ids import Attempt
+from rheos.runtimes.continuous.admission import Admission
 from rheos.runtimes.continuous.control import (
     MAX_MESSAGE_BYTES,
     FromDriver,
@@ -30,7 +31,6 @@ from rheos.runtimes.continuous.control import (
     from_worker,
     heartbeat_s,
 )
-from rheos.runtimes.continuous.door import Door
 from rheos.runtimes.continuous.security import Security
 
 _POLL_MS = 50
@@ -79,12 +79,14 @@ class ControlServer:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._socket.setsockopt(zmq.LINGER, 1000)
-        self._door: Door | None = None
+        self._admission: Admission | None = None
         if security is None:
             self.address = listen(self._socket, where, MAX_MESSAGE_BYTES)
         else:
-            self._door = Door(self._context, self._socket, security, where, MAX_MESSAGE_BYTES, peers)
-            self.address = self._door.address
+            self._admission = Admission(
+                self._context, self._socket, security, where, MAX_MESSAGE_BYTES, peers
+            )
+            self.address = self._admission.address
         self._dropped = 0
         self._failure: RheosError | None = None
         self._wake: zmq.Socket[bytes] = self._context.socket(zmq.PUSH)
@@ -134,7 +136,7 @@ class ControlServer:
 
     def strangers(self) -> int:
         """How many frames and connections of strangers were dropped so far. For any thread."""
-        return self._dropped + (self._door.refused if self._door is not None else 0)
+        return self._dropped + (self._admission.refused if self._admission is not None else 0)
 
     def close(self) -> None:
         """Lets what was sent go out, then ends the thread."""
@@ -159,8 +161,8 @@ class ControlServer:
             self._failure = error if isinstance(error, RheosError) else InternalError.of(error)
             self._arrived.set()
         finally:
-            if self._door is not None:
-                self._door.close()
+            if self._admission is not None:
+                self._admission.close()
             self._socket.close()
             self._woken.close(linger=0)
 
@@ -183,8 +185,8 @@ class ControlServer:
             before = now
             while self._socket.poll(0):
                 self._read(self._socket.recv_multipart(), now)
-            if self._door is not None:
-                self._door.check()
+            if self._admission is not None:
+                self._admission.check()
             self._give_up_silent(now)
             if now - self._beat >= self._every_s:
                 self._beat = now

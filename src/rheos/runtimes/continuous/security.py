@@ -8,7 +8,7 @@
 | on several | False | tcp, and the job's token as a password, which can be read on the way |
 
 Keys and token are made for the job and reach the workers inside the Spark job's own closure. A socket
-that listens asks the `Door` for each connection, before any frame of it is taken.
+that listens asks the `Admission` for each connection, before any frame of it is taken.
 """
 
 from __future__ import annotations
@@ -108,5 +108,5 @@ def security_of(encrypt: bool | None, token: bytes, *, one_machine: bool) -> Sec
 
 def _asks_the_door(socket: zmq.Socket[bytes]) -> None:
     socket.zap_domain = _DOMAIN
-    # Where there is no door, nobody is let in.
+    # Where nobody admits, nobody is let in.
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)

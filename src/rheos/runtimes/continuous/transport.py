@@ -21,7 +21,7 @@ from rheos.host.sockets import is_of, listen
 from rheos.protocol import wire
 from rheos.protocol.elements import Batch, Element, Mark
 from rheos.protocol.ids import Attempt, ChannelId
-from rheos.runtimes.continuous.door import Door
+from rheos.runtimes.continuous.admission import Admission
 from rheos.runtimes.continuous.security import Security
 
 _NAP_US = 100
@@ -54,14 +54,14 @@ class ZmqTransport:
         self.context = zmq.Context(1)
         self._router = self._socket(zmq.ROUTER)
         self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        self._door: Door | None = None
+        self._admission: Admission | None = None
         if security is None:
             self.address = listen(self._router, where, wire.MAX_FRAME_BYTES)
         else:
-            self._door = Door(
+            self._admission = Admission(
                 self.context, self._router, security, where, wire.MAX_FRAME_BYTES, parallelism
             )
-            self.address = self._door.address
+            self.address = self._admission.address
         self._dropped = 0
         """Frames of strangers."""
         self._peers: dict[int, zmq.Socket[bytes]] = {}
@@ -111,8 +111,8 @@ class ZmqTransport:
         if self._local:
             return
         self._return_credits()
-        if self._door is not None:
-            self._door.check()
+        if self._admission is not None:
+            self._admission.check()
         if timeout_us >= 1000:
             self._poller.poll(timeout_us // 1000)
         elif not self._poller.poll(0):
@@ -178,7 +178,7 @@ class ZmqTransport:
         return elements
 
     def strangers(self) -> int:
-        return self._dropped + (self._door.refused if self._door is not None else 0)
+        return self._dropped + (self._admission.refused if self._admission is not None else 0)
 
     def _decode(self, frames: Sequence[zmq.Frame]) -> tuple[ChannelId, Element] | None:
         """EX3: None where the frame is a stranger's, or of an attempt that is over."""
@@ -249,8 +249,8 @@ class ZmqTransport:
 
     def close(self) -> None:
         """Closes every socket; what is still queued is dropped."""
-        if self._door is not None:
-            self._door.close()
+        if self._admission is not None:
+            self._admission.close()
         self.context.destroy(linger=0)
 
 

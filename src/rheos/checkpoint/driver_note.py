@@ -68,7 +68,7 @@ class Driver(Enum):
     UNKNOWN = "unknown"
 
 
-class LeaseVerdict(Enum):
+class NoteVerdict(Enum):
     FREE = "free"
     IN_USE = "in use"
     WATCH = "undecided: look again"
@@ -80,16 +80,16 @@ def note_path(job: JobId) -> str:
 
 def decide(
     first: DriverNote | None, latest: DriverNote | None, driver: Driver, watched_ms: int
-) -> LeaseVerdict:
+) -> NoteVerdict:
     """May the job be taken, by what was found first and after watching for `watched_ms`?
 
     `driver` is the process of `latest`. A driver that cannot be looked at lives as long as it renews
     its note, or another has written one meanwhile.
     """
     if latest is None or driver is Driver.DEAD:
-        return LeaseVerdict.FREE
+        return NoteVerdict.FREE
     if driver is Driver.ALIVE:
-        return LeaseVerdict.IN_USE
+        return NoteVerdict.IN_USE
     if first is None or (first.owner, first.renewals) != (latest.owner, latest.renewals):
-        return LeaseVerdict.IN_USE
-    return LeaseVerdict.FREE if watched_ms >= WATCH_MS else LeaseVerdict.WATCH
+        return NoteVerdict.IN_USE
+    return NoteVerdict.FREE if watched_ms >= WATCH_MS else NoteVerdict.WATCH

@@ -44,7 +44,7 @@ NAMES = frozenset(
 
 
 @dataclass(frozen=True)
-class Partial:
+class PartialSettings:
     """Raises ConfigurationError where there is no setting of a name."""
 
     values: Mapping[str, Any]
@@ -91,7 +91,7 @@ def blamed(place: Place) -> Iterator[None]:
         raise error from None
 
 
-def merge(partials: Sequence[Partial], site: Site) -> Merged:
+def merge(partials: Sequence[PartialSettings], site: Site) -> Merged:
     """Each wins over those before it. `site` is that of the environment they are for. Raises
     ConfigurationError where a group is none."""
     merged = Merged(Settings(state=StateConfig()), site)  # Of a word one is made.
@@ -126,12 +126,12 @@ def _group(name: str, value: Any) -> Any:
     return StateConfig.of(value)
 
 
-def from_program(values: Mapping[str, Any], site: Site) -> Partial:
+def from_program(values: Mapping[str, Any], site: Site) -> PartialSettings:
     """What the arguments of `rh.Environment` say, at that line."""
-    return Partial(values, lambda name: site)
+    return PartialSettings(values, lambda name: site)
 
 
-def whole(settings: Any, site: Site) -> Partial:
+def whole(settings: Any, site: Site) -> PartialSettings:
     """What `rh.Environment(settings=...)` says."""
     if not isinstance(settings, Settings):
         raise ConfigurationError(
@@ -142,13 +142,13 @@ def whole(settings: Any, site: Site) -> Partial:
     return from_program({each.name: getattr(settings, each.name) for each in fields(settings)}, site)
 
 
-def from_command(values: Mapping[str, Any], options: Mapping[str, str]) -> Partial:
+def from_command(values: Mapping[str, Any], options: Mapping[str, str]) -> PartialSettings:
     """What the command's options say: `options` has the option of each setting. None is not given."""
     given = {name: value for name, value in values.items() if value is not None}
-    return Partial(given, options.__getitem__)
+    return PartialSettings(given, options.__getitem__)
 
 
-def from_file(path: str | Path) -> Partial:
+def from_file(path: str | Path) -> PartialSettings:
     """What a TOML file says. Raises ConfigurationError: there is none, it is no TOML, it has a name
     that is no setting, or a setting that only a program can give."""
     try:
@@ -170,7 +170,7 @@ def from_file(path: str | Path) -> Partial:
     def place(name: str) -> Site:
         return Site(str(path), lines.get(name) or lines.get(name.partition(".")[0], 1))
 
-    return Partial(dict(_read(tables, place)), place)
+    return PartialSettings(dict(_read(tables, place)), place)
 
 
 def _read(tables: Mapping[str, Any], place: Callable[[str], Place]) -> Iterator[tuple[str, Any]]:

@@ -30,7 +30,7 @@ _Reader = tuple[int | None, tuple[tuple[OperatorId, str, int], ...]]
 """How wide a chain is, the outputs that it reads, and by which ports."""
 
 
-def siblings_joined(plan: PhysicalPlan) -> PhysicalPlan:
+def with_shared_reads(plan: PhysicalPlan) -> PhysicalPlan:
     """The plan with the chains in one that read the same outputs by forward edges."""
     groups = _groups(plan)
     if all(len(group) == 1 for group in groups):

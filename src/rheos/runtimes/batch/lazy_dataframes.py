@@ -16,7 +16,7 @@ from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.dataframes import FRAME_EDGE, Translation
 from rheos.runtimes.batch.execution import session_for
 from rheos.runtimes.batch.results import HandedOver, handed_over, passing
-from rheos.runtimes.batch.siblings import siblings_joined
+from rheos.runtimes.batch.shared_reads import with_shared_reads
 
 _JOB = JobId("dataframe")
 
@@ -56,7 +56,7 @@ def explained(session: SparkSession, plan: PhysicalPlan) -> str:
         kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
         return kept[-1]
 
-    handed = handed_over(siblings_joined(bounded_plan(plan)))
+    handed = handed_over(with_shared_reads(bounded_plan(plan)))
     translation = Translation(session_for(session), handed, _JOB, 0, 1, keep)
     try:
         return "\n".join(

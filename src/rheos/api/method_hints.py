@@ -29,7 +29,7 @@ OF_OPERATORS = {
 }
 
 
-def misplaced(owner: object, kind: str, name: str, hints: Mapping[str, str]) -> NoReturn:
+def no_such_method(owner: object, kind: str, name: str, hints: Mapping[str, str]) -> NoReturn:
     """Raises a ProgramError with a hint for a method of another kind of stream, and otherwise what
     Python raises for an attribute that is not there."""
     if name in hints:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from rheos.checkpoint.lease import RENEW_MS, WATCH_MS, Driver, DriverNote
-from rheos.control import lease as driver_lease
-from rheos.control.lease import DriverLease, LeaseKeeper, driver_of
+from rheos.checkpoint.driver_note import RENEW_MS, WATCH_MS, Driver, DriverNote
+from rheos.control import driver_note
+from rheos.control.driver_note import HeldNote, NoteKeeper, driver_of
 from rheos.control.processes import ProcessId, this_process
 from rheos.errors import ConfigurationError
 from rheos.protocol.ids import JobId
@@ -44,13 +44,13 @@ class Time:
         self.then(self.now_us // 1000)
 
 
-def lease(store: MemoryStore, owner: str, process: ProcessId = AWAY) -> DriverLease:
-    return DriverLease(store, JOB, process, owner, now_ms=1_700_000_000_000)
+def note(store: MemoryStore, owner: str, process: ProcessId = AWAY) -> HeldNote:
+    return HeldNote(store, JOB, process, owner, now_ms=1_700_000_000_000)
 
 
 def acquire(
-    taken: DriverLease, time: Time, looks: Callable[[DriverNote], Driver] | None = None
-) -> DriverLease:
+    taken: HeldNote, time: Time, looks: Callable[[DriverNote], Driver] | None = None
+) -> HeldNote:
     taken.acquire(time, time.pause, "/checkpoints", time.told.append, looks)
     return taken
 
@@ -61,7 +61,7 @@ def owner_in(store: MemoryStore) -> str:
 
 def test_a_job_nobody_runs_is_taken_at_once_and_given_back() -> None:
     store, time = MemoryStore(), Time()
-    taken = acquire(lease(store, "a"), time)
+    taken = acquire(note(store, "a"), time)
     assert (taken.held, owner_in(store), time.now_us) == (True, "a", 0)
     taken.release()
     assert store.files == {}
@@ -69,9 +69,9 @@ def test_a_job_nobody_runs_is_taken_at_once_and_given_back() -> None:
 
 def test_a_living_driver_of_this_host_refuses_at_once() -> None:
     store, time = MemoryStore(), Time()
-    acquire(lease(store, "a", this_process()), time)
+    acquire(note(store, "a", this_process()), time)
     with pytest.raises(ConfigurationError) as caught:
-        acquire(lease(store, "b"), time)
+        acquire(note(store, "b"), time)
     assert caught.value.what == (
         f"the job 'job' in /checkpoints is being run by process {this_process().pid} on host "
         f"{this_process().host}, since 2023-11-14T22:13:20Z"
@@ -83,17 +83,17 @@ def test_a_living_driver_of_this_host_refuses_at_once() -> None:
 def test_a_dead_driver_of_this_host_is_replaced_at_once() -> None:
     store, time = MemoryStore(), Time()
     gone = msgspec.structs.replace(this_process(), started_s=this_process().started_s - 100)
-    acquire(lease(store, "a", gone), time)
-    assert acquire(lease(store, "b"), time).held
+    acquire(note(store, "a", gone), time)
+    assert acquire(note(store, "b"), time).held
     assert (owner_in(store), time.now_us) == ("b", 0)
 
 
 def test_a_driver_elsewhere_that_renews_keeps_the_job() -> None:
     store, time = MemoryStore(), Time()
-    first = acquire(lease(store, "a"), time)
+    first = acquire(note(store, "a"), time)
     time.then = lambda ms: first.renew() and None if ms == RENEW_MS else None
     with pytest.raises(ConfigurationError, match="process 7 on host away"):
-        acquire(lease(store, "b"), time)
+        acquire(note(store, "b"), time)
     assert RENEW_MS <= time.now_ms() < WATCH_MS
     assert time.told == ["process 7 on host away"]
     assert owner_in(store) == "a"
@@ -101,8 +101,8 @@ def test_a_driver_elsewhere_that_renews_keeps_the_job() -> None:
 
 def test_a_driver_elsewhere_that_has_gone_silent_is_replaced() -> None:
     store, time = MemoryStore(), Time()
-    silent = acquire(lease(store, "a"), time)
-    taken = acquire(lease(store, "b"), time)
+    silent = acquire(note(store, "a"), time)
+    taken = acquire(note(store, "b"), time)
     assert (owner_in(store), time.now_ms()) == ("b", WATCH_MS)
     # It wakes, finds the job taken, and touches it no more.
     assert not silent.renew()
@@ -113,7 +113,7 @@ def test_a_driver_elsewhere_that_has_gone_silent_is_replaced() -> None:
 
 def test_of_two_that_find_it_free_one_takes_it() -> None:
     store, time = MemoryStore(), Time()
-    quicker = lease(store, "a", this_process())
+    quicker = note(store, "a", this_process())
 
     def in_between(moment: str, operation: str, path: str) -> None:
         if (moment, operation) == ("before", "put_if_absent"):
@@ -122,14 +122,14 @@ def test_of_two_that_find_it_free_one_takes_it() -> None:
 
     store.on_access = in_between
     with pytest.raises(ConfigurationError, match="is being run by"):
-        acquire(lease(store, "b"), time)
+        acquire(note(store, "b"), time)
     assert owner_in(store) == "a"
 
 
 def test_of_two_that_replace_a_dead_one_the_later_write_holds() -> None:
     store, time = MemoryStore(), Time()
     store.files[PATH] = b"damaged"
-    later = lease(store, "a", this_process())
+    later = note(store, "a", this_process())
 
     def in_between(moment: str, operation: str, path: str) -> None:
         if (moment, operation) == ("after", "put"):
@@ -139,16 +139,16 @@ def test_of_two_that_replace_a_dead_one_the_later_write_holds() -> None:
 
     store.on_access = in_between
     with pytest.raises(ConfigurationError, match="is being run by"):
-        acquire(lease(store, "b"), time)
+        acquire(note(store, "b"), time)
     assert (later.held, owner_in(store)) == (True, "a")
 
 
 def test_a_renewal_that_takes_long_does_not_bring_the_note_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(driver_lease, "RENEW_MS", 20)
+    monkeypatch.setattr(driver_note, "RENEW_MS", 20)
     store = MemoryStore()
-    taken = lease(store, "a", this_process())
+    taken = note(store, "a", this_process())
     acquire(taken, Time())
     begun, may_end = threading.Event(), threading.Event()
 
@@ -158,7 +158,7 @@ def test_a_renewal_that_takes_long_does_not_bring_the_note_back(
             assert may_end.wait(20)
 
     store.on_access = slow
-    keeper = LeaseKeeper(taken)
+    keeper = NoteKeeper(taken)
     assert begun.wait(20)
     keeper.close()
     may_end.set()
@@ -173,7 +173,7 @@ def test_a_store_that_fails_stops_nobody(operation: str) -> None:
             raise OSError("full")
 
     store, time = MemoryStore(), Time()
-    taken = lease(store, "a")
+    taken = note(store, "a")
     if operation == "put":
         acquire(taken, time)
     store.on_access = fails

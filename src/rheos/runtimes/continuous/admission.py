@@ -1,4 +1,4 @@
-"""The door of a listening socket: who is let in, how many may be there, how many were turned away.
+"""Admission to a listening socket: who is let in, how many may be there, how many were turned away.
 
 ZeroMQ asks for each connection that has said who it is (its protocol ZAP), before any frame of that
 connection is taken; and it reports connections that come and go, so that those of strangers cannot
@@ -22,7 +22,7 @@ from rheos.host.sockets import listen
 from rheos.runtimes.continuous.security import Security
 
 _ZAP = "inproc://zeromq.zap.01"
-_OVER = "inproc://door"
+_OVER = "inproc://admission"
 _SHARE_OF_HANDLES = 4
 """Connections take at most this part of the file handles that the process may have."""
 _EVENTS = (
@@ -34,7 +34,7 @@ _EVENTS = (
 )
 
 
-class Door:
+class Admission:
     """Of the one socket of the context that listens. A thread of its own answers until `close`, so that
     a process that is busy keeps no one of its own waiting."""
 
@@ -71,11 +71,11 @@ class Door:
         self._failure: InternalError | None = None
         self.refused = 0
         """Connections of strangers that were turned away."""
-        self._thread = threading.Thread(target=self._answer, name="rheos-door", daemon=True)
+        self._thread = threading.Thread(target=self._answer, name="rheos-admission", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
-        """Called now and then by the thread of the socket. Raises what ended that of the door."""
+        """Called now and then by the thread of the socket. Raises what ended that of the admission."""
         if self._failure is not None:
             raise self._failure
 
@@ -107,7 +107,7 @@ class Door:
                     message = parse_monitor_message(event)
                     self._note(message["event"], message["value"])
             except Exception as error:
-                # `check` says so: a door that answers nobody would keep all out.
+                # `check` says so: one that answers nobody would keep all out.
                 self._failure = InternalError.of(error)
         for asked in (self._zap, self._events, self._over):
             asked.close(linger=0)
@@ -126,7 +126,7 @@ class Door:
 
     def _send_away(self, handle: int) -> None:
         """Ends the connection; ZeroMQ then closes it. One that is gone already may have left its handle
-        to something else: only a connection to this door's port is touched."""
+        to something else: only a connection to this socket's port is touched."""
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(handle)) as connection:
             name = connection.getsockname()
             if isinstance(name, tuple) and name[1] == self._port:

@@ -6,7 +6,7 @@ import pytest
 
 import rheos as rh
 from rheos.plan.physical import PhysicalPlan, ToEdge, ToOperator
-from rheos.runtimes.batch.siblings import siblings_joined
+from rheos.runtimes.batch.shared_reads import with_shared_reads
 
 
 def numbers(env: rh.Environment, name: str) -> rh.DataStream:
@@ -38,7 +38,7 @@ def test_readers_of_one_union_are_one_chain() -> None:
     both.filter("v > 2").name("few").key_by("k").running(n=rh.agg.count()).name("count").collect("y")
     numbers(env, "c").collect("z")
     plan = env.plan()
-    joined = siblings_joined(plan)
+    joined = with_shared_reads(plan)
     check(joined)
     assert len(plan.chains) == 6
     assert sorted(names(joined)) == sorted(
@@ -55,7 +55,7 @@ def test_readers_of_other_unions_stay_apart() -> None:
     a.key_by("k").running(n=rh.agg.count()).collect("by k")
     a.key_by("v").running(n=rh.agg.count()).collect("by v")
     plan = env.plan()
-    assert siblings_joined(plan) is plan
+    assert with_shared_reads(plan) is plan
 
 
 @pytest.mark.spark

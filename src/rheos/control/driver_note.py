@@ -1,4 +1,4 @@
-"""Takes, renews and gives back the note that a job is being run (`checkpoint/lease.py`)."""
+"""Takes, renews and gives back the note that a job is being run (`checkpoint/driver_note.py`)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from rheos.checkpoint.lease import (
+from rheos.checkpoint.driver_note import (
     RENEW_MS,
     Driver,
     DriverNote,
-    LeaseVerdict,
+    NoteVerdict,
     decide,
     decode_note,
     encode_note,
@@ -33,11 +33,11 @@ _DRIVERS = {
 }
 
 
-class DriverLease:
+class HeldNote:
     """One driver's hold on one job, in the job's store.
 
     An OSError of the store is never raised: the job's own work reports it better, and does not
-    depend on the lease.
+    depend on the note.
     """
 
     def __init__(self, store: Store, job: JobId, process: ProcessId, owner: str, now_ms: int) -> None:
@@ -76,12 +76,12 @@ class DriverLease:
                     first, began_ms = latest, clock.monotonic_us() // 1000
                 driver = Driver.UNKNOWN if latest is None else look(latest)
                 verdict = decide(first, latest, driver, clock.monotonic_us() // 1000 - began_ms)
-                if verdict is LeaseVerdict.FREE:
+                if verdict is NoteVerdict.FREE:
                     if self._take(latest):
                         return
                     first = None  # Another was quicker.
                 elif latest is not None:
-                    if verdict is LeaseVerdict.IN_USE:
+                    if verdict is NoteVerdict.IN_USE:
                         raise _in_use(self._job, directory, latest)
                     if latest is first:
                         watching(latest.driver)
@@ -147,13 +147,13 @@ def _in_use(job: JobId, directory: str, note: DriverNote) -> ConfigurationError:
     )
 
 
-class LeaseKeeper:
-    """Renews a lease from a thread of its own, until `close`, which gives it back."""
+class NoteKeeper:
+    """Renews a note from a thread of its own, until `close`, which gives it back."""
 
-    def __init__(self, lease: DriverLease) -> None:
-        self._lease = lease
+    def __init__(self, note: HeldNote) -> None:
+        self._note = note
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="rheos-lease", daemon=True)
+        self._thread = threading.Thread(target=self._keep, name="rheos-driver-note", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -165,8 +165,8 @@ class LeaseKeeper:
         while not self._over.wait(RENEW_MS / 1000):
             # What a store raises is not always an OSError. It may go better the next time.
             with contextlib.suppress(Exception):
-                if not self._lease.renew():
+                if not self._note.renew():
                     return
         # By the thread that renews it: a renewal that takes long would bring the note back.
         with contextlib.suppress(Exception):
-            self._lease.release()
+            self._note.release()
