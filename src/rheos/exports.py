@@ -40,7 +40,7 @@ from rheos.graph.functions import (
     WindowFunction,
 )
 from rheos.graph.state import ListState, MapState, TimeToLive, ValueState
-from rheos.graph.windows import Sliding, Tumbling, Watermark
+from rheos.graph.windows import Session, Sliding, Tumbling, Watermark
 from rheos.job import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
 from rheos.protocol.durations import duration_ms as duration
 from rheos.protocol.state_config import Backend as StateBackend
@@ -72,6 +72,7 @@ __all__ = [
     "Replay",
     "RheosError",
     "SchemaError",
+    "Session",
     "Settings",
     "Sliding",
     "StateAccessError",

@@ -17,7 +17,8 @@ from rheos.aggregates.integer_sum import SumTooLarge
 from rheos.errors import InputError
 from rheos.graph.windows import Tumbling
 from rheos.operators.shapes import state_shapes
-from rheos.operators.window.segments import END
+from rheos.operators.window.columns import END
+from rheos.operators.window.kinds import windows_of
 from rheos.operators.window.tables import Tables
 from rheos.protocol.elements import WatermarkMark
 from rheos.savepoints.layouts import layout_of
@@ -69,8 +70,8 @@ def test_a_sum_may_leave_64_bits_on_its_way_however_the_rows_are_grouped() -> No
 
 @given(st.lists(NUMBERS, min_size=1, max_size=12), st.randoms(use_true_random=False))
 def test_sums_of_sums_are_those_of_whole_numbers(values: list[int], random: Any) -> None:
-    schema = pa.schema([("v", pa.int64())])
-    totals = Tables(["key.k"], {"total": rh.agg.sum("v")}, schema).totals
+    schema, windows = pa.schema([("v", pa.int64())]), windows_of(rh.Tumbling("1s"))
+    totals = Tables(["key.k"], {"total": rh.agg.sum("v")}, schema, windows).totals
 
     def state(some: list[int]) -> pl.DataFrame:
         if len(some) < 2 or random.random() < 0.3:

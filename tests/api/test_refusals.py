@@ -484,6 +484,18 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "windows of 1m that start every 10m leave gaps",
         "rh.Sliding('10m', every='1m')? Where gaps are meant, add gaps=True",
     ),
+    "a session without a gap": (
+        lambda: events().key_by("user").window(rh.Session(gap="0 minutes")),
+        rh.ProgramError,
+        "the gap of a session must be longer than nothing: Session(gap='0 minutes')",
+        'rh.Session(gap="10m")',
+    ),
+    "a gap that is no duration": (
+        lambda: events().key_by("user").window(rh.Session(gap="soon")),
+        rh.ProgramError,
+        "'soon' is not a duration",
+        "5 minutes",
+    ),
     "a size that is no duration": (
         lambda: events().key_by("user").window(rh.Tumbling("5 parsecs")),
         rh.ProgramError,

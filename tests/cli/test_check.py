@@ -196,6 +196,7 @@ RENAMED = ('.uid("watch")', '.uid("watching")')
         ([OTHER], 1, "unreadable", "was int, is str"),
         ([GONE], 1, "dropped", "the program no longer has it; it held list of int"),
         ([('Tumbling("1h")', 'Tumbling("2h")')], 1, "unreadable", "was 3600000 ms, is 7200000 ms"),
+        ([('Tumbling("1h")', 'Session("1h")')], 1, "unreadable", "are of the kind session"),
         ([('    BUY = "buy"\n', "")], 1, "unreadable", "Kind no longer has 'buy'"),
         ([RENAMED], 1, "dropped", "watch (watch)"),
     ],

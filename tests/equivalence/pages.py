@@ -24,6 +24,7 @@ from rheos.api.partial_settings import from_command
 from rheos.cli.options import OPTIONS
 from tests.equivalence.corpus.oracle import NEVER, Row, arrived, bare, by_window, quantile, result
 from tests.equivalence.corpus.program import Golden, Rows, View
+from tests.equivalence.corpus.sessions import by_session
 
 ROOT = Path(__file__).parents[2]
 AS_WRITTEN = "<!-- runs: as written -->"
@@ -182,6 +183,7 @@ def guide() -> dict[str, Wanted]:
             },
         ),
         "pages": Wanted(files={"out/per-page": _per_page(), "out/late": bare([ARRIVED[700]])}),
+        "sessions": Wanted({"sessions": list(_sessions())}),
         "moved": Wanted({"moved": _moved()}),
         "slowest": Wanted({"slowest": list(_slowest())}),
         "trouble": Wanted(
@@ -288,6 +290,12 @@ def _history_first() -> list[Row]:
     rows = [row for row in ARRIVED if row["ts"] < switch] + [row for row in live if row["ts"] >= switch]
     windows, _ = by_window([{**row, "wm": NEVER} for row in rows], ["page"], 300_000)
     return [result(["page"], key, 300_000, n=len(of)) for key, of in windows.items()]
+
+
+def _sessions() -> Iterable[Row]:
+    for (user,), start, end, rows in by_session(ARRIVED, ["user"], 600_000)[0]:
+        pages = len({row["page"] for row in rows})
+        yield result(["user"], (user, start), end - start, visits=len(rows), pages=pages)
 
 
 def _slowest() -> Iterable[Row]:

@@ -27,6 +27,9 @@ OPERATORS = sorted(
 )
 """The files of all operators that are built."""
 
+KINDS = ["rheos.operators.window.sessions"]
+"""Files of what operators are made of, which have an example of their own."""
+
 GIVEN = {
     "UTC": ZoneInfo("UTC"),
     "datetime": datetime,
@@ -41,7 +44,7 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("operator", [*OPERATORS, *KINDS])
 def test_the_example_of_an_operator(operator: str) -> None:
     module = importlib.import_module(operator)
     blocks = re.findall(r"```python\n(.*?)```", module.__doc__ or "", re.DOTALL)

@@ -185,7 +185,8 @@ class KeyedStream:
             if not isinstance(window, Window):
                 raise ProgramError(
                     f"window() takes a window, not {window!r}",
-                    hint='write .window(rh.Tumbling("1m")) or .window(rh.Sliding("1h", every="10m"))',
+                    hint='write .window(rh.Tumbling("1m")), .window(rh.Sliding("1h", every="10m")) or '
+                    '.window(rh.Session(gap="10m"))',
                 )
             window.check()
             windows_of(window)

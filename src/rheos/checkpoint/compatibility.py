@@ -183,7 +183,7 @@ def _operator(
             )
             yield Finding(operator, name, state, change.path, change.verdict, change.text, refused)
     for state, shape in new.items():
-        if state in old or shape.holds in (Holds.PROGRESS, Holds.TIMERS):
+        if state in old or shape.holds in (Holds.PROGRESS, Holds.TIMERS, Holds.UNDECIDED):
             continue  # Nobody has declared these: that they begin is no news.
         if shape.holds == Holds.WINDOW_CONTENT and content:
             if not shape.exact:
@@ -374,6 +374,7 @@ _COMPARED: Mapping[str, Callable[[TypeShape, TypeShape], list[Change]]] = {
     Holds.RUNNING: _running,
     Holds.WINDOWS: _windows,
     Holds.WINDOW_CONTENT: _columns,
+    Holds.UNDECIDED: _columns,
     Holds.POSITIONS: _positions,
 }
 

@@ -124,6 +124,36 @@ class Sliding(_OnGrid):
 
 
 @dataclass(frozen=True)
+class Session(Window):
+    """Windows of rows that follow each other within a gap: `Session(gap="10m")`.
+
+    A session of a key ends `gap` after its last row. Rows just that far apart are in one session.
+    """
+
+    kind: ClassVar[str] = "session"
+
+    gap: Duration
+
+    def __str__(self) -> str:
+        return f"{self.gap} session"
+
+    @property
+    def gap_ms(self) -> int:
+        return duration_ms(self.gap)
+
+    @property
+    def cut_ms(self) -> Mapping[str, int]:
+        return {"gap": self.gap_ms}
+
+    def check(self) -> None:
+        if self.gap_ms <= 0:
+            raise ProgramError(
+                f"the gap of a session must be longer than nothing: {self!r}",
+                hint='write rh.Session(gap="10m")',
+            )
+
+
+@dataclass(frozen=True)
 class Watermark:
     """How the event time of a source is known, and how far behind it may run.
 

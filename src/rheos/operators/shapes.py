@@ -36,10 +36,13 @@ from rheos.operators.keyed_state import declared_shape, keyed_shape
 from rheos.operators.reduce import REDUCED
 from rheos.operators.running import STATE as RUNNING
 from rheos.operators.source import SPLITS
+from rheos.operators.window.contract import MergingWindows
 from rheos.operators.window.frames import empty_frame, key_names
+from rheos.operators.window.kinds import windows_of
 from rheos.operators.window.process import STATE as WINDOW_ROWS
 from rheos.operators.window.progress import FIRED
 from rheos.operators.window.tables import AggregateTable, Tables
+from rheos.operators.window.undecided import STATE as UNDECIDED
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
@@ -160,10 +163,13 @@ def _windows(spec: WindowSpec, port: PortType) -> States:
     ]
     windows = TypeShape(name="windows", label=spec.window.kind, fields=fields)
     states = {FIRED: StateShape(kind=StateKind.UNION, holds=Holds.WINDOWS, value=windows)}
+    kind = windows_of(spec.window)
+    if isinstance(kind, MergingWindows):
+        states[UNDECIDED] = keyed_shape(port, Holds.UNDECIDED, _columns(visible(port.schema)))
     if spec.fn is not None:
         states[WINDOW_ROWS] = keyed_shape(port, Holds.WINDOW_CONTENT, _columns(visible(port.schema)))
         return states
-    tables = Tables(key_names(port.keys), spec.aggregates, port.schema)
+    tables = Tables(key_names(port.keys), spec.aggregates, port.schema, kind)
     inside = dict(zip(key_names(port.keys), port.keys, strict=True)) | tables.inputs
     nothing = empty_frame(port.schema, inside)
     totals = tables.totals

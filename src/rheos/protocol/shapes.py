@@ -62,6 +62,9 @@ class Holds(StrEnum):
     WINDOW_CONTENT = "content of windows"
     """`value` has the columns. A window cannot do without any of its states."""
 
+    UNDECIDED = "rows that are late or not"
+    """Rows that wait for their windows to be known; `value` has their columns. It comes and goes."""
+
     POSITIONS = "source positions"
 
 

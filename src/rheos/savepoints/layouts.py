@@ -9,14 +9,16 @@
 | held rows | the columns of the stream |
 | running aggregates | a column for each |
 | open windows of a function | the pane, and the columns of the stream |
+| rows that a session may yet take | the pane, and the columns of the stream |
 | open windows, aggregated | the pane, and what is known of it so far |
 | fired windows, progress, source positions | as they are stored |
 
 Values, elements and entries of a map that expire have `expires_ms` behind their `value`.
 
 The *pane* of a row of window state is `pane_start`, `pane_end` (a slice that every window is a whole
-number of; of a tumbling window the window itself), and `first_window_end`: where the first window ends
-that takes the row. A sum of integers that is beyond 64 bits there is null.
+number of; of a tumbling window the window itself; of a session what is known of it so far), and
+`first_window_end`: where the first window ends that takes the row. A sum of integers that is beyond
+64 bits there is null.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = F
             return _Columns(shape)
         case Holds.RUNNING:
             return _Running(shape)
-        case Holds.WINDOW_CONTENT:
+        case Holds.WINDOW_CONTENT | Holds.UNDECIDED:
             return window_layout(state, shape, shapes[FIRED])
         case Holds.WINDOWS:
             return _Fired(shape)

@@ -15,8 +15,8 @@ from rheos.operators.window.contract import Windows
 from rheos.operators.window.frames import KEY
 from rheos.operators.window.kinds import stored_windows
 from rheos.operators.window.process import STATE as WINDOW_ROWS
-from rheos.operators.window.segments import SLICE, VALID
 from rheos.operators.window.tables import TotalsTable
+from rheos.operators.window.undecided import STATE as UNDECIDED
 from rheos.protocol.shapes import StateShape
 from rheos.savepoints.arrow_names import arrow_type
 from rheos.savepoints.keys import KeyColumns, plain_column
@@ -34,7 +34,7 @@ def window_layout(state: str, shape: StateShape, fired: StateShape) -> StateLayo
         return SumsLayout(shape, windows)
     if state == TOTALS:
         return TotalsLayout(shape, windows)
-    if state == WINDOW_ROWS:
+    if state in (WINDOW_ROWS, UNDECIDED):
         return _WindowRows(shape, windows)
     return _Gathered(shape, windows)
 
@@ -55,9 +55,9 @@ class _Panes(StateLayout):
 
     def _indexed(self, table: pa.Table) -> list[pa.Array]:
         """Key and pane."""
-        slices, valids = (table.column(name).to_numpy() for name in (SLICE, VALID))
-        times = [_time(slices), _time(self._windows.pane_end(slices)), _time(valids)]
-        return [*self._keys.of_table(table, KEY), *times]
+        start, end = self._windows.span(lambda name: table.column(name).to_numpy())
+        opened = table.column(self._windows.pane[1]).to_numpy()
+        return [*self._keys.of_table(table, KEY), _time(start), _time(end), _time(opened)]
 
 
 _MOST_MS = 2**63 // 1000 - 1
@@ -69,7 +69,7 @@ def _time(ms: Any) -> pa.Array:
 
 
 class _WindowRows(_Panes):
-    """Rows that a function of windows will be given."""
+    """Rows that a function of windows will be given, or that wait."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
         super().__init__(shape, windows)
@@ -155,7 +155,7 @@ class SumsLayout(_Panes):
 
     def rows(self, table: pa.Table) -> pa.Table:
         frame = pl.DataFrame(table)
-        by = [*(KEY + name for name in self._keys.names), SLICE, VALID, "column"]
+        by = [*(KEY + name for name in self._keys.names), *self._windows.pane, "column"]
         sums = frame.select(by).unique(maintain_order=True).with_row_index("at")
         placed = frame.join(sums, on=by, how="left", maintain_order="left")
         limbs: exact_sum.Limbs = {}
@@ -180,7 +180,7 @@ class _Gathered(_Panes):
 
     def rows(self, table: pa.Table) -> pa.Table:
         # All of a key and pane are in one piece.
-        by = [*(KEY + name for name in self._keys.names), SLICE, VALID]
+        by = [*(KEY + name for name in self._keys.names), *self._windows.pane]
         gathered = pl.DataFrame(table).group_by(by, maintain_order=True).agg(pl.col("value").sort())
         found = gathered.to_arrow(compat_level=pl.CompatLevel.oldest())
         return pa.table([*self._indexed(found), plain_column(found, "value")], names=self.schema.names)

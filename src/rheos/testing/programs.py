@@ -336,7 +336,7 @@ def windows(size_ms: int, every_ms: int, lateness_ms: int) -> CheckedProgram:
             (key, end, len(held), sum(row.v for row in held), max(row.i for row in held))
             for (key, end), held in filled.items()
         ]
-        got = [(o["k"], _ms(o["window_end"]), o["n"], o["s"], o["most"]) for o in outputs["out"]]
+        got = [(o["k"], millis(o["window_end"]), o["n"], o["s"], o["most"]) for o in outputs["out"]]
         if lateness_ms == 0:
             same(got, wanted, "windows")
             return
@@ -350,7 +350,7 @@ def windows(size_ms: int, every_ms: int, lateness_ms: int) -> CheckedProgram:
     return CheckedProgram(name, build, check, check_idle if every_ms == size_ms else None)
 
 
-def _ms(at: datetime) -> int:
+def millis(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 

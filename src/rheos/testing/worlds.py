@@ -22,6 +22,7 @@ from rheos.testing import programs
 from rheos.testing.drawn_input import DrawnInput
 from rheos.testing.memory import MemoryTable
 from rheos.testing.programs import CheckedProgram
+from rheos.testing.session_program import sessions
 from rheos.testing.simulation import CHECKPOINTS, Simulated, Taken, simulate
 
 
@@ -327,7 +328,8 @@ def _draw_requests(rng: Random) -> Requests:
 def _draw_program(rng: Random) -> CheckedProgram:
     every = rng.choice([20, 50, 100])
     size = every * rng.choice([1, 1, 2, 3])
-    windows = programs.windows(size, every, rng.choice([0, 0, 10, 60]))
+    lateness = rng.choice([0, 0, 10, 60])
+    windows = programs.windows(size, every, lateness)
     return rng.choice(
         [
             programs.STATELESS,
@@ -341,7 +343,7 @@ def _draw_program(rng: Random) -> CheckedProgram:
             programs.ORDERED,
             windows,
             windows,
-            windows,
+            sessions(every, lateness),
         ]
     )
 

@@ -4,12 +4,13 @@ Each program comes with a golden: its rows, worked out by plain Polars, SQL or s
 which share nothing with Rheos.
 """
 
-from tests.equivalence.corpus import keyed, sources, stateless, windows
+from tests.equivalence.corpus import keyed, sessions, sources, stateless, windows
 from tests.equivalence.corpus.program import Program
 
 PROGRAMS: tuple[Program, ...] = (
     *stateless.PROGRAMS,
     *windows.PROGRAMS,
+    *sessions.PROGRAMS,
     *keyed.PROGRAMS,
     *sources.PROGRAMS,
 )

@@ -114,7 +114,7 @@ def test_panes_purged_after_they_were_written_do_not_come_back(lateness_ms: int)
         whole = store.whole()
         assert whole is not None
         # Rows at 0 and 10 belong to windows that have fired; with lateness the second is kept.
-        slices = {start for frame in whole.segments for start in frame.slices.tolist()}
+        slices = {start for frame in whole.segments for start in frame.firsts.tolist()}
         assert slices == ({10, 20} if lateness_ms else {20})
     assert [row["rows"] for row in bench.end()] == [1, 1]
 

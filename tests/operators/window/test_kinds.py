@@ -16,7 +16,7 @@ from rheos.checkpoint.compatibility import Verdict, compare
 from rheos.errors import ProgramError, UnrestorableError
 from rheos.graph.windows import Window
 from rheos.operators.shapes import state_shapes
-from rheos.operators.window.contract import Assigned, IntOrInts, Ints, Windows
+from rheos.operators.window.contract import Assigned, FixedWindows, IntOrInts, Ints
 from rheos.operators.window.kinds import KINDS
 from rheos.protocol.elements import WatermarkMark
 from rheos.protocol.ids import OperatorId
@@ -44,7 +44,7 @@ class Doubling(Window):
 
 
 @dataclass(frozen=True)
-class DoublingWindows(Windows):
+class DoublingWindows(FixedWindows):
     """A window is a pane: (its start, its end)."""
 
     kind: ClassVar[str] = "doubling"
@@ -68,8 +68,7 @@ class DoublingWindows(Windows):
         late = inside & (ends - 1 + lateness_ms <= np.maximum(own, purged_through))
         taken = inside & ~late
         return Assigned(
-            starts[taken],
-            ends[taken],
+            (starts[taken], ends[taken]),
             taken,
             late if late.any() else None,
             int((late & ~by_itself).sum()),

@@ -156,8 +156,8 @@ def test_a_far_jump_fires_only_what_has_rows() -> None:
 
 
 def test_a_row_in_very_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rheos.operators.window.trigger._PAIRS", 10)
-    monkeypatch.setattr("rheos.operators.window.trigger.GATHERED_ROWS", 3)
+    monkeypatch.setattr("rheos.operators.window.fixed_trigger._PAIRS", 10)
+    monkeypatch.setattr("rheos.operators.window.fixed_trigger.GATHERED_ROWS", 3)
     bench = Bench.of_aggregates(Sliding("100ms", every="1ms"), COUNT, SCHEMA)
     bench.rows(list(timeline("ab.a")))
     ends = [(row["__ts"], row["k"]) for row in bench.end()]

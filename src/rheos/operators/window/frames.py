@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.operators.window.contract import Assigned
-from rheos.operators.window.segments import PANE, SLICE, VALID
 from rheos.protocol.elements import Batch
 from rheos.state.key_groups import groups_of_columns
 
@@ -27,14 +26,16 @@ def key_names(keys: Sequence[str]) -> list[str]:
     return [KEY + key for key in keys]
 
 
-def frame_of(batch: Batch, columns: Mapping[str, str], assigned: Assigned) -> pl.DataFrame:
-    """The columns of a batch under new names (new to old), with the panes of its rows where they
-    have several."""
+def frame_of(
+    batch: Batch, columns: Mapping[str, str], assigned: Assigned, pane: Sequence[str]
+) -> pl.DataFrame:
+    """The columns of a batch under new names (new to old), with the panes of its rows, under the names
+    `pane`, where they have several."""
     arrays = [_plain(batch.column(old)) for old in columns.values()]
     names = list(columns)
-    if len(assigned.slices) > 1:
-        arrays += [pa.array(assigned.slices), pa.array(assigned.valids)]
-        names += PANE
+    if len(assigned.panes[0]) > 1:
+        arrays += [pa.array(values) for values in assigned.panes]
+        names += pane
     return _by_value(pl.DataFrame(pa.RecordBatch.from_arrays(arrays, names=names)))
 
 
@@ -61,15 +62,15 @@ def empty_frame(schema: pa.Schema, columns: Mapping[str, str]) -> pl.DataFrame:
     return pl.DataFrame(pa.RecordBatch.from_arrays(nothing, names=list(columns)))
 
 
-def paned(frame: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
+def paned(frame: pl.DataFrame, assigned: Assigned, pane: Sequence[str]) -> pl.DataFrame:
     """A frame made of one of `frame_of`, with the columns of the pane also where all rows share one."""
-    if SLICE in frame.columns:
+    if pane[0] in frame.columns:
         return frame
     # Stacking skips the query engine, which costs more than a small batch.
     return frame.hstack(
         [
-            pl.Series(SLICE, np.full(frame.height, assigned.slices[0])),
-            pl.Series(VALID, np.full(frame.height, assigned.valids[0])),
+            pl.Series(name, np.full(frame.height, values[0]))
+            for name, values in zip(pane, assigned.panes, strict=True)
         ]
     )
 

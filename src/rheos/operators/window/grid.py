@@ -26,11 +26,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from rheos.operators.window.contract import Assigned, IntOrInts, Ints, Windows, progressions
+from rheos.operators.window.contract import Assigned, FixedWindows, IntOrInts, Ints, progressions
 
 
 @dataclass(frozen=True, slots=True)
-class WindowGrid(Windows):
+class WindowGrid(FixedWindows):
     """Windows of one size that start every `slide`."""
 
     kind: ClassVar[str] = "grid"
@@ -89,7 +89,7 @@ class WindowGrid(Windows):
         else:
             slices = self.slice_of(ts)
         if self.size >= self.slide and ahead + 2 - lateness_ms <= self.first_end(low):
-            return Assigned(slices, self.first_end(slices), None, None)
+            return Assigned((slices, self.first_end(slices)), None, None)
 
         first, last = self.first_end(slices), self.last_end(slices)
         # Window e takes a row unless e - 1 + lateness <= watermark: from e = watermark - lateness + 2.
@@ -104,8 +104,7 @@ class WindowGrid(Windows):
             first - (first - np.maximum(first, own)) // self.slide * self.slide > last, shape
         )
         return Assigned(
-            slices=np.broadcast_to(slices, shape)[taken],
-            valids=np.broadcast_to(valids, shape)[taken],
+            panes=(np.broadcast_to(slices, shape)[taken], np.broadcast_to(valids, shape)[taken]),
             taken=taken,
             late=late if late.any() else None,
             purged=int((late & ~by_itself).sum()),

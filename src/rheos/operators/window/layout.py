@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from rheos.operators.window.frames import keyed_table
 from rheos.operators.window.panes import PanePart, PaneStore
-from rheos.operators.window.segments import PANE
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class PaneLayout:
         self, part: PanePart, keys: Sequence[str], max_parallelism: int, *, in_order: bool = True
     ) -> pa.Table | Iterator[pa.Table]:
         """The rows by key group, and where they are to be `in_order`, within it by key and pane."""
-        by = [*PANE, *self.order] if in_order else None
+        by = [*self.store.pane, *self.order] if in_order else None
         tables = (
             keyed_table(self.merge(frames), keys, by, max_parallelism) for frames in part.pieces()
         )

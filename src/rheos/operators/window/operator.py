@@ -32,7 +32,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 import polars as pl
@@ -41,18 +41,17 @@ from rheos.aggregates.integer_sum import SumTooLarge
 from rheos.errors import InputError
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
+from rheos.operators.window.columns import END, START
 from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import KEY_GROUP, batches_of, empty_frame, paned
 from rheos.operators.window.layout import PaneLayout
 from rheos.operators.window.panes import PaneStore
-from rheos.operators.window.segments import END, PANE, SLICE
 from rheos.operators.window.tables import AggregateTable, Tables
 from rheos.operators.window.trigger import Firing
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM
 
 _TIME = pl.Datetime("ms", "UTC")
-_START = "window_start"
 
 
 class WindowAggregateOperator(WindowOperator):
@@ -63,7 +62,7 @@ class WindowAggregateOperator(WindowOperator):
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx, spec)
-        tables = Tables(self._keys, spec.aggregates, ctx.ports[0].schema)
+        tables = Tables(self._keys, spec.aggregates, ctx.ports[0].schema, self._windows)
         self._totals = tables.totals
         self._others = tables.others
         self._of_nothing = tables.of_nothing
@@ -71,17 +70,18 @@ class WindowAggregateOperator(WindowOperator):
         self._other_stores = [self._store(table.merge) for table in self._others]
         self._used = dict(zip(self._keys, ctx.ports[0].keys, strict=True)) | tables.inputs
 
-    def _columns(self) -> dict[str, str]:
+    def _columns(self) -> Mapping[str, str]:
         return self._used
 
-    def _stores(self) -> Iterable[PaneStore]:
+    def _contents(self) -> Iterable[PaneStore]:
         return [self._index, *self._other_stores]
 
     def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
-        by = PANE if SLICE in rows.columns else ()
+        pane = self._windows.pane
+        by = pane if pane[0] in rows.columns else ()
         for table, store in zip(self._others, self._other_stores, strict=True):
-            store.add(paned(table.partial(rows, by), assigned))
-        totals = paned(self._totals.partial(rows, by), assigned)
+            store.add(paned(table.partial(rows, by), assigned, pane))
+        totals = paned(self._totals.partial(rows, by), assigned, pane)
         self._index.add(totals)
         return totals
 
@@ -89,28 +89,27 @@ class WindowAggregateOperator(WindowOperator):
         frames = firing.rows_of(self._index)
         if not frames:
             return
-        on = [*self._keys, END]
+        on = [*self._keys, *self._windows.window]
         result = self._finished(self._totals, frames)
         for table, store in zip(self._others, self._other_stores, strict=True):
             frames = firing.rows_of(store)
             if frames:
                 result = result.join(self._finished(table, frames), on=on, how="left")
         output = self.ctx.outputs[MAIN]
-        starts = self._windows.start_of(result[END].to_numpy())
-        result = result.hstack([pl.Series(_START, starts)])
+        result = result.with_columns(pl.Series(START, self._windows.starts(result)))
         rows = result.sort([END, *self._keys]).select(self._results(result.columns))
         for batch in batches_of(rows, output.schema, self.ctx.batch_rows):
             yield Out(batch)
 
     def _finished(self, table: AggregateTable, frames: list[pl.DataFrame]) -> pl.DataFrame:
-        merged = table.merge(frames, (END,))
+        merged = table.merge(frames, self._windows.window)
         try:
             return table.finish(merged)
         except SumTooLarge as error:
             row = merged.row(error.row, named=True)
-            start, end = self._windows.start_of(row[END]), row[END]
+            start = self._windows.starts(merged.slice(error.row, 1))[0]
             raise InputError(
-                f"{error.what} in the window from {start} to {end} ms",
+                f"{error.what} in the window from {start} to {row[END]} ms",
                 site=self.ctx.site,
                 operator=self.ctx.name,
                 key=", ".join(repr(row[key]) for key in self._keys),
@@ -126,7 +125,7 @@ class WindowAggregateOperator(WindowOperator):
             for inside, key in zip(self._keys, self.ctx.ports[0].keys, strict=True)
         ]
         results += [
-            pl.col(_START).cast(_TIME).alias("window_start"),
+            pl.col(START).cast(_TIME).alias("window_start"),
             end.cast(_TIME).alias("window_end"),
         ]
         for name in self._spec.aggregates:
@@ -142,9 +141,6 @@ class WindowAggregateOperator(WindowOperator):
             results.append((end - 2).alias(SWM))
         return results
 
-    def _nullable(self) -> Container[str]:
-        return self._totals.optional
-
     def _state_names(self) -> list[str]:
         return [table.name for table in (self._totals, *self._others)]
 
@@ -155,20 +151,23 @@ class WindowAggregateOperator(WindowOperator):
             limbs = totals.merge_limbs
             yield PaneLayout(totals.sums_name, self._index, limbs, totals.limb_order, measures=False)
         for table, store in zip(self._others, self._other_stores, strict=True):
-            yield PaneLayout(table.name, store, partial(table.merge, by=PANE), table.required)
+            yield PaneLayout(
+                table.name, store, partial(table.merge, by=self._windows.pane), table.required
+            )
 
     def _restore(self, restored: Restored) -> None:
-        totals = self._totals
+        totals, pane = self._totals, self._windows.pane
         nothing = empty_frame(self.ctx.ports[0].schema, self._used)
         there = False
-        for frame in self._restored_frames(restored, totals.name, totals.kinds(nothing)):
+        optional = totals.optional
+        for frame in self._restored_frames(restored, totals.name, totals.kinds(nothing), optional):
             self._note_restored(frame)
             there = there or bool(frame.height)
-            self._add(self._index, totals.merge([frame.select(pl.exclude(KEY_GROUP))], PANE))
-        for long in self._restored_frames(restored, totals.sums_name, totals.limb_kinds(nothing)):
+            self._add(self._index, totals.merge([frame.select(pl.exclude(KEY_GROUP))], pane))
+        for long in self._restored_frames(restored, totals.sums_name, totals.limb_kinds(nothing), ()):
             self._add(self._index, totals.with_limbs(nothing, long))
         for table, store in zip(self._others, self._other_stores, strict=True):
             if there and table.name not in self._progress.states:
                 raise self._missing_state(table.name, table.name)
-            for frame in self._restored_frames(restored, table.name, table.kinds(nothing)):
-                self._add(store, frame.select(*self._keys, *PANE, *table.required))
+            for frame in self._restored_frames(restored, table.name, table.kinds(nothing), ()):
+                self._add(store, frame.select(*self._keys, *pane, *table.required))

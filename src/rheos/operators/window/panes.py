@@ -4,7 +4,8 @@ State is rows of any columns, beside the two that name their pane. It is added a
 *segments*, sorted by pane; segments of one order of magnitude are merged when there are `FAN_IN` of
 them, by a function that may combine rows of one key and pane. So a row is merged a logarithmic number
 of times, and few segments are ever read. What windows gather, what is purged and what a snapshot
-freezes are ranges of segments; none of it copies a row that stays.
+freezes are ranges of segments. How windows gather and what is purged is a matter of their family:
+`fixed_panes`, `merging_panes`.
 
 Merging is associative and commutative, so a store is the same whether rows are added as they came or
 as some snapshot merged them: a delta is rows to add (CP21).
@@ -16,22 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
 from rheos.operators.spill import SpillFolder
-from rheos.operators.window.contract import Ints, Windows, progressions
-from rheos.operators.window.segments import (
-    END,
-    FAN_IN,
-    PANE,
-    PLACES,
-    Merge,
-    Segment,
-    panes_of,
-    pieces,
-    spilled,
-)
+from rheos.operators.window.segments import FAN_IN, PLACES, Merge, Segment, pieces, spilled
 from rheos.protocol.snapshots import PartMode
 from rheos.state.parts import DeltaChain
 
@@ -119,9 +108,10 @@ class PaneStore:
     """
 
     def __init__(
-        self, windows: Windows, merge: Merge, keys: Sequence[str], memory: MemoryBudget
+        self, pane: Sequence[str], merge: Merge, keys: Sequence[str], memory: MemoryBudget
     ) -> None:
-        self._windows = windows
+        self.pane = pane
+        """The columns that name a pane; rows are sorted by the first two."""
         self._merge = merge
         self._keys = keys
         self._memory = memory
@@ -139,7 +129,7 @@ class PaneStore:
         if self._unmerged:
             self._unmerged = False
             self._compact(self._settled)
-        self._fresh.append(Segment.of(frame))
+        self._fresh.append(Segment.of(frame, self.pane))
         self._compact(self._fresh)
 
     def _compact(self, segments: list[Segment]) -> None:
@@ -159,11 +149,15 @@ class PaneStore:
     def _merged(self, segments: Sequence[Segment]) -> Segment:
         folder = self._memory.folder
         if folder is None or all(isinstance(segment.rows, pl.DataFrame) for segment in segments):
-            return Segment.of(self._merge([segment.whole() for segment in segments], PANE))
+            merged = self._merged_in_memory([segment.whole() for segment in segments])
+            return Segment.of(merged, self.pane)
         most_rows = self._memory.most_rows(segments)
         parts = pieces(segments, self._keys, most_rows, self._memory.places)
-        merged = (self._merge(frames, PANE) for frames in parts)
-        return spilled(merged, self._keys, folder)
+        pieced = (self._merge(frames, self.pane) for frames in parts)
+        return spilled(pieced, self._keys, self.pane, folder)
+
+    def _merged_in_memory(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        return self._merge(frames, self.pane)
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
@@ -177,84 +171,15 @@ class PaneStore:
         for segments in (self._settled, self._fresh):
             for position, candidate in enumerate(segments):
                 if candidate is segment:
-                    segments[position] = spilled([segment.whole()], self._keys, folder)
+                    segments[position] = spilled([segment.whole()], self._keys, self.pane, folder)
 
     @property
     def _segments(self) -> list[Segment]:
         return self._settled + self._fresh
 
-    def panes(self) -> tuple[Ints, Ints, Ints]:
-        """Slice, first valid window end and row count of all panes; some occur more than once."""
-        segments = self._segments
-        if not segments:
-            nothing = np.zeros(0, dtype=np.int64)
-            return nothing, nothing, nothing
-        return (
-            np.concatenate([segment.slices for segment in segments]),
-            np.concatenate([segment.valids for segment in segments]),
-            np.concatenate([np.diff(segment.starts) for segment in segments]),
-        )
-
-    def parts(self, first_end: int, last_end: int) -> int:
-        """In how many parts the rows of these windows have to be gathered, by ranges of places."""
-        if all(isinstance(segment.rows, pl.DataFrame) for segment in self):
-            return 1
-        size_bytes = gathered = 0
-        for segment in self:
-            _, counts = self._windows.due(segment.slices, segment.valids, first_end - 1, last_end)
-            rows = int((counts * np.diff(segment.starts)).sum())
-            size_bytes += segment.size_bytes * rows // max(segment.height, 1)
-            gathered += rows
-        return min(-(-size_bytes * 8 // max(self._memory.size_bytes, 1)), gathered)
-
-    def gather(self, first_end: int, last_end: int, places: range | None = None) -> list[pl.DataFrame]:
-        """The rows of the windows that end from `first_end` to `last_end`, once for each of them,
-        with the column END in the place of the pane; where `places` are given, of the keys there."""
-        frames = []
-        for segment in self._segments:
-            ends, counts = self._windows.due(segment.slices, segment.valids, first_end - 1, last_end)
-            hit = np.flatnonzero(counts)
-            if not len(hit):
-                continue
-            begin, stop = int(hit[0]), int(hit[-1]) + 1
-            rows = segment.read(begin, stop, self._keys, places)
-            if places is None:
-                ends, counts = ends[begin:stop], counts[begin:stop]
-                sizes = np.diff(segment.starts[begin : stop + 1])
-            else:
-                slices, valids, starts = panes_of(rows)
-                ends, counts = self._windows.due(slices, valids, first_end - 1, last_end)
-                sizes = np.diff(starts)
-            if (counts == 1).all():
-                end_of_row = np.repeat(ends, sizes)
-            else:
-                end_of_pair, pane = self._windows.ends(ends, counts)
-                starts = np.cumsum(sizes) - sizes
-                index, pair = progressions(starts[pane], sizes[pane], 1)
-                rows = rows[index]
-                end_of_row = end_of_pair[pair]
-            columns = [column for column in rows.columns if column not in PANE]
-            frames.append(rows[columns].hstack([pl.Series(END, end_of_row)]))
-        return frames
-
     def clear(self) -> None:
         """Drops all rows."""
         self._settled, self._fresh = [], []
-
-    def purge(self, last_end: int) -> None:
-        """Drops the panes that no window ending after `last_end` takes."""
-        self._settled = self._purged(self._settled, last_end)
-        self._fresh = self._purged(self._fresh, last_end)
-
-    def _purged(self, segments: Sequence[Segment], last_end: int) -> list[Segment]:
-        kept = []
-        for segment in segments:
-            # A later slice has a later last window, so what goes is a prefix.
-            gone = int(np.searchsorted(self._windows.last_end(segment.slices), last_end, side="right"))
-            if gone == len(segment.slices):
-                continue
-            kept.append(segment.without(gone) if gone else segment)
-        return kept
 
     # --- snapshots --------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -44,18 +44,16 @@ from rheos.graph.functions import TimeWindow
 from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.records import UserRaised, not_iterable, shown, user_error, with_hidden, wrong_type
+from rheos.operators.window.columns import END
 from rheos.operators.window.contract import Assigned
-from rheos.operators.window.frames import KEY, empty_frame, paned
+from rheos.operators.window.frames import paned
 from rheos.operators.window.layout import PaneLayout
 from rheos.operators.window.panes import PaneStore
-from rheos.operators.window.segments import END, PANE
+from rheos.operators.window.rows import TIME, StoredRows
 from rheos.operators.window.trigger import Firing
 from rheos.operators.window.windowed import WindowOperator
-from rheos.protocol.elements import TS, visible
 from rheos.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
 
-_ROW = "row."
-_TIME = "ts"
 STATE = "rows"
 
 _ROWS_AT_ONCE = 1 << 14
@@ -82,27 +80,22 @@ class WindowProcessOperator(WindowOperator):
         # Subtasks that share a process must not share the user's object.
         self._process: Callable[[list[Any], Any], Any] = copy.deepcopy(spec.fn).process
         self._context = _Context()
-        port = ctx.ports[0]
-        self._schema: pa.Schema = visible(port.schema)
-        keys = dict(zip(port.keys, self._keys, strict=True))
-        self._inside = {name: keys.get(name, _ROW + name) for name in self._schema.names}
-        self._values = [name for name in self._inside.values() if not name.startswith(KEY)]
-        self._taken = {inside: name for name, inside in self._inside.items()} | {_TIME: TS}
+        self._rows = StoredRows(ctx.ports[0])
         self._index = self._store(self._merge)
 
-    def _columns(self) -> dict[str, str]:
-        return self._taken
+    def _columns(self) -> Mapping[str, str]:
+        return self._rows.columns
 
-    def _stores(self) -> Iterable[PaneStore]:
+    def _contents(self) -> Iterable[PaneStore]:
         return [self._index]
 
     def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
-        rows = paned(rows, assigned)
+        rows = paned(rows, assigned, self._windows.pane)
         self._index.add(rows)
         return rows
 
     def _merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-        columns = [*self._taken, *by]
+        columns = [*self._rows.columns, *by]
         return pl.concat([frame[columns] for frame in frames])
 
     # --- calls ------------------------------------------------------------------------------------
@@ -111,44 +104,45 @@ class WindowProcessOperator(WindowOperator):
         frames = firing.rows_of(self._index)
         if not frames:
             return
+        # A window is named by its end first of all.
         group = [END, *self._keys]
-        rows = self._merge(frames, (END,)).sort([*group, _TIME, *self._values], nulls_last=True)
-        groups = rows.group_by(group, maintain_order=True).len()
-        ends, lengths = groups[END].to_list(), groups["len"].to_numpy()
+        rows = self._merge(frames, self._windows.window)
+        rows = rows.sort([*group, TIME, *self._rows.values], nulls_last=True)
+        named = [pl.col(column).first() for column in self._windows.window if column != END]
+        groups = rows.group_by(group, maintain_order=True).agg(pl.len(), *named)
+        windows = list(zip(self._windows.starts(groups).tolist(), groups[END].to_list(), strict=True))
+        lengths = groups["len"].to_numpy()
         pending = _Pending(self.ctx)
         stops = np.cumsum(lengths)
         begin = 0
-        while begin < len(ends):
+        while begin < len(windows):
             offset = int(stops[begin] - lengths[begin])
             # As many whole groups as make up the rows at once, and one at the least.
             stop = max(begin + 1, int(np.searchsorted(stops, offset + _ROWS_AT_ONCE, side="right")))
-            batch = self._batch(rows.slice(offset, int(stops[stop - 1]) - offset))
+            batch = self._rows.batch(rows.slice(offset, int(stops[stop - 1]) - offset))
             records = rows_of(batch, self._spec.record)
             starts = (stops[begin:stop] - lengths[begin:stop] - offset).tolist()
             keys = self._keys_of(batch, starts)
-            for key, end, start, length in zip(
-                keys, ends[begin:stop], starts, lengths[begin:stop].tolist(), strict=True
+            for key, window, start, length in zip(
+                keys, windows[begin:stop], starts, lengths[begin:stop].tolist(), strict=True
             ):
-                yield from self._call(key, end, records[start : start + length], pending)
+                yield from self._call(
+                    key, TimeWindow(*window), records[start : start + length], pending
+                )
             begin = stop
         yield from pending.flush()
-
-    def _batch(self, rows: pl.DataFrame) -> pa.RecordBatch:
-        """Rows as they came in."""
-        named = rows.select(pl.col(inside).alias(name) for name, inside in self._inside.items())
-        table = named.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self._schema)
-        arrays = [column.combine_chunks() for column in table.columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _keys_of(self, batch: pa.RecordBatch, rows: list[int]) -> Iterable[Any]:
         chosen = pa.array(rows, pa.int64())
         columns = [columns_to_python(batch.column(key).take(chosen)) for key in self.ctx.ports[0].keys]
         return columns[0] if len(columns) == 1 else zip(*columns, strict=True)
 
-    def _call(self, key: Any, end: int, records: list[Any], pending: _Pending) -> Iterator[Out]:
+    def _call(
+        self, key: Any, window: TimeWindow, records: list[Any], pending: _Pending
+    ) -> Iterator[Out]:
         context = self._context
-        context.key, context.window = key, TimeWindow(self._windows.start_of(end), end)
-        pending.begin(key, context.window, records)
+        context.key, context.window = key, window
+        pending.begin(key, window, records)
         try:
             result = self._process(records, context)
         except UserRaised as error:
@@ -174,16 +168,12 @@ class WindowProcessOperator(WindowOperator):
         return [STATE]
 
     def _layouts(self) -> Iterator[PaneLayout]:
-        yield PaneLayout(STATE, self._index, partial(self._merge, by=PANE), (_TIME,))
-
-    def _nullable(self) -> Container[str]:
-        return {self._inside[field.name] for field in self._schema if field.nullable}
+        yield PaneLayout(STATE, self._index, partial(self._merge, by=self._windows.pane), (TIME,))
 
     def _restore(self, restored: Restored) -> None:
-        kinds = empty_frame(self.ctx.ports[0].schema, self._taken).schema
-        for frame in self._restored_frames(restored, STATE, kinds):
+        for frame in self._restored_frames(restored, STATE, self._rows.kinds, self._rows.nullable):
             self._note_restored(frame)
-            self._add(self._index, frame.select(*self._taken, *PANE))
+            self._add(self._index, frame.select(*self._rows.columns, *self._windows.pane))
 
 
 class _Pending:

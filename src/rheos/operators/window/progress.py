@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from rheos.errors import UnrestorableError
 from rheos.operators.contract import OperatorContext
-from rheos.operators.window.contract import Ints, Mask, Windows
+from rheos.operators.window.columns import SLICE
+from rheos.operators.window.contract import FixedWindows, Ints, Windows
 from rheos.operators.window.frames import KEY_GROUP
 from rheos.operators.window.kinds import stored_windows
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
@@ -97,10 +98,14 @@ class WindowProgress:
                 hint="keep the windows, or give the operator another uid to start it empty",
             )
 
-    def still_there(self, groups: Ints, slices: Ints) -> Mask:
-        """Which restored rows are of panes that were not purged after they were written."""
-        there: Mask = self._windows.last_end(slices) > self._purged[groups - self._ctx.key_groups.start]
-        return there
+    def still_there(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The restored rows that are of panes that were not purged after they were written."""
+        if not isinstance(self._windows, FixedWindows):
+            # Each part is whole (`merging_panes`): what was purged is not in it.
+            return frame
+        groups = frame[KEY_GROUP].to_numpy().astype(np.int64) - self._ctx.key_groups.start
+        there = self._windows.last_end(frame[SLICE].to_numpy()) > self._purged[groups]
+        return frame if there.all() else frame.filter(pl.Series(there))
 
     def begin_anew(self) -> None:
         """As if nothing had ever come."""

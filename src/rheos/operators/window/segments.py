@@ -19,11 +19,6 @@ from rheos.operators.spill import PLACE, SpilledRows, SpillFolder, among
 from rheos.operators.window.contract import Ints, Mask
 from rheos.state.key_groups import groups_of_columns
 
-SLICE = "slice_start"
-VALID = "first_window_end"
-END = "window_end"
-PANE = (SLICE, VALID)
-
 FAN_IN = 8
 """So many segments of one order of magnitude are merged."""
 
@@ -50,11 +45,14 @@ def places_of_groups(groups: range, max_parallelism: int) -> range:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows sorted by pane, with the index of their panes: pane i is rows starts[i] to starts[i + 1]."""
+    """Rows sorted by pane, with the index of their panes: pane i is rows starts[i] to starts[i + 1].
+
+    Panes are told apart, and sorted, by the first two of the columns that name them.
+    """
 
     rows: pl.DataFrame | SpilledRows
-    slices: Ints
-    valids: Ints
+    firsts: Ints
+    seconds: Ints
     starts: Ints
     capacity: int
     """How many rows its memory holds, with those that were purged."""
@@ -62,11 +60,11 @@ class Segment:
     """What its rows take in memory, were they there."""
 
     @classmethod
-    def of(cls, frame: pl.DataFrame) -> Segment:
-        panes = panes_of(frame)
+    def of(cls, frame: pl.DataFrame, pane: Sequence[str]) -> Segment:
+        panes = panes_of(frame, pane)
         if len(panes[0]) > 1:
-            frame = frame.sort(PANE)
-            panes = panes_of(frame)
+            frame = frame.sort(pane[:2])
+            panes = panes_of(frame, pane)
         return cls(frame, *panes, frame.height, int(frame.estimated_size()))
 
     @property
@@ -97,16 +95,16 @@ class Segment:
 
     def whole(self) -> pl.DataFrame:
         """All rows."""
-        return self.read(0, len(self.slices), ())
+        return self.read(0, len(self.firsts), ())
 
     def nothing(self) -> Segment:
         """None of its rows."""
-        none = self.slices[:0]
-        return replace(self, slices=none, valids=none, starts=self.starts[:1], size_bytes=0)
+        none = self.firsts[:0]
+        return replace(self, firsts=none, seconds=none, starts=self.starts[:1], size_bytes=0)
 
     def without(self, panes: int) -> Segment:
         """What stays when the first panes go."""
-        slices, valids, starts = self.slices[panes:], self.valids[panes:], self.starts[panes:]
+        firsts, seconds, starts = self.firsts[panes:], self.seconds[panes:], self.starts[panes:]
         rows, capacity = self.rows, self.capacity
         if isinstance(rows, pl.DataFrame):
             rows, starts = rows.slice(int(starts[0])), starts - starts[0]
@@ -116,17 +114,19 @@ class Segment:
                 capacity = rows.height
         left = int(starts[-1] - starts[0])
         size_bytes = self.size_bytes * left // max(self.height, 1)
-        return Segment(rows, slices, valids, starts, capacity, size_bytes)
+        return Segment(rows, firsts, seconds, starts, capacity, size_bytes)
 
 
-def panes_of(frame: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
+def panes_of(frame: pl.DataFrame, pane: Sequence[str]) -> tuple[Ints, Ints, Ints]:
     """The panes that follow each other, and where they start."""
-    slices, valids = frame[SLICE].to_numpy(), frame[VALID].to_numpy()
-    starts = np.append(np.flatnonzero(_changes(slices, valids)), len(slices))
-    return slices[starts[:-1]], valids[starts[:-1]], starts
+    firsts, seconds = frame[pane[0]].to_numpy(), frame[pane[1]].to_numpy()
+    starts = np.append(np.flatnonzero(_changes(firsts, seconds)), len(firsts))
+    return firsts[starts[:-1]], seconds[starts[:-1]], starts
 
 
-def spilled(frames: Iterable[pl.DataFrame], keys: Sequence[str], folder: SpillFolder) -> Segment:
+def spilled(
+    frames: Iterable[pl.DataFrame], keys: Sequence[str], pane: Sequence[str], folder: SpillFolder
+) -> Segment:
     """A segment on disk, of frames that follow each other in the order of panes and places."""
     panes: list[tuple[Ints, Ints, Ints]] = []
     written = size_bytes = 0
@@ -136,21 +136,21 @@ def spilled(frames: Iterable[pl.DataFrame], keys: Sequence[str], folder: SpillFo
         for frame in frames:
             if not frame.height:
                 continue
-            placed = frame.hstack([places_of(frame, keys)]).sort([*PANE, PLACE])
-            slices, valids, starts = panes_of(placed)
-            panes.append((slices, valids, starts[:-1] + written))
+            placed = frame.hstack([places_of(frame, keys)]).sort([*pane[:2], PLACE])
+            firsts, seconds, starts = panes_of(placed, pane)
+            panes.append((firsts, seconds, starts[:-1] + written))
             written += placed.height
             size_bytes += int(frame.estimated_size())
             yield placed
 
     rows = folder.write(sorted_frames())
-    slices, valids, starts = (np.concatenate(parts) for parts in zip(*panes, strict=True))
+    firsts, seconds, starts = (np.concatenate(parts) for parts in zip(*panes, strict=True))
     # A pane that came in several frames is one.
-    first = _changes(slices, valids)
+    first = _changes(firsts, seconds)
     return Segment(
         rows,
-        slices[first],
-        valids[first],
+        firsts[first],
+        seconds[first],
         np.append(starts[first], written),
         written,
         size_bytes,
@@ -164,22 +164,22 @@ def pieces(
     rows of its panes, or of a range of places of one pane, and about `most_rows` where that can be.
     Segments without a row in a piece give an empty frame, so that all pieces have the same columns.
     `places` are those where keys may be."""
-    slices = np.concatenate([segment.slices for segment in segments])
-    valids = np.concatenate([segment.valids for segment in segments])
+    firsts = np.concatenate([segment.firsts for segment in segments])
+    seconds = np.concatenate([segment.seconds for segment in segments])
     sizes = np.concatenate([np.diff(segment.starts) for segment in segments])
     if int(sizes.sum()) <= most_rows:
         yield [segment.whole() for segment in segments]
         return
-    order = np.lexsort((valids, slices))
-    slices, valids = slices[order], valids[order]
-    first = np.flatnonzero(_changes(slices, valids))
+    order = np.lexsort((seconds, firsts))
+    firsts, seconds = firsts[order], seconds[order]
+    first = np.flatnonzero(_changes(firsts, seconds))
     through = np.cumsum(np.add.reduceat(sizes[order], first))
     begin, done = 0, 0
     while begin < len(first):
         # As many whole panes as fit, and one at the least.
         stop = max(begin + 1, int(np.searchsorted(through, done + most_rows, side="right")))
-        low = int(slices[first[begin]]), int(valids[first[begin]])
-        high = int(slices[first[stop - 1]]), int(valids[first[stop - 1]])
+        low = int(firsts[first[begin]]), int(seconds[first[begin]])
+        high = int(firsts[first[stop - 1]]), int(seconds[first[stop - 1]])
         spans = [
             (segment, _position(segment, low), _position(segment, high, behind=True))
             for segment in segments
@@ -200,13 +200,13 @@ def cut(places: range, parts: int) -> list[range | None]:
 
 def _position(segment: Segment, pane: tuple[int, int], *, behind: bool = False) -> int:
     """How many of the segment's panes come before this one; counting itself, where `behind` is set."""
-    low, high = np.searchsorted(segment.slices, pane[0]), np.searchsorted(segment.slices, pane[0] + 1)
+    low, high = np.searchsorted(segment.firsts, pane[0]), np.searchsorted(segment.firsts, pane[0] + 1)
     wanted = pane[1] + 1 if behind else pane[1]
-    return int(low + np.searchsorted(segment.valids[low:high], wanted))
+    return int(low + np.searchsorted(segment.seconds[low:high], wanted))
 
 
-def _changes(slices: Ints, valids: Ints) -> Mask:
+def _changes(firsts: Ints, seconds: Ints) -> Mask:
     """Which panes, in order, are others than the one before."""
-    changes: Mask = np.ones(len(slices), dtype=np.bool_)
-    changes[1:] = (slices[1:] != slices[:-1]) | (valids[1:] != valids[:-1])
+    changes: Mask = np.ones(len(firsts), dtype=np.bool_)
+    changes[1:] = (firsts[1:] != firsts[:-1]) | (seconds[1:] != seconds[:-1])
     return changes

@@ -30,7 +30,7 @@ from rheos.aggregates.contract import (
 )
 from rheos.aggregates.count import ROWS, count_column
 from rheos.aggregates.integer_sum import SumTooLarge, beyond, may_be_beyond, wrapped
-from rheos.operators.window.segments import END, PANE
+from rheos.operators.window.contract import Windows
 
 _EXACT = "exact."
 _BEYOND = "beyond."
@@ -38,13 +38,16 @@ _COLUMN, _BIN, _LIMB = "column", "bin", "limb"
 
 
 class AggregateTable(ABC):
-    """One state. `keys` are the names of the key columns in its frames."""
+    """One state. `keys` are the names of the key columns in its frames; `windows` say which columns
+    name a pane, and a window."""
 
     name: str
     """The name of the state in snapshots."""
 
-    def __init__(self, keys: Sequence[str]) -> None:
+    def __init__(self, keys: Sequence[str], windows: Windows) -> None:
         self.keys = list(keys)
+        self.pane = windows.pane
+        self.window = windows.window
 
     @abstractmethod
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -56,8 +59,8 @@ class AggregateTable(ABC):
 
     @abstractmethod
     def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The results, under their names in the output, per key and END. Raises SumTooLarge, with the
-        row of `frame`."""
+        """The results, under their names in the output, per key and window. Raises SumTooLarge, with
+        the row of `frame`."""
 
     def kinds(self, nothing: pl.DataFrame) -> dict[str, pl.DataType]:
         """The types of the columns of key and state, given a frame without rows."""
@@ -87,8 +90,8 @@ class TotalsTable(AggregateTable):
     """The limbs of exact sums stand apart in snapshots, a row each."""
     limb_order = (_COLUMN, _BIN)
 
-    def __init__(self, keys: Sequence[str], reduced: Mapping[str, Reduced]) -> None:
-        super().__init__(keys)
+    def __init__(self, keys: Sequence[str], reduced: Mapping[str, Reduced], windows: Windows) -> None:
+        super().__init__(keys, windows)
         self._results = [state.result.alias(name) for name, state in reduced.items()]
         self._integers: list[str] = []
         """The columns whose sums are kept as integers."""
@@ -185,7 +188,7 @@ class TotalsTable(AggregateTable):
             )
             for column in self._exact
         ]
-        return frame.hstack(sums).select(*self.keys, END, *self._results)
+        return frame.hstack(sums).select(*self.keys, *self.window, *self._results)
 
     def stored(self, frame: pl.DataFrame) -> pl.DataFrame:
         missing = [name for name in self.optional if name not in frame.columns]
@@ -193,14 +196,15 @@ class TotalsTable(AggregateTable):
 
     def merge_totals(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """What a snapshot keeps of the frames, without the limbs."""
-        names = [*self.keys, *PANE, *self.required, *self.optional]
+        names = [*self.keys, *self.pane, *self.required, *self.optional]
         kept = [frame[[name for name in names if name in frame.columns]] for frame in frames]
-        return self.stored(self._merged(kept, PANE, self._merges))
+        return self.stored(self._merged(kept, self.pane, self._merges))
 
     def merge_limbs(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """The limbs of the frames, a row for each that is not zero."""
-        index = [*self.keys, *PANE]
-        merged = self._merged([frame[[*index, *_exact_columns(frame)]] for frame in frames], PANE, [])
+        index = [*self.keys, *self.pane]
+        limbs = [frame[[*index, *_exact_columns(frame)]] for frame in frames]
+        merged = self._merged(limbs, self.pane, [])
         long = merged.unpivot(
             on=_exact_columns(merged), index=index, variable_name=_COLUMN, value_name=_LIMB
         ).filter(pl.col(_LIMB) != 0)
@@ -215,19 +219,20 @@ class TotalsTable(AggregateTable):
     def with_limbs(self, nothing: pl.DataFrame, long: pl.DataFrame) -> pl.DataFrame:
         """Limbs as `merge_limbs` gave them, as a frame to be merged with the rows they belong to;
         `nothing` is a frame of no input rows."""
-        frames = [self.partial(nothing.with_columns(long.clear()[name] for name in PANE), PANE)]
+        pane = self.pane
+        frames = [self.partial(nothing.with_columns(long.clear()[name] for name in pane), pane)]
         for (name, position), part in long.partition_by(_COLUMN, _BIN, as_dict=True).items():
             if name in self._exact:
                 value = pl.col(_LIMB).alias(f"{_EXACT}{name}.{position}")
-                frames.append(part.select(*self.keys, *PANE, value))
-        return self.merge(frames, PANE)
+                frames.append(part.select(*self.keys, *pane, value))
+        return self.merge(frames, pane)
 
 
 class GatheredTable(AggregateTable):
     """The values that aggregates gather, as rows."""
 
-    def __init__(self, keys: Sequence[str], gathered: Mapping[str, Gathered]) -> None:
-        super().__init__(keys)
+    def __init__(self, keys: Sequence[str], gathered: Mapping[str, Gathered], windows: Windows) -> None:
+        super().__init__(keys, windows)
         first = next(iter(gathered.values()))
         self.name = first.state
         self._distinct = first.distinct
@@ -248,13 +253,15 @@ class GatheredTable(AggregateTable):
         return frame.unique() if self._distinct else frame
 
     def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return frame.group_by([*self.keys, END]).agg(self._results)
+        return frame.group_by([*self.keys, *self.window]).agg(self._results)
 
 
 class Tables:
     """The tables that a set of aggregates over rows of `schema` needs."""
 
-    def __init__(self, keys: Sequence[str], aggregates: Mapping[str, Agg], schema: pa.Schema) -> None:
+    def __init__(
+        self, keys: Sequence[str], aggregates: Mapping[str, Agg], schema: pa.Schema, windows: Windows
+    ) -> None:
         reduced: dict[str, Reduced] = {}
         gathered: dict[str, dict[str, Gathered]] = {}
         for name, agg in aggregates.items():
@@ -265,9 +272,9 @@ class Tables:
                     gathered.setdefault(state.state, {})[name] = state
                 case never:
                     assert_never(never)
-        self.totals = TotalsTable(keys, reduced)
+        self.totals = TotalsTable(keys, reduced, windows)
         self.others: list[AggregateTable] = [
-            GatheredTable(keys, states) for states in gathered.values()
+            GatheredTable(keys, states, windows) for states in gathered.values()
         ]
         self.of_nothing: dict[str, Any] = {
             name: state.of_nothing for states in gathered.values() for name, state in states.items()

@@ -12,13 +12,16 @@ which fire it again for their keys, until the watermark passes e - 1 + lateness;
 
 The operator's watermark is never ahead of a split's own unless the split was idle. A row that is late
 only because of this is late too, and counted as `late_purged` besides `late`.
+
+So it is with fixed windows. Which window a row of merging windows goes into depends on the other rows
+of its key; `merging` says how, and a row that may be late waits in `undecided`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -30,13 +33,14 @@ from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.records import hidden_column, with_hidden
 from rheos.operators.spill import SpillFolder
 from rheos.operators.window.contract import Assigned
+from rheos.operators.window.families import family_of
 from rheos.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names
 from rheos.operators.window.kinds import windows_of
 from rheos.operators.window.layout import PaneLayout
 from rheos.operators.window.panes import MemoryBudget, PanePart, PaneStore
 from rheos.operators.window.progress import FIRED, Lagging, WindowProgress
-from rheos.operators.window.segments import SLICE, Merge, places_of_groups
-from rheos.operators.window.trigger import EventTimeTrigger, Firing
+from rheos.operators.window.segments import Merge, places_of_groups
+from rheos.operators.window.trigger import Firing
 from rheos.protocol.elements import TS, WM, Batch, strip_hidden
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
@@ -60,18 +64,23 @@ class WindowOperator(Operator):
         folder = None if ctx.scratch is None else SpillFolder(ctx.scratch)
         self._places = places_of_groups(ctx.key_groups, ctx.max_parallelism)
         self._memory = MemoryBudget(ctx.state_bytes, folder, self._places)
+        self._family = family_of(
+            self._windows, self._keys, self._memory, ctx.ports[0], spec.lateness_ms
+        )
 
     def _store(self, merge: Merge) -> PaneStore:
-        return PaneStore(self._windows, merge, self._keys, self._memory)
+        """A store of panes. The first that is made has a row for every key and pane."""
+        return self._family.store(merge)
 
-    @cached_property
-    def _trigger(self) -> EventTimeTrigger:
-        return EventTimeTrigger(self._windows, self._keys, self._index, self._stores(), self._places)
+    def _stores(self) -> list[PaneStore]:
+        """All stores."""
+        undecided = self._family.undecided
+        return [*self._contents(), *(() if undecided is None else (undecided.store,))]
 
     # --- what a subclass does -----------------------------------------------------------------------
 
     @abstractmethod
-    def _columns(self) -> dict[str, str]:
+    def _columns(self) -> Mapping[str, str]:
         """The columns of the input that state is made of: their names in frames, and in the input."""
 
     @abstractmethod
@@ -83,8 +92,8 @@ class WindowOperator(Operator):
         """The results of windows, in the order of their ends."""
 
     @abstractmethod
-    def _stores(self) -> Iterable[PaneStore]:
-        """All stores."""
+    def _contents(self) -> Iterable[PaneStore]:
+        """The stores of what is in windows."""
 
     @abstractmethod
     def _state_names(self) -> list[str]:
@@ -92,7 +101,7 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def _layouts(self) -> Iterable[PaneLayout]:
-        """How the stores are written: every store by one layout or several."""
+        """How these stores are written: every store by one layout or several."""
 
     @abstractmethod
     def _restore(self, restored: Restored) -> None:
@@ -112,13 +121,29 @@ class WindowOperator(Operator):
             self.ctx.count("outside_windows", assigned.outside)
         if assigned.late is not None:
             yield from self._divert(batch.filter(pa.array(assigned.late)), assigned.purged)
+        if assigned.undecided is not None:
+            undecided = batch.filter(pa.array(assigned.undecided))
+            self._family.wait(undecided, self._progress.watermark)
         if assigned.taken is not None:
             batch = batch.filter(pa.array(assigned.taken))
         if batch.num_rows:
-            rows = frame_of(batch, self._columns(), assigned)
-            touched = self._absorb(rows, assigned)
-            self._memory.relieve(self._stores())
-            yield from self._fire_all(self._trigger.again(touched, self._progress.watermark + 1))
+            yield from self._take(batch, assigned)
+
+    def _take(self, batch: Batch, assigned: Assigned) -> Iterator[Out]:
+        """Adds rows to their windows. Those that have fired fire again."""
+        rows = frame_of(batch, self._columns(), assigned, self._windows.pane)
+        touched = self._absorb(self._family.arranged(rows), assigned)
+        self._memory.relieve(self._stores())
+        fired_through = self._progress.watermark + 1
+        yield from self._fire_all(self._family.trigger.again(touched, fired_through))
+
+    def _decide(self, timestamp_ms: int) -> Iterator[Out]:
+        """Takes or diverts the rows that have waited for this watermark."""
+        for decided in self._family.decided(timestamp_ms):
+            if decided.assigned is None:
+                yield from self._divert(decided.rows, decided.purged)
+            else:
+                yield from self._take(decided.rows, decided.assigned)
 
     def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
         # Rows of a group that is behind come before it catches up: they meet the windows as they were
@@ -163,10 +188,11 @@ class WindowOperator(Operator):
         progress = self._progress
         if timestamp_ms <= progress.watermark:
             return
-        yield from self._fire_all(self._trigger.passed(progress.watermark + 1, timestamp_ms + 1))
+        yield from self._decide(timestamp_ms)
+        trigger = self._family.trigger
+        yield from self._fire_all(trigger.passed(progress.watermark + 1, timestamp_ms + 1))
         progress.watermark = timestamp_ms
-        for store in self._stores():
-            store.purge(timestamp_ms + 1 - self._spec.lateness_ms)
+        trigger.purge(timestamp_ms + 1 - self._spec.lateness_ms)
 
     def on_end(self) -> Iterator[Out]:
         return self._catch_up()
@@ -178,9 +204,11 @@ class WindowOperator(Operator):
 
     def _catch_up(self) -> Iterator[Out]:
         lagging, self._progress.lagging = self._progress.lagging, Lagging()
+        upto = self._progress.watermark + 1
+        if lagging.groups:
+            yield from self._decide(upto - 1)
         for through, keys in lagging.by_watermark():
-            upto = self._progress.watermark + 1
-            yield from self._fire_all(self._trigger.passed(through + 1, upto, keys))
+            yield from self._fire_all(self._family.trigger.passed(through + 1, upto, keys))
 
     # --- snapshots ------------------------------------------------------------------------------------
 
@@ -206,7 +234,7 @@ class WindowOperator(Operator):
     ) -> list[SnapshotPart]:
         fired = self._progress.table(self._state_names())
         parts = [SnapshotPart(FIRED, StateKind.UNION, lambda: fired)]
-        for layout in self._layouts():
+        for layout in self._all_layouts():
             part = taken[layout.store]
             if part is not None:
                 write = partial(
@@ -218,7 +246,11 @@ class WindowOperator(Operator):
 
     def states(self) -> list[str]:
         """The names of its keyed states, in the order in which `open` reads them."""
-        return [layout.state for layout in self._layouts()]
+        return [layout.state for layout in self._all_layouts()]
+
+    def _all_layouts(self) -> list[PaneLayout]:
+        undecided = self._family.undecided
+        return [*self._layouts(), *(() if undecided is None else (undecided.layout,))]
 
     @property
     def state_bytes(self) -> int:
@@ -236,6 +268,12 @@ class WindowOperator(Operator):
     def open(self, restored: Restored) -> None:
         self._progress.restore(restored.get(FIRED, ()))
         self._restore(restored)
+        undecided = self._family.undecided
+        if undecided is not None:
+            columns = [*undecided.kinds, *self._windows.pane]
+            state, kinds, nullable = undecided.layout.state, undecided.kinds, undecided.nullable
+            for frame in self._restored_frames(restored, state, kinds, nullable):
+                self._add(undecided.store, frame.select(columns))
 
     def _add(self, store: PaneStore, rows: pl.DataFrame) -> None:
         """Adds restored rows."""
@@ -243,33 +281,35 @@ class WindowOperator(Operator):
         self._memory.relieve(self._stores())
 
     def _restored_frames(
-        self, restored: Restored, state: str, kinds: Mapping[str, pl.DataType]
+        self,
+        restored: Restored,
+        state: str,
+        kinds: Mapping[str, pl.DataType],
+        nullable: Container[str],
     ) -> Iterator[pl.DataFrame]:
         """The tables of a state, without the panes that were purged after they were written, and with
-        the columns of `kinds` in these types. Raises UnrestorableError where one lacks a column."""
+        the columns of `kinds` in these types. Raises UnrestorableError where one lacks a column that is
+        not among the `nullable`."""
         for table in restored.get(state, ()):
-            frame = pl.DataFrame(table)
-            groups = frame[KEY_GROUP].to_numpy().astype(np.int64)
-            there = self._progress.still_there(groups, frame[SLICE].to_numpy())
-            frame = frame if there.all() else frame.filter(pl.Series(there))
-            yield frame.with_columns(self._fitting(state, frame, kinds))
+            frame = self._progress.still_there(pl.DataFrame(table))
+            yield frame.with_columns(self._fitting(state, frame, kinds, nullable))
 
     def _fitting(
-        self, state: str, frame: pl.DataFrame, kinds: Mapping[str, pl.DataType]
+        self,
+        state: str,
+        frame: pl.DataFrame,
+        kinds: Mapping[str, pl.DataType],
+        nullable: Container[str],
     ) -> Iterator[pl.Expr]:
         """The columns that were written otherwise: narrower, or not at all where they may be null."""
         for column, kind in kinds.items():
             if column in frame.columns:
                 if frame[column].dtype != kind:
                     yield pl.col(column).cast(kind)
-            elif column in self._nullable():
+            elif column in nullable:
                 yield pl.lit(None, kind).alias(column)
             else:
                 raise self._missing_state(state, column)
-
-    def _nullable(self) -> Container[str]:
-        """The columns that restored state can do without."""
-        return ()
 
     def _note_restored(self, table: pl.DataFrame) -> None:
         """Finds the keys of the groups that have to catch up, in a table of the index's state."""
