@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from rheos.checkpoint import lease, log_entries, savepoint
+from rheos.checkpoint import driver_note, log_entries, savepoint
 from rheos.connectors.files import committer
 from rheos.connectors.spark import staging_manifest
 from rheos.control import commands
@@ -78,7 +78,7 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
     ),
     "committable": _bounded(committer.decode_staged, UnrestorableError),
     # A note that cannot be read is one without an owner.
-    "driver's note": lambda data: lease.decode_note(data, _JOB),
+    "driver's note": lambda data: driver_note.decode_note(data, _JOB),
 }
 
 
@@ -133,7 +133,7 @@ def _true_messages() -> dict[str, list[bytes]]:
         event_time="at",
         files=[staging_manifest.StagedFile("00000-7.parquet", 3, 5, 9, b"1234")],
     )
-    note = lease.DriverNote(
+    note = driver_note.DriverNote(
         owner="a", driver="d", process=msgspec.json.encode(this_process()), since_ms=5, job=_JOB
     )
     failure = ErrorData.of(UserFunctionError("w", site=Site("f.py", 3), record="r", hint="h"))
@@ -173,7 +173,7 @@ def _true_messages() -> dict[str, list[bytes]]:
                 )
             )
         ],
-        "driver's note": [lease.encode_note(note)],
+        "driver's note": [driver_note.encode_note(note)],
     }
 
 
