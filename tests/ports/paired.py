@@ -16,19 +16,15 @@ import pyarrow as pa
 import rheos as rh
 from rheos.graph.nodes import MAIN
 from rheos.operators.contract import (
-    Operator,
     OperatorContext,
     OperatorSpec,
     Out,
     PortType,
-    Restored,
 )
-from rheos.operators.keyed_state import declared_shape, make_backend
+from rheos.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
 from rheos.operators.records import hidden_column, with_hidden
 from rheos.protocol.elements import SWM, TS, WM, Batch
-from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import StateShape
-from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.state.keys import KeyCodec
 from rheos.state.kinds import handle_of
 from rheos.state.scope import KeyScope
@@ -51,7 +47,7 @@ class PairedSpec(OperatorSpec):
         return {state.name: declared_shape(ports[0], state) for state in declared}
 
 
-class Paired(Operator):
+class Paired(KeyedStateOperator):
     left: Any = rh.ValueState(int, default=0)
     right: Any = rh.ValueState(int, default=0)
 
@@ -59,18 +55,15 @@ class Paired(Operator):
         super().__init__(ctx)
         self._codecs = [KeyCodec(port.schema, port.keys, port.keyed_at) for port in ctx.ports]
         self._scope = KeyScope(ctx.clock)
-        self._backend = make_backend(ctx, self._codecs[0], self._scope)
-        self._sides = [handle_of(state, self._backend) for state in (Paired.left, Paired.right)]
+        self.backend = make_backend(ctx, self._codecs[0], self._scope)
+        self._sides = [handle_of(state, self.backend) for state in (Paired.left, Paired.right)]
 
-    def open(self, restored: Restored) -> None:
-        self._backend.restore(restored)
-
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         keys = self._codecs[port].of(batch)
         counts: list[list[int]] = [[], []]
-        for first in range(0, len(keys), self._backend.stride):
-            some = keys[first : first + self._backend.stride]
-            self._backend.prepare(some)
+        for first in range(0, len(keys), self.backend.stride):
+            some = keys[first : first + self.backend.stride]
+            self.backend.prepare(some)
             for self._scope.key in some:
                 self._sides[port].value += 1
                 for side, counted in zip(self._sides, counts, strict=True):
@@ -87,21 +80,6 @@ class Paired(Operator):
         )
         hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
         yield Out(with_hidden(shown, output.schema, *hidden))
-
-    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        return self._backend.snapshot()
-
-    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        return self._backend.savepoint()
-
-    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        self._backend.force_full()
-
-    def next_keys(self) -> None:
-        self._backend.forget()
-
-    def close(self) -> None:
-        self._backend.close()
 
 
 def pair(

@@ -16,14 +16,13 @@ import pyarrow as pa
 import rheos as rh
 from rheos.graph.nodes import Input
 from rheos.operators.contract import (
-    Operator,
     OperatorContext,
     OperatorSpec,
     Out,
     PortType,
     Restored,
 )
-from rheos.operators.keyed_state import declared_shape, make_backend
+from rheos.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
@@ -57,7 +56,7 @@ class RuledSpec(OperatorSpec):
         return {"n": declared_shape(ports[ROWS], Ruled.n), "rules": rules}
 
 
-class Ruled(Operator):
+class Ruled(KeyedStateOperator):
     n: Any = rh.ValueState(int, default=0)
 
     def __init__(self, ctx: OperatorContext) -> None:
@@ -65,17 +64,17 @@ class Ruled(Operator):
         port = ctx.ports[ROWS]
         self._codec = KeyCodec(port.schema, port.keys, port.keyed_at)
         self._scope = KeyScope(ctx.clock)
-        self._backend = make_backend(ctx, self._codec, self._scope)
-        self._n = handle_of(Ruled.n, self._backend)
+        self.backend = make_backend(ctx, self._codec, self._scope)
+        self._n = handle_of(Ruled.n, self.backend)
         self._rules: Counter[int] = Counter()
 
     def open(self, restored: Restored) -> None:
         own = {name: tables for name, tables in restored.items() if name != "rules"}
-        self._backend.restore(own)
+        super().open(own)
         for table in restored.get("rules", ()):
             self._rules.update({row["rule"]: row["times"] for row in table.to_pylist()})
 
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         numbers = batch.column("i").to_pylist()
         if port == RULES:
             self._rules.update(numbers)
@@ -83,7 +82,7 @@ class Ruled(Operator):
         keys = self._codec.of(batch)
         known, most = len(self._rules), max(self._rules.values(), default=0)
         counts = []
-        self._backend.prepare(keys)
+        self.backend.prepare(keys)
         for self._scope.key in keys:
             self._n.value += 1
             counts.append(self._n.value)
@@ -111,21 +110,12 @@ class Ruled(Operator):
         return SnapshotPart("rules", StateKind.BROADCAST, lambda: table)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        snapshot = self._backend.snapshot()
+        snapshot = super().snapshot(checkpoint)
         snapshot.parts.append(self._part())
         return snapshot
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        return [*self._backend.savepoint(), self._part()]
-
-    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        self._backend.force_full()
-
-    def next_keys(self) -> None:
-        self._backend.forget()
-
-    def close(self) -> None:
-        self._backend.close()
+        return [*super().savepoint(snapshot), self._part()]
 
 
 def rule(rows: rh.KeyedStream, rules: rh.DataStream) -> rh.DataStream:

@@ -9,7 +9,6 @@ is handed back as a sentence.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -88,15 +87,14 @@ class SavepointWriter:
             path = part_path(operator, self._subtask, part.state, f"{piece}.arrow")
             store.put(path, data)
             handles.append(
-                StateHandle(
+                StateHandle.of(
+                    data,
                     operator=operator,
                     subtask=self._subtask,
                     state=part.state,
                     kind=part.kind,
                     mode=part.mode,
-                    size_bytes=len(data),
                     rows=table.num_rows,
-                    checksum=zlib.crc32(data),
                     path=path,
                 )
             )

@@ -11,7 +11,6 @@ A state is kept in one of two ways, and every checkpoint refers to the whole of 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -224,18 +223,17 @@ class SnapshotWriter:
         inline = len(data) <= self._inline_bytes
         if not inline:
             self._store.put(path, data)
-        return StateHandle(
+        return StateHandle.of(
+            data,
             operator=operator,
             subtask=self._subtask,
             state=state,
             kind=kind,
             mode=mode,
-            size_bytes=len(data),
             rows=rows,
-            checksum=zlib.crc32(data),
-            path="" if inline else path,
-            inline=data if inline else b"",
+            path=path,
             file=file,
+            inline=inline,
         )
 
     # --- files ------------------------------------------------------------------------------------

@@ -32,7 +32,6 @@ from rheos.operators.records import (
     wrong_type,
 )
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS
-from rheos.protocol.snapshots import Snapshot
 from rheos.protocol.types import RecordCollector, TypeMismatch
 from rheos.state.keys import KeyCodec
 from rheos.state.kinds import handle_of
@@ -162,9 +161,6 @@ class KeyedCore:
         """Forgets all keys; the watermark starts over."""
         self.backend.forget()
         self.watermark_ms = self.context.passed_ms = MIN_TIMESTAMP_MS
-
-    def snapshot(self) -> Snapshot:
-        return self.backend.snapshot()
 
     # --- calls ------------------------------------------------------------------------------------
 

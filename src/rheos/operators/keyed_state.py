@@ -1,7 +1,9 @@
-"""Which backend keeps an operator's keyed state, and how that is described."""
+"""Operators whose keyed state a backend keeps: which backend, how its state is described, and what all
+of them do with it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import assert_never
 
 import msgspec
@@ -9,16 +11,60 @@ import msgspec
 from rheos.errors import ConfigurationError
 from rheos.graph.state import StateDeclaration
 from rheos.graph.types import key_type
-from rheos.operators.contract import OperatorContext, PortType
+from rheos.operators.contract import Operator, OperatorContext, Out, PortType, Restored
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
-from rheos.protocol.snapshots import StateKind
+from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import Backend
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.keys import KeyCodec
 from rheos.state.kinds import shape_of
 from rheos.state.memory import MemoryBackend
 from rheos.state.rocksdb.backend import RocksDbBackend
-from rheos.state.scope import KeyScope
+from rheos.state.scope import NO_KEY, KeyScope
+
+
+class KeyedStateOperator(Operator):
+    """Who derives from it makes `backend` before it is opened, and gives what its rows lead to in
+    `on_rows`. State beside the backend is its own to add to snapshots."""
+
+    backend: KeyedStateBackend
+
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
+        """What a batch leads to. Rows of a broadcast port find no key, and set none."""
+        raise NotImplementedError
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if self.ctx.ports[port].broadcast:
+            return self._without_key(port, batch)
+        return self.on_rows(port, batch)
+
+    def _without_key(self, port: int, batch: Batch) -> Iterator[Out]:
+        scope = self.backend.scope
+        scope.key = NO_KEY
+        for out in self.on_rows(port, batch):
+            yield out
+            assert scope.key is NO_KEY, "EX17: rows of a broadcast port change no keyed state"
+        assert scope.key is NO_KEY, "EX17: rows of a broadcast port change no keyed state"
+
+    def open(self, restored: Restored) -> None:
+        self.backend.restore(restored)
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        return self.backend.snapshot()
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        return self.backend.savepoint()
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        self.backend.force_full()
+
+    def next_keys(self) -> None:
+        self.backend.forget()
+
+    def close(self) -> None:
+        self.backend.close()
 
 
 def make_backend(

@@ -85,7 +85,7 @@ class OrderedProcessOperator(ProcessOperator):
         super().open(restored)
         self._held.restore(restored.get(HELD, ()), restored.get(HELD_WATERMARKS, ()))
 
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         self._core.codec.refuse_nulls(batch)
         if not self._keeps_late:
             batch = yield from self._in_time(batch)
@@ -126,12 +126,12 @@ class OrderedProcessOperator(ProcessOperator):
         yield from self._core.fire_event_timers(timestamp_ms)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        snapshot = self._core.snapshot()
+        snapshot = super().snapshot(checkpoint)
         snapshot.parts += self._held.parts(self._core.watermark_ms)
         return snapshot
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        return [*self._core.backend.savepoint(), self._held.savepoint()]
+        return [*super().savepoint(snapshot), self._held.savepoint()]
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
         super().snapshot_failed(checkpoint)

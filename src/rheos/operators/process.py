@@ -45,16 +45,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rheos.graph.nodes import ProcessSpec
-from rheos.operators.contract import Operator, OperatorContext, Out, Restored
+from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.keyed import KeyedCore
+from rheos.operators.keyed_state import KeyedStateOperator
 from rheos.operators.records import hidden_column
 from rheos.protocol.elements import SWM, TS, WM, Batch
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.protocol.types import rows_of
 
 
-class ProcessOperator(Operator):
+class ProcessOperator(KeyedStateOperator):
     """Timers fire when the watermark, or the clock, has passed them. Those of event time fire among the
     rows of a batch, too: a row finds those fired that the stream's watermark had passed before it.
 
@@ -66,11 +65,12 @@ class ProcessOperator(Operator):
         super().__init__(ctx)
         self._spec = spec
         self._core = KeyedCore(ctx, spec)
+        self.backend = self._core.backend
 
     def open(self, restored: Restored) -> None:
         self._core.open(restored)
 
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         keys = self._core.codec.of(batch)
         rows = rows_of(batch, self._spec.record)
         hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
@@ -86,15 +86,6 @@ class ProcessOperator(Operator):
 
     def on_processing_time(self, now_ms: int) -> Iterator[Out]:
         yield from self._core.fire_processing_timers(now_ms)
-
-    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        return self._core.snapshot()
-
-    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        return self._core.backend.savepoint()
-
-    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        self._core.backend.force_full()
 
     def next_keys(self) -> None:
         self._drop_pending()

@@ -24,12 +24,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rheos.graph.nodes import MAIN, ReduceSpec
-from rheos.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.operators.keyed_state import make_backend
+from rheos.operators.contract import OperatorContext, Out
+from rheos.operators.keyed_state import KeyedStateOperator, make_backend
 from rheos.operators.records import UserRaised, hidden_column, user_error, with_hidden, wrong_type
 from rheos.protocol.elements import SWM, TS, WM, Batch
-from rheos.protocol.ids import CheckpointId
-from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.protocol.types import RecordCollector, TypeMismatch, row_type, rows_of
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.stores import ABSENT
@@ -37,7 +35,7 @@ from rheos.state.stores import ABSENT
 REDUCED = "reduced"
 
 
-class ReduceOperator(Operator):
+class ReduceOperator(KeyedStateOperator):
     """State is the combined record of each key. The first record of a key is given as it is.
 
     The function may change its first argument and give it back.
@@ -49,17 +47,14 @@ class ReduceOperator(Operator):
         self._record = spec.record
         port = ctx.ports[0]
         self._codec = KeyCodec(port.schema, port.keys, port.keyed_at)
-        self._backend = make_backend(ctx, self._codec)
-        self._state = self._backend.values(REDUCED, object if spec.record is None else spec.record)
+        self.backend = make_backend(ctx, self._codec)
+        self._state = self.backend.values(REDUCED, object if spec.record is None else spec.record)
         self._row: Any = row_type(port.schema)
         self._made = RecordCollector(port.type.schema, spec.record)
 
-    def open(self, restored: Restored) -> None:
-        self._backend.restore(restored)
-
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         keys, rows = self._codec.of(batch), rows_of(batch, self._record)
-        made, stride = self._made, self._backend.stride
+        made, stride = self._made, self.backend.stride
         for first in range(0, len(keys), stride):
             self._combine(keys[first : first + stride], rows[first : first + stride])
         if MAIN in self.ctx.outputs and rows:
@@ -74,7 +69,7 @@ class ReduceOperator(Operator):
         made.clear()
 
     def _combine(self, keys: Sequence[Key], rows: Sequence[Any]) -> None:
-        self._backend.prepare(keys)
+        self.backend.prepare(keys)
         values, fetch, add = self._state.values, self._state.fetch, self._made.add
         fn, record_type = self._fn, self._record or self._row
         # What was begun is kept also where the function fails: the attempt ends there.
@@ -107,18 +102,3 @@ class ReduceOperator(Operator):
             pass
         mismatch = self._made.mismatch(0, combined)
         raise wrong_type(self.ctx, mismatch, record=row, key=key)
-
-    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        return self._backend.snapshot()
-
-    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        return self._backend.savepoint()
-
-    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        self._backend.force_full()
-
-    def next_keys(self) -> None:
-        self._backend.forget()
-
-    def close(self) -> None:
-        self._backend.close()

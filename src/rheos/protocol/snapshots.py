@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -107,6 +108,35 @@ class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
     inline: bytes = b""
     file: str = ""
     """The name within its set, where the mode is FILE."""
+
+    @staticmethod
+    def of(
+        data: bytes,
+        *,
+        operator: OperatorId,
+        subtask: int,
+        state: str,
+        kind: StateKind,
+        mode: PartMode,
+        rows: int,
+        path: str,
+        file: str = "",
+        inline: bool = False,
+    ) -> StateHandle:
+        """Of a file with this content: at `path`, or within the handle itself."""
+        return StateHandle(
+            operator=operator,
+            subtask=subtask,
+            state=state,
+            kind=kind,
+            mode=mode,
+            size_bytes=len(data),
+            rows=rows,
+            checksum=zlib.crc32(data),
+            path="" if inline else path,
+            inline=data if inline else b"",
+            file=file,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ lets the other tasks end, too, and none of them still writes when the driver cle
 from __future__ import annotations
 
 import pickle
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -91,15 +90,14 @@ def _state_written(task: WriteState, batches: Iterable[pa.RecordBatch]) -> Itera
         subtask = owner_of(group, task.parallelism, task.max_parallelism)
         name = f"{task.token}-{target:05d}-{number:05d}.arrow"
         data = state_format.encode(table, StateKind.KEYED, PartMode.FULL)
-        handle = StateHandle(
+        handle = StateHandle.of(
+            data,
             operator=task.operator,
             subtask=subtask,
             state=task.state,
             kind=StateKind.KEYED,
             mode=PartMode.FULL,
-            size_bytes=len(data),
             rows=table.num_rows,
-            checksum=zlib.crc32(data),
             path=part_path(task.operator, subtask, task.state, name),
         )
         _put(store, handle, data)
@@ -241,11 +239,14 @@ def _files_copied(task: CopyFiles, batches: Iterable[pa.RecordBatch]) -> Iterato
         if not rows and handle.rows:
             continue
         name = f"{task.token}-{places[handle.path]:05d}.arrow"
-        made = msgspec.structs.replace(
-            handle,
+        made = StateHandle.of(
+            data,
+            operator=handle.operator,
+            subtask=handle.subtask,
+            state=handle.state,
+            kind=handle.kind,
+            mode=handle.mode,
             rows=rows,
-            size_bytes=len(data),
-            checksum=zlib.crc32(data),
             path=part_path(handle.operator, handle.subtask, handle.state, name),
         )
         _put(target, made, data)

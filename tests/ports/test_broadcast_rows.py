@@ -1,0 +1,65 @@
+"""EX17: rows of a broadcast port reach every subtask, and change no keyed state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from rheos.errors import StateAccessError
+from rheos.operators.contract import Out
+from rheos.protocol.elements import Batch
+from tests.operators.contexts import context
+from tests.ports.ruled import RULES, Ruled
+
+ROWS = pa.schema([("k", pa.int64()), ("i", pa.int64())])
+BATCH = pa.record_batch({"k": [1, 2], "i": [5, 10]}, schema=ROWS)
+
+
+class Counting(Ruled):
+    """Counts rules with the keyed state of whatever key was there last."""
+
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
+        if port == RULES:
+            self._n.value += 1
+        yield from super().on_rows(port, batch)
+
+
+class CountingByKey(Counting):
+    """Looks for a key by itself."""
+
+    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
+        if port == RULES:
+            self._scope.key = 1
+        yield from super().on_rows(port, batch)
+
+
+def opened(kind: type[Ruled]) -> Ruled:
+    ctx = context(ROWS, {}, keys=("k",))
+    ctx.ports = (*ctx.ports, replace(ctx.ports[0], keys=(), broadcast=True))
+    operator = kind(ctx)
+    operator.open({})
+    return operator
+
+
+def test_a_broadcast_row_finds_no_key() -> None:
+    operator = opened(Counting)
+    list(operator.on_batch(0, BATCH))
+    with pytest.raises(StateAccessError, match="outside a keyed context"):
+        list(operator.on_batch(RULES, BATCH))
+
+
+def test_a_key_that_is_set_for_a_broadcast_row_is_a_defect_of_the_operator() -> None:
+    operator = opened(CountingByKey)
+    with pytest.raises(AssertionError, match="EX17"):
+        list(operator.on_batch(RULES, BATCH))
+
+
+def test_rows_of_both_ports_take_turns() -> None:
+    operator = opened(Ruled)
+    for port in (0, RULES, 0):
+        list(operator.on_batch(port, BATCH))
+    operator._scope.key = 2
+    assert operator._n.value == 2
