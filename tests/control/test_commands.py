@@ -226,11 +226,16 @@ class Submits:
 
     def __init__(self, job: StandIn | Exception) -> None:
         self.job = job
+        self.settled: tuple[Any, int] | None = None
+        """The job, and how many jobs were to be found by then."""
 
     def submit(self, plan: Any, config: JobConfig, listener: Any = None) -> Any:
         if isinstance(self.job, Exception):
             raise self.job
         return self.job
+
+    def settle(self, job: Any, config: JobConfig) -> None:
+        self.settled = job, len(Registry().records())
 
 
 class Plan:
@@ -259,6 +264,15 @@ def test_a_job_that_is_run_already_is_refused_until_it_has_ended(tmp_path: Path,
     again.over.set()
     submit(Submits(again), tmp_path).wait()
     assert (Registry().records(), threads()) == ([], set())
+
+
+@pytest.mark.usefixtures("home")
+def test_what_a_job_does_not_need_comes_when_it_can_be_found(tmp_path: Path, job: StandIn) -> None:
+    runtime = Submits(job)
+    handle = submit(runtime, tmp_path)
+    assert runtime.settled == (job, 1)
+    job.over.set()
+    handle.wait()
 
 
 @pytest.mark.usefixtures("home")

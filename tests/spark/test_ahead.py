@@ -43,6 +43,20 @@ class Jvm:
         self.became = "killed"
 
 
+class Daemon:
+    """Stands for the process."""
+
+    there: list[Daemon] = []
+
+    def __init__(self) -> None:
+        self.surroundings = ahead.surroundings()
+        self.closed = False
+        self.there.append(self)
+
+    def close(self) -> None:
+        self.closed = True
+
+
 @pytest.fixture(autouse=True)
 def stands_for_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(ahead, "start", START)
@@ -50,6 +64,8 @@ def stands_for_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(ahead, "require_java", lambda: "a Java")
     monkeypatch.setattr(ahead, "jvm_settings", lambda version: SETTINGS)
     monkeypatch.setattr(Jvm, "there", [])
+    monkeypatch.setattr(ahead, "DaemonAhead", Daemon)
+    monkeypatch.setattr(Daemon, "there", [])
     for name in [name for name in os.environ if name.startswith(("SPARK", "PYSPARK"))]:
         monkeypatch.delenv(name)
     yield
@@ -152,6 +168,26 @@ def test_one_that_nobody_needed_is_killed() -> None:
     ahead.start(PROGRAM, "auto", "local")
     ahead.discard()
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
+    assert [daemon.closed for daemon in Daemon.there] == [True]
+
+
+def test_the_daemon_is_taken_over_once_and_then_started() -> None:
+    ahead.start(PROGRAM, "auto", "local")
+    assert [ahead.take_daemon(), ahead.take_daemon()] == Daemon.there
+    assert [daemon.closed for daemon in Daemon.there] == [False, False]
+
+
+def test_a_daemon_of_another_environment_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead.start(PROGRAM, "auto", "local")
+    monkeypatch.setenv("A_WORD_OF", "the program")
+    assert ahead.take_daemon() is Daemon.there[1]
+    assert [daemon.closed for daemon in Daemon.there] == [True, False]
+
+
+def test_none_is_started_for_workers_of_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
+    ahead.start(PROGRAM, "auto", "local")
+    assert (len(Jvm.there), len(Daemon.there)) == (1, 0)
 
 
 def test_one_that_could_not_start_is_left_to_the_session(monkeypatch: pytest.MonkeyPatch) -> None:

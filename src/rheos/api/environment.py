@@ -323,9 +323,9 @@ class Environment:
                 "`rheos stop --drain`",
             )
         module, runtime_class = _RUNTIMES[chosen]
-        runtime: Runtime = getattr(importlib.import_module(module), runtime_class)()
-        from rheos.control.controlled import ControlledRuntime
+        from rheos.control.controlled import ControlledRuntime, RealRuntime
 
+        runtime: RealRuntime = getattr(importlib.import_module(module), runtime_class)()
         return ControlledRuntime(chosen, runtime)
 
     def _job_id(self, name: str) -> JobId:

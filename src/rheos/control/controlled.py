@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Protocol
 from uuid import uuid4
 
 from rheos.control.driver_note import HeldNote, NoteKeeper
@@ -30,10 +31,19 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.redaction import redacted
 
 
+class RealRuntime(Runtime, Protocol):
+    """A runtime whose jobs can be commanded."""
+
+    def settle(self, job: JobHandle, config: JobConfig) -> None:
+        """Called once for each job of `submit`, from its thread, when it can be found and commanded.
+        What users look for beside the job, and the job does not need, is made here."""
+        ...
+
+
 class ControlledRuntime:
     """The runtime `name`, with the job's note, its record and its command server around each job."""
 
-    def __init__(self, name: str, runtime: Runtime) -> None:
+    def __init__(self, name: str, runtime: RealRuntime) -> None:
         self._name = name
         self._runtime = runtime
 
@@ -50,7 +60,13 @@ class ControlledRuntime:
                 undo.callback(note.close)
             handle = self._runtime.submit(plan, config, listener)
             undo.pop_all()
-        return ControlledJob(handle, plan.name, config, self._name, note)
+        job = ControlledJob(handle, plan.name, config, self._name, note)
+        try:
+            self._runtime.settle(handle, config)
+        except KeyboardInterrupt:
+            job.cancel()
+            raise
+        return job
 
 
 class ControlledJob:

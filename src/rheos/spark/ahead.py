@@ -171,7 +171,7 @@ def take_daemon() -> DaemonAhead:
     global _daemon
     daemon, _daemon = _daemon, None
     if daemon is not None and daemon.surroundings != surroundings():
-        daemon.kill()
+        daemon.close()
         daemon = None
     return daemon or DaemonAhead()
 
@@ -181,6 +181,7 @@ def discard() -> None:
     global _jvm, _daemon
     jvm, _jvm = _jvm, None
     daemon, _daemon = _daemon, None
-    for started in (jvm, daemon):
-        if started is not None:
-            started.kill()
+    if jvm is not None:
+        jvm.kill()
+    if daemon is not None:
+        daemon.close()

@@ -21,7 +21,11 @@ from importlib.machinery import PathFinder
 
 from rheos.spark import daemon_handover
 
-_BEFOREHAND = ("pyspark.worker", "rheos.runtimes.continuous.worker", "pandas")
+_BEFOREHAND = (
+    "pyspark.worker",
+    "rheos.runtimes.continuous.worker",
+    "pandas",  # Arrow imports it when it makes its first array of Python values.
+)
 
 
 def import_beforehand() -> None:

@@ -29,6 +29,7 @@ ONE_THREAD = {
 
 _MODULE = "rheos.spark.daemon"
 _LOOK_EVERY_S = 0.005
+_ENDS_WITHIN_S = 5.0
 
 
 class DaemonAhead:
@@ -62,14 +63,14 @@ class DaemonAhead:
         return True
 
     def close(self) -> None:
-        """Whatever Spark's daemon has found stays as long as Spark needs it."""
+        """Ends it, and what it has forked. May be called again."""
+        self._process.terminate()
+        try:
+            self._process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         self._folder.close()
-
-    def kill(self) -> None:
-        """Where Spark's daemon has not found it."""
-        self._process.kill()
-        self._process.wait()
-        self.close()

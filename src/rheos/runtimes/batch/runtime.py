@@ -20,6 +20,7 @@ from rheos.errors import RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.job import (
     JobConfig,
+    JobHandle,
     JobResult,
     JobState,
     JobStatus,
@@ -56,6 +57,9 @@ class BatchRuntime:
         plan = prepared_sinks(plan)
         check_targets(plan)
         return BatchJob(plan, config, session, listener)
+
+    def settle(self, job: JobHandle, config: JobConfig) -> None:
+        """Nothing is left to make."""
 
 
 def spark_plan(plan: PhysicalPlan, config: JobConfig) -> str:

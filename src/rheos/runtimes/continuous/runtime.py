@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,7 +30,7 @@ from rheos.driver.sources_and_sinks import (
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
 from rheos.host.io import SystemClock, ThreadedIo
 from rheos.host.stores import check_writable, open_store
-from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
+from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.continuous.cluster import check_slots, is_local
 from rheos.runtimes.continuous.launcher import SparkLauncher
@@ -72,18 +73,17 @@ class ContinuousRuntime:
         check_slots(context, config.min_parallelism or plan.parallelism, beside)
         if beside:
             session = get_session(config, plan.parallelism + 1)
-        job = ContinuousJob(plan, config, splits, context, session, listener)
-        # A user finds a session when this returns. The job needs none: so its workers come first, and
-        # what fails here is no matter of the job.
-        if session is None:
-            try:
-                job.came_up.wait(_SESSION_AFTER_S)
-                with contextlib.suppress(Exception):
-                    get_session(config, plan.parallelism + 1)
-            except KeyboardInterrupt:
-                job.cancel()
-                raise
-        return job
+        return ContinuousJob(plan, config, splits, context, session, listener)
+
+    def settle(self, job: JobHandle, config: JobConfig) -> None:
+        """A user finds a session beside the job. The job needs none: so its workers come first, and
+        what fails here is no matter of the job."""
+        with contextlib.suppress(Exception):
+            if found_session(config) is None:
+                deadline = time.monotonic() + _SESSION_AFTER_S
+                while job.status().state is JobState.STARTING and time.monotonic() < deadline:
+                    time.sleep(_STEP_MS / 1000)
+                get_session(config, slots=0)
 
 
 class ContinuousJob:
@@ -140,8 +140,6 @@ class ContinuousJob:
             self._launcher.close()
             self._io.close()
             raise
-        self.came_up = threading.Event()
-        """All workers are at work, or the job has ended."""
         self._ended = threading.Event()
         self._crash: BaseException | None = None
         self._cancel = threading.Event()
@@ -171,13 +169,10 @@ class ContinuousJob:
                     self._master.cancel()
                 self._launcher.wait(_STEP_MS)
                 self._master.step()
-                status = self._master.status()
-                report.heard(status)
-                if status.state is JobState.RUNNING:
-                    self.came_up.set()
+                report.heard(self._master.status())
                 if self._listener is not None and clock.monotonic_us() >= listen_at_us:
                     listen_at_us = clock.monotonic_us() + int(_LISTEN_EVERY_S * 1e6)
-                    self._listener(status)
+                    self._listener(self._master.status())
         except BaseException as error:
             self._crash = error
         finally:
@@ -186,7 +181,6 @@ class ContinuousJob:
             self._io.close()
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
-            self.came_up.set()
             self._ended.set()
 
     def status(self) -> JobStatus:
