@@ -27,7 +27,7 @@ import pyarrow as pa
 from rheos import aggregates as agg
 from rheos.errors import Site
 from rheos.graph.nodes import MAIN, StreamType, WindowSpec
-from rheos.graph.windows import Sliding, Tumbling, Window
+from rheos.graph.windows import Session, Sliding, Tumbling, Window
 from rheos.operators.contract import OperatorContext, OutputType, PortType
 from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.protocol.elements import TS, WM
@@ -66,6 +66,8 @@ CASES = [
         Case("floats", FLOATS),
         Case("floats, out of order", FLOATS, spread_ms=3 * WINDOW_MS),
         Case("floats, 1m every 10s", FLOATS, window=Sliding("1m", every="10s")),
+        Case("integers, sessions of a gap of 10s", INTEGERS, window=Session("10s")),
+        Case("integers, sessions of a gap of 1s", INTEGERS, window=Session("1s")),
         Case("quantile and distinct", VALUES),
         Case("floats, small batches", FLOATS, batch_rows=100),
     )
@@ -164,12 +166,12 @@ def main(arguments: list[str]) -> None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(30)
         return
     seconds = float(arguments[0]) if arguments else 3.0
-    print(f"{'case':<38}{'batch':>9}{'p99':>9}{'fire':>9}{'M rows/s':>10}")
+    print(f"{'case':<48}{'batch':>9}{'p99':>9}{'fire':>9}{'M rows/s':>10}")
     for case in CASES:
         of_batches, of_firings = run(case, seconds)
         total = sum(of_batches) + sum(of_firings)
         print(
-            f"{case.name:<38}{statistics.median(of_batches):>9.2f}"
+            f"{case.name:<48}{statistics.median(of_batches):>9.2f}"
             f"{np.percentile(of_batches, 99):>9.2f}"
             f"{statistics.median(of_firings) if of_firings else float('nan'):>9.2f}"
             f"{len(of_batches) * case.batch_rows / total / 1000:>10.2f}"

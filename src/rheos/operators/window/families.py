@@ -19,7 +19,7 @@ from rheos.operators.contract import PortType
 from rheos.operators.window.contract import FixedWindows, MergingWindows, Windows
 from rheos.operators.window.fixed_panes import FixedPanes
 from rheos.operators.window.fixed_trigger import FixedTrigger
-from rheos.operators.window.merging import joined
+from rheos.operators.window.merging import SPANS, all_meet, joined
 from rheos.operators.window.merging_panes import MergingPanes
 from rheos.operators.window.merging_trigger import MergingTrigger
 from rheos.operators.window.panes import MemoryBudget, PaneStore
@@ -44,6 +44,11 @@ class Family(ABC):
     @abstractmethod
     def arranged(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Rows of one batch, with their panes where they have several, before they are combined."""
+
+    def spans(self, rows: pl.DataFrame) -> list[pl.Expr]:
+        """The pane of all rows of a key, where each key's rows of this batch are surely of one. Then
+        they need not be arranged."""
+        return []
 
     undecided: UndecidedRows | None = None
 
@@ -97,6 +102,10 @@ class MergingFamily(Family):
 
     def arranged(self, rows: pl.DataFrame) -> pl.DataFrame:
         return joined(rows, self._keys) if self._pane[0] in rows.columns else rows
+
+    def spans(self, rows: pl.DataFrame) -> list[pl.Expr]:
+        there = self._pane[0] in rows.columns
+        return SPANS if there and all_meet(rows) else []
 
     def decided(self, watermark: int) -> Iterator[Decided]:
         return self.undecided.decided(watermark, self.trigger)

@@ -36,44 +36,46 @@ from rheos.operators.window.contract import Ints
 _NUMBER = "number"
 
 
+SPANS = [pl.col(OPEN_TO).max(), pl.col(OPEN_FROM).min(), pl.col(FIRST).min()]
+"""The pane of several that are one window."""
+
+
+def all_meet(frame: pl.DataFrame) -> bool:
+    """Whether all rows are open at one time, at least: so that every key has one window."""
+    return bool(frame[OPEN_FROM].to_numpy().max() <= frame[OPEN_TO].to_numpy().min())
+
+
 def joined(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """The rows, each with the pane of all rows of the frame that are one window with it."""
     if frame.height < 2:
         return frame
-    ends, opened = frame[OPEN_TO].to_numpy(), frame[OPEN_FROM].to_numpy()
-    if opened.max() <= ends.min():
-        # Each is open at one time, at least: so every key has one window.
-        return frame.with_columns(
-            pl.col(OPEN_TO).max().over(keys),
-            pl.col(OPEN_FROM).min().over(keys),
-            pl.col(FIRST).min().over(keys),
-        )
-    order, begin = _windows(frame, keys)
-    counts = np.diff(begin, append=len(order))
-    columns = []
-    for name, reduced in _panes(frame, order, begin).items():
-        values = np.empty(len(order), dtype=np.int64)
-        values[order] = np.repeat(reduced, counts)
-        columns.append(pl.Series(name, values))
-    return frame.with_columns(columns)
-
-
-def windows_of(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """The windows that panes make: key, OPEN_FROM, END and START of each."""
-    order, begin = _windows(frame, keys)
+    if all_meet(frame):
+        return frame.with_columns(span.over(keys) for span in SPANS)
+    order, begin = _sorted(frame, keys)
+    number = _numbers(order, begin)
     panes = _panes(frame, order, begin)
-    return frame.select(keys)[order[begin]].hstack(
+    return frame.with_columns(pl.Series(name, values[number]) for name, values in panes.items())
+
+
+def windows_of(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[pl.DataFrame, Ints]:
+    """The windows that panes make: key, OPEN_FROM, END and START of each; and for each row of the frame
+    the number of its window."""
+    order, begin = _sorted(frame, keys)
+    panes = _panes(frame, order, begin)
+    windows = frame.select(keys)[order[begin]].hstack(
         [
             pl.Series(OPEN_FROM, panes[OPEN_FROM]),
             pl.Series(END, panes[OPEN_TO]),
             pl.Series(START, panes[FIRST]),
         ]
     )
+    return windows, _numbers(order, begin)
 
 
 def containing(rows: pl.DataFrame, windows: pl.DataFrame, keys: Sequence[str]) -> Ints:
     """For each row with a pane, the number of the window that it is in; -1 where it is in none."""
-    return covering(rows, rows[OPEN_FROM].to_numpy(), rows[OPEN_FROM].to_numpy(), windows, keys)
+    opened = rows[OPEN_FROM].to_numpy()
+    return covering(rows, opened, opened, windows, keys)
 
 
 def covering(
@@ -104,19 +106,39 @@ def _codes(frame: pl.DataFrame, keys: Sequence[str]) -> Ints:
     return numbered.select(pl.col(_NUMBER).first().over(keys)).to_series().to_numpy().astype(np.int64)
 
 
-def _windows(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints]:
+def _small(opened: Ints, ends: Ints) -> tuple[Ints, Ints, int]:
+    """Numbers from 0 in the place of times, of the same order, and how many there are at the most.
+    Together with the number of a row they fit an int64."""
+    low, high = int(opened.min()), int(ends.max())
+    if (high - low + 1) * (len(opened) + 1) < 2**62:
+        return opened - low, ends - low, high - low + 1
+    found, rank = np.unique(np.concatenate([opened, ends]), return_inverse=True)
+    return rank[: len(opened)], rank[len(opened) :], len(found)
+
+
+def _sorted(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints]:
     """The order in which rows of one window follow each other, and where in it windows begin."""
-    codes, opened = _codes(frame, keys), frame[OPEN_FROM].to_numpy()
-    order = np.lexsort((opened, codes))
-    codes, opened = codes[order], opened[order]
+    if not frame.height:
+        nothing = np.zeros(0, dtype=np.int64)
+        return nothing, nothing
+    codes = _codes(frame, keys)
+    opened, ends, most = _small(frame[OPEN_FROM].to_numpy(), frame[OPEN_TO].to_numpy())
+    order = np.argsort(codes * most + opened)
+    codes, opened, ends = codes[order], opened[order], ends[order]
     begins = np.ones(len(order), dtype=np.bool_)
     begins[1:] = codes[1:] != codes[:-1]
-    # The latest end so far of each key. Ends by their rank leave room for the number of the key.
-    ends, rank = np.unique(frame[OPEN_TO].to_numpy()[order], return_inverse=True)
-    of_key = np.cumsum(begins) * len(ends)
-    reached = ends[np.maximum.accumulate(of_key + rank) - of_key]
+    # The latest end of each key so far.
+    of_key = np.cumsum(begins) * most
+    reached = np.maximum.accumulate(of_key + ends) - of_key
     begins[1:] |= opened[1:] > reached[:-1]
     return order, np.flatnonzero(begins)
+
+
+def _numbers(order: Ints, begin: Ints) -> Ints:
+    """For each row the number of its window."""
+    numbers = np.empty(len(order), dtype=np.int64)
+    numbers[order] = np.repeat(np.arange(len(begin)), np.diff(begin, append=len(order)))
+    return numbers
 
 
 def _panes(frame: pl.DataFrame, order: Ints, begin: Ints) -> dict[str, Ints]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
+from rheos.operators.spill import SpilledRows
 from rheos.operators.window.merging import joined
 from rheos.operators.window.panes import MemoryBudget, PanePart, PaneStore
 from rheos.operators.window.segments import Merge, Segment, cut
@@ -81,8 +82,12 @@ class MergingPanes(PaneStore):
         for segment in self:
             stop = len(segment.firsts) if upto is None else _bounds(segment, upto, upto)[0]
             rows = segment.read(0, stop, self._keys, places)
-            frames.append(rows.join(keys, on=self._keys, how="semi"))
-        return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
+            if isinstance(segment.rows, SpilledRows):
+                rows = rows.join(keys, on=self._keys, how="semi")
+            frames.append(rows)
+        if not frames:
+            return pl.DataFrame()
+        return pl.concat(frames, how="diagonal").join(keys, on=self._keys, how="semi")
 
     # --- what is over ---------------------------------------------------------------------------------
 

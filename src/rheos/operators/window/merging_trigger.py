@@ -10,39 +10,86 @@ are due are looked up, and the windows that all their panes make decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from rheos.operators.window.columns import END, FIRST, MERGING_PANE, OPEN_FROM, OPEN_TO, START
-from rheos.operators.window.contract import Ints
+from rheos.operators.window.contract import Ints, Mask
 from rheos.operators.window.merging import containing, windows_of
 from rheos.operators.window.merging_panes import EVER, MergingPanes
 from rheos.operators.window.panes import PaneStore
 from rheos.operators.window.trigger import Firing, Trigger
 
-_NO_WINDOW = [pl.lit(0, pl.Int64).alias(name) for name in (OPEN_FROM, END, START)]
-
+_WINDOW_OF = {END: END, START: START}
 _PANE_OF = {END: OPEN_TO, OPEN_FROM: OPEN_FROM, START: FIRST}
-"""The columns of a window that are those of its rows' panes."""
+"""The columns of a window that become the pane of its rows."""
+
+_NUMBER = "number"
 
 
-@dataclass(frozen=True)
-class MergingFiring(Firing):
-    """These windows of these keys."""
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """The windows of some keys, and the rows of the index that they were made of."""
 
-    windows: pl.DataFrame
     keys: Sequence[str]
+    windows: pl.DataFrame
+    """Key, OPEN_FROM, END and START of each."""
+    rows: pl.DataFrame
+    owners: Ints
+    """For each of the rows the number of its window."""
+
+    @property
+    def ends(self) -> Ints:
+        return self.windows[END].to_numpy()
+
+    def of_index(
+        self, windows: Mask, named: Mapping[str, str], upto: int | None = None
+    ) -> pl.DataFrame:
+        """The rows of some windows, as `_named`; where it is given, of panes that end at `upto` at the
+        latest."""
+        there = windows[self.owners]
+        if upto is not None:
+            there &= self.rows[OPEN_TO].to_numpy() <= upto
+        return self._named(self.rows, self.owners, there, named)
+
+    def of_others(self, rows: pl.DataFrame, windows: Mask, named: Mapping[str, str]) -> pl.DataFrame:
+        """Rows of another store that are in some windows, as `_named`."""
+        owners = containing(rows, self.windows, self.keys)
+        return self._named(rows, owners, (owners >= 0) & windows[owners], named)
+
+    def _named(
+        self, rows: pl.DataFrame, owners: Ints, there: Mask, named: Mapping[str, str]
+    ) -> pl.DataFrame:
+        """The rows, with columns of their windows (old to new name) in the place of the pane."""
+        if not there.all():
+            rows, owners = rows.filter(pl.Series(there)), owners[there]
+        kept = [name for name in rows.columns if name not in MERGING_PANE]
+        of_windows = {new: self.windows[old].to_numpy()[owners] for old, new in named.items()}
+        return rows[kept].hstack([pl.Series(new, values) for new, values in of_windows.items()])
+
+
+@dataclass(frozen=True, slots=True)
+class MergingFiring(Firing):
+    """Some of the windows that were looked up."""
+
+    found: LookedUp
+    windows: Mask
+    index: MergingPanes
     places: range | None
 
     def rows_of(self, store: PaneStore) -> list[pl.DataFrame]:
         assert isinstance(store, MergingPanes)
-        keys, windows = self.windows.select(self.keys).unique(), self.windows
-        rows = store.of_keys(keys, self.places, int(windows[END].max()))  # type: ignore[arg-type]
+        found = self.found
+        if store is self.index:
+            return [found.of_index(self.windows, _WINDOW_OF)]
+        keys = found.windows.filter(pl.Series(self.windows)).select(found.keys).unique()
+        rows = store.of_keys(keys, self.places, int(found.ends[self.windows].max()))
         if not rows.height:
             return []
-        return [_in_windows(rows, windows, self.keys, {END: END, START: START})]
+        return [found.of_others(rows, self.windows, _WINDOW_OF)]
 
 
 class MergingTrigger(Trigger):
@@ -54,86 +101,81 @@ class MergingTrigger(Trigger):
         self._keys = list(keys)
         self._index = index
         self._stores = stores
-        self._looked_up: tuple[int, pl.DataFrame] | None = None
+        self._just_found: tuple[int, LookedUp] | None = None
         """The windows of all keys with panes that end up to here, where they were just looked up."""
 
     def passed(self, above: int, upto: int, only: pl.DataFrame | None = None) -> Iterator[Firing]:
-        self._looked_up = None
+        self._just_found = None
         if not self._index.has(above, upto):
             return
         all_due = not self._index.has(EVER, above)
         for places in self._parts():
-            windows = self._windows_due([self._index], above, upto, places)
+            found = self._due([self._index], above, upto, places)
+            if found is None:
+                continue
             if places is None and all_due and len(self._stores) == 1:
-                self._looked_up = upto, windows
-            over = windows.filter((pl.col(END) > above) & (pl.col(END) <= upto))
+                self._just_found = upto, found
+            over = (found.ends > above) & (found.ends <= upto)
             if only is not None:
-                over = over.join(only, on=self._keys, how="semi")
-            if over.height:
-                yield MergingFiring(over, self._keys, places)
+                numbered = found.windows.with_row_index(_NUMBER)
+                of_these = np.zeros(len(over), dtype=np.bool_)
+                of_these[numbered.join(only, on=self._keys, how="semi")[_NUMBER].to_numpy()] = True
+                over &= of_these
+            if over.any():
+                yield MergingFiring(found, over, self._index, places)
 
     def again(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
         touched = touched.filter(pl.col(OPEN_TO) <= fired_through)
         if not touched.height:
             return
-        windows = self.windows_of(touched.select(self._keys).unique())
-        found = containing(touched, windows, self._keys)
-        over = windows[pl.Series(found).unique()].filter(pl.col(END) <= fired_through)
-        if over.height:
-            yield MergingFiring(over, self._keys, None)
+        found = self.look_up(touched.select(self._keys).unique())
+        assert found is not None, "the index has these keys"
+        over = np.zeros(found.windows.height, dtype=np.bool_)
+        over[containing(touched, found.windows, self._keys)] = True
+        over &= found.ends <= fired_through
+        if over.any():
+            yield MergingFiring(found, over, self._index, None)
 
     def purge(self, last_end: int) -> None:
-        looked_up, self._looked_up = self._looked_up, None
+        just_found, self._just_found = self._just_found, None
         # A pane may be merged further in one store than in another, and so be due in that one alone.
         stores = [store for store in self._stores if store.has(EVER, last_end)]
         if not stores:
             return
+        if just_found is not None and just_found[0] == last_end:
+            found = just_found[1]
+            self._index.take(last_end)
+            grown = found.of_index(found.ends > last_end, _PANE_OF, upto=last_end)
+            self._index.add(self._index.merged(grown))
+            return
         parts = self._parts()
-        if looked_up is not None and looked_up[0] == last_end:
-            of_parts = [looked_up[1]]
-        else:
-            of_parts = [self._windows_due(stores, EVER, last_end, places) for places in parts]
-        grown = [windows.filter(pl.col(END) > last_end) for windows in of_parts]
+        of_parts = [self._due(stores, EVER, last_end, places) for places in parts]
         for store in stores:
             taken = store.take(last_end)
-            for places, windows in zip(parts, grown, strict=True):
-                if not windows.height:
-                    continue
-                frames = list(taken.rows(places))
-                if frames:
-                    rows = _in_windows(pl.concat(frames, how="diagonal"), windows, self._keys, _PANE_OF)
-                    store.add(store.merged(rows))
+            for places, found_there in zip(parts, of_parts, strict=True):
+                frames = [] if found_there is None else list(taken.rows(places))
+                if found_there is not None and frames:
+                    rows = pl.concat(frames, how="diagonal")
+                    grown = found_there.of_others(rows, found_there.ends > last_end, _PANE_OF)
+                    store.add(store.merged(grown))
 
-    def windows_of(self, keys: pl.DataFrame, places: range | None = None) -> pl.DataFrame:
-        """The windows of these keys: key, OPEN_FROM, END and START."""
+    def look_up(self, keys: pl.DataFrame, places: range | None = None) -> LookedUp | None:
+        """The windows of these keys; None where there are none."""
         rows = self._index.of_keys(keys, places)
-        return windows_of(rows, self._keys) if rows.height else keys.clear().with_columns(_NO_WINDOW)
+        if not rows.height:
+            return None
+        windows, owners = windows_of(rows, self._keys)
+        return LookedUp(self._keys, windows, rows, owners)
 
     def _parts(self) -> list[range | None]:
         return max((store.parts() for store in self._stores), key=len)
 
-    def _windows_due(
+    def _due(
         self, stores: Sequence[MergingPanes], above: int, upto: int, places: range | None
-    ) -> pl.DataFrame:
+    ) -> LookedUp | None:
         """The windows of all keys that have a pane which ends after `above`, `upto` at the latest, in
         one of the stores."""
         due = [frame for store in stores for frame in store.ending(above, upto, places)]
-        keys = pl.concat([frame.select(self._keys) for frame in due] or [self._no_keys()]).unique()
-        return self.windows_of(keys, places)
-
-    def _no_keys(self) -> pl.DataFrame:
-        return next(iter(self._index)).read(0, 0, ()).select(self._keys)
-
-
-def _in_windows(
-    rows: pl.DataFrame, windows: pl.DataFrame, keys: Sequence[str], named: dict[str, str]
-) -> pl.DataFrame:
-    """The rows that are in one of the windows, with columns of it (old to new name) for their pane."""
-    found: Ints = containing(rows, windows, keys)
-    if (found < 0).any():
-        there = found >= 0
-        rows, found = rows.filter(pl.Series(there)), found[there]
-    columns = [name for name in rows.columns if name not in MERGING_PANE]
-    return rows[columns].hstack(
-        windows[pl.Series(found)].select(pl.col(old).alias(new) for old, new in named.items())
-    )
+        if not due:
+            return None
+        return self.look_up(pl.concat([frame.select(self._keys) for frame in due]).unique(), places)

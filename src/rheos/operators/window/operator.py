@@ -78,10 +78,13 @@ class WindowAggregateOperator(WindowOperator):
 
     def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
         pane = self._windows.pane
-        by = pane if pane[0] in rows.columns else ()
+        spans = [] if self._others else self._family.spans(rows)
+        if not spans:
+            rows = self._family.arranged(rows)
+        by = pane if pane[0] in rows.columns and not spans else ()
         for table, store in zip(self._others, self._other_stores, strict=True):
             store.add(paned(table.partial(rows, by), assigned, pane))
-        totals = paned(self._totals.partial(rows, by), assigned, pane)
+        totals = paned(self._totals.partial(rows, by, spans), assigned, pane)
         self._index.add(totals)
         return totals
 

@@ -83,7 +83,10 @@ class AggregateTable(ABC):
 
 
 class TotalsTable(AggregateTable):
-    """The state of reduced aggregates. A row exists for every key and pane that had any row."""
+    """The state of reduced aggregates. A row exists for every key and pane that had any row.
+
+    In `partial`, `spans` make the columns of the pane where all rows of a key share one.
+    """
 
     name = "totals"
     sums_name = "sums"
@@ -145,8 +148,10 @@ class TotalsTable(AggregateTable):
     def has_exact(self) -> bool:
         return bool(self._exact)
 
-    def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        makes = self._makes
+    def partial(
+        self, rows: pl.DataFrame, by: Sequence[str], spans: Sequence[pl.Expr] = ()
+    ) -> pl.DataFrame:
+        makes = [*self._makes, *spans]
         limbs: list[pl.Series] = []
         for column in self._exact:
             limbs.extend(_limbs(column, rows[input_name(column)]))

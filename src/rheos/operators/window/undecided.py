@@ -91,13 +91,15 @@ class UndecidedRows:
                 continue
             rows = pl.concat(frames)
             ends = self._windows.end_of(rows[TIME].to_numpy())
-            windows = trigger.windows_of(rows.select(self._keys).unique(), places)
+            found = trigger.look_up(rows.select(self._keys).unique(), places)
             passed = rows[OPEN_FROM].to_numpy()
-            taken_up = covering(rows, ends, passed, windows, self._keys) >= 0
+            taken_up = np.zeros(rows.height, dtype=np.bool_)
+            if found is not None:
+                taken_up = covering(rows, ends, passed, found.windows, self._keys) >= 0
             if taken_up.any():
-                found = rows.filter(pl.Series(taken_up))
-                panes = tuple(found[name].to_numpy() for name in self._windows.pane)
-                yield Decided(self._batch(found), Assigned(panes, None, None))
+                theirs = rows.filter(pl.Series(taken_up))
+                panes = tuple(theirs[name].to_numpy() for name in self._windows.pane)
+                yield Decided(self._batch(theirs), Assigned(panes, None, None))
             if not taken_up.all():
                 by_itself = rows[_WM].to_numpy() + self._ahead_ms > ends
                 purged = int((~taken_up & ~by_itself).sum())

@@ -132,7 +132,7 @@ class WindowOperator(Operator):
     def _take(self, batch: Batch, assigned: Assigned) -> Iterator[Out]:
         """Adds rows to their windows. Those that have fired fire again."""
         rows = frame_of(batch, self._columns(), assigned, self._windows.pane)
-        touched = self._absorb(self._family.arranged(rows), assigned)
+        touched = self._absorb(rows, assigned)
         self._memory.relieve(self._stores())
         fired_through = self._progress.watermark + 1
         yield from self._fire_all(self._family.trigger.again(touched, fired_through))
