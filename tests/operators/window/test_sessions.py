@@ -229,3 +229,21 @@ def test_a_snapshot_is_whole_and_later_rows_are_not_in_it() -> None:
         ("a", 2),
         ("b", 1),
     ]
+
+
+def test_rows_that_wait_in_a_subtask_that_is_behind_are_decided_once_and_fire_once() -> None:
+    for lateness_ms in (0, 30):
+        bench = bench_of(parallelism=2, lateness_ms=lateness_ms)
+        ahead, behind = bench.subtasks
+        for key in "abcdefgh":
+            bench.rows([{"k": key, "v": 1, "ts": ts} for ts in (7, 11)])
+            bench.rows([{"k": key, "v": 1, "ts": 2, "wm": 14 + lateness_ms}])
+        bench.collect(ahead.on_watermark(20 + lateness_ms))
+        bench.collect(behind.on_watermark(8 + lateness_ms))
+        bench.restart(1)
+        assert bench.count("late") == 0
+        bench.end()
+        last = {key: (start, end, rows) for key, start, end, rows in seen(bench.out)}
+        assert last == dict.fromkeys("abcdefgh", (2, 16, 3))
+        if not lateness_ms:
+            assert len(bench.out) == 8

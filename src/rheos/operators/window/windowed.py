@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,7 +33,7 @@ from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.records import hidden_column, with_hidden
 from rheos.operators.spill import SpillFolder
-from rheos.operators.window.contract import Assigned
+from rheos.operators.window.contract import Assigned, Mask
 from rheos.operators.window.families import family_of
 from rheos.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names
 from rheos.operators.window.kinds import windows_of
@@ -140,10 +141,13 @@ class WindowOperator(Operator):
     def _decide(self, timestamp_ms: int) -> Iterator[Out]:
         """Takes or diverts the rows that have waited for this watermark."""
         for decided in self._family.decided(timestamp_ms):
-            if decided.assigned is None:
-                yield from self._divert(decided.rows, decided.purged)
-            else:
-                yield from self._take(decided.rows, decided.assigned)
+            rows, assigned = decided.rows, decided.assigned
+            if assigned is None:
+                yield from self._divert(rows, decided.purged)
+                continue
+            for of_these in self._by_progress(rows):
+                panes = tuple(values[of_these] for values in assigned.panes)
+                yield from self._take(rows.filter(pa.array(of_these)), replace(assigned, panes=panes))
 
     def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
         # Rows of a group that is behind come before it catches up: they meet the windows as they were
@@ -153,16 +157,26 @@ class WindowOperator(Operator):
             yield from self.on_batch(port, batch)
             return
         self._refuse_null_keys(batch)
+        for of_these in self._by_progress(batch):
+            yield from self.on_batch(port, batch.filter(pa.array(of_these)))
         groups = key_groups(batch, self.ctx.ports[0].keys, self.ctx.max_parallelism)
-        reached, lagging = progress.watermark, progress.lagging
-        fired = np.array([lagging.groups.get(group, reached) for group in groups.tolist()])
-        for through in np.unique(fired).tolist():
-            of_these = pa.array(fired == through)
-            progress.watermark, progress.lagging = through, Lagging()
-            yield from self.on_batch(port, batch.filter(of_these))
-            progress.watermark, progress.lagging = reached, lagging
         keys = key_frame(batch, dict(zip(self._keys, self.ctx.ports[0].keys, strict=True)))
-        lagging.note(keys.with_columns(pl.Series(KEY_GROUP, groups)), self._keys)
+        progress.lagging.note(keys.with_columns(pl.Series(KEY_GROUP, groups)), self._keys)
+
+    def _by_progress(self, batch: Batch) -> Iterator[Mask]:
+        """The rows by how far their groups have fired. Meanwhile the operator is just as far."""
+        progress = self._progress
+        reached, lagging = progress.watermark, progress.lagging
+        if not lagging.groups:
+            yield np.ones(batch.num_rows, dtype=np.bool_)
+            return
+        of_groups = np.full(self.ctx.max_parallelism, reached)
+        of_groups[list(lagging.groups)] = list(lagging.groups.values())
+        fired = of_groups[key_groups(batch, self.ctx.ports[0].keys, self.ctx.max_parallelism)]
+        for through in np.unique(fired).tolist():
+            progress.watermark, progress.lagging = through, Lagging()
+            yield fired == through
+            progress.watermark, progress.lagging = reached, lagging
 
     def _refuse_null_keys(self, batch: Batch) -> None:
         port = self.ctx.ports[0]
@@ -203,10 +217,10 @@ class WindowOperator(Operator):
                 yield from self._fire(firing)
 
     def _catch_up(self) -> Iterator[Out]:
+        if self._progress.lagging.groups:
+            yield from self._decide(self._progress.watermark)
         lagging, self._progress.lagging = self._progress.lagging, Lagging()
         upto = self._progress.watermark + 1
-        if lagging.groups:
-            yield from self._decide(upto - 1)
         for through, keys in lagging.by_watermark():
             yield from self._fire_all(self._family.trigger.passed(through + 1, upto, keys))
 
