@@ -212,7 +212,7 @@ class Against(RuleBasedStateMachine):
 
 
 TestAgainst = Against.TestCase
-TestAgainst.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestAgainst.settings = settings(max_examples=12, stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.parametrize("backend", [MEMORY, ROCKSDB])
@@ -220,7 +220,7 @@ def test_a_long_walk_shows_what_dicts_would(backend: str) -> None:
     """Denser than what is drawn above: most looks find something that is just gone, or just not."""
     rng, walk = Random(7), Against()
     walk.begin(backend=backend, parallelism=1)
-    for _ in range(1200):
+    for _ in range(700):
         key, item, n = rng.choice(KEYS), rng.choice(ITEMS), rng.randrange(4)
         match rng.randrange(12):
             case 0 | 1 | 2:
