@@ -31,9 +31,8 @@ def arguments(tmp_path: Path) -> list[str]:
     return [str(tmp_path / "out"), str(tmp_path / "checkpoints")]
 
 
-@pytest.mark.parametrize(
-    "master", [pytest.param("local[*]", marks=pytest.mark.slow), "local-cluster[2,1,1024]"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("master", ["local[*]", "local-cluster[2,1,1024]"])
 def test_on_one_machine(master: str, tmp_path: Path, started: Started) -> None:
     job = str(sales.written(tmp_path))
     run(started, [RHEOS, "run", job, "--master", master, *arguments(tmp_path)])

@@ -21,8 +21,9 @@ class Mode(Enum):
     BATCH_WIDE = "batch, at parallelism 3, from a generator"
 
 
-SLOW = {Mode.SIMULATED_CHECKPOINTED}
-"""Left out of the suite: who is killed takes checkpoints all the time, too."""
+SLOW = {Mode.SIMULATED_CHECKPOINTED, Mode.SIMULATED_RESCALED}
+"""Left out of the suite: who is killed takes checkpoints all the time, too, and each program is
+rescaled on Spark."""
 
 
 @dataclass(frozen=True)

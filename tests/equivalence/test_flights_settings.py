@@ -44,6 +44,7 @@ def test_no_setting_changes_a_row(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_workers_killed_several_times_change_no_row(tmp_path: Path) -> None:
     """As a stranger runs it: the command, in a process of its own, with a month in about 10 s."""
     out, said = tmp_path / "out", tmp_path / "said"

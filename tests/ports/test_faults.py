@@ -31,7 +31,7 @@ def _under_back_pressure(job: Job) -> None:
 @pytest.mark.parametrize("parallelism", [2, 3, 1, 5])
 def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, parallelism: int) -> None:
     of = made()
-    for seed in range(4):
+    for seed in range(2):
         job = Job(planned(build(program, of)), _AT_ONCE, parallelism=2 + seed % 2, seed=seed)
         for next_parallelism in (parallelism, 2):
             _under_back_pressure(job)
@@ -78,7 +78,7 @@ def test_restored_copies_that_wait_are_stored_again(program: CheckedProgram) -> 
     "climate", [Climate.SWARM, Climate.STALLS, Climate.MOVES], ids=lambda c: c.name
 )
 def test_worlds(program: CheckedProgram, climate: Climate) -> None:
-    for seed in range(3):
+    for seed in range(3 if climate is Climate.SWARM else 2):
         world = draw_world(seed, climate)
         unaligned_after_us = [None, 0, 5_000][seed % 3]
         world = replace(

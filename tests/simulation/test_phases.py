@@ -14,7 +14,7 @@ from rheos.runtimes.simulated.requests import Requests
 from rheos.testing import Faults, simulate
 from rheos.testing.worlds import Climate, draw_world
 
-SEEDS = 8
+SEEDS = 4
 CHUNK = 4
 
 START_MS = 1_700_000_000_000

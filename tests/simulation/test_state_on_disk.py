@@ -13,8 +13,8 @@ from rheos.state.rocksdb.backend import RocksDbBackend
 from rheos.testing import Faults, simulate
 from rheos.testing.worlds import draw_world
 
-SEEDS = 10
-CHUNK = 5
+SEEDS = 6
+CHUNK = 3
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
