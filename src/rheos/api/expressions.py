@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 import pyarrow as pa
 
-from rheos.api.row_separable import check_row_separable
+from rheos.api.row_separable import check_depth, check_row_separable
 from rheos.api.sql_text import read_sql
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.expression_trees import FAILURES
@@ -42,6 +42,7 @@ def compile_expressions(
     frame = empty_frame(schema).lazy()
     outputs: list[list[str]] = []
     for expr in exprs:
+        check_depth(expr, spell_expression(expr))
         typed = _typed(frame, expr, schema)
         check_row_separable(expr, spell_expression(expr), frame)
         if op == "filter" and not typed:

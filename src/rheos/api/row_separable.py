@@ -11,6 +11,7 @@ or gives the same for a row alone and in any company (`tests/api/test_rows_in_co
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 import polars as pl
@@ -40,8 +41,21 @@ _WITHIN_ROWS = ("List", "ListAgg", "Array", "ArrayAgg")
 
 def check_row_separable(expr: pl.Expr, spelled: str, frame: pl.LazyFrame) -> None:
     """Raises a ProgramError that says what to write instead. `frame` has the columns, and no rows."""
-    try:
+    with _few_levels(spelled):
         _check(expr, spelled, frame)
+
+
+def check_depth(expr: pl.Expr, spelled: str) -> None:
+    """Raises a ProgramError where it has too many levels. Polars takes seconds to say what type has one
+    of thousands."""
+    with _few_levels(spelled):
+        tree_of(expr)
+
+
+@contextmanager
+def _few_levels(spelled: str) -> Iterator[None]:
+    try:
+        yield
     except RecursionError:
         raise ProgramError(
             f"{spelled} is nested too deeply", hint="compute it in steps: .with_columns(...) for each"
