@@ -21,7 +21,7 @@ class Mode(Enum):
     BATCH_WIDE = "batch, at parallelism 3, from a generator"
 
 
-SLOW = {Mode.SIMULATED_CHECKPOINTED, Mode.SIMULATED_RESCALED}
+SLOW = {Mode.SIMULATED_CHECKPOINTED, Mode.SIMULATED_RESCALED, Mode.CONTINUOUS}
 """Left out of the suite: who is killed takes checkpoints all the time, too, and each program is
 rescaled on Spark."""
 

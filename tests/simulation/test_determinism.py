@@ -13,10 +13,10 @@ def told(done: Simulated) -> tuple[object, ...]:
     return done.trace, done.virtual_ms, done.crashes, done.drivers, done.status.attempt, rows
 
 
-@pytest.mark.parametrize("seed", range(2000, 2004))
+@pytest.mark.parametrize("seed", range(2000, 2002))
 def test_the_same_seed_twice(seed: int) -> None:
     assert told(draw_world(seed).run()) == told(draw_world(seed).run())
 
 
 def test_different_seeds_differ() -> None:
-    assert len({draw_world(seed).run().trace for seed in range(2000, 2004)}) == 4
+    assert len({draw_world(seed).run().trace for seed in range(2000, 2003)}) == 3

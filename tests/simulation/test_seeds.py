@@ -8,8 +8,8 @@ import pytest
 
 from rheos.testing.worlds import draw_world
 
-SEEDS = 32
-CHUNK = 16
+SEEDS = 24
+CHUNK = 8
 
 
 def corpus() -> list[int]:
