@@ -12,6 +12,9 @@ import subprocess
 from itertools import count
 from pathlib import Path
 
+import psutil
+
+from rheos.testing.chaos.processes import ended_meanwhile
 from tests.deploy.cables import Quality, WorseCable
 
 _made = count()
@@ -112,10 +115,9 @@ class Host:
 
 
 def _command(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-    except OSError:  # It has ended meanwhile.
-        return ""
+    with ended_meanwhile():
+        return " ".join(psutil.Process(process).cmdline())
+    return ""
 
 
 def _mount(process: int, *words: str) -> None:

@@ -174,7 +174,7 @@ def the_servers_key(socket: Any) -> None:
         (Password(TOKEN), the_servers_key),
     ],
 )
-def test_who_is_not_of_the_job_is_turned_away_at_the_door(
+def test_who_is_not_of_the_job_is_turned_away(
     security: Curve | Password, shows: Callable[[Any], None]
 ) -> None:
     """Even with a frame that has the token; and however many parts of a message it begins."""

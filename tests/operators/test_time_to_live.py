@@ -17,25 +17,12 @@ from rheos import testing
 from rheos.errors import ProgramError
 from rheos.graph.functions import KeyedContext
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, WatermarkMark
-from rheos.protocol.state_config import Backend, StateConfig
+from rheos.protocol.state_config import Backend
 from rheos.state.keys import KeyCodec
-from rheos.task.config import TaskConfig
 from rheos.testing.harness import OperatorExample, check_example
+from tests.operators.steps import BOUND_MS, Step, Story, heard, keyed_steps, stories
 
-BOUND_MS = 40
 TTL_MS = 60
-
-
-@dataclass
-class Step:
-    user: int
-    at: int
-
-
-@dataclass
-class Story:
-    user: int
-    text: str
 
 
 class Remembered(rh.KeyedProcessFunction):
@@ -145,28 +132,14 @@ def steps(seed: int, rows: int) -> list[Step]:
 
 
 def remembered(env: rh.Environment, given: list[Step], **how: Any) -> rh.DataStream:
-    watermark = rh.Watermark.bounded_out_of_orderness(f"{BOUND_MS}ms", on="at")
-    rows = env.from_source(rh.collection(given), watermark=watermark)
-    return rows.filter("at >= 0").key_by("user").process(Remembered(), **how)
-
-
-def stories(table: pa.Table) -> list[tuple[int, str]]:
-    return list(zip(table["user"].to_pylist(), table["text"].to_pylist(), strict=True))
+    return keyed_steps(env, given).process(Remembered(), **how)
 
 
 @pytest.mark.parametrize("batch_rows", [1, 3, 64, 8192])
 @pytest.mark.parametrize("backend", [Backend.MEMORY, Backend.ROCKSDB])
 def test_what_is_known_does_not_depend_on_how_rows_travel(batch_rows: int, backend: Backend) -> None:
     given = steps(batch_rows, 400)
-    done = testing.simulate(
-        lambda env: remembered(env, given),
-        seed=batch_rows,
-        faults=testing.Faults(until_us=0),
-        parallelism=1,
-        task=TaskConfig(batch_rows=batch_rows),
-        state=StateConfig(backend),
-    )
-    assert stories(done.out) == oracle(given)
+    assert heard(lambda env: remembered(env, given), batch_rows, backend) == oracle(given)
 
 
 @pytest.mark.parametrize("seed", range(2))

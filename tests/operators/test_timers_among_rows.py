@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,24 +15,12 @@ from rheos import testing
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.graph.functions import KeyedContext
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
-from rheos.protocol.state_config import Backend, StateConfig
+from rheos.protocol.state_config import Backend
 from rheos.state.keys import KeyCodec
 from rheos.task.config import TaskConfig
+from tests.operators.steps import BOUND_MS, Step, Story, heard, keyed_steps, stories
 
-BOUND_MS = 40
 GAP_MS = 25
-
-
-@dataclass
-class Step:
-    user: int
-    at: int
-
-
-@dataclass
-class Story:
-    user: int
-    text: str
 
 
 class Sessions(rh.KeyedProcessFunction):
@@ -116,28 +103,14 @@ def oracle(given: list[Step]) -> list[tuple[int, str]]:
 
 
 def sessions(env: rh.Environment, given: list[Step]) -> rh.DataStream:
-    watermark = rh.Watermark.bounded_out_of_orderness(f"{BOUND_MS}ms", on="at")
-    rows = env.from_source(rh.collection(given), watermark=watermark)
-    return rows.filter("at >= 0").key_by("user").process(Sessions())
-
-
-def stories(table: pa.Table) -> list[tuple[int, str]]:
-    return list(zip(table["user"].to_pylist(), table["text"].to_pylist(), strict=True))
+    return keyed_steps(env, given).process(Sessions())
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 7, 64, 8192])
 @pytest.mark.parametrize("backend", [Backend.MEMORY, Backend.ROCKSDB])
 def test_one_split_gives_the_same_however_its_rows_travel(batch_rows: int, backend: Backend) -> None:
     given = steps(batch_rows, 300)
-    done = testing.simulate(
-        lambda env: sessions(env, given),
-        seed=batch_rows,
-        faults=testing.Faults(until_us=0),
-        parallelism=1,
-        task=TaskConfig(batch_rows=batch_rows),
-        state=StateConfig(backend),
-    )
-    assert stories(done.out) == oracle(given)
+    assert heard(lambda env: sessions(env, given), batch_rows, backend) == oracle(given)
 
 
 def by_user(told: list[tuple[int, str]]) -> dict[int, list[str]]:

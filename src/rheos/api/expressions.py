@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 import pyarrow as pa
 
-from rheos.api.row_separable import check_depth, check_row_separable
+from rheos.api.row_separable import check_row_separable, shallow_tree
 from rheos.api.sql_text import read_sql
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.expression_trees import FAILURES
@@ -42,17 +42,18 @@ def compile_expressions(
     frame = empty_frame(schema).lazy()
     outputs: list[list[str]] = []
     for expr in exprs:
-        check_depth(expr, spell_expression(expr))
+        spelled = spell_expression(expr)
+        tree = shallow_tree(expr, spelled)
         typed = _typed(frame, expr, schema)
-        check_row_separable(expr, spell_expression(expr), frame)
+        check_row_separable(tree, spelled, frame)
         if op == "filter" and not typed:
             raise SchemaError(
-                f"filter() needs a condition, and {spell_expression(expr)} selects no column",
+                f"filter() needs a condition, and {spelled} selects no column",
                 hint="the columns here are " + ", ".join(schema.names),
             )
         if op == "filter" and any(kind != pl.Boolean for kind in typed.dtypes()):
             raise SchemaError(
-                f"filter() needs a condition, and {spell_expression(expr)} is {typed.dtypes()[0]}",
+                f"filter() needs a condition, and {spelled} is {typed.dtypes()[0]}",
                 hint='compare it with something, as in col("status") < 400',
             )
         outputs.append(typed.names())

@@ -39,17 +39,18 @@ _PER_RECORD = "use .map(fn) for a function of a record"
 _WITHIN_ROWS = ("List", "ListAgg", "Array", "ArrayAgg")
 
 
-def check_row_separable(expr: pl.Expr, spelled: str, frame: pl.LazyFrame) -> None:
-    """Raises a ProgramError that says what to write instead. `frame` has the columns, and no rows."""
+def shallow_tree(expr: pl.Expr, spelled: str) -> Tree | None:
+    """The expression's tree, as `tree_of` has it. Raises a ProgramError where it has too many levels:
+    Polars takes seconds to say what type has one of thousands."""
     with _few_levels(spelled):
-        _check(expr, spelled, frame)
+        return tree_of(expr)
 
 
-def check_depth(expr: pl.Expr, spelled: str) -> None:
-    """Raises a ProgramError where it has too many levels. Polars takes seconds to say what type has one
-    of thousands."""
+def check_row_separable(tree: Tree | None, spelled: str, frame: pl.LazyFrame) -> None:
+    """Raises a ProgramError that says what to write instead. `tree` is that of `shallow_tree`, `frame`
+    has the columns, and no rows."""
     with _few_levels(spelled):
-        tree_of(expr)
+        _check(tree, spelled, frame)
 
 
 @contextmanager
@@ -62,8 +63,7 @@ def _few_levels(spelled: str) -> Iterator[None]:
         ) from None
 
 
-def _check(expr: pl.Expr, spelled: str, frame: pl.LazyFrame) -> None:
-    tree = tree_of(expr)
+def _check(tree: Tree | None, spelled: str, frame: pl.LazyFrame) -> None:
     if tree is None:
         raise ProgramError(
             f"{spelled} calls a Python function within an expression",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 
 from rich.console import Console
 
 from rheos.bench.driver import BenchSettings, Progress, run
 from rheos.bench.programs import PROGRAMS
 from rheos.bench.report import as_json, as_table
-from rheos.cli.failures import INTERRUPTED, report
+from rheos.cli.failures import report
 from rheos.errors import ConfigurationError
 
 
@@ -26,10 +25,7 @@ def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
         with console.status(f"{name}: starting") as shown:
             progress: Progress = lambda what: shown.update(f"{name}: {what}")  # noqa: E731
             outcome = run(program, settings, progress)
-    except KeyboardInterrupt:
-        print("cancelled", file=sys.stderr)
-        return INTERRUPTED
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         return report(error)
     if as_json_text:
         print(json.dumps(as_json(outcome)))

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import JobFinished
-from rheos.cli.failures import FAILED, INTERRUPTED, report
+from rheos.cli.failures import FAILED, report
 from rheos.errors import ConfigurationError
 from rheos.host.stores import open_store
 from rheos.protocol.durations import duration_ms
@@ -67,10 +67,7 @@ def chaos(
         # What was frozen must go on, and nothing may stay, also where this command is asked to end.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         done = run(plan, log=lambda line: print(line, flush=True))
-    except KeyboardInterrupt:
-        print("cancelled", file=sys.stderr)
-        return INTERRUPTED
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         return report(error)
     print("\n".join(done.summary()))
     return 0 if done.ok else FAILED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from rheos.api.overrides import Overrides, ProgramCaptured
 from rheos.checkpoint.compatibility import Finding, Verdict, compare_entry, refusals
 from rheos.checkpoint.restored_state import read_part
 from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
-from rheos.cli.failures import FAILED, INTERRUPTED, MISUSED, report
+from rheos.cli.failures import FAILED, MISUSED, report
 from rheos.cli.program_file import run_file
 from rheos.connectors.files.listing import absolute
 from rheos.errors import CheckpointError, ConfigurationError, ProgramError
@@ -85,9 +84,8 @@ def check(
         plan = _plan(file, arguments, settings)
         savepoint = _savepoint(absolute(directory))
         checked = held_against(plan, savepoint, directory, allow_dropped=allow_dropped)
-    except KeyboardInterrupt:
-        print("cancelled", file=sys.stderr)
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        return report(error)
     except Exception as error:
         missing = isinstance(error, CheckpointError) and isinstance(error.__cause__, FileNotFoundError)
         return MISUSED if report(error) == MISUSED or missing else FAILED

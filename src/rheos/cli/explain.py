@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Literal
 
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
-from rheos.cli.failures import INTERRUPTED, report
+from rheos.cli.failures import report
 from rheos.cli.program_file import run_file
 from rheos.errors import ProgramError
 from rheos.site import done_for
@@ -34,8 +33,5 @@ def explain(file: Path, arguments: Sequence[str], format_: Format, settings: Ove
         except Exception as error:
             return report(error)
         return 0
-    except KeyboardInterrupt:
-        print("cancelled", file=sys.stderr)
-        return INTERRUPTED
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         return report(error)

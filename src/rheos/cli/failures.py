@@ -17,7 +17,10 @@ _OURS = (str(Path(__file__).parent.parent), runpy.__file__, "<frozen runpy>", "<
 
 
 def report(error: BaseException) -> int:
-    """Prints the error to stderr and gives the command's exit code."""
+    """Prints the error to stderr and gives the command's exit code. Ctrl-C is one, too."""
+    if isinstance(error, KeyboardInterrupt):
+        print("cancelled", file=sys.stderr)
+        return INTERRUPTED
     if isinstance(error, RheosError):
         print(error, file=sys.stderr)
         return MISUSED if isinstance(error, ConfigurationError) else FAILED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -111,11 +110,10 @@ def _cancelled_by_ctrl_c() -> Iterator[None]:
     """Also while Python imports: by then the JVM starts already."""
     try:
         yield
-    except KeyboardInterrupt:
-        from rheos.cli.failures import INTERRUPTED
+    except KeyboardInterrupt as error:
+        from rheos.cli.failures import report
 
-        print("cancelled", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(report(error)) from None
 
 
 @app.callback()

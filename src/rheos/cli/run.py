@@ -15,7 +15,7 @@ from rich.console import Console
 from rheos.api import overrides
 from rheos.api.environment import Environment
 from rheos.api.overrides import Overrides
-from rheos.cli.failures import FAILED, INTERRUPTED, report
+from rheos.cli.failures import FAILED, report
 from rheos.cli.program_file import run_file
 from rheos.cli.status import StatusDisplay, final_table
 from rheos.job import JobHandle
@@ -57,9 +57,6 @@ def run(file: Path, arguments: Sequence[str], settings: Overrides) -> int:
         ahead.discard()
         for job in jobs:
             console.print(final_table(job.status()))
-    if isinstance(ended, KeyboardInterrupt):
-        print("cancelled", file=sys.stderr)
-        return INTERRUPTED
     if isinstance(ended, SystemExit):
         return _exit_code(ended)
     return 0 if ended is None else report(ended)

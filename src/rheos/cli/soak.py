@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import msgspec
 from rich.console import Console
 
 from rheos.bench.soak import Minute, Soaked, SoakSettings, run
-from rheos.cli.failures import FAILED, INTERRUPTED, report
+from rheos.cli.failures import FAILED, report
 
 _COLUMNS = (
     "minute", "records/s", "CPU", "worker MiB", "driver MiB", "checkpoint MiB", "written MiB",
@@ -30,10 +29,7 @@ def soak(settings: SoakSettings, as_json: bool) -> int:
                 lambda what: shown.update(f"soak: {what}"),
                 lambda minute: print(line(minute), flush=True) if lines else None,
             )
-    except KeyboardInterrupt:
-        print("cancelled", file=sys.stderr)
-        return INTERRUPTED
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         return report(error)
     problems = soaked.problems()
     if as_json:

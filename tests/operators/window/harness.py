@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
@@ -25,11 +26,13 @@ from rheos.graph.nodes import MAIN, StreamType, WindowSpec
 from rheos.graph.windows import Window
 from rheos.operators import spill
 from rheos.operators.contract import OperatorContext, Out, OutputType, PortType
+from rheos.operators.shapes import state_shapes
 from rheos.operators.window import panes
 from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.operators.window.windowed import WindowOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
+from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.state.key_groups import key_groups
 from rheos.state.parts import DeltaChain
@@ -271,6 +274,14 @@ class Bench:
     def close(self) -> None:
         for operator in self.subtasks:
             operator.close()
+
+    def shapes(self) -> Mapping[str, StateShape]:
+        """Of its states, by their names."""
+        operator = self.subtasks[0]
+        planned: Any = SimpleNamespace(
+            id="w", name="w", site=None, spec=operator._spec, ports=operator.ctx.ports
+        )
+        return state_shapes([planned])[OperatorId("w")]
 
     def count(self, name: str) -> int:
         return self.counters[name] + sum(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,6 @@ import rheos as rh
 from rheos.checkpoint.compatibility import Verdict, compare
 from rheos.errors import ProgramError, UnrestorableError
 from rheos.graph.windows import Window
-from rheos.operators.shapes import state_shapes
 from rheos.operators.window.contract import Assigned, FixedWindows, IntOrInts, Ints
 from rheos.operators.window.kinds import KINDS
 from rheos.protocol.elements import WatermarkMark
@@ -165,14 +163,6 @@ V = pa.schema([("k", pa.string()), ("v", pa.int64())])
 COUNT = {"n": rh.agg.count()}
 
 
-def shapes_of(bench: Bench) -> Mapping[str, Any]:
-    operator = bench.subtasks[0]
-    planned = SimpleNamespace(
-        id="w", name="w", site=None, spec=operator._spec, ports=operator.ctx.ports
-    )
-    return state_shapes([planned])[OperatorId("w")]
-
-
 def test_stored_state_names_its_kind_and_is_shown() -> None:
     bench = Bench.of_aggregates(Doubling(), COUNT, V)
     bench.rows(list(timeline(".....a")))
@@ -181,7 +171,7 @@ def test_stored_state_names_its_kind_and_is_shown() -> None:
     assert stored["fired"][0].select(["fired_through", "first_ms", "kind"]).to_pylist() == [
         {"fired_through": 4, "first_ms": 1, "kind": "doubling"}
     ]
-    shapes = shapes_of(bench)
+    shapes = bench.shapes()
     (pane,) = layout_of("totals", shapes).rows(stored["totals"][0]).to_pylist()
     start, end, first_end = (
         int(pane[name].timestamp() * 1000) for name in ("pane_start", "pane_end", "first_window_end")
@@ -193,12 +183,12 @@ def test_stored_state_names_its_kind_and_is_shown() -> None:
 @pytest.mark.parametrize("other", [rh.Tumbling("4ms"), Doubling(3)])
 def test_state_of_another_kind_or_cut_is_refused_before_and_while_it_is_read(other: Window) -> None:
     bench = Bench.of_aggregates(other, COUNT, V)
-    was = shapes_of(bench)
+    was = bench.shapes()
     bench.rows(list(timeline(".....a")))
     bench.make = Bench.of_aggregates(Doubling(), COUNT, V).make
     with pytest.raises(UnrestorableError, match=r"the state was made with .* and the program now says"):
         bench.restart(1)
-    now = shapes_of(Bench.of_aggregates(Doubling(), COUNT, V))
+    now = Bench.of_aggregates(Doubling(), COUNT, V).shapes()
     found = compare({OperatorId("w"): was}, {OperatorId("w"): now}, {})
     refused = {(f.field, f.text) for f in found if f.verdict is Verdict.UNREADABLE}
     assert (
@@ -214,7 +204,7 @@ def test_a_kind_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     bench = Bench.of_aggregates(Doubling(), COUNT, V)
     bench.rows(list(timeline(".....a")))
     bench.checkpoint()
-    shapes = shapes_of(bench)
+    shapes = bench.shapes()
     bench.make = Bench.of_aggregates(rh.Tumbling("4ms"), COUNT, V).make
     monkeypatch.delitem(KINDS, Doubling.kind)
     unknown = "windows of the kind 'doubling', which this Rheos does not know"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +15,6 @@ from rheos import aggregates as agg
 from rheos.checkpoint.compatibility import Verdict, compare
 from rheos.errors import UnrestorableError
 from rheos.graph.windows import Session, Tumbling
-from rheos.operators.shapes import state_shapes
 from rheos.operators.window import panes
 from rheos.protocol.elements import WatermarkMark
 from rheos.protocol.ids import CheckpointId, OperatorId
@@ -184,14 +182,6 @@ def test_sessions_many_times_the_memory_are_the_same(
     assert sorted(seen(bench.out)) == sorted(seen(plain.out))
 
 
-def shapes_of(bench: Bench) -> Mapping[str, Any]:
-    operator = bench.subtasks[0]
-    planned = SimpleNamespace(
-        id="w", name="w", site=None, spec=operator._spec, ports=operator.ctx.ports
-    )
-    return state_shapes([planned])[OperatorId("w")]
-
-
 def test_stored_state_names_its_kind_and_is_shown() -> None:
     bench = bench_of()
     bench.rows([*timeline(".....a.a"), {"k": "b", "v": 7, "ts": 1, "wm": 20}])
@@ -199,7 +189,7 @@ def test_stored_state_names_its_kind_and_is_shown() -> None:
     assert stored["fired"][0].select(["gap_ms", "kind"]).to_pylist() == [
         {"gap_ms": 5, "kind": "session"}
     ]
-    shapes = shapes_of(bench)
+    shapes = bench.shapes()
 
     def shown(state: str) -> tuple[Any, ...]:
         (pane,) = layout_of(state, shapes).rows(stored[state][0]).to_pylist()
@@ -213,7 +203,7 @@ def test_stored_state_names_its_kind_and_is_shown() -> None:
     ):
         bench.restart(1)
     for other in (Session("6ms"), Tumbling("5ms")):
-        now = shapes_of(Bench.of_aggregates(other, COUNT, SCHEMA))
+        now = Bench.of_aggregates(other, COUNT, SCHEMA).shapes()
         found = compare({OperatorId("w"): shapes}, {OperatorId("w"): now}, {})
         assert any(one.verdict is Verdict.UNREADABLE for one in found)
 

@@ -44,7 +44,7 @@ class FixedPanes(PaneStore):
             rows = int((counts * np.diff(segment.starts)).sum())
             size_bytes += segment.size_bytes * rows // max(segment.height, 1)
             gathered += rows
-        return min(-(-size_bytes * 8 // max(self._memory.size_bytes, 1)), gathered)
+        return self._memory.parts(size_bytes, gathered)
 
     def gather(self, first_end: int, last_end: int, places: range | None = None) -> list[pl.DataFrame]:
         """The rows of the windows that end from `first_end` to `last_end`, once for each of them,

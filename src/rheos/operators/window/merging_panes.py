@@ -58,8 +58,7 @@ class MergingPanes(PaneStore):
             return [None]
         size_bytes = sum(segment.size_bytes for segment in self)
         rows = sum(segment.height for segment in self)
-        parts = min(-(-size_bytes * 8 // max(self._memory.size_bytes, 1)), rows)
-        return cut(self._memory.places, parts)
+        return cut(self._memory.places, self._memory.parts(size_bytes, rows))
 
     def has(self, above: int, upto: int) -> bool:
         """Whether there are panes that end after `above`, `upto` at the latest."""

@@ -65,6 +65,10 @@ class MemoryBudget:
         size_bytes = sum(segment.size_bytes for segment in segments)
         return max(self.size_bytes // 8 * rows // max(size_bytes, 1), _LEAST_ROWS)
 
+    def parts(self, size_bytes: int, rows: int) -> int:
+        """In how many parts so many rows of that size on disk are read, one after the other."""
+        return min(-(-size_bytes * 8 // max(self.size_bytes, 1)), rows)
+
 
 @dataclass(slots=True)
 class PartSize:

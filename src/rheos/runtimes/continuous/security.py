@@ -62,7 +62,7 @@ class Curve:
         return cls(*zmq.curve_keypair(), *zmq.curve_keypair())
 
     def listening(self, socket: zmq.Socket[bytes]) -> None:
-        _asks_the_door(socket)
+        _asks_for_admission(socket)
         socket.curve_server = True
         socket.curve_publickey = self.server_public
         socket.curve_secretkey = self.server_secret
@@ -83,7 +83,7 @@ class Password:
     token: bytes
 
     def listening(self, socket: zmq.Socket[bytes]) -> None:
-        _asks_the_door(socket)
+        _asks_for_admission(socket)
         socket.plain_server = True
 
     def connecting(self, socket: zmq.Socket[bytes]) -> None:
@@ -106,7 +106,7 @@ def security_of(encrypt: bool | None, token: bytes, *, one_machine: bool) -> Sec
     return None if one_machine else Password(token)
 
 
-def _asks_the_door(socket: zmq.Socket[bytes]) -> None:
+def _asks_for_admission(socket: zmq.Socket[bytes]) -> None:
     socket.zap_domain = _DOMAIN
     # Where nobody admits, nobody is let in.
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
