@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from rheos.errors import ConfigurationError
 from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
 from rheos.spark import ahead
@@ -46,3 +47,19 @@ def spark() -> Any:
     session = get_session(JobConfig(job=JobId("tests")), slots=4)
     session.conf.set("spark.sql.shuffle.partitions", "4")  # Its 200 are for larger data.
     return session
+
+
+@pytest.fixture(scope="session")
+def kafka_broker() -> Iterator[Any]:
+    """A real Kafka for all tests (`KafkaBroker`), which each use topics of their own. Who kills it
+    starts it again."""
+    pytest.importorskip("confluent_kafka", reason="the extra rheos[kafka] is not installed")
+    from rheos.testing.servers import KafkaBroker
+
+    broker = KafkaBroker()
+    try:
+        broker.install()
+    except ConfigurationError as error:
+        pytest.skip(f"there is no Kafka: {error.what}")
+    with broker:
+        yield broker

@@ -72,6 +72,10 @@ class StateBackend(StrEnum):
     ROCKSDB = "rocksdb"
 
 
+class ServerName(StrEnum):
+    KAFKA = "kafka"
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"rheos {VERSION}")
@@ -355,6 +359,25 @@ def bench(
         state=state,
     )
     raise typer.Exit(bench(name.value, settings, json))
+
+
+@app.command()
+def servers(
+    name: Annotated[ServerName, typer.Argument(help="Which server.")],
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Where it listens.", show_default="a free one")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of its data, which stays.", show_default="one that goes with the server"
+        ),
+    ] = None,
+) -> None:
+    """Run a real server for development on this machine, until Ctrl-C. It listens on loopback alone."""
+    from rheos.cli.servers import serve
+
+    raise typer.Exit(serve(name.value, port, data))
 
 
 def main() -> None:

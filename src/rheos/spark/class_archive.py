@@ -1,4 +1,5 @@
-"""An archive of Spark's classes, by which its JVM starts in little more than half the time.
+"""An archive of a JVM's classes, by which it starts in little more than half the time: Spark's, and
+those of the servers for development.
 
 A JVM reads some ten thousand classes of Spark from its jars, and checks each, before the first row. The
 JVM can write down what it made of them as it exits (class data sharing, `-XX:ArchiveClassesAtExit`) and
@@ -27,19 +28,22 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """It would warn of every class of a signed jar."""
 _UNUSED_S = 30 * 24 * 3600
 _BROKEN_S = 3600
-_NAME = re.compile(r"spark-[0-9a-f]{16}(\.\d+\.new|\.jsa)")
+_NAME = re.compile(r"[a-z]+-[0-9a-f]{16}(\.\d+\.new|\.jsa)")
 
 
-def java_options(java_version: str, jars: Path, folder: Path | None = None) -> list[str]:
+def java_options(
+    java_version: str, jars: Path, folder: Path | None = None, of: str = "spark"
+) -> list[str]:
     """What the JVM is to be started with; nothing where it cannot have an archive.
 
-    `java_version` is what `java -version` says, `jars` the folder of Spark's jars.
+    `java_version` is what `java -version` says, `jars` the folder of its jars, `of` a word for what
+    they are.
     """
     if os.environ.get("RHEOS_CLASS_ARCHIVE", "").lower() in _OFF or "Server VM" not in java_version:
         return []
     try:
         folder = _private(default_folder() if folder is None else folder)
-        archive = folder / f"spark-{_identity(java_version, jars)}.jsa"
+        archive = folder / f"{of}-{_identity(java_version, jars)}.jsa"
         _tidy(folder, archive)
         if _trusted(archive):
             os.utime(archive)

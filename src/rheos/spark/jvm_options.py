@@ -86,18 +86,23 @@ def _quiet_log() -> list[str]:
 
 def require_java() -> str:
     """What it says of its version."""
+    return find_java("Spark")[1]
+
+
+def find_java(of: str) -> tuple[str, str]:
+    """The path of the Java that `of` runs on, and what it says of its version."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or shutil.which(java) is None:
         where = f"in JAVA_HOME ({home})" if home else "on this machine"
-        raise ConfigurationError(f"Spark runs on Java, and there is none {where}", hint=_INSTALL_JAVA)
+        raise ConfigurationError(f"{of} runs on Java, and there is none {where}", hint=_INSTALL_JAVA)
     said = _version(java)
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version and int(version.group(1)) < 17:
         raise ConfigurationError(
-            f"Spark needs Java 17 or newer, and {java} is Java {version.group(1)}", hint=_INSTALL_JAVA
+            f"{of} needs Java 17 or newer, and {java} is Java {version.group(1)}", hint=_INSTALL_JAVA
         )
-    return said
+    return java, said
 
 
 @functools.cache

@@ -1,0 +1,35 @@
+"""`rheos servers NAME`: a real server for development, in the foreground until Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import time
+from pathlib import Path
+
+from rheos.cli.failures import report
+from rheos.errors import ConfigurationError, RheosError
+from rheos.testing.servers import KINDS
+
+_LOOK_EVERY_S = 0.2
+
+
+def serve(name: str, port: int | None, data: Path | None) -> int:
+    """Starts it, prints its address, and ends it when asked to. 1 where it could not be had or ends by
+    itself."""
+    # Whoever ends the command ends the server in order, and not only at a terminal.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        with KINDS[name](port=port, data=data) as server:
+            print(f"{name} listens at {server.address}; Ctrl-C ends it", flush=True)
+            with contextlib.suppress(KeyboardInterrupt):
+                while server.running:
+                    time.sleep(_LOOK_EVERY_S)
+                raise ConfigurationError(
+                    f"the {name} server has ended by itself",
+                    detail="\n".join(server.log.read_text().splitlines()[-10:]),
+                )
+    except (RheosError, KeyboardInterrupt) as error:
+        return report(error)
+    return 0

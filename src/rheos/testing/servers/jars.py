@@ -1,0 +1,129 @@
+"""Jars from Maven Central, as a list pins them: downloaded once for a user, checked before each use.
+
+A list is a file beside this one: a line for each jar, `group:artifact:version SHA-256 bytes`. Its jars
+lie in a folder of the user's cache that is there whole or not at all. `RHEOS_MAVEN` names another
+repository than Maven Central, such as a mirror: what it gives must have the same checksums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from rheos.errors import ConfigurationError
+
+CENTRAL = "https://repo1.maven.org/maven2"
+_AT_ONCE = 8
+_TIMEOUT_S = 60.0
+_WITHOUT_NETWORK = (
+    "where this machine reaches Maven Central by a mirror, name it: RHEOS_MAVEN=https://host/path"
+)
+
+
+@dataclass(frozen=True)
+class Jar:
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+    size_bytes: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+    @property
+    def path(self) -> str:
+        """Within a repository."""
+        return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
+
+
+def listed(name: str) -> Sequence[Jar]:
+    """The jars of a list."""
+    jars = []
+    for line in _file(name).read_text().splitlines():
+        if line and not line.startswith("#"):
+            coordinates, sha256, size = line.split()
+            group, artifact, version = coordinates.split(":")
+            jars.append(Jar(group, artifact, version, sha256, int(size)))
+    return jars
+
+
+def installed(name: str) -> Path:
+    """The folder with the jars of a list, which are downloaded if they are not there yet.
+
+    Raises ConfigurationError where they cannot be had, or are not what the list says.
+    """
+    jars = listed(name)
+    folder = default_folder() / f"{name}-{hashlib.sha256(_file(name).read_bytes()).hexdigest()[:16]}"
+    if not folder.is_dir():
+        _download(jars, folder)
+    for jar in jars:
+        _check(jar, folder / jar.name)
+    return folder
+
+
+def default_folder() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "rheos" / "jars"
+
+
+def _file(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}.jars")
+
+
+def _download(jars: Sequence[Jar], folder: Path) -> None:
+    repository = os.environ.get("RHEOS_MAVEN") or CENTRAL
+    try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+    except OSError as error:
+        raise ConfigurationError(
+            f"there is no place for downloaded jars: {error}",
+            hint="XDG_CACHE_HOME=FOLDER names another than ~/.cache",
+        ) from None
+    try:
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            for _ in threads.map(lambda jar: _fetch(jar, repository, new), jars):
+                pass
+        try:
+            new.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # Else somebody else has put it there meanwhile.
+                raise
+    except OSError as error:
+        raise ConfigurationError(
+            f"the jars cannot be downloaded from {repository}: {error}", hint=_WITHOUT_NETWORK
+        ) from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _fetch(jar: Jar, repository: str, folder: Path) -> None:
+    url = f"{repository.rstrip('/')}/{jar.path}"
+    with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+        # One byte more would show that it is longer.
+        content = answer.read(jar.size_bytes + 1)
+    (folder / jar.name).write_bytes(content)
+    _check(jar, folder / jar.name)
+
+
+def _check(jar: Jar, path: Path) -> None:
+    try:
+        with open(path, "rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        found = "nothing"
+    if found != jar.sha256:
+        raise ConfigurationError(
+            f"{path} is not {jar.group}:{jar.artifact}:{jar.version} as Rheos knows it",
+            hint=f"its SHA-256 must be {jar.sha256}; remove the folder {path.parent}, and what is "
+            "missing is downloaded again",
+        )

@@ -1,0 +1,128 @@
+"""A real Apache Kafka, of one broker that is its own controller (KRaft), without Docker: some 45 MB of
+jars from Maven Central on Java 17."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from rheos.errors import ConfigurationError
+from rheos.spark import class_archive
+from rheos.spark.jvm_options import find_java
+from rheos.testing.servers import jars
+from rheos.testing.servers.server import HOST, Server, free_port
+
+_JVM = (
+    # Little memory, and no more compiling than a short life is worth.
+    "-Xmx384m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",  # It says when it has started.
+)
+_FORMAT_WITHIN_S = 120.0
+
+
+class KafkaBroker(Server):
+    """A Kafka of one broker.
+
+    ```python
+    with servers.KafkaBroker() as broker:
+        rh.kafka.source("orders", servers=broker.address, ...)
+    ```
+
+    Args:
+        settings: the broker's own settings, as in its `server.properties`, over those of this class.
+    """
+
+    name: ClassVar[str] = "kafka"
+    ready: ClassVar[str] = "Kafka Server started"
+
+    def __init__(
+        self,
+        *,
+        port: int | None = None,
+        data: str | Path | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(port=port, data=data)
+        self._settings = dict(settings or {})
+        self._controller_port: int | None = None
+        self._java: Sequence[str] = ()
+        self._archive: Sequence[str] = ()
+
+    def install(self) -> None:
+        java, version = find_java("Kafka")
+        folder = jars.installed("kafka")
+        self._java = (java, *_JVM, "-cp", f"{folder}/*")
+        self._archive = class_archive.java_options(version, folder, of="kafka")
+
+    def command(self, folder: Path, port: int) -> Sequence[str]:
+        properties = folder / "server.properties"
+        properties.write_text("".join(f"{k}={v}\n" for k, v in self._properties(folder, port).items()))
+        if not (folder / "log" / "meta.properties").exists():
+            self._format(properties)
+        return [*self._java, *self._archive, "kafka.Kafka", str(properties)]
+
+    def _properties(self, folder: Path, port: int) -> dict[str, object]:
+        if self._controller_port is None:
+            self._controller_port = free_port()
+        controller = f"{HOST}:{self._controller_port}"
+        return {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.voters": f"1@{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+            "log.dirs": folder / "log",
+            # One broker has no others to copy to, and a group does not wait for members that come late.
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 4,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 4,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "share.coordinator.state.topic.num.partitions": 1,
+            "group.initial.rebalance.delay.ms": 0,
+            # One that was killed may start again when its session has ended.
+            "broker.heartbeat.interval.ms": 300,
+            "broker.session.timeout.ms": 2000,
+            "controlled.shutdown.enable": "false",
+            **self._settings,
+        }
+
+    def _format(self, properties: Path) -> None:
+        # It may not begin with a hyphen.
+        cluster = "R" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
+        # The archive is of the classes of the first JVM that ends: the broker's.
+        archive = [option for option in self._archive if "AtExit" not in option]
+        tool = [
+            *self._java,
+            *archive,
+            "kafka.tools.StorageTool",
+            "format",
+            "--cluster-id",
+            cluster,
+        ]
+        done = subprocess.run(
+            [*tool, "--config", str(properties)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_FORMAT_WITHIN_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise ConfigurationError(
+                f"Kafka could not make its data in {properties.parent}",
+                hint="correct the settings, or name an empty folder",
+                detail=done.stdout + done.stderr,
+            )

@@ -1,0 +1,79 @@
+"""Keeps a server that must not outlive who started it: `python keeper.py LOG FOLDER COMMAND...`.
+
+It runs the command with its output appended to LOG, and reads its own standard input, a pipe of which
+the starter holds the other end:
+
+    s          end the server, as a user would (SIGTERM), and itself
+    k          kill the server (SIGKILL), and itself
+    the end    the starter is gone, however it went: end the server, and remove FOLDER, if one is named
+
+It is a script of the standard library alone, so that it starts at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+
+_GRACE_S = 20.0
+"""How long a server may take to end by itself."""
+_LOOK_S = 1.0
+"""A process that the starter has forked may hold the pipe open after its death: so its id is looked
+at now and then, too."""
+_PR_SET_PDEATHSIG = 1
+
+
+def main(log: str, folder: str, command: list[str]) -> int:
+    starter = os.getppid()
+    ended, ends = os.pipe()
+    os.set_blocking(ends, False)
+    signal.set_wakeup_fd(ends)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    with open(log, "ab") as output:
+        server = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_die_with_parent,
+        )
+    while server.poll() is None:
+        readable, _, _ = select.select([0, ended], [], [], _LOOK_S)
+        said = os.read(0, 1) if 0 in readable else None
+        if said == b"k":
+            server.kill()
+            return server.wait()
+        if said == b"s":
+            return _end(server)
+        if said is not None or os.getppid() != starter:
+            _end(server)
+            if folder:
+                shutil.rmtree(folder, ignore_errors=True)
+            return 0
+        if ended in readable:
+            os.read(ended, 1)
+    return server.returncode
+
+
+def _end(server: subprocess.Popen[bytes]) -> int:
+    server.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return server.wait(_GRACE_S)
+    server.kill()
+    return server.wait()
+
+
+def _die_with_parent() -> None:
+    """Where the system can: also a keeper that is killed leaves no server behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))

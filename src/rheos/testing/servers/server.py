@@ -1,0 +1,193 @@
+"""A server for development and tests: it listens on loopback alone, and ends with who started it.
+
+A system is one class that derives from `Server`: what it needs (`install`), what it is started with
+(`command`), and which line of its output says that it is ready. The rest is here.
+
+    new ──start──> running ──stop, kill──> stopped ──start──> running ... ──close──> closed
+
+A stopped server keeps its port and its data. A server whose starter dies, by whatever signal, ends too,
+and its data with it unless the user has named their folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Self
+
+from rheos.errors import ConfigurationError
+
+HOST = "127.0.0.1"
+_READY_WITHIN_S = 120.0
+_ENDED_WITHIN_S = 60.0
+_LOOK_EVERY_S = 0.02
+_TRIES = 3
+_SHOWN_LINES = 15
+_KEEPER = Path(__file__).with_name("keeper.py")
+
+
+class Server(ABC):
+    """Starts and ends one server. Use it in a `with`, or call `close`.
+
+    Args:
+        port: where it listens; None takes a free one.
+        data: the folder of its data, which is made if it is not there, and stays. None takes a private
+            folder that goes with the server.
+    """
+
+    name: ClassVar[str]
+    """As users write it: `rheos servers NAME`."""
+    ready: ClassVar[str]
+    """What its output has once it serves."""
+    port_taken: ClassVar[str] = "Address already in use"
+    """What its output has where somebody else listens at its port."""
+
+    def __init__(self, *, port: int | None = None, data: str | Path | None = None) -> None:
+        self._given_port = port
+        self._port = port
+        self._given_data = None if data is None else Path(data).absolute()
+        self._folder: Path | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
+
+    # --- what a system says --------------------------------------------------------------------------
+
+    @abstractmethod
+    def install(self) -> None:
+        """Fetches what the server is made of, if that is not here yet. Raises ConfigurationError where
+        it cannot be had on this machine: a test that needs it is skipped then."""
+
+    @abstractmethod
+    def command(self, folder: Path, port: int) -> Sequence[str]:
+        """What is run, to listen at the port of loopback and to keep its data in the folder, which is
+        there. Called at each start. What must be written before is written here."""
+
+    # --- what users do with it -----------------------------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        """Where it listens, `host:port`. Known from the first start on, and the same ever after."""
+        if self._port is None:
+            raise ConfigurationError(f"the {self.name} server was not started", hint="call start()")
+        return f"{HOST}:{self._port}"
+
+    @property
+    def log(self) -> Path:
+        """The file with all that it has printed."""
+        assert self._folder is not None
+        return self._folder / "server.log"
+
+    @property
+    def running(self) -> bool:
+        """Whether the server's process is there."""
+        return self._keeper is not None and self._keeper.poll() is None
+
+    def start(self) -> Self:
+        """Starts it, and returns when it is ready. Raises ConfigurationError where that fails."""
+        if self.running:
+            return self
+        self.install()
+        folder = self._made_folder()
+        for tried in range(1, _TRIES + 1):
+            is_first = self._port is None
+            port = self._port = self._port or free_port()
+            said = self._started(self.command(folder, port))
+            if said is None:
+                return self
+            if not (is_first and self.port_taken in said) or tried == _TRIES:
+                raise ConfigurationError(
+                    f"the {self.name} server did not start at {self.address}",
+                    hint=f"what it said is in {self.log}",
+                    detail="\n".join(said.splitlines()[-_SHOWN_LINES:]),
+                )
+            self._port = None
+        raise AssertionError("the last try returns or raises")
+
+    def stop(self) -> None:
+        """Ends it as a user would, and returns when it has ended. Its data stay."""
+        self._end(b"s")
+
+    def kill(self) -> None:
+        """Kills it (SIGKILL), and returns when it is dead. Its data stay as they were."""
+        self._end(b"k")
+
+    def close(self) -> None:
+        """Ends it for good, and removes its data unless the user has named their folder."""
+        self.stop()
+        if self._given_data is None and self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    # --- its process ---------------------------------------------------------------------------------
+
+    def _made_folder(self) -> Path:
+        if self._folder is None:
+            if self._given_data is None:
+                self._folder = Path(tempfile.mkdtemp(prefix=f"rheos-{self.name}-"))
+            else:
+                self._given_data.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._folder = self._given_data
+        return self._folder
+
+    def _started(self, command: Sequence[str]) -> str | None:
+        """None once it is ready; what it has said where it has ended before, or takes too long."""
+        before = self.log.stat().st_size if self.log.exists() else 0
+        removed = "" if self._given_data is not None else str(self._folder)
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_KEEPER), str(self.log), removed, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            # A Ctrl-C in the terminal is for who started it, who ends it in order.
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + _READY_WITHIN_S
+        while True:
+            has_ended = self._keeper.poll() is not None
+            said = self._said(before)
+            if self.ready in said:
+                return None
+            if has_ended:
+                return said
+            if time.monotonic() > deadline:
+                self.kill()
+                return f"{said}\nit was not ready after {_READY_WITHIN_S:g} s"
+            time.sleep(_LOOK_EVERY_S)
+
+    def _said(self, since: int) -> str:
+        with contextlib.suppress(FileNotFoundError), open(self.log, "rb") as file:
+            file.seek(since)
+            return file.read().decode(errors="replace")
+        return ""
+
+    def _end(self, how: bytes) -> None:
+        keeper, self._keeper = self._keeper, None
+        if keeper is None:
+            return
+        assert keeper.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # It has ended by itself.
+            keeper.stdin.write(how)
+            keeper.stdin.flush()
+        keeper.wait(_ENDED_WITHIN_S)
+        with contextlib.suppress(BrokenPipeError):
+            keeper.stdin.close()
+
+
+def free_port() -> int:
+    """A port of loopback at which nobody listens just now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

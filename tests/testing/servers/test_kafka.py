@@ -1,0 +1,34 @@
+"""The real broker, as it is started for all tests."""
+
+from __future__ import annotations
+
+import stat
+
+import psutil
+from confluent_kafka.admin import AdminClient
+
+from rheos.cli.main import ServerName
+from rheos.testing import servers
+from rheos.testing.servers import KafkaBroker
+
+
+def test_it_serves_clients_on_loopback_alone(kafka_broker: KafkaBroker) -> None:
+    found = AdminClient({"bootstrap.servers": kafka_broker.address}).list_topics(timeout=60)
+    assert [f"{broker.host}:{broker.port}" for broker in found.brokers.values()] == [
+        kafka_broker.address
+    ]
+    folder = kafka_broker.log.parent
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    listening = [
+        connection.laddr.ip
+        for process in psutil.Process().children(recursive=True)
+        if str(folder) in " ".join(process.cmdline())
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert len(listening) == 2  # For clients, and for itself as the controller.
+    assert all(address.removeprefix("::ffff:") == "127.0.0.1" for address in listening)
+
+
+def test_the_command_knows_all_servers() -> None:
+    assert {name.value for name in ServerName} == set(servers.KINDS)
