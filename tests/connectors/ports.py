@@ -69,16 +69,23 @@ class InlineIo:
         completion.run()
         return completion
 
+    def wake(self) -> None:
+        pass
+
 
 class HeldIo:
     """Runs nothing until `run`."""
 
     def __init__(self) -> None:
         self.held: list[Work] = []
+        self.woken = 0
 
     def submit(self, work: Callable[[], T]) -> Any:
         self.held.append(Work(work))
         return self.held[-1]
+
+    def wake(self) -> None:
+        self.woken += 1
 
     def run(self) -> None:
         held, self.held = self.held, []
@@ -96,7 +103,7 @@ class Probe:
     rejected: list[dict[str, Any]] = field(default_factory=list)
 
     def context(self) -> ReaderContext:
-        return ReaderContext(self.clock, self.io, self._count, self._reject)
+        return ReaderContext(self.clock, self.io, self._count, self._reject, self.io.wake)
 
     def _reject(self, batch: Batch) -> None:
         self.rejected += batch.to_pylist()

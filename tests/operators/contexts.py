@@ -32,6 +32,9 @@ class AtOnce:
     def submit(self, work: Callable[[], T]) -> Completion[T]:
         return Immediate(work())
 
+    def wake(self) -> None:
+        pass
+
 
 def stream_type(schema: pa.Schema) -> StreamType:
     return StreamType(visible(schema), event_time=TS in schema.names)

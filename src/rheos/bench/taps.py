@@ -18,6 +18,7 @@ from rheos.connectors.contract import (
     SinkContext,
     SinkWriter,
     Source,
+    SourceClient,
     Split,
     SplitReader,
 )
@@ -80,6 +81,9 @@ class MeasuredSource(Source):
 
     def splits(self) -> Sequence[Split]:
         return self.source.splits()
+
+    def client(self, ctx: ReaderContext) -> SourceClient | None:
+        return self.source.client(ctx)
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         reader = self.source.open(split, position, ctx)

@@ -10,7 +10,7 @@ per split and lateness is decided by them, so the cut is part of the result.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -57,7 +57,7 @@ Polled: TypeAlias = Batch | Pending | EndOfSplit
 
 @dataclass(slots=True)
 class ReaderContext:
-    """What a reader is handed."""
+    """What a reader is handed, and a client."""
 
     clock: Clock
     io: IoExecutor
@@ -65,6 +65,34 @@ class ReaderContext:
     """Adds to a named counter of the operator, such as `skipped`."""
     reject: Callable[[Batch], None]
     """Routes rows to the source's side output of rejected rows, if it has one."""
+    wake: Callable[[], None]
+    """Says that there is something to read: the readers are polled soon. For any thread, at any time.
+    Who calls it gives `Pending()`. The batch runtime asks by itself, and often."""
+    client: SourceClient | None = None
+    """What `Source.client` has made for this subtask; not there for a client."""
+
+
+class SourceClient(ABC):
+    """What the readers of one subtask share, such as one connection for all of their splits.
+
+    A reader that is not polled is to stand still: what is read ahead for it is bounded, and those of
+    other splits go on.
+    """
+
+    def completed(self, positions: Mapping[str, bytes]) -> None:
+        """A checkpoint is in the log. `positions` are those that it holds of the subtask's splits, by
+        id, without splits that were never opened.
+
+        For those who watch from outside: nothing that is read depends on it. Called on the I/O
+        executor, one call at a time, with positions that only rise; where several are due, for the
+        newest alone, and for that again before `close`, where it has not returned. May raise: that is
+        counted (`notices_failed`).
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Called once, when all readers of the subtask are closed, also after an error. May wait, a few
+        seconds at the most."""
 
 
 class SplitReader(ABC):
@@ -115,9 +143,16 @@ class Source(ABC):
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         """A reader of the split, at its beginning or at a position that a reader gave."""
 
-    def resumed(self, splits: Sequence[Split], known: Collection[str]) -> Sequence[Split]:
-        """Which of its `splits` to read where a job goes on from the positions of the splits `known`.
-        What is known and not listed any more is read on, too. The same in every subtask."""
+    def client(self, ctx: ReaderContext) -> SourceClient | None:
+        """What the readers of one subtask are to share; None where they share nothing. Called in the
+        mailbox, which it does not block, before the subtask's first reader is opened, and not where
+        the subtask has no split."""
+        return None
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        """Which of its `splits` to read where a job goes on from the positions of the splits `known`,
+        by id with their payloads as they were then; the payloads may be others than in `splits`. What
+        is known and not listed any more is read on, too. The same in every subtask."""
         return splits
 
     def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:

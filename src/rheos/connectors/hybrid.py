@@ -7,7 +7,7 @@ its own time: what is handed over is decided by the data, not by when it was rea
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -18,7 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.contract import Polled, ReaderContext, Source, Split, SplitReader
+from rheos.connectors.contract import (
+    Polled,
+    ReaderContext,
+    Source,
+    SourceClient,
+    Split,
+    SplitReader,
+)
 from rheos.connectors.schemas import shorten
 from rheos.connectors.times import TimeColumn, Unit
 from rheos.errors import InputError, ProgramError, SchemaError
@@ -117,28 +124,30 @@ class HybridSource(Source):
 
     def splits(self) -> Sequence[Split]:
         return [
-            Split(
-                f"{number}/{split.id}",
-                msgspec.msgpack.encode(_OfPart(number, split.id, split.payload)),
-                phase=number,
-            )
+            _OfPart(number, split.id, split.payload).whole()
             for number, part in enumerate(self.parts)
             for split in part.splits()
         ]
 
-    def resumed(self, splits: Sequence[Split], known: Collection[str]) -> Sequence[Split]:
-        kept: set[str] = set()
+    def client(self, ctx: ReaderContext) -> SourceClient | None:
+        return _Clients(self.parts, ctx)
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        listed = [_part_of(split.payload) for split in splits]
+        before = [_part_of(payload) for payload in known.values()]
+        kept: list[Split] = []
         for number, part in enumerate(self.parts):
-            prefix = f"{number}/"
-            of_part = [split.payload for split in splits if split.phase == number]
-            own = [msgspec.msgpack.decode(payload, type=_OfPart).split() for payload in of_part]
-            before = {name.removeprefix(prefix) for name in known if name.startswith(prefix)}
+            own = [of.split() for of in listed if of.number == number]
+            of_part = {of.id: of.payload for of in before if of.number == number}
             # Nothing is known of a part that had no splits then: it is read like one that is new.
-            kept |= {f"{prefix}{split.id}" for split in (part.resumed(own, before) if before else own)}
-        return [split for split in splits if split.id in kept]
+            read = part.resumed(own, of_part) if of_part else own
+            kept += [_OfPart(number, split.id, split.payload).whole() for split in read]
+        return kept
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        of = msgspec.msgpack.decode(split.payload, type=_OfPart)
+        of = _part_of(split.payload)
+        if isinstance(ctx.client, _Clients):
+            ctx = ctx.client.context(of.number)
         reader = self.parts[of.number].open(of.split(), position, ctx)
         if not self.switches_us:
             return _PartReader(reader, self.schema, None, ctx)
@@ -152,7 +161,7 @@ class HybridSource(Source):
         return seams[number], seams[number + 1]
 
     def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
-        of = msgspec.msgpack.decode(split.payload, type=_OfPart)
+        of = _part_of(split.payload)
         known = self.parts[of.number].earliest_ms(of.split(), on)
         if not self.switches_us or on != self.on or of.number == 0:
             return known
@@ -160,7 +169,7 @@ class HybridSource(Source):
         return begin_ms if known is None else max(known, begin_ms)
 
     def endless(self, split: Split) -> bool:
-        of = msgspec.msgpack.decode(split.payload, type=_OfPart)
+        of = _part_of(split.payload)
         return self.parts[of.number].endless(of.split())
 
     def rejected_schema(self) -> pa.Schema | None:
@@ -182,6 +191,47 @@ class _OfPart(msgspec.Struct, frozen=True, array_like=True):
 
     def split(self) -> Split:
         return Split(self.id, self.payload)
+
+    def whole(self) -> Split:
+        """As one of the hybrid's."""
+        return Split(f"{self.number}/{self.id}", msgspec.msgpack.encode(self), phase=self.number)
+
+
+def _part_of(payload: bytes) -> _OfPart:
+    return msgspec.msgpack.decode(payload, type=_OfPart)
+
+
+class _Clients(SourceClient):
+    """Those of the parts. Each is made when the first reader of its part is opened."""
+
+    def __init__(self, parts: Sequence[Source], ctx: ReaderContext) -> None:
+        self._parts = parts
+        self._ctx = ctx
+        self._contexts: dict[int, ReaderContext] = {}
+
+    def context(self, number: int) -> ReaderContext:
+        """What the readers of a part are handed."""
+        known = self._contexts.get(number)
+        if known is None:
+            known = replace(self._ctx, client=None)
+            known.client = self._parts[number].client(known)
+            self._contexts[number] = known
+        return known
+
+    def completed(self, positions: Mapping[str, bytes]) -> None:
+        for number, context in list(self._contexts.items()):
+            own = {
+                id.removeprefix(f"{number}/"): position
+                for id, position in positions.items()
+                if id.startswith(f"{number}/")
+            }
+            if context.client is not None and own:
+                context.client.completed(own)
+
+    def close(self) -> None:
+        for context in self._contexts.values():
+            if context.client is not None:
+                context.client.close()
 
 
 @dataclass(frozen=True)

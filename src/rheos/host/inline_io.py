@@ -16,6 +16,9 @@ class InlineIo:
     def submit(self, work: Callable[[], T]) -> Completion[T]:
         return _Done(work)
 
+    def wake(self) -> None:
+        """Nobody sleeps for long."""
+
 
 class _Done(Generic[T]):
     def __init__(self, work: Callable[[], T]) -> None:

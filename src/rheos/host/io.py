@@ -36,7 +36,8 @@ class _Pending(Generic[T]):
 
 
 class ThreadedIo:
-    """An IoExecutor on `threads` threads. `wake` is called, from one of them, after each completion.
+    """An IoExecutor on `threads` threads. `wake` is called, from one of them, after each completion,
+    and by who else has something for the mailbox.
 
     Its queue is bounded by those who use it: a reader asks for one chunk at a time, a checkpoint for
     one write per state.
@@ -44,11 +45,11 @@ class ThreadedIo:
 
     def __init__(self, threads: int, wake: Callable[[], None]) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rheos-io")
-        self._wake = wake
+        self.wake = wake
 
     def submit(self, work: Callable[[], T]) -> _Pending[T]:
         future = self._pool.submit(work)
-        future.add_done_callback(lambda _: self._wake())
+        future.add_done_callback(lambda _: self.wake())
         return _Pending(future)
 
     def close(self) -> None:

@@ -11,6 +11,8 @@ The task calls, from one thread:
     snapshot(checkpoint)                   at a barrier, between calls; synchronous and quick
     savepoint(snapshot)                    right after it, where the barrier is that of a savepoint
     snapshot_failed(checkpoint)            what a snapshot gave was not kept
+    completed(checkpoint)                  the checkpoint is in the log; in rising order, and of several
+                                           that are complete at once perhaps only the newest
     next_keys()                            in the batch runtime alone, after the last watermark: all
                                            keys that came have ended, and the watermark starts over
     on_end()                               once, when all inputs have ended, after the last watermark
@@ -171,6 +173,10 @@ class Operator(ABC):
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
         """What the snapshot gave was not kept: the next one must hold the whole state."""
+
+    def completed(self, checkpoint: CheckpointId) -> None:
+        """The checkpoint is in the log. Called at any time, also while a generator is suspended; quick,
+        and emits nothing."""
 
     def next_keys(self) -> None:
         """All keys so far have ended, and have had the last watermark: forgets them, and starts over.

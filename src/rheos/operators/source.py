@@ -51,6 +51,7 @@ from rheos.errors import RheosError
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.event_times import event_times, split_watermarks
+from rheos.operators.source_client import ClientNotices
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
@@ -123,7 +124,9 @@ class SourceOperator(Operator):
         self._carries_wm = main is not None and WM in main.schema.names
         self._carries_swm = main is not None and SWM in main.schema.names
         self._carries_split = main is not None and SPLIT in main.schema.names
-        self._reader_context = ReaderContext(ctx.clock, ctx.io, ctx.count, self._reject)
+        self._reader_context = ReaderContext(ctx.clock, ctx.io, ctx.count, self._reject, ctx.io.wake)
+        self._client: ClientNotices | None = None
+        self._has_opened = False
 
     def open(self, restored: Restored) -> None:
         rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
@@ -134,7 +137,8 @@ class SourceOperator(Operator):
             Split(name, known[name]["payload"], known[name].get("phase", 0))
             for name in sorted(known.keys() - listed)
         ]
-        listed_now = self._all if not known else self._spec.source.resumed(self._all, known.keys())
+        payloads = {name: row["payload"] for name, row in known.items()}
+        listed_now = self._all if not known else self._spec.source.resumed(self._all, payloads)
         everything = [*listed_now, *gone]
         unread = [s.phase for s in everything if s.id not in known or not known[s.id]["finished"]]
         self._last_phase = max((split.phase for split in everything), default=0)
@@ -227,6 +231,8 @@ class SourceOperator(Operator):
         left = max_rows
         has_read = False
         wakes: list[int] = []
+        if self._client is not None:
+            self._client.poll()
         self._open_more()
         order = self._open[self._turn :] + self._open[: self._turn]
         for state in order:
@@ -264,8 +270,19 @@ class SourceOperator(Operator):
                 return
             del self._waiting[0]
             self._note_waiting()
+            self._make_client()
             state.reader = self._spec.source.open(state.split, state.position, self._reader_context)
             self._open.append(state)
+
+    def _make_client(self) -> None:
+        """Before the first reader."""
+        if self._has_opened:
+            return
+        self._has_opened = True
+        context = self._reader_context
+        context.client = self._spec.source.client(context)
+        if context.client is not None:
+            self._client = ClientNotices(context.client, context.io, context.count)
 
     def _note_waiting(self) -> None:
         self._waiting_ms = min((state.before for state in self._waiting), default=MAX_TIMESTAMP_MS)
@@ -343,14 +360,26 @@ class SourceOperator(Operator):
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
         states = [*self._finished, *self._open, *self._waiting]
         rows = [state.row(finished=i < len(self._finished)) for i, state in enumerate(states)]
+        if self._client is not None:
+            begun = [(state.split.id, row["position"]) for state, row in zip(states, rows, strict=True)]
+            self._client.snapshot(checkpoint, {id: at for id, at in begun if isinstance(at, bytes)})
         part = SnapshotPart(SPLITS, StateKind.UNION, lambda: pa.Table.from_pylist(rows, schema=_STATE))
         return Snapshot(parts=[part])
 
+    def completed(self, checkpoint: CheckpointId) -> None:
+        if self._client is not None:
+            self._client.completed(checkpoint)
+
     def close(self) -> None:
-        for state in self._open:
-            if state.reader is not None:
-                state.reader.close()
-                state.reader = None
+        try:
+            for state in self._open:
+                if state.reader is not None:
+                    state.reader.close()
+                    state.reader = None
+        finally:
+            if self._client is not None:
+                client, self._client = self._client, None
+                client.close()
 
 
 class _SplitState:

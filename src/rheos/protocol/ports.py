@@ -76,6 +76,10 @@ class IoExecutor(Protocol):
 
     def submit(self, work: Callable[[], T]) -> Completion[T]: ...
 
+    def wake(self) -> None:
+        """Wakes the mailbox, as a completion does. For any thread."""
+        ...
+
 
 class Immediate(Generic[T]):
     """A completion that is there already."""

@@ -266,6 +266,9 @@ class SessionIo:
 
         return self._threads.submit(within_session)
 
+    def wake(self) -> None:
+        self._threads.wake()
+
     def close(self) -> None:
         """Waits for what has begun."""
         self._threads.close()

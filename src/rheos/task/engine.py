@@ -221,6 +221,8 @@ class SubtaskEngine:
                     chain.trigger(checkpoint, kind)
             case control.CheckpointComplete(checkpoint=checkpoint):
                 self._committing.complete(checkpoint)
+                for operator in self._operators.values():
+                    operator.completed(checkpoint)
             case control.CheckpointAborted(checkpoint=checkpoint):
                 for chain in self._chains:
                     chain.abort(checkpoint)

@@ -16,7 +16,7 @@ Parquet has not. Nothing is brought to the driver but a line for each file.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -101,7 +101,7 @@ class StagedSource(Source):
             for number, file in enumerate(self.files)
         ]
 
-    def resumed(self, splits: Sequence[Split], known: Collection[str]) -> Sequence[Split]:
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
         # A savepoint that was taken elsewhere has a staging of its own: that is read on, and this one,
         # which holds the same rows or what became of them, is not read in addition.
         others = {_staging_of(name) for name in known} - {self.staging}

@@ -48,6 +48,9 @@ class SimIo:
         self._pending.append(completion)  # type: ignore[arg-type]
         return completion
 
+    def wake(self) -> None:
+        """Whatever runs is within a turn of the process, which then looks at everything."""
+
     def run_due(self) -> bool:
         """Does what is due, in the order of its time; whether there was any."""
         now_us = self._now_us()

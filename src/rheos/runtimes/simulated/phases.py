@@ -16,6 +16,7 @@ from rheos.connectors.contract import (
     Polled,
     ReaderContext,
     Source,
+    SourceClient,
     Split,
     SplitReader,
 )
@@ -106,6 +107,12 @@ class _Watched(Source):
 
     def splits(self) -> Sequence[Split]:
         return self.source.splits()
+
+    def client(self, ctx: ReaderContext) -> SourceClient | None:
+        return self.source.client(ctx)
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        return self.source.resumed(splits, known)
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         self.watch.opened(self.operator, split)
