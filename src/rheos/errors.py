@@ -11,6 +11,7 @@
     ├── CheckpointError       a checkpoint or the job's log could not be written or read
     │   ├── UnrestorableError state is there and cannot be taken up, at whatever start
     │   └── FencedError       another attempt or driver owns the job now
+    ├── UnavailableError      a system that a source reads or a sink writes is away, or refuses for now
     ├── TransportError        a peer's frame that is none, a gap, a duplicate, a lost peer
     ├── InternalError         Rheos itself has gone wrong where it should not
     └── JobFailedError        the job ended in failure; its cause is the error above
@@ -144,6 +145,11 @@ class UnrestorableError(CheckpointError):
 
 class FencedError(CheckpointError):
     """Another attempt or another driver owns the job now."""
+
+
+class UnavailableError(RheosError):
+    """A system that a source reads or a sink writes is away, or refuses for now. It may come back: the
+    job is restarted by its strategy."""
 
 
 class TransportError(RheosError):

@@ -29,6 +29,7 @@ from rheos.errors import (
     StateAccessError,
     StateError,
     TransportError,
+    UnavailableError,
     UnrestorableError,
     UserFunctionError,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "TimeWindow",
     "TransportError",
     "Tumbling",
+    "UnavailableError",
     "UnrestorableError",
     "UserFunctionError",
     "ValueState",

@@ -1,0 +1,131 @@
+"""Options of Kafka's client: which are passed through, which are Rheos's own, and none of them shown.
+
+A password may stand in any option, so no value is ever shown but the brokers' addresses. What the
+client itself says is shown without the values of those options that are secrets by their names.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from rheos.errors import ConfigurationError, ProgramError
+
+Value: TypeAlias = str | int | float | bool | Callable[..., Any]
+
+LOGGER = logging.getLogger("rheos.kafka")
+"""What Kafka's client has to say, such as that a broker is away."""
+
+_SECRET = re.compile(
+    r"password|passwd|secret|token|credential|jaas|\.key|\.pem|assertion|oauthbearer\.config"
+)
+_NOT_SECRET = re.compile(r"\.(location|endpoint\.url|url)$")
+
+_BROKERS = 'write brokers="host:9092,..."'
+_OWNED: Mapping[str, str] = {
+    "bootstrap.servers": _BROKERS,
+    "metadata.broker.list": _BROKERS,
+    "logger": 'take the logger "rheos.kafka" of Python\'s logging',
+    "log_cb": 'take the logger "rheos.kafka" of Python\'s logging',
+    "error_cb": "leave it out: errors are counted, and seen in the status",
+    "stats_cb": "leave it out",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class ClientOptions:
+    """How to reach a cluster. It is sent to the workers with the program, secrets and all."""
+
+    brokers: str
+    options: tuple[tuple[str, Value], ...] = ()
+    """By their names; those of Rheos are not among them."""
+
+    @classmethod
+    def of(
+        cls,
+        brokers: str | Sequence[str],
+        options: Mapping[str, Value] | None = None,
+        owned: Mapping[str, str] | None = None,
+    ) -> ClientOptions:
+        """As a user gives them. `owned` are further names that a user may not set, with what to do
+        instead. Raises ProgramError, which shows no value."""
+        addresses = [brokers] if isinstance(brokers, str) else list(brokers)
+        if not addresses or not all(isinstance(each, str) and each.strip() for each in addresses):
+            raise ProgramError(f"brokers={brokers!r} names no broker", hint=_BROKERS)
+        if options is not None and not isinstance(options, Mapping):
+            raise ProgramError(
+                f"options is a {type(options).__name__}, not a dict",
+                hint='write options={"security.protocol": "SSL", ...}',
+            )
+        forbidden = {**_OWNED, **(owned or {})}
+        for name, value in (options or {}).items():
+            if not isinstance(name, str):
+                raise ProgramError(f"options has the name {name!r}, which is no text", hint="see above")
+            if name in forbidden:
+                raise ProgramError(f"the option {name!r} is set by Rheos", hint=forbidden[name])
+            if not isinstance(value, str | int | float) and not callable(value):
+                raise ProgramError(
+                    f"the option {name!r} is a {type(value).__name__}",
+                    hint="options are text, numbers, True or False, as librdkafka's page "
+                    "CONFIGURATION.md has them; callbacks such as oauth_cb are functions",
+                )
+        return cls(",".join(each.strip() for each in addresses), tuple(sorted((options or {}).items())))
+
+    def config(self, client_id: str, **own: Value) -> dict[str, Any]:
+        """For a producer, a consumer or an admin client. `own` are Rheos's, with `_` for each dot; they
+        come last, so no option of the user's changes them."""
+        return {
+            "client.id": client_id,
+            "logger": self._logger(),
+            **dict(self.options),
+            "bootstrap.servers": self.brokers,
+            **{name.replace("_", "."): value for name, value in own.items()},
+        }
+
+    def redact(self, text: str) -> str:
+        """The text, with `***` for the values of options that are secrets."""
+        for secret in self._secrets():
+            text = text.replace(secret, "***")
+        return text
+
+    def _secrets(self) -> list[str]:
+        found = {
+            str(value)
+            for name, value in self.options
+            if not callable(value)
+            and _SECRET.search(name)
+            and not _NOT_SECRET.search(name)
+            and str(value).strip()
+        }
+        return sorted(found, key=len, reverse=True)
+
+    def _logger(self) -> logging.Logger:
+        """A logger of these options alone, behind the public one: it redacts."""
+        logger = LOGGER.getChild(f"client-{hash(self) & 0xFFFFFFFF:08x}")
+        if not logger.filters:
+            logger.addFilter(self._redact_record)
+        return logger
+
+    def _redact_record(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = self.redact(record.getMessage()), ()
+        return True
+
+    def __repr__(self) -> str:
+        names = "".join(f", {name}=***" for name, _ in self.options)
+        return f"ClientOptions({self.brokers!r}{names})"
+
+
+def client() -> ModuleType:
+    """The module of Kafka's client. Raises ConfigurationError where it is not installed."""
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise ConfigurationError(
+            f"Kafka's client cannot be loaded: {error}",
+            hint="pip install 'rheos[kafka]', on the driver and on every worker",
+        ) from None
+    return confluent_kafka

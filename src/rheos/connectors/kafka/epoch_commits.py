@@ -1,0 +1,153 @@
+"""How the epochs of one writer are committed, each once: a pure part, actions out and answers in.
+
+    mark unknown -> Fence -> ReadMark -> (Write -> Commit -> Settle)* -> done
+         ^                                     |
+         +------------- Discard <--------------+   whatever fails, or has an outcome that is not known
+
+An *epoch* is what a writer has staged at the barrier of a checkpoint, and has its number. The *mark* is
+the number of the newest epoch that is committed: the broker keeps it as the offset of a group that is
+the writer's own, and it changes in the transactions that write the epochs, nowhere else. The *note*
+says the same in the staging folder, a moment later. Nothing here knows Kafka's client: the shell is
+`transactions.py`, and the tests bring a simulated broker. KS1 to KS10: docs/protocols/kafka-sink.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from rheos.errors import RheosError, UnrestorableError
+
+IfUnknown: TypeAlias = Literal["fail", "write", "skip"]
+"""What becomes of an epoch of which neither mark nor note says whether it was committed."""
+
+PAUSES_MS = (200, 1000, 3000)
+"""Before it is tried again. Kafka's client has tried for long by itself then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Become the only producer of the writer's name. Answered when every transaction that others began
+    under it is committed or aborted, and they can commit none any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMark:
+    """The answer is the mark, or None where the broker has none. It waits for transactions whose
+    offsets are not yet settled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Begin a transaction, and write all records of the epoch in it, and its number as the mark."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The epoch is committed: note it down, then remove what was staged."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Let go of the producer: nothing is known of what it has under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    ms: int
+
+
+Action: TypeAlias = Fence | ReadMark | Write | Commit | Settle | Discard | Pause
+Steps: TypeAlias = Generator[Action, int | None, None]
+
+
+class TransientError(Exception):
+    """What the shell raises of an action that failed, or may have: another try may go well."""
+
+    def __init__(self, error: RheosError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class EpochCommits:
+    """One committer of one writer's epochs. There may be others: the writer's own task, a driver that
+    recovers, and such as were replaced and do not know it yet."""
+
+    def __init__(self, name: str, if_unknown: IfUnknown = "fail") -> None:
+        self._name = name
+        self._if_unknown = if_unknown
+        self._mark: int | None = None
+        """As it is while the producer is this committer's: nobody else has changed it since."""
+        self.retries = 0
+
+    def steps(self, epochs: Sequence[int], noted: int) -> Steps:
+        """The actions that commit `epochs`, in their order; `noted` is the highest that the note says.
+
+        The shell carries each action out before it asks for the next. It sends the answer of
+        `ReadMark`, and throws what an action raised. At most one of these runs at a time. Raises
+        UnrestorableError where it cannot be known whether an epoch was committed, and what the shell
+        threw where another try would not help.
+        """
+        assert list(epochs) == sorted(set(epochs)), "KS5: epochs are committed in their order"
+        for pause_ms in (*PAUSES_MS, None):
+            try:
+                yield from self._commit(epochs, noted)
+                return
+            except TransientError as failure:
+                yield from self._let_go()
+                if pause_ms is None:
+                    raise failure.error from failure
+            except Exception:
+                yield from self._let_go()
+                raise
+            self.retries += 1
+            yield Pause(pause_ms)
+
+    def _commit(self, epochs: Sequence[int], noted: int) -> Steps:
+        for epoch in epochs:
+            if epoch > noted:
+                if self._mark is None:
+                    yield Fence()  # KS4: read after it, and by who fenced the others.
+                    self._mark = self._resolved((yield ReadMark()), epochs, noted)
+                if epoch > self._mark:
+                    yield Write(epoch)
+                    yield Commit(epoch)
+                    self._mark = epoch
+            yield Settle(epoch)
+
+    def _resolved(self, mark: int | None, epochs: Sequence[int], noted: int) -> int:
+        """KS7: where there is no mark, it was lost, as there was one before the first epoch."""
+        if mark is not None:
+            return mark
+        if self._if_unknown == "write":
+            return noted
+        if self._if_unknown == "skip":
+            return epochs[-1]
+        unknown = [epoch for epoch in epochs if epoch > noted]
+        raise UnrestorableError(
+            f"it cannot be known whether what was staged for checkpoint {_listed(unknown)} is in the "
+            f"topic already: the broker has no offset of the group {self._name} any more",
+            hint="brokers forget the offsets of a group after a while (offsets.retention.minutes, by "
+            "default 7 days), and with a topic that is deleted. Look at the end of the topic. Where the "
+            'last records are there, start the job once with kafka.sink(..., if_unknown="skip"), else '
+            'with if_unknown="write"',
+        )
+
+    def _let_go(self) -> Steps:
+        """KS6: after a failure nothing is known, not even whether it was one."""
+        self._mark = None
+        yield Discard()
+
+
+def _listed(epochs: Sequence[int]) -> str:
+    return ", ".join(map(str, epochs))

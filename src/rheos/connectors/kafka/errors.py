@@ -1,0 +1,109 @@
+"""What Kafka's client reports, as errors of Rheos: what happened, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from rheos.connectors.kafka.client_options import ClientOptions
+from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
+
+
+class _Kind(NamedTuple):
+    error: type[RheosError]
+    hint: str
+
+
+_REFUSED = _Kind(
+    ConfigurationError,
+    "look at security.protocol, and the user and password or the certificates, in options={...}",
+)
+_MISSING = _Kind(
+    ConfigurationError,
+    "create the topic, or look at its name; Rheos makes none, as its partitions and its retention are "
+    "for you to decide",
+)
+_TOO_LARGE = _Kind(
+    InputError,
+    "raise max.message.bytes of the topic and options={'message.max.bytes': ...}, or write less in a "
+    "record",
+)
+
+_KINDS: Mapping[str, _Kind] = {
+    "_AUTHENTICATION": _REFUSED,
+    "SASL_AUTHENTICATION_FAILED": _REFUSED,
+    "UNSUPPORTED_SASL_MECHANISM": _REFUSED,
+    "ILLEGAL_SASL_STATE": _REFUSED,
+    "_SSL": _REFUSED,
+    "UNKNOWN_TOPIC_OR_PART": _MISSING,
+    "_UNKNOWN_TOPIC": _MISSING,
+    "_UNKNOWN_PARTITION": _Kind(ConfigurationError, "the topic has no partition of that number"),
+    "TOPIC_EXCEPTION": _Kind(ConfigurationError, "look at the topic's name"),
+    "TOPIC_AUTHORIZATION_FAILED": _Kind(
+        ConfigurationError, "allow the user to describe the topic, and to read or write it"
+    ),
+    "GROUP_AUTHORIZATION_FAILED": _Kind(
+        ConfigurationError,
+        "allow the user to read the group; a sink has groups and transactional ids of its own, which "
+        "begin with its id_prefix",
+    ),
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _Kind(
+        ConfigurationError,
+        "allow the user to write with transactional ids that begin with the sink's id_prefix, or write "
+        'at least once: guarantee="at_least_once"',
+    ),
+    "CLUSTER_AUTHORIZATION_FAILED": _Kind(
+        ConfigurationError, "allow the user IdempotentWrite on the cluster"
+    ),
+    "INVALID_TRANSACTION_TIMEOUT": _Kind(
+        ConfigurationError,
+        "the broker allows shorter transactions only (transaction.max.timeout.ms): set "
+        "options={'transaction.timeout.ms': ...} to no more than that",
+    ),
+    "_INVALID_ARG": _Kind(
+        ConfigurationError, "options={...} are those of librdkafka's page CONFIGURATION.md"
+    ),
+    "_CONFLICT": _Kind(
+        ConfigurationError, "options={...} are those of librdkafka's page CONFIGURATION.md"
+    ),
+    "_UNSUPPORTED_FEATURE": _Kind(ConfigurationError, "the broker is too old for that"),
+    "UNSUPPORTED_VERSION": _Kind(ConfigurationError, "the broker is too old for that"),
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT": _Kind(ConfigurationError, "the broker is too old for that"),
+    "MSG_SIZE_TOO_LARGE": _TOO_LARGE,
+    "RECORD_LIST_TOO_LARGE": _TOO_LARGE,
+    "INVALID_MSG": _Kind(InputError, "the broker refuses the record"),
+    "INVALID_RECORD": _Kind(
+        InputError, "the broker refuses the record: a topic that is compacted needs keys"
+    ),
+    "POLICY_VIOLATION": _Kind(InputError, "a policy of the broker refuses the record"),
+}
+
+_AWAY = _Kind(
+    UnavailableError,
+    "it is tried again by the restart strategy; are the brokers up, and their disks not full?",
+)
+
+
+def kafka_error(
+    error: Any, doing: str, options: ClientOptions, *, record: str | None = None
+) -> RheosError:
+    """Of a KafkaError, or an exception that holds one. `doing` begins the sentence: "the topic 'a'
+    cannot be written"."""
+    of = as_kafka_error(error)
+    kind = _KINDS.get(of.name(), _AWAY) if of is not None else _AWAY
+    why = options.redact(f"{of.str()} ({of.name()})" if of is not None else str(error))
+    what = f"{doing}, at {options.brokers}: {why}"
+    return kind.error(what, hint=kind.hint, record=record)
+
+
+def as_kafka_error(error: Any) -> Any:
+    """The KafkaError that it is or holds, or None."""
+    if hasattr(error, "code") and hasattr(error, "name"):
+        return error
+    args = getattr(error, "args", ())
+    return as_kafka_error(args[0]) if args and not isinstance(args[0], str) else None
+
+
+def may_pass(error: RheosError) -> bool:
+    """Whether another try may go well."""
+    return isinstance(error, UnavailableError)
