@@ -12,7 +12,7 @@ from rheos.connectors.kafka.epoch_commits import TransientError
 from rheos.errors import TransportError
 
 
-class Fenced(TransientError):
+class FencedError(TransientError):
     def __init__(self) -> None:
         super().__init__(TransportError("another producer has this name"))
 
@@ -67,7 +67,7 @@ class SimulatedBroker:
     def commit(self, name: str, producer: int) -> None:
         entry = self._hold(name, producer)
         if entry.open is None:
-            raise Fenced
+            raise FencedError
         self.topic.append((name, entry.open.epoch))
         entry.settling.append(entry.open.epoch)
         entry.open = None
@@ -75,7 +75,7 @@ class SimulatedBroker:
     def _hold(self, name: str, producer: int) -> Name:
         entry = self.names[name]
         if entry.producer != producer:
-            raise Fenced
+            raise FencedError
         return entry
 
     # --- what it does by itself -------------------------------------------------------------------

@@ -16,11 +16,11 @@ from rheos.connectors.kafka.epoch_commits import (
     EpochCommits,
     Fence,
     IfUnknown,
-    TransientError,
     Pause,
     ReadMark,
     Settle,
     Steps,
+    TransientError,
     Write,
 )
 from rheos.errors import RheosError, TransportError, UnrestorableError

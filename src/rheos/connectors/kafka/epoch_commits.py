@@ -137,10 +137,10 @@ class EpochCommits:
         raise UnrestorableError(
             f"it cannot be known whether what was staged for checkpoint {_listed(unknown)} is in the "
             f"topic already: the broker has no offset of the group {self._name} any more",
-            hint="brokers forget the offsets of a group after a while (offsets.retention.minutes, by "
-            "default 7 days), and with a topic that is deleted. Look at the end of the topic. Where the "
-            'last records are there, start the job once with kafka.sink(..., if_unknown="skip"), else '
-            'with if_unknown="write"',
+            hint="brokers forget the offsets of a group after a while (offsets.retention.minutes, "
+            "7 days by default), and with a topic that is deleted. Look at the end of the topic: where "
+            'its last records are there, start the job once with kafka.sink(..., if_unknown="skip"), '
+            'else with if_unknown="write"',
         )
 
     def _let_go(self) -> Steps:
