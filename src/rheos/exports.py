@@ -3,6 +3,7 @@
 from polars import col, lit
 
 from rheos import aggregates as agg
+from rheos import formats
 from rheos.api import restart
 from rheos.api.environment import Environment
 from rheos.api.keyed import KeyedStream
@@ -99,6 +100,7 @@ __all__ = [
     "dataframe",
     "duration",
     "files",
+    "formats",
     "generator",
     "hybrid",
     "lit",

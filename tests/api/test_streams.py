@@ -229,7 +229,7 @@ def test_an_operator_knows_its_own_line_of_a_chain_of_calls() -> None:
 def test_a_source_that_skips_rows_has_them_as_a_side_output(tmp_path: object) -> None:
     source = rh.files.source(f"{tmp_path}/*.jsonl", schema=Event, on_error="skip")
     rejected = environment().from_source(source, name="files").side_output("rejected")
-    assert rejected.schema.names == ["file", "line", "record", "error"]
+    assert rejected.schema.names == ["file", "line", "record", "error", "payload"]
 
 
 def test_a_stream_says_what_it_is() -> None:

@@ -239,7 +239,7 @@ def test_what_cannot_be_written_is_told_when_the_program_is_built(tmp_path: Path
         files.sink(tmp_path / "file" / "out").validate(SCHEMA)
     with pytest.raises(ConfigurationError, match="no atomic rename"):
         files.sink("s3://bucket/out").validate(SCHEMA)
-    with pytest.raises(SchemaError, match="has no form in JSON Lines"):
+    with pytest.raises(SchemaError, match="has no form in JSON"):
         files.sink(tmp_path, format="jsonl").validate(pa.schema([("b", pa.binary())]))
     with pytest.raises(SchemaError, match="at least one column"):
         files.sink(tmp_path).validate(pa.schema([]))

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from rheos.connectors import files
 from rheos.connectors.contract import EndOfSplit, Pending
-from rheos.connectors.files import jsonl, parquet
+from rheos.connectors.files import lines as files_of_lines
+from rheos.connectors.files import parquet
 from rheos.connectors.replay import Replay
 from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError
 from tests.connectors.ports import HeldIo, Probe, assert_resumes_everywhere, pending_us, read, read_all
@@ -78,7 +79,7 @@ def test_parquet_is_read_by_the_schema(tmp_path: Path) -> None:
 def test_every_row_is_a_place_to_resume(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "CHUNK_BYTES", 200)
+    monkeypatch.setattr(files_of_lines, "CHUNK_BYTES", 200)
     monkeypatch.setattr(parquet, "CHUNK_ROWS", 4)
     path = tmp_path / name
     _ = write_parquet(path, rows(30)) if name.endswith("parquet") else write_jsonl(path, lines(30))
@@ -201,7 +202,7 @@ def test_wrong_settings_are_refused_at_once() -> None:
         files.source("x", schema=SCHEMA, format="csv")  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="not a schema"):
         files.source("x", schema="user int")
-    with pytest.raises(SchemaError, match="has no form in JSON Lines"):
+    with pytest.raises(SchemaError, match="has no form in JSON"):
         files.source("x", schema=pa.schema([("a", pa.duration("us"))]), format="jsonl")
     with pytest.raises(SchemaError, match="the replay's column 'name' is string"):
         files.source("x", schema=SCHEMA, replay=Replay(on="name", speed=2))
@@ -275,7 +276,7 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 def test_a_long_line_spans_chunks_and_one_too_long_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 1 << 21)
+    monkeypatch.setattr(files_of_lines, "MAX_LINE_BYTES", 1 << 21)
     schema = pa.schema([("s", pa.string())])
     path = write_jsonl(tmp_path / "a.jsonl", '{"s":"a"}\n{"s":"' + "x" * (1 << 21) + '"}\n{"s":"b"}\n')
     assert [len(row["s"]) for row in read_all(files.source(path, schema=schema))] == [1, 1 << 21, 1]

@@ -29,6 +29,7 @@ from rheos.protocol.sealed import Sealed
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.runtimes.continuous import control
 from tests.cli.stand_ins import STATUS
+from tests.formats.examples import EXAMPLES
 
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])
 _ROOT = "/checkpoints/job/staged/rows"
@@ -59,6 +60,27 @@ def _read_back(sealed: Sealed, open: Callable[[bytes], Any]) -> Callable[[bytes]
     return _bounded(decoded, UnrestorableError)
 
 
+def _of_format(name: str) -> Callable[[bytes], Any]:
+    """Of a format, which gives bad payloads back."""
+    example = EXAMPLES[name]
+    decoder = example.format.decoder(example.schema)
+
+    def decoded(data: bytes) -> Any:
+        found = decoder.decode(pa.array([data], pa.binary()))
+        found.rows.validate(full=True)
+        return None if found.bad else found
+
+    return decoded
+
+
+def _payloads(name: str) -> list[bytes]:
+    example = EXAMPLES[name]
+    row = {each.name: None for each in example.schema} | example.row
+    rows = pa.RecordBatch.from_pylist([row], schema=example.schema)
+    payloads: list[bytes] = example.format.encoder(example.schema).encode(rows).to_pylist()
+    return payloads
+
+
 DECODERS: dict[str, Callable[[bytes], Any]] = {
     "from a worker": _bounded(control.from_worker.decode, MalformedError),
     "from the driver": _bounded(control.from_driver.decode, MalformedError),
@@ -79,6 +101,7 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
     "committable": _bounded(committer.decode_staged, UnrestorableError),
     # A note that cannot be read is one without an owner.
     "driver's note": lambda data: driver_note.decode_note(data, _JOB),
+    **{f"format {name}": _of_format(name) for name in EXAMPLES},
 }
 
 
@@ -174,6 +197,7 @@ def _true_messages() -> dict[str, list[bytes]]:
             )
         ],
         "driver's note": [driver_note.encode_note(note)],
+        **{f"format {name}": _payloads(name) for name in EXAMPLES},
     }
 
 

@@ -52,7 +52,7 @@ app = typer.Typer(
 )
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     TEXT = "text"
     MERMAID = "mermaid"
     PLAN = "plan"
@@ -186,13 +186,13 @@ def explain(
     file: File,
     arguments: Arguments = None,
     format_: Annotated[
-        Format,
+        OutputFormat,
         typer.Option(
             "--format",
             help="The program as text or as a Mermaid chart, the physical plan it becomes, or "
             "Spark's plan of a batch job.",
         ),
-    ] = Format.TEXT,
+    ] = OutputFormat.TEXT,
     parallelism: Parallelism = None,
     runtime: RuntimeOption = None,
     config: Config = None,

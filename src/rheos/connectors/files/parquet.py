@@ -11,9 +11,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, RowsError, bad_row, conform, sift
+from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
+from rheos.connectors.rejected import BadRecord
 from rheos.connectors.times import TimeColumn, epoch_us
 from rheos.errors import InputError
+from rheos.formats.conforming import conform
+from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
 
 CHUNK_ROWS = 65_536
@@ -106,10 +109,7 @@ class ParquetDecoder(ChunkDecoder):
                 raise RowsError(str(error)) from None
 
         rows, good, bad = sift(batch.num_rows, decode, self._schema, all_bad=self._skip_bad)
-        rejected = [
-            BadRow(i, row_in_file + i + 1, str(batch.slice(i, 1).to_pylist()[0]), what)
-            for i, what in bad
-        ]
+        rejected = [BadRow(i, row_in_file + i + 1, _as_record(batch, i, what)) for i, what in bad]
         if rejected and not self._skip_bad:
             raise bad_row(
                 self._path, rejected[0], f" (row {row + rejected[0].raw} of row group {group})"
@@ -119,6 +119,10 @@ class ParquetDecoder(ChunkDecoder):
             return msgspec.msgpack.encode(RowCursor(group, row + i))
 
         return Chunk(rows, good, batch.num_rows, rejected, position)
+
+
+def _as_record(batch: Batch, row: int, what: str) -> BadRecord:
+    return BadRecord(str(batch.slice(row, 1).to_pylist()[0]), None, what)
 
 
 def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.ParquetFile:

@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.files.committer import FileCommittable, FileCommitter, staging_folder
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.files.jsonl import encode_lines, wire_schema
 from rheos.connectors.files.listing import Format, absolute
 from rheos.connectors.files.target import EmptyFile, Mode, owner_mark
 from rheos.errors import ConfigurationError, ProgramError, SchemaError
+from rheos.formats.contract import Encoder
+from rheos.formats.json_format import JsonFormat
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.site import located_at_call
@@ -32,6 +33,7 @@ ROLL_BYTES = 128 << 20
 _BUFFER_ROWS = 65_536
 _BUFFER_BYTES = 8 << 20
 _PARQUET_CODECS = ("snappy", "zstd", "lz4", "gzip", "brotli", "none")
+_JSON = JsonFormat()
 _RENAMING = {"file", "local", "hdfs", "webhdfs", "arrow_hdfs", "memory"}
 """File systems whose rename is one step."""
 
@@ -119,7 +121,7 @@ class FileSink(Sink):
 
     def validate(self, schema: pa.Schema) -> None:
         if self.format == "jsonl":
-            wire_schema(schema)
+            _JSON.check_encodes(schema)
         if not schema.names:
             raise SchemaError("a file needs at least one column", hint="select the columns to write")
         protocol = self.path.split("://")[0] if "://" in self.path else "file"
@@ -215,7 +217,8 @@ class FileWriter(SinkWriter):
         raw = self._folder.create(relative)
         if self._sink.format == "parquet":
             return _ParquetFile(relative, raw, self._ctx.schema, self._sink.compression)
-        return _LinesFile(relative, raw, self._sink.compression == "gzip")
+        encoder = _JSON.encoder(self._ctx.schema)
+        return _LinesFile(relative, raw, encoder, self._sink.compression == "gzip")
 
     def _close_file(self, file: _OpenFile) -> None:
         file.finish()
@@ -285,14 +288,16 @@ class _ParquetFile(_OpenFile):
 
 
 class _LinesFile(_OpenFile):
-    def __init__(self, relative: str, raw: Any, compressed: bool) -> None:
+    def __init__(self, relative: str, raw: Any, encoder: Encoder, compressed: bool) -> None:
         super().__init__(relative, raw)
+        self._encoder = encoder
         self._out: Any = (
             gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0) if compressed else raw
         )
 
     def append(self, table: pa.Table) -> None:
-        self._out.write(encode_lines(table))
+        for batch in table.combine_chunks().to_batches():
+            self._out.write(self._encoder.lines(batch))
         self.rows += table.num_rows
 
     def finish(self) -> None:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
-from rheos.connectors.files import jsonl, parquet
+from rheos.connectors.files import lines, parquet
 from rheos.connectors.files.chunks import REJECTED, ChunkDecoder, ChunkReader
 from rheos.connectors.files.listing import FileToRead, Format, absolute, by_name, list_files
+from rheos.connectors.rejected import OnError, check_on_error
 from rheos.connectors.replay import Replay
 from rheos.connectors.schemas import resolve
 from rheos.errors import ProgramError, SchemaError
+from rheos.formats.json_format import JsonFormat
 from rheos.protocol.ports import Completion, Immediate
 from rheos.site import located_at_call
+
+_JSON = JsonFormat()
 
 
 @located_at_call
@@ -27,7 +31,7 @@ def source(
     *,
     schema: Any,
     format: Format | None = None,
-    on_error: Literal["fail", "skip"] = "fail",
+    on_error: OnError = "fail",
     replay: Replay | None = None,
 ) -> FileSource:
     """Rows of Parquet or JSON Lines files, as a bounded source.
@@ -42,14 +46,13 @@ def source(
         replay: hand rows out at the pace of their own time, or a multiple of it. Without it, rows
             are read as fast as they can be.
     """
-    if on_error not in ("fail", "skip"):
-        raise ProgramError(f"on_error={on_error!r} is not known", hint='write "fail" or "skip"')
+    check_on_error(on_error)
     if format not in (None, "parquet", "jsonl"):
         raise ProgramError(f"format={format!r} is not known", hint='write "parquet" or "jsonl"')
     rows, record = resolve(schema)
     paths = tuple(absolute(one) for one in ([path] if isinstance(path, str | os.PathLike) else path))
     if format == "jsonl" or (format is None and any(by_name(one) == "jsonl" for one in paths)):
-        jsonl.wire_schema(rows)
+        _JSON.check_decodes(rows)
     if replay is not None:
         if replay.on not in rows.names:
             raise SchemaError(
@@ -68,7 +71,7 @@ class FileSource(Source):
     schema: pa.Schema
     record: type | None = None
     format: Format | None = None
-    on_error: Literal["fail", "skip"] = "fail"
+    on_error: OnError = "fail"
     replay: Replay | None = None
     bounded: bool = field(default=True, init=False)
 
@@ -81,7 +84,7 @@ class FileSource(Source):
     def splits(self) -> Sequence[Split]:
         files = list_files(self.paths, self.format)
         if any(file.format == "jsonl" for file in files):
-            jsonl.wire_schema(self.schema)
+            _JSON.check_decodes(self.schema)
             if self.replay is not None and self.replay.ratio is None:
                 raise ProgramError(
                     "how much time a JSON Lines file spans is not known before it is read",
@@ -97,9 +100,9 @@ class FileSource(Source):
             start = parquet.START if position is None else position
             decoder = parquet.ParquetDecoder(file.path, self.schema, position=start, skip_bad=skip)
         else:
-            start = jsonl.START if position is None else position
-            decoder = jsonl.JsonLinesDecoder(
-                file.path, self.schema, position=start, compressed=file.gzip, skip_bad=skip
+            start = lines.START if position is None else position
+            decoder = lines.LinesDecoder(
+                file.path, _JSON, self.schema, position=start, compressed=file.gzip, skip_bad=skip
             )
         if self.replay is None or self.replay.ratio == "max":
             return ChunkReader(file.path, decoder, start, ctx)

@@ -1,0 +1,12 @@
+"""How payloads (the value of a message, a line of a file) become rows and rows payloads: `rh.formats`.
+
+What a format is stands in `contract.py`. Each is one file, and its line here.
+"""
+
+from rheos.formats.contract import Decoded as Decoded
+from rheos.formats.contract import Decoder as Decoder
+from rheos.formats.contract import Encoder as Encoder
+from rheos.formats.contract import Format as Format
+from rheos.formats.json_format import json as json
+from rheos.formats.raw_format import raw as raw
+from rheos.formats.text_format import text as text

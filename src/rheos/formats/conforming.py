@@ -1,0 +1,43 @@
+"""Columns as of another type of the same kind, nested ones too, without loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def conform(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The array as of another type, safely cast. Raises ArrowInvalid where values do not fit.
+
+    Arrow's own cast of records takes the empty fields of an absent record for missing ones.
+    """
+    if array.type == type_:
+        return array
+    if pa.types.is_struct(type_) and pa.types.is_struct(array.type):
+        return _conform_struct(array, type_)
+    if pa.types.is_list(type_) and pa.types.is_list(array.type):
+        return _conform_list(array, type_)
+    return array.cast(type_, safe=True)
+
+
+def _conform_struct(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    absent = array.is_null()
+    children = []
+    for field in type_:
+        if array.type.get_field_index(field.name) < 0:
+            raise pa.ArrowInvalid(f"field {field.name!r} is missing")
+        child = conform(pc.struct_field(array, field.name), field.type)
+        if not field.nullable and child.null_count > absent.true_count:
+            raise pa.ArrowInvalid(f"field {field.name!r} is missing or null")
+        children.append(child)
+    return pa.StructArray.from_arrays(children, fields=list(type_), mask=absent)
+
+
+def _conform_list(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    values = conform(array.flatten(), type_.value_type)
+    if not type_.value_field.nullable and values.null_count:
+        raise pa.ArrowInvalid("an element of a list is null")
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values, type=type_, mask=array.is_null())

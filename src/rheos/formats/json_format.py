@@ -1,0 +1,259 @@
+"""JSON: a payload is one object, read strictly by the schema.
+
+Arrow decodes all payloads at once; only where that fails are the bad ones sought. Types are strict: "1"
+is no number, 1.0 no integer, 1 no string. Timestamps are ISO 8601 (without zone: UTC), dates and times
+ISO strings. Fields that the schema does not name are ignored.
+
+    >>> import pyarrow as pa
+    >>> from rheos import formats
+    >>> decoder = formats.json().decoder(pa.schema([("user", pa.int64())]))
+    >>> decoded = decoder.decode(pa.array([b'{"user": 7}', b'{"user": "me"}']))
+    >>> decoded.rows.to_pylist(), decoded.bad[0].error
+    ([{'user': 7}], "column 'user' must be a number, and is a string")
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from rheos.errors import SchemaError
+from rheos.formats.conforming import conform
+from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
+from rheos.formats.payloads import joined, split_at_newlines
+from rheos.formats.sifting import RowsError, sift
+from rheos.protocol.elements import Batch
+
+_OPEN, _CLOSE = b"{"[0], b"}"[0]
+_PLAIN = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_float32,
+    pa.types.is_float64,
+    pa.types.is_decimal128,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_null,
+)
+"""Types that Arrow's reader takes as they are."""
+_JUDGED: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
+    (pa.types.is_boolean, bool),
+    (pa.types.is_integer, int),
+    (pa.types.is_floating, float),
+    (pa.types.is_string, str),
+    (pa.types.is_timestamp, datetime),
+    (pa.types.is_list, list),
+    (pa.types.is_struct, dict),
+)
+_CHANGED = re.compile(r"Column\((.*?)\) changed from (\w+) to (\w+)")
+
+
+def json() -> JsonFormat:
+    """One JSON object per payload, read strictly: "1" is no number, 1.0 no integer, 1 no string.
+
+    Timestamps are ISO 8601 (without zone: UTC), dates and times ISO strings. Fields that the schema
+    does not name are ignored; one that it names and that is missing is null. Written, timestamps are
+    in UTC with a Z, and NaN and infinities null.
+    """
+    return JsonFormat()
+
+
+@dataclass(frozen=True)
+class JsonFormat(Format):
+    """Made by `json`."""
+
+    name: ClassVar[str] = "json"
+    in_lines: ClassVar[InLines | None] = InLines()
+
+    def check_decodes(self, schema: pa.Schema) -> None:
+        wire_schema(schema)
+
+    def check_encodes(self, schema: pa.Schema) -> None:
+        wire_schema(schema)
+
+    def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
+        return _JsonDecoder(schema)
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        return _JsonEncoder()
+
+
+class _JsonDecoder(Decoder):
+    def __init__(self, schema: pa.Schema) -> None:
+        super().__init__(schema)
+        self._wire = wire_schema(schema)
+        self._judge = _judge(schema)
+
+    def _decode(self, payloads: pa.Array) -> Decoded:
+        # What begins with { and ends with } can only be one object or several: none can begin in it and
+        # end in the next one, as a line end is between them, which no string holds. So where all have
+        # this shape and there are as many rows as payloads, each is one row. Arrow itself does not look
+        # at line ends; and a zero byte ends its input.
+        text = joined(payloads)
+        raw = text.bytes()
+        lasts = np.maximum(text.starts[1:] - 2, text.starts[:-1])
+        shaped = (raw[text.starts[:-1]] == _OPEN) & (raw[lasts] == _CLOSE)
+        for index in np.flatnonzero(~shaped).tolist():
+            payload = payloads[index].as_py().strip()
+            shaped[index] = payload.startswith(b"{") and payload.endswith(b"}")
+        if len(raw) and not raw.min():
+            zeros = np.flatnonzero(raw == 0)
+            shaped[np.searchsorted(text.starts, zeros, side="right") - 1] = False
+
+        def decode(i: int, j: int) -> Batch:
+            if not shaped[i:j].all():
+                raise RowsError("it is not one whole JSON object")
+            rows = decode_objects(text.part(i, j), self._wire, self.schema)
+            if rows.num_rows != j - i:
+                raise RowsError("it holds more than one JSON object")
+            return rows
+
+        def suspects() -> npt.NDArray[np.int64]:
+            return np.array(
+                [i for i, each in enumerate(payloads.to_pylist()) if self._refuses(each)], int
+            )
+
+        rows, good, bad = sift(len(payloads), decode, self.schema, suspects=suspects)
+        return Decoded(rows, good, [BadPayload(i, payloads[i].as_py(), what) for i, what in bad])
+
+    def _refuses(self, payload: bytes) -> bool:
+        try:
+            self._judge.decode(payload)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return True
+        return False
+
+
+def decode_objects(data: pa.Buffer, wire: pa.Schema, schema: pa.Schema) -> Batch:
+    """JSON objects as rows of `schema`, nulls not checked. Raises RowsError."""
+    try:
+        table = pj.read_json(
+            pa.BufferReader(data),
+            read_options=pj.ReadOptions(use_threads=False, block_size=data.size + 1),
+            parse_options=pj.ParseOptions(explicit_schema=wire, unexpected_field_behavior="ignore"),
+        )
+        table.validate(full=True)
+        columns = [_typed(_whole(table.column(field.name)), field.type) for field in schema]
+    except pa.ArrowInvalid as error:
+        raise RowsError(_said(str(error))) from None
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    return pa.RecordBatch.from_arrays(columns, schema=nullable)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _typed(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    if pa.types.is_time(type_):  # Arrow reads no times of day, but timestamps.
+        column = pc.binary_join_element_wise("1970-01-01", column, "T").cast(pa.timestamp(type_.unit))
+    return conform(column, type_)
+
+
+def _said(message: str) -> str:
+    changed = _CHANGED.search(message)
+    if changed:
+        name, wanted, found = changed.groups()
+        if not name:
+            return f"it must hold a JSON object, and holds a {found}"
+        return f"column {name.lstrip('/')!r} must be a {wanted}, and is a {found}"
+    said = message.removeprefix("JSON parse error: ")
+    return re.sub(r" in row \d+$", "", said)
+
+
+def wire_schema(schema: pa.Schema) -> pa.Schema:
+    """What Arrow's JSON reader is asked for: strings where it would read dates and times as numbers.
+
+    Raises SchemaError for a type that has no form in JSON.
+    """
+    fields = []
+    for field in schema:
+        time = pa.types.is_time(field.type)
+        fields.append(pa.field(field.name, pa.string() if time else _wire_type(field.type, field)))
+    return pa.schema(fields)
+
+
+def _wire_type(type_: pa.DataType, column: pa.Field) -> pa.DataType:
+    if any(is_a(type_) for is_a in _PLAIN):
+        return type_
+    if pa.types.is_date(type_):
+        return pa.string()
+    if pa.types.is_timestamp(type_):
+        # For a whole second, ".000" may be written; what is more does not fit when it is cast.
+        return pa.timestamp("ms", type_.tz) if type_.unit == "s" else type_
+    if pa.types.is_dictionary(type_):
+        return _wire_type(type_.value_type, column)
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(field.name, _wire_type(field.type, column)) for field in type_])
+    if pa.types.is_list(type_):
+        return pa.list_(_wire_type(type_.value_type, column))
+    raise SchemaError(
+        f"column {column.name!r} of type {column.type} has no form in JSON",
+        hint="use Parquet, or make it a number, a string, a list or a nested record",
+    )
+
+
+def _judge(schema: pa.Schema) -> msgspec.json.Decoder[Any]:
+    """Reads a single object at once, and nearly as strictly as Arrow does."""
+    fields = [(f"f{i}", _judged(field), None) for i, field in enumerate(schema)]
+    names = {f"f{i}": field.name for i, field in enumerate(schema)}
+    return msgspec.json.Decoder(msgspec.defstruct("Judged", fields, rename=names, gc=False))
+
+
+def _judged(field: pa.Field) -> Any:
+    for is_a, python in _JUDGED:
+        if is_a(field.type):
+            return python | None
+    return Any
+
+
+class _JsonEncoder(Encoder):
+    def encode(self, rows: Batch) -> pa.Array:
+        return split_at_newlines(self.lines(rows))
+
+    def lines(self, rows: Batch) -> bytes:
+        frame = pl.DataFrame(rows)
+        shown = [_shown(pl.col(name), type_).alias(name) for name, type_ in frame.schema.items()]
+        return frame.select(shown).write_ndjson().encode()
+
+
+def _shown(value: pl.Expr, type_: pl.DataType) -> pl.Expr:
+    if isinstance(type_, pl.Datetime):
+        digits = {"ms": 3, "us": 6, "ns": 9}[type_.time_unit]
+        if type_.time_zone is not None:
+            value = value.dt.convert_time_zone("UTC")
+        return value.dt.strftime(f"%Y-%m-%dT%H:%M:%S%.{digits}fZ")
+    if isinstance(type_, pl.List):
+        inner = _inner(type_.inner)
+        return value.list.eval(_shown(pl.element(), inner)) if _has_datetime(inner) else value
+    if isinstance(type_, pl.Struct) and _has_datetime(type_):
+        shown = [
+            _shown(value.struct.field(field.name), _inner(field.dtype)).alias(field.name)
+            for field in type_.fields
+        ]
+        return pl.when(value.is_not_null()).then(pl.struct(shown))
+    return value
+
+
+def _has_datetime(type_: pl.DataType) -> bool:
+    if isinstance(type_, pl.List):
+        return _has_datetime(_inner(type_.inner))
+    if isinstance(type_, pl.Struct):
+        return any(_has_datetime(_inner(field.dtype)) for field in type_.fields)
+    return isinstance(type_, pl.Datetime)
+
+
+def _inner(type_: Any) -> pl.DataType:
+    made: pl.DataType = type_() if isinstance(type_, type) else type_
+    return made

@@ -1,0 +1,49 @@
+"""Payloads as one buffer with line ends between them, and back: what whole-column decoders read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NEWLINE = b"\n"[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Payloads, each with a line end behind it."""
+
+    data: pa.Buffer
+    starts: npt.NDArray[np.int64]
+    """Where each begins, and where the last one's line end has ended."""
+
+    def part(self, i: int, j: int) -> pa.Buffer:
+        """Payloads i to j."""
+        begin = int(self.starts[i])
+        return self.data.slice(begin, int(self.starts[j]) - begin)
+
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        return np.frombuffer(self.data, np.uint8)
+
+
+def joined(payloads: pa.Array) -> Joined:
+    """One buffer of payloads, of which none is null."""
+    ended = pc.binary_join_element_wise(payloads, b"", b"\n")
+    kind = np.int64 if pa.types.is_large_binary(ended.type) else np.int32
+    _, offsets, data = ended.buffers()
+    starts = np.frombuffer(offsets, kind, len(ended) + 1).astype(np.int64)
+    return Joined(data.slice(0, int(starts[-1])), starts)
+
+
+def split_at_newlines(data: bytes) -> pa.Array:
+    """The payloads of lines, each of which ends in a line end; no payload holds one."""
+    raw = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(raw == NEWLINE)
+    offsets = np.concatenate(([0], ends - np.arange(len(ends)))).astype(np.int32)
+    kept = raw[raw != NEWLINE]
+    return pa.Array.from_buffers(
+        pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(kept)]
+    )

@@ -1,0 +1,72 @@
+"""Text: a payload is the value of the one column, as UTF-8.
+
+>>> import pyarrow as pa
+>>> from rheos import formats
+>>> text = formats.text()
+>>> decoded = text.decoder(text.own_schema()).decode(pa.array([b"caf\\xc3\\xa9", b"caf\\xe9"]))
+>>> decoded.rows.to_pylist(), decoded.bad[0].error
+([{'value': 'café'}], 'it is not UTF-8 from byte 3 on')
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
+from rheos.formats.sifting import RowsError, sift
+from rheos.formats.single_column import SingleColumnEncoder, check_single
+from rheos.protocol.elements import Batch
+
+
+def text() -> TextFormat:
+    """A payload as one text, UTF-8, in one column: `value`, or as the schema calls it."""
+    return TextFormat()
+
+
+@dataclass(frozen=True)
+class TextFormat(Format):
+    """Made by `text`."""
+
+    name: ClassVar[str] = "text"
+    in_lines: ClassVar[InLines | None] = InLines(blank=True)
+
+    def own_schema(self) -> pa.Schema:
+        return pa.schema([pa.field("value", pa.string())])
+
+    def check_decodes(self, schema: pa.Schema) -> None:
+        check_single(schema, self.name, "text", (pa.string(), pa.large_string()))
+
+    def check_encodes(self, schema: pa.Schema) -> None:
+        self.check_decodes(schema)
+
+    def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
+        return _TextDecoder(schema)
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        return SingleColumnEncoder()
+
+
+class _TextDecoder(Decoder):
+    def _decode(self, payloads: pa.Array) -> Decoded:
+        nullable = pa.schema([self.schema.field(0).with_nullable(True)])
+
+        def decode(i: int, j: int) -> Batch:
+            try:
+                column = payloads.slice(i, j - i).cast(nullable.field(0).type)
+            except pa.ArrowInvalid:
+                raise RowsError("it is not UTF-8") from None
+            return pa.RecordBatch.from_arrays([column], schema=nullable)
+
+        rows, good, bad = sift(len(payloads), decode, self.schema)
+        return Decoded(rows, good, [_not_text(index, payloads[index].as_py()) for index, _ in bad])
+
+
+def _not_text(index: int, payload: bytes) -> BadPayload:
+    try:
+        payload.decode()
+    except UnicodeDecodeError as error:
+        return BadPayload(index, payload, f"it is not UTF-8 from byte {error.start} on")
+    raise AssertionError("Arrow and Python agree on what UTF-8 is")

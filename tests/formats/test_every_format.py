@@ -1,0 +1,163 @@
+"""What every format keeps to: rows come back as they went, and a payload gives the same in company and
+alone."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rheos.errors import SchemaError
+from rheos.formats import contract
+from rheos.formats.contract import Decoded, Decoder
+from tests.formats.examples import EXAMPLES, Example, batches
+
+every_format = pytest.mark.parametrize("name", EXAMPLES)
+
+
+def decode(decoder: Decoder, *payloads: bytes | None) -> Decoded:
+    decoded = decoder.decode(pa.array(payloads, pa.binary()))
+    decoded.rows.validate(full=True)
+    assert decoded.rows.schema == decoder.schema
+    return decoded
+
+
+def outcomes(decoded: Decoded, payloads: int) -> list[Any]:
+    """What became of each payload: its rows, or its error."""
+    found: list[Any] = [[] for _ in range(payloads)]
+    rows = decoded.rows.to_pylist()
+    origin = range(payloads) if decoded.origin is None else decoded.origin.tolist()
+    for place, row in zip(origin, rows, strict=True):
+        found[place].append(row)
+    for bad in decoded.bad:
+        assert found[bad.at] == []
+        found[bad.at] = (bad.payload, bad.error)
+    return found
+
+
+@every_format
+@settings(max_examples=30)
+@given(data=st.data())
+def test_rows_come_back_as_they_went(name: str, data: st.DataObject) -> None:
+    example = EXAMPLES[name]
+    example.format.check_decodes(example.schema)
+    example.format.check_encodes(example.schema)
+    rows = data.draw(batches(example))
+    payloads = example.format.encoder(example.schema).encode(rows)
+    assert payloads.type == pa.binary()
+    per_payload = example.format.rows_per_payload
+    assert len(payloads) == -(-rows.num_rows // per_payload)
+    decoded = example.format.decoder(example.schema).decode(payloads)
+    assert decoded.bad == []
+    assert decoded.rows.schema == example.schema
+    assert decoded.rows.to_pylist() == rows.to_pylist()
+    if per_payload == 1:
+        assert decoded.origin is None
+
+
+def odd(example: Example, true: list[bytes | None]) -> st.SearchStrategy[bytes | None]:
+    """Payloads, true ones and others that look like them."""
+    some = st.sampled_from(true)
+    cut = st.builds(lambda a, b, n: (a or b"")[:n] + (b or b""), some, some, st.integers(0, 99))
+    changed = st.builds(
+        lambda a, at, byte: b"" if not a else a[: at % len(a)] + bytes([byte]) + a[at % len(a) + 1 :],
+        some,
+        st.integers(0, 999),
+        st.integers(0, 255),
+    )
+    return st.none() | some | cut | changed | st.binary(max_size=20)
+
+
+@every_format
+@settings(max_examples=30)
+@given(data=st.data())
+def test_a_payload_gives_the_same_alone_and_in_company(name: str, data: st.DataObject) -> None:
+    example = EXAMPLES[name]
+    true = example.format.encoder(example.schema).encode(data.draw(batches(example))).to_pylist()
+    payloads = data.draw(st.lists(odd(example, true or [b"x"]), max_size=8))
+    decoder = example.format.decoder(example.schema)
+    together = outcomes(decode(decoder, *payloads), len(payloads))
+    alone = [outcomes(decode(decoder, payload), 1)[0] for payload in payloads]
+    assert together == alone
+
+
+@every_format
+def test_no_payloads_give_no_rows(name: str) -> None:
+    example = EXAMPLES[name]
+    decoded = decode(example.format.decoder(example.schema))
+    assert (decoded.rows.num_rows, decoded.bad) == (0, [])
+
+
+@every_format
+@settings(max_examples=5)
+@given(data=st.data())
+def test_a_part_of_a_column_is_decoded_as_such(name: str, data: st.DataObject) -> None:
+    """Arrow's slices share the bytes before and behind them."""
+    example = EXAMPLES[name]
+    rows = data.draw(batches(example, min_rows=3))
+    payloads = example.format.encoder(example.schema).encode(rows)
+    part = example.format.decoder(example.schema).decode(payloads.slice(1, len(payloads) - 2))
+    assert part.rows.to_pylist() == rows.to_pylist()[1:-1]
+
+
+@every_format
+def test_a_tombstone_is_a_row_of_nulls_where_all_columns_may_be_null(name: str) -> None:
+    example = EXAMPLES[name]
+    loose = pa.schema([each.with_nullable(True) for each in example.schema])
+    decoded = decode(example.format.decoder(loose), None)
+    assert decoded.rows.to_pylist() == [dict.fromkeys(loose.names)]
+    strict = pa.schema([each.with_nullable(False) for each in example.schema])
+    [bad] = decode(example.format.decoder(strict), None).bad
+    assert (bad.at, bad.payload) == (0, None)
+    assert bad.error == (
+        f"the payload is null (a tombstone), and column {strict.names[0]!r} may not be null"
+    )
+
+
+@every_format
+def test_a_payload_that_is_too_long_is_bad(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contract, "MAX_PAYLOAD_BYTES", 9)
+    decoded = decode(EXAMPLES[name].format.decoder(EXAMPLES[name].schema), b"0123456789")
+    assert [bad.error for bad in decoded.bad] == ["the payload has 10 bytes, where 9 are allowed"]
+
+
+@every_format
+def test_a_format_travels(name: str) -> None:
+    format = EXAMPLES[name].format
+    assert pickle.loads(pickle.dumps(format)) == format
+    assert hash(format) == hash(pickle.loads(pickle.dumps(format)))
+
+
+REFUSED = {
+    "json": [
+        pa.binary(),
+        pa.duration("us"),
+        pa.map_(pa.string(), pa.int64()),
+        pa.list_(pa.time32("s")),
+    ],
+    "raw": [pa.string(), pa.int64()],
+    "text": [pa.binary(), pa.int64()],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name, kinds in REFUSED.items() for kind in kinds], ids=str
+)
+def test_a_type_that_a_format_cannot_hold_is_refused(name: str, kind: pa.DataType) -> None:
+    schema = pa.schema([pa.field("value", kind)])
+    for check in (EXAMPLES[name].format.check_decodes, EXAMPLES[name].format.check_encodes):
+        with pytest.raises(SchemaError) as caught:
+            check(schema)
+        assert str(kind) in caught.value.what
+        assert caught.value.hint
+
+
+def test_every_format_is_here() -> None:
+    from rheos import formats
+
+    made = {name for name in dir(formats) if callable(getattr(formats, name)) and name.islower()}
+    assert made == {name.split(",")[0] for name in EXAMPLES}

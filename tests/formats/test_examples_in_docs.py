@@ -1,0 +1,20 @@
+"""The example at the top of each format's file does what it shows."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+from rheos import formats
+
+FILES = [each.name for each in pkgutil.iter_modules(formats.__path__) if each.name.endswith("_format")]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_example_runs(file: str) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(f"rheos.formats.{file}"))
+    assert tried
+    assert not failed

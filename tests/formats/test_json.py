@@ -1,0 +1,85 @@
+"""JSON as payloads: what is taken for one, and what is not."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from rheos import formats
+from rheos.formats.contract import Decoded
+from tests.formats.test_every_format import decode, outcomes
+
+NUMBER = pa.schema([pa.field("a", pa.int64(), nullable=False)])
+WORD = pa.schema([pa.field("s", pa.string())])
+
+
+def numbers(*payloads: bytes | None) -> Decoded:
+    return decode(formats.json().decoder(NUMBER), *payloads)
+
+
+@pytest.mark.parametrize(
+    ("payload", "what"),
+    [
+        (b'{"a": "1"}', "column 'a' must be a number, and is a string"),
+        (b'{"a": 1.0}', "couldn't parse:1.0"),
+        (b'{"a": true}', "column 'a' must be a number, and is a boolean"),
+        (b'{"a": null}', "column 'a' is missing or null"),
+        (b"{}", "column 'a' is missing or null"),
+        (b'{"a": 1', "it is not one whole JSON object"),
+        (b'{"a": 1}{"a": 2}', "it holds more than one JSON object"),
+        (b'{"a": 1}\x00{"a": 2}', "it is not one whole JSON object"),
+        (b"[1]", "it is not one whole JSON object"),
+        (b"", "it is not one whole JSON object"),
+        (b'{"a": 1, "a": 2}', "twice"),
+        (b'{"a": 1, "b": "\xff"}', ""),
+    ],
+)
+def test_a_bad_payload_is_given_back_with_what_is_wrong(payload: bytes, what: str) -> None:
+    decoded = numbers(b'{"a": 1}', payload, b'{"a": 2}', b'{"a": 3}')
+    if what:
+        [bad] = decoded.bad
+        assert (bad.at, bad.payload) == (1, payload)
+        assert what in bad.error
+        assert decoded.rows.to_pylist() == [{"a": 1}, {"a": 2}, {"a": 3}]
+        assert decoded.origin is not None
+        assert decoded.origin.tolist() == [0, 2, 3]
+        assert decoded.of_rows(pa.array([10, 11, 12, 13])).to_pylist() == [10, 12, 13]
+    else:  # What no column asks for is not looked at.
+        assert decoded.rows.to_pylist() == [{"a": 1}, {"a": 1}, {"a": 2}, {"a": 3}]
+
+
+def test_an_object_over_several_lines_is_one_payload() -> None:
+    shown = json.dumps({"a": 1, "s": "x\ny"}, indent=2).encode()
+    assert numbers(shown, b'{"a": 2}').rows.to_pylist() == [{"a": 1}, {"a": 2}]
+
+
+def test_payloads_that_only_together_are_objects_are_bad_each() -> None:
+    payloads = (b'{"s":"', b'"}', b'{"s":"}', b'{"}', b'{"s":', b'"x"}', b'{"s":"a"}{"s":"b"}')
+    decoded = decode(formats.json().decoder(WORD), *payloads)
+    assert decoded.rows.num_rows == 0
+    assert [bad.at for bad in decoded.bad] == list(range(len(payloads)))
+
+
+@pytest.mark.parametrize(
+    "payload", [b'{"a": 1, "b": %s%s}' % (b"[" * 10**6, b"]" * 10**6), b"{" * 10**6]
+)
+def test_what_is_nested_without_end_neither_ends_the_process_nor_its_neighbours(payload: bytes) -> None:
+    found = outcomes(numbers(b'{"a": 1}', payload, b'{"a": 2}'), 3)
+    assert found[0] == [{"a": 1}]
+    assert found[2] == [{"a": 2}]
+
+
+def test_times_of_whole_seconds_may_have_a_fraction_of_zeros() -> None:
+    schema = pa.schema([pa.field("at", pa.timestamp("s"))])
+    given = [b'{"at": "2026-01-01T00:00:00.000Z"}', b'{"at": "2026-01-01T00:00:00.500Z"}']
+    decoded = decode(formats.json().decoder(schema), *given)
+    assert [bad.at for bad in decoded.bad] == [1]
+
+
+def test_not_a_number_is_written_as_null() -> None:
+    schema = pa.schema([pa.field("f", pa.float64())])
+    rows = pa.RecordBatch.from_pylist([{"f": float("nan")}, {"f": float("inf")}, {"f": 1.5}], schema)
+    payloads = formats.json().encoder(schema).encode(rows)
+    assert payloads.to_pylist() == [b'{"f":null}', b'{"f":null}', b'{"f":1.5}']
