@@ -56,7 +56,8 @@ def kafka_broker() -> Iterator[Any]:
     pytest.importorskip("confluent_kafka", reason="the extra rheos[kafka] is not installed")
     from rheos.testing.servers import KafkaBroker
 
-    broker = KafkaBroker()
+    # Transactions that have timed out are looked for every so often: 10 s otherwise.
+    broker = KafkaBroker(settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 300})
     try:
         broker.install()
     except ConfigurationError as error:

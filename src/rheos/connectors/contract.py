@@ -205,6 +205,8 @@ class SinkContext:
     """The visible columns of what will be written."""
     name: str = ""
     """The name of the operator, for people."""
+    count: Callable[[str, int], None] = lambda name, by: None
+    """Adds to a named counter of the operator, such as `retries`. To be called where the writer is."""
 
 
 class SinkWriter(ABC):
@@ -220,6 +222,11 @@ class SinkWriter(ABC):
 
         Called at each barrier. What it returns is kept until the committer has committed it.
         """
+
+    def committer(self) -> Committer | None:
+        """The committer of what this writer prepares, where the two share a connection; None: that of
+        the sink. Called once; `close` lets go of it, too, when no commit is under way any more."""
+        return None
 
     def close(self) -> None:
         """Called once. What was not prepared is dropped; nothing half-written stays."""
@@ -275,6 +282,15 @@ class Sink(ABC):
         active in the thread; a continuous job may have had no need of one yet, and
         `SparkSession.builder.getOrCreate()` makes it. Raises SchemaError where the rows do not fit the
         target, ConfigurationError where it cannot be written.
+        """
+        return self
+
+    def staged(self, folder: str) -> Sink:
+        """What is really written. A sink whose target cannot hold what is prepared and not yet
+        committed keeps that below `folder`, a path or a URL that every worker reaches, which is the
+        sink's own and lives as long as the job's checkpoints.
+
+        Called once on the driver, after `prepared`, and not by the batch runtime.
         """
         return self
 

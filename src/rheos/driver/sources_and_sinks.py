@@ -70,6 +70,22 @@ def _prepared(planned: PlannedOperator, job: str) -> PlannedOperator:
     return replace(planned, spec=replace(planned.spec, sink=sink))
 
 
+def staged_sinks(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
+    """The plan with its sinks given a folder each, below `folder`, for what is not yet committed."""
+    chains = tuple(
+        replace(chain, operators=tuple(_with_folder(each, folder) for each in chain.operators))
+        for chain in plan.chains
+    )
+    return replace(plan, chains=chains)
+
+
+def _with_folder(planned: PlannedOperator, folder: str) -> PlannedOperator:
+    if not isinstance(planned.spec, SinkSpec):
+        return planned
+    sink = planned.spec.sink.staged(f"{folder.rstrip('/')}/{safe_name(planned.id)}")
+    return replace(planned, spec=replace(planned.spec, sink=sink))
+
+
 def published_here(plan: PhysicalPlan) -> frozenset[OperatorId]:
     """The sinks whose output the driver publishes."""
     return frozenset(planned.id for planned, committer in _committers(plan) if committer.on_driver)

@@ -46,8 +46,10 @@ class SinkOperator(CommittingOperator):
                 io=ctx.io,
                 schema=visible(ctx.ports[0].schema),
                 name=ctx.name,
+                count=ctx.count,
             )
         )
+        self._committer = self._writer.committer() or self._committer
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         assert self._writer is not None

@@ -31,6 +31,7 @@ def test_options_reach_the_client_and_those_of_rheos_come_last() -> None:
     assert isinstance(config.pop("logger"), logging.Logger)
     assert config == {
         "client.id": "sink",
+        "log_level": 5,
         "bootstrap.servers": "a:9092,b:9092",
         "linger.ms": 20,
         "socket.keepalive.enable": True,

@@ -20,6 +20,10 @@ Value: TypeAlias = str | int | float | bool | Callable[..., Any]
 LOGGER = logging.getLogger("rheos.kafka")
 """What Kafka's client has to say, such as that a broker is away."""
 
+_NOTICE = 5
+"""Of syslog: below it the client tells of what is no news to anybody."""
+_OF_ANOTHER_KIND = "property and will be ignored by this"
+
 _SECRET = re.compile(
     r"password|passwd|secret|token|credential|jaas|\.key|\.pem|assertion|oauthbearer\.config"
 )
@@ -81,6 +85,7 @@ class ClientOptions:
         return {
             "client.id": client_id,
             "logger": self._logger(),
+            "log_level": _NOTICE,
             **dict(self.options),
             "bootstrap.servers": self.brokers,
             **{name.replace("_", "."): value for name, value in own.items()},
@@ -112,7 +117,8 @@ class ClientOptions:
 
     def _redact_record(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = self.redact(record.getMessage()), ()
-        return True
+        # Options are given once for producers, consumers and admin clients.
+        return _OF_ANOTHER_KIND not in str(record.msg)
 
     def __repr__(self) -> str:
         names = "".join(f", {name}=***" for name, _ in self.options)

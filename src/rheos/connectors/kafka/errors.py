@@ -104,6 +104,12 @@ def as_kafka_error(error: Any) -> Any:
     return as_kafka_error(args[0]) if args and not isinstance(args[0], str) else None
 
 
+def is_refusal(error: Any) -> bool:
+    """Whether the brokers do not let the client in. Its calls then time out, and only its error
+    callback says why."""
+    return error.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL")
+
+
 def may_pass(error: RheosError) -> bool:
     """Whether another try may go well."""
     return isinstance(error, UnavailableError)

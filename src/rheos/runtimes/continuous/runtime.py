@@ -24,6 +24,7 @@ from rheos.driver.sources_and_sinks import (
     check_targets,
     prepared_sinks,
     published_here,
+    staged_sinks,
     staged_sources,
     stages,
 )
@@ -110,8 +111,10 @@ class ContinuousJob:
                 hint='give one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir',
             )
         directory = self._temporary or str(config.checkpoint_dir)
+        staged = f"{directory.rstrip('/')}/{safe_name(config.job)}/staged"
+        plan = staged_sinks(plan, staged)
         if splits is None:
-            plan = self._staged(plan, config, directory)
+            plan = self._staged(plan, staged, directory)
             splits = enumerate_splits(plan)
         self._savepoints = f"{directory.rstrip('/')}/{default_directory(config.job)}"
         self._listener = listener
@@ -146,11 +149,11 @@ class ContinuousJob:
         self._thread = threading.Thread(target=self._run, name="rheos-master", daemon=True)
         self._thread.start()
 
-    def _staged(self, plan: PhysicalPlan, config: JobConfig, directory: str) -> PhysicalPlan:
+    def _staged(self, plan: PhysicalPlan, folder: str, directory: str) -> PhysicalPlan:
         """The staged rows lie beside the job's checkpoints, and stay as long as those."""
         try:
             check_writable(open_store(directory), directory)
-            return staged_sources(plan, f"{directory.rstrip('/')}/{safe_name(config.job)}/staged")
+            return staged_sources(plan, folder)
         except BaseException:
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)

@@ -1,0 +1,48 @@
+"""The committer of staged epochs: of a task for what its own writer stages, and of a driver that
+recovers for what any writer has."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rheos.connectors.contract import Committer
+from rheos.connectors.kafka.client_options import ClientOptions
+from rheos.connectors.kafka.epoch_commits import IfUnknown
+from rheos.connectors.kafka.staged_epochs import StagedEpoch, StagedEpochs, decode_epoch
+from rheos.connectors.kafka.transactions import Transactions
+from rheos.protocol.ids import Attempt, JobId
+
+
+@dataclass(frozen=True)
+class EpochCommitter(Committer):
+    options: ClientOptions
+    folder: str
+    if_unknown: IfUnknown
+    own: tuple[str, Transactions] | None = None
+    """Of a task: the name of its writer, and its connection."""
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        by_writer: dict[str, list[StagedEpoch]] = {}
+        for epoch in map(decode_epoch, committables):
+            by_writer.setdefault(epoch.writer, []).append(epoch)
+        staged = StagedEpochs(self.folder)
+        for epochs in by_writer.values():
+            with self._transactions(epochs[0]) as transactions:
+                transactions.commit(epochs, staged)
+
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        StagedEpochs(self.folder).clear(before, list(map(decode_epoch, keep)))
+
+    @contextlib.contextmanager
+    def _transactions(self, epoch: StagedEpoch) -> Iterator[Transactions]:
+        if self.own is not None and self.own[0] == epoch.writer:
+            yield self.own[1]
+            return
+        # What was staged for another topic, before the program was changed, goes there.
+        transactions = Transactions(epoch.writer, epoch.topic, self.options, self.if_unknown)
+        try:
+            yield transactions
+        finally:
+            transactions.close()

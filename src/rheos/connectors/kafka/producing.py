@@ -1,0 +1,120 @@
+"""A producer, and the tight loop that gives it encoded records.
+
+`produce` is a call for each record, of about a microsecond. The client's `produce_batch` takes a dict
+for each and is slower, and it knows no headers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from rheos.connectors.kafka.client_options import ClientOptions, Value, client
+from rheos.connectors.kafka.errors import is_refusal, kafka_error
+from rheos.connectors.kafka.records import records
+from rheos.errors import RheosError
+from rheos.protocol.elements import Batch
+
+OWNED = {
+    "transactional.id": "Rheos makes one for each writer; id_prefix= says how they begin",
+    "group.id": "Rheos makes one for each writer; id_prefix= says how they begin",
+    "isolation.level": "leave it out",
+    "enable.auto.commit": "leave it out",
+    "enable.idempotence": "leave it out: it is always on",
+    "enable.gapless.guarantee": "leave it out",
+    "acks": "leave it out: all replicas in sync confirm each record",
+    "request.required.acks": "leave it out: all replicas in sync confirm each record",
+    "delivery.report.only.error": "leave it out",
+    "on_delivery": "leave it out",
+    "dr_cb": "leave it out",
+    "dr_msg_cb": "leave it out",
+}
+
+_DEFAULTS: dict[str, Value] = {
+    "partitioner": "murmur2_random",  # That of Kafka's own clients, so that keys stay where they are.
+    "queue.buffering.max.kbytes": 64 << 10,
+    "queue.buffering.max.messages": 200_000,
+}
+
+_TRANSACTION_TIMEOUT_MS = 300_000
+_WHEN_FULL_S = 0.005
+_CLOSE_S = 5.0
+
+
+class Producing:
+    """One producer for one topic. Raises RheosError where it cannot be made."""
+
+    def __init__(self, options: ClientOptions, topic: str, transactional_id: str = "") -> None:
+        self._options = options
+        self._topic = topic
+        self._transactional = bool(transactional_id)
+        self.refused: RheosError | None = None
+        """The first record that was not delivered, and why; or that the brokers refuse the client."""
+        self.broker_errors = 0
+        """How often a broker was away, or did not answer."""
+        own: dict[str, Value] = {"enable_idempotence": True, "delivery_report_only_error": True}
+        defaults = dict(_DEFAULTS)
+        if transactional_id:
+            own["transactional_id"] = transactional_id
+            defaults["transaction.timeout.ms"] = _TRANSACTION_TIMEOUT_MS
+        config = options.config(transactional_id or f"rheos-{topic}", **own)
+        try:
+            self.client: Any = client().Producer(
+                {**defaults, **config, "on_delivery": self._not_delivered, "error_cb": self._on_error}
+            )
+        except client().KafkaException as error:
+            raise kafka_error(error, f"the topic {topic!r} cannot be written", options) from None
+
+    def produce(self, batch: Batch) -> None:
+        """Queues the records, which waits where the queue is full. Raises what the client raises."""
+        topic, produce = self._topic, self.client.produce
+        plain = batch.schema.names in (["value"], ["value", "key"])
+        for value, key, partition, timestamp, heads in records(batch):
+            while True:
+                try:
+                    if plain:
+                        produce(topic, value, key)
+                    else:
+                        produce(topic, value, key, partition, timestamp=timestamp, headers=heads)
+                except BufferError:
+                    self.client.poll(_WHEN_FULL_S)
+                    if self.refused is not None:
+                        raise self.refused from None
+                    continue
+                break
+        self.client.poll(0)
+
+    def flush(self, at_most_s: float) -> int:
+        """Waits until all is delivered, or not. Returns how many records are not yet."""
+        return int(self.client.flush(at_most_s))
+
+    def close(self) -> None:
+        """What is queued and not delivered is dropped, and an open transaction aborted."""
+        with contextlib.suppress(Exception):
+            self.client.purge()
+        if self._transactional:
+            # Else readers of committed records would wait for it until it times out. Where there is
+            # none, or the producer is fenced, this fails at once.
+            with contextlib.suppress(Exception):
+                self.client.abort_transaction(_CLOSE_S)
+        with contextlib.suppress(Exception):
+            self.client.close(_CLOSE_S)
+
+    def _not_delivered(self, error: Any, message: Any) -> None:
+        if self.refused is None and error is not None:
+            key = message.key()
+            record = f"of partition {message.partition()}, {_length(message.value())} bytes"
+            self.refused = kafka_error(
+                error, f"the topic {self._topic!r} has not taken a record", self._options, record=record
+            )
+            self.refused.key = None if key is None else repr(key)[:200]
+
+    def _on_error(self, error: Any) -> None:
+        self.broker_errors += 1
+        if self.refused is None and is_refusal(error):
+            doing = f"the topic {self._topic!r} cannot be written"
+            self.refused = kafka_error(error, doing, self._options)
+
+
+def _length(value: bytes | None) -> int:
+    return len(value or b"")

@@ -1,0 +1,224 @@
+"""How rows become records of a topic: value, key, headers, partition and timestamp, in columns.
+
+The columns of encoded records, of which all but the value are there only where the user names them:
+
+    value: binary    key: binary    partition: int32    timestamp: int64 (ms)    header <name>: binary
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.connectors.schemas import shorten
+from rheos.errors import InputError, SchemaError
+from rheos.formats.contract import Format
+from rheos.protocol.elements import Batch
+
+_HEADER = "header "
+
+Row = tuple[bytes | None, bytes | None, int, int, list[tuple[str, bytes]] | None]
+"""Value, key, partition (-1: of the partitioner's choice), timestamp (0: now), headers."""
+
+
+@dataclass(frozen=True)
+class RecordLayout:
+    """Which columns of a stream become which part of a record. All are names of columns."""
+
+    format: Format
+    key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    """The names of headers, and their columns."""
+    partition: str | None = None
+    timestamp: str | None = None
+    tombstone: str | None = None
+    """Where it is true, the value is null."""
+    value: tuple[str, ...] | None = None
+    """The columns that the format encodes. None: all but those of headers, partition and tombstone."""
+
+    def value_columns(self, schema: pa.Schema) -> list[str]:
+        if self.value is not None:
+            return list(self.value)
+        apart = {self.partition, self.tombstone, *(column for _, column in self.headers)}
+        return [name for name in schema.names if name not in apart]
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raises SchemaError where rows of the schema cannot be written so."""
+        for what, column, fits, types in (
+            ("key", self.key, _is_key, "text, bytes or a whole number"),
+            ("partition", self.partition, pa.types.is_integer, "a whole number"),
+            ("timestamp", self.timestamp, _is_timestamp, "a timestamp, or whole milliseconds"),
+            ("tombstone", self.tombstone, pa.types.is_boolean, "true or false"),
+            *(("headers", column, _is_bytes, "text or bytes") for _, column in self.headers),
+            *(("value", column, lambda _: True, "") for column in self.value or ()),
+        ):
+            if column is not None:
+                _check_column(schema, what, column, fits, types)
+        names = self.value_columns(schema)
+        if not names:
+            raise SchemaError("no column is left for the value", hint='name them: value=["a", "b"]')
+        if self.tombstone is not None and self.key is None:
+            raise SchemaError(
+                "tombstone= is given without key=: a record without value means that what has its key "
+                "is deleted",
+                hint='write key="column", too',
+            )
+        of_rows = self._of_rows()
+        if self.format.rows_per_payload > 1 and of_rows:
+            raise SchemaError(
+                f"the format {self.format.name} puts several rows into a record, and {of_rows}= is of "
+                "each row",
+                hint="leave it out, or choose a format with a row in each record",
+            )
+        self.format.check_encodes(_of(schema, names))
+
+    def _of_rows(self) -> str:
+        named = {
+            "key": self.key,
+            "headers": self.headers,
+            "partition": self.partition,
+            "timestamp": self.timestamp,
+            "tombstone": self.tombstone,
+        }
+        return next((name for name, column in named.items() if column), "")
+
+
+class RecordEncoder:
+    """Encodes rows of one schema. `limits`: the partitions that there are, and the most bytes of a
+    record, both by what the topic was when the job was submitted."""
+
+    def __init__(
+        self, layout: RecordLayout, schema: pa.Schema, *, partitions: int, max_bytes: int
+    ) -> None:
+        self._layout = layout
+        self._names = layout.value_columns(schema)
+        self._values = layout.format.encoder(_of(schema, self._names))
+        self._partitions = partitions
+        self._max_bytes = max_bytes
+
+    def encode(self, rows: Batch) -> Batch:
+        """The records. Raises InputError, with the row, where one cannot be written."""
+        layout = self._layout
+        values = self._values.encode(rows.select(self._names))
+        if layout.tombstone is None:
+            self._refuse(rows, values.is_null(), "its value is null, and no tombstones are asked for")
+        else:
+            gone = _true(rows.column(layout.tombstone))
+            values = pc.if_else(gone, pa.scalar(None, values.type), values)
+        columns = {"value": values}
+        size = _lengths(values)
+        if layout.key is not None:
+            columns["key"] = _as_bytes(rows.column(layout.key))
+            if layout.tombstone is not None:
+                lost = pc.and_(values.is_null(), columns["key"].is_null())
+                self._refuse(rows, lost, "it is a tombstone without a key")
+            size = size + _lengths(columns["key"])
+        if layout.partition is not None:
+            partition = rows.column(layout.partition)
+            outside = pc.or_(pc.less(partition, 0), pc.greater_equal(partition, self._partitions))
+            what = f"its partition is not one of the {self._partitions} that the topic has"
+            self._refuse(rows, outside, what)
+            columns["partition"] = partition.cast(pa.int32())
+        if layout.timestamp is not None:
+            at = rows.column(layout.timestamp)
+            if pa.types.is_timestamp(at.type):
+                at = at.cast(pa.timestamp("ms", at.type.tz), safe=False)
+            columns["timestamp"] = at.cast(pa.int64())
+            self._refuse(rows, pc.less(columns["timestamp"], 0), "its timestamp is before 1970")
+        for name, column in layout.headers:
+            columns[_HEADER + name] = _as_bytes(rows.column(column))
+            size = size + _lengths(columns[_HEADER + name]) + len(name)
+        if self._max_bytes and len(size) and int(size.max()) > self._max_bytes:
+            row = int(size.argmax())
+            raise InputError(
+                f"a record of {int(size[row])} bytes cannot be written, where the client and the topic "
+                f"take {self._max_bytes} at most",
+                record=_shown(rows, row),
+                hint="raise max.message.bytes of the topic and options={'message.max.bytes': ...}, or "
+                "write less in a record",
+            )
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _refuse(self, rows: Batch, bad: Any, what: str) -> None:
+        found = np.flatnonzero(_true(bad).to_numpy(zero_copy_only=False))
+        if len(found):
+            raise InputError(
+                f"a row cannot be written: {what}",
+                record=_shown(rows, int(found[0])),
+                hint="filter such rows out before, or correct them",
+            )
+
+
+def records(batch: Batch) -> Iterator[Row]:
+    """The encoded records one by one, as the client takes them."""
+    parts = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    values = parts["value"]
+    keys = parts.get("key") or repeat(None)
+    partitions = parts.get("partition")
+    places = repeat(-1) if partitions is None else [-1 if p is None else p for p in partitions]
+    timestamps = parts.get("timestamp")
+    times = repeat(0) if timestamps is None else [t or 0 for t in timestamps]
+    named = [(name.removeprefix(_HEADER), parts[name]) for name in parts if name.startswith(_HEADER)]
+    heads: Any = repeat(None) if not named else _headers(named, len(values))
+    return zip(values, keys, places, times, heads, strict=False)
+
+
+def _headers(
+    named: list[tuple[str, list[bytes | None]]], rows: int
+) -> Iterator[list[tuple[str, bytes]]]:
+    for row in range(rows):
+        yield [(name, value) for name, column in named if (value := column[row]) is not None]
+
+
+def _shown(rows: Batch, row: int) -> str:
+    return shorten(str(rows.slice(row, 1).to_pylist()))
+
+
+def _of(schema: pa.Schema, names: list[str]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])
+
+
+def _check_column(schema: pa.Schema, what: str, column: str, fits: Any, types: str) -> None:
+    if column not in schema.names:
+        raise SchemaError(
+            f"{what}= names the column {column!r}, which the stream does not have",
+            hint=f"it has {', '.join(schema.names)}",
+        )
+    kind = schema.field(column).type
+    if not fits(kind):
+        raise SchemaError(
+            f"{what}= names the column {column!r}, which is {kind}", hint=f"it must be {types}: cast it"
+        )
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _is_key(kind: pa.DataType) -> bool:
+    return _is_bytes(kind) or bool(pa.types.is_integer(kind))
+
+
+def _is_timestamp(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_int64(kind))
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.string())
+    return column.cast(pa.binary())
+
+
+def _true(column: pa.Array) -> pa.Array:
+    return pc.fill_null(column, False)
+
+
+def _lengths(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.asarray(pc.fill_null(pc.binary_length(column), 0), dtype=np.int64)

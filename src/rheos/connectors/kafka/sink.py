@@ -1,0 +1,188 @@
+"""Writes a topic of Kafka: exactly once by staged epochs, or at least once at once."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.connectors.formatted import check_format
+from rheos.connectors.kafka.client_options import ClientOptions, Value, client
+from rheos.connectors.kafka.epoch_commits import IfUnknown
+from rheos.connectors.kafka.epoch_committer import EpochCommitter
+from rheos.connectors.kafka.errors import is_refusal, kafka_error
+from rheos.connectors.kafka.producing import OWNED
+from rheos.connectors.kafka.records import RecordLayout
+from rheos.connectors.kafka.transactions import REACH_S
+from rheos.connectors.kafka.writers import AtLeastOnceWriter, ExactlyOnceWriter, Target
+from rheos.errors import ConfigurationError, ProgramError
+from rheos.formats import json as json_format
+from rheos.formats.contract import Format
+from rheos.site import located_at_call
+
+Guarantee = Literal["exactly_once", "at_least_once"]
+
+_CLIENT_MAX_BYTES = 1_000_000
+"""message.max.bytes of the client, where the user sets none."""
+_OVERHEAD_BYTES = 256
+"""What a batch of one record adds to it, at the most, but for its headers' lengths."""
+_PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+
+
+@located_at_call
+def sink(
+    topic: str,
+    *,
+    brokers: str | Sequence[str],
+    format: Format | None = None,
+    key: str | None = None,
+    value: str | Sequence[str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    partition: str | None = None,
+    timestamp: str | None = None,
+    tombstone: str | None = None,
+    guarantee: Guarantee = "exactly_once",
+    options: Mapping[str, Value] | None = None,
+    id_prefix: str = "rheos",
+    if_unknown: IfUnknown = "fail",
+) -> KafkaSink:
+    """Writes the rows of a stream into a topic, which must exist; a record for each row.
+
+    ```python
+    counts.sink_to(rh.kafka.sink("counts", brokers="localhost:9092", key="page"))
+    ```
+
+    Args:
+        topic: its name.
+        brokers: `host:port` of some of the brokers.
+        format: of the values; JSON by default.
+        key: the column whose value is the record's key: text and bytes as they are, whole numbers as
+            text. Records of one key go to one partition.
+        value: the column or columns that make the value. By default all but those of `headers`,
+            `partition` and `tombstone`.
+        headers: names of headers, each with the column of its value (text or bytes; null leaves it
+            out).
+        partition: the column with the number of the partition. Null leaves it to the partitioner, which
+            is that of Kafka's own clients (murmur2 of the key).
+        timestamp: the column with the record's timestamp. By default it is when the record is sent.
+        tombstone: a column of true and false: where it is true the record has no value, which in a
+            compacted topic deletes what has its key.
+        guarantee: "exactly_once": readers of committed records (isolation.level=read_committed) see
+            rows when their checkpoint is complete, each once. "at_least_once": they are sent at once,
+            and again after a failure.
+        options: any other option of librdkafka, such as those of TLS and SASL, and compression.type.
+            Their values are shown nowhere.
+        id_prefix: how the transactional ids and the groups begin that the sink makes, one for each
+            subtask of each attempt, so that a broker can allow them.
+        if_unknown: what becomes of staged rows where the broker has forgotten whether it has them. This
+            may be so where a job was killed and has stood still for a week. "fail": the error says what
+            to look at; "write" or "skip".
+    """
+    if not isinstance(topic, str) or re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic) is None:
+        raise ProgramError(
+            f"{topic!r} is no topic's name", hint="topics have letters, digits, '.', '_' and '-'"
+        )
+    if guarantee not in get_args(Guarantee):
+        raise ProgramError(
+            f"guarantee={guarantee!r} is not known", hint='write "exactly_once" or "at_least_once"'
+        )
+    if if_unknown not in get_args(IfUnknown):
+        raise ProgramError(
+            f"if_unknown={if_unknown!r} is not known", hint='write "fail", "write" or "skip"'
+        )
+    if not isinstance(id_prefix, str) or _PREFIX.fullmatch(id_prefix) is None:
+        raise ProgramError(
+            f"id_prefix={id_prefix!r} cannot begin an id",
+            hint="it has letters, digits, '.', '_' and '-'",
+        )
+    layout = RecordLayout(
+        format=check_format(json_format() if format is None else format),
+        key=key,
+        headers=tuple((headers or {}).items()),
+        partition=partition,
+        timestamp=timestamp,
+        tombstone=tombstone,
+        value=None if value is None else (value,) if isinstance(value, str) else tuple(value),
+    )
+    client()
+    reached = ClientOptions.of(brokers, options, OWNED)
+    return KafkaSink(Target(topic, reached, layout, id_prefix, if_unknown), guarantee)
+
+
+@dataclass(frozen=True)
+class KafkaSink(Sink):
+    """Made by `sink`."""
+
+    target: Target
+    guarantee: Guarantee
+
+    def validate(self, schema: pa.Schema) -> None:
+        self.target.layout.check(schema)
+
+    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> KafkaSink:
+        options = self.target.options
+        partitions, topic_bytes = look_at(self.target.topic, options)
+        option = dict(options.options).get("message.max.bytes", _CLIENT_MAX_BYTES)
+        limits = [int(str(option)), *([topic_bytes - _OVERHEAD_BYTES] if topic_bytes else [])]
+        return self._with(partitions=partitions, max_bytes=min(limits))
+
+    def staged(self, folder: str) -> KafkaSink:
+        return self._with(folder=folder)
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        if self.guarantee == "at_least_once":
+            return AtLeastOnceWriter(self.target, ctx)
+        return ExactlyOnceWriter(self.target, ctx)
+
+    def committer(self) -> Committer | None:
+        target = self.target
+        if self.guarantee == "at_least_once" or target.folder is None:
+            return None
+        return EpochCommitter(target.options, target.folder, target.if_unknown)
+
+    def describe(self) -> str:
+        target, once = self.target, self.guarantee.replace("_", " ")
+        where = f"Kafka topic {target.topic} at {target.options.brokers}"
+        return f"{where}, {target.layout.format.describe()}, {once}"
+
+    def _with(self, **known: Any) -> KafkaSink:
+        return replace(self, target=replace(self.target, **known))
+
+
+def look_at(topic: str, options: ClientOptions) -> tuple[int, int]:
+    """How many partitions the topic has, and max.message.bytes of it, 0 where that may not be seen.
+    Raises ConfigurationError where it is not there, or the brokers cannot be reached."""
+    kafka = client()
+    module: Any = importlib.import_module("confluent_kafka.admin")
+    refused: list[Any] = []
+
+    def on_error(error: Any) -> None:
+        if is_refusal(error):
+            refused.append(error)
+
+    admin = None
+    try:
+        admin = module.AdminClient({**options.config("rheos-sink"), "error_cb": on_error})
+        asked = kafka.TopicCollection([topic])
+        described = admin.describe_topics(asked, request_timeout=REACH_S)[topic].result()
+    except kafka.KafkaException as error:
+        if admin is not None:
+            admin.poll(0)
+        found = kafka_error(refused[0] if refused else error, _doing(topic), options)
+        # A job that is not submitted yet has nothing to wait for.
+        raise ConfigurationError(found.what, hint=found.hint) from None
+    resource = module.ConfigResource(module.ConfigResource.Type.TOPIC, topic)
+    try:
+        [settings] = admin.describe_configs([resource], request_timeout=REACH_S).values()
+        return len(described.partitions), int(settings.result()["max.message.bytes"].value)
+    except (kafka.KafkaException, KeyError, ValueError, TypeError):
+        return len(described.partitions), 0
+
+
+def _doing(topic: str) -> str:
+    return f"the topic {topic!r} cannot be written"

@@ -1,0 +1,185 @@
+"""What is written and not yet committed: an epoch's records, in a file beside the job's checkpoints.
+
+In the staging folder of a sink lie
+
+    <attempt>/<writer>-<number>.arrow      an epoch's records: an Arrow stream, with a checksum for each
+                                           block in the committable
+    <attempt>/<writer>-<checkpoint>.done   the note: the writer's epochs up to this are committed
+
+A writer's name is never used twice. A file of records goes when its epoch is noted (KS8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.files.checked import CheckedFile, ChecksummingFile
+from rheos.connectors.files.folder import SinkFolder
+from rheos.errors import UnrestorableError
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import Attempt
+
+_WRITER = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,240}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_NOTE = re.compile(r"(.+)-(\d+)\.done")
+
+
+class StagedEpoch(msgspec.Struct, frozen=True):
+    """The committable: the records that one writer staged at the barrier of one checkpoint."""
+
+    writer: str
+    """Its transactional id, and its group."""
+    topic: str
+    attempt: int
+    checkpoint: int
+    number: int
+    """Of the writer's file."""
+    records: int
+    """With none there is no file."""
+    size_bytes: int
+    checksums: bytes
+
+    @property
+    def path(self) -> str:
+        """Relative to the staging folder."""
+        return f"{self.attempt}/{self.writer}-{self.number}.arrow"
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+
+_decoder = msgspec.msgpack.Decoder(StagedEpoch)
+
+
+def decode_epoch(committable: bytes) -> StagedEpoch:
+    """Raises UnrestorableError where it is none, or names what we would not (KS9)."""
+    try:
+        epoch = _decoder.decode(committable)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _damaged(str(error)) from error
+    if _WRITER.fullmatch(epoch.writer) is None or _TOPIC.fullmatch(epoch.topic) is None:
+        raise _damaged(f"the writer {epoch.writer!r} of the topic {epoch.topic!r}")
+    if min(epoch.attempt, epoch.number, epoch.records, epoch.checkpoint - 1) < 0:
+        raise _damaged(f"{epoch.records} records of checkpoint {epoch.checkpoint}")
+    return epoch
+
+
+def _damaged(why: str) -> UnrestorableError:
+    return UnrestorableError(
+        f"what the checkpoint says was staged is not as Rheos writes it: {why}",
+        hint="restore the job's checkpoint directory from a copy, or start it from a savepoint",
+    )
+
+
+class Staging:
+    """Writes one writer's epochs, a file each."""
+
+    def __init__(self, url: str, writer: str, topic: str, attempt: Attempt) -> None:
+        self._folder = SinkFolder(url)
+        self._begin = StagedEpoch(writer, topic, attempt, 0, 0, 0, 0, b"")
+        self._open: tuple[Any, ChecksummingFile, Any] | None = None
+        """The file, what counts and checks its bytes, and the Arrow stream in it."""
+        self._records = 0
+
+    def write(self, batch: Batch) -> None:
+        """Raises OSError where the folder cannot be written."""
+        if self._open is None:
+            raw = self._folder.create(self._begin.path)
+            checked = ChecksummingFile(raw)
+            self._open = raw, checked, pa.ipc.new_stream(pa.PythonFile(checked, "w"), batch.schema)
+        self._open[2].write_batch(batch)
+        self._records += batch.num_rows
+
+    def finish(self, checkpoint: int) -> StagedEpoch:
+        """Makes what was written durable, as the epoch of the checkpoint. Raises OSError."""
+        epoch = msgspec.structs.replace(self._begin, checkpoint=checkpoint)
+        if self._open is None:
+            return epoch
+        raw, checked, stream = self._open
+        stream.close()
+        raw.close()
+        self._folder.sync(epoch.path)
+        self._folder.sync(str(epoch.attempt))
+        self._begin = msgspec.structs.replace(self._begin, number=epoch.number + 1)
+        records, self._records, self._open = self._records, 0, None
+        return msgspec.structs.replace(
+            epoch, records=records, size_bytes=checked.size_bytes, checksums=checked.checksums()
+        )
+
+    def abandon(self) -> None:
+        """Removes what is not finished."""
+        if self._open is not None:
+            with contextlib.suppress(OSError):  # The disk may be full; the file goes anyway.
+                self._open[0].close()
+            self._open = None
+            self._folder.remove(self._begin.path)
+
+
+class StagedEpochs:
+    """The staging folder of a sink, for who commits."""
+
+    def __init__(self, url: str) -> None:
+        self._folder = SinkFolder(url)
+
+    def batches(self, epoch: StagedEpoch) -> Iterator[Batch]:
+        """The records, checked block by block before they are decoded. Raises UnrestorableError where
+        they are not what was staged."""
+        if not epoch.records:
+            return
+        found = 0
+        try:
+            raw = self._folder.system.open(self._folder.path(epoch.path), "rb")
+            with CheckedFile(raw, epoch.size_bytes, epoch.checksums) as file:
+                for batch in pa.ipc.open_stream(pa.PythonFile(file, "r")):
+                    found += batch.num_rows
+                    yield batch
+        except (OSError, pa.ArrowInvalid) as error:
+            raise self._lost(epoch, str(error)) from error
+        if found != epoch.records:
+            raise self._lost(epoch, f"it has {found} records")
+
+    def _lost(self, epoch: StagedEpoch, why: str) -> UnrestorableError:
+        return UnrestorableError(
+            f"{epoch.records} records that were staged for checkpoint {epoch.checkpoint} cannot be "
+            f"read, and are not in the topic {epoch.topic!r}: {self._folder.path(epoch.path)}: {why}",
+            hint="was the checkpoint directory cleaned, or changed, while the job ran? put the file "
+            "back, or start the job from a savepoint before",
+        )
+
+    def noted(self, of: StagedEpoch) -> int:
+        """The newest epoch that the writer's note says is committed; 0 without one."""
+        notes = map(_NOTE.fullmatch, self._folder.names(str(of.attempt)))
+        return max((int(note[2]) for note in notes if note and note[1] == of.writer), default=0)
+
+    def settle(self, epoch: StagedEpoch, noted: int) -> None:
+        """Notes that the epoch is committed, then removes what was staged. `noted` is what the note
+        says so far."""
+        if epoch.checkpoint > noted:
+            self._folder.create(_note(epoch, epoch.checkpoint)).close()
+            if noted:
+                self._folder.remove(_note(epoch, noted))
+        if epoch.records:
+            self._folder.remove(epoch.path)
+
+    def clear(self, before: Attempt, keep: Sequence[StagedEpoch]) -> None:
+        """Removes what attempts before `before` left, but for what is of the writers of `keep`: their
+        notes say that those epochs are committed."""
+        writers = {epoch.writer for epoch in keep}
+        for attempt in self._folder.names(""):
+            if not attempt.isdigit() or int(attempt) >= before:
+                continue
+            for name in self._folder.names(attempt):
+                if name.rpartition("-")[0] not in writers:
+                    self._folder.remove(posixpath.join(attempt, name))
+            self._folder.remove_if_empty(attempt)
+
+
+def _note(epoch: StagedEpoch, checkpoint: int) -> str:
+    return f"{epoch.attempt}/{epoch.writer}-{checkpoint}.done"

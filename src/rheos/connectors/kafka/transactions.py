@@ -1,0 +1,183 @@
+"""Carries out at a real broker what `EpochCommits` decides, for one writer's name.
+
+The name is the transactional id of a producer, and a group of which nobody is a member: the offset that
+it has for partition 0 of the topic is the mark. Calls block, and come one at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from rheos.connectors.kafka.client_options import ClientOptions, client
+from rheos.connectors.kafka.epoch_commits import (
+    Action,
+    Commit,
+    Discard,
+    EpochCommits,
+    Fence,
+    IfUnknown,
+    Pause,
+    ReadMark,
+    Settle,
+    TransientError,
+    Write,
+)
+from rheos.connectors.kafka.errors import as_kafka_error, kafka_error, may_pass
+from rheos.connectors.kafka.producing import Producing
+from rheos.connectors.kafka.staged_epochs import StagedEpoch, StagedEpochs
+from rheos.errors import RheosError
+
+REACH_S = 30.0
+"""How long a broker may take to answer, before it counts as away."""
+
+
+class Transactions:
+    """The transactions of one writer. Raises RheosError."""
+
+    def __init__(
+        self, name: str, topic: str, options: ClientOptions, if_unknown: IfUnknown = "fail"
+    ) -> None:
+        self._name = name
+        self._topic = topic
+        self._options = options
+        self._commits = EpochCommits(name, if_unknown)
+        self._producing: Producing | None = None
+        self._group: Any = None
+        """The group, as the client wants it within a transaction."""
+        self._noted: int | None = None
+        """What the note says; None where it has not been read."""
+
+    @property
+    def retries(self) -> int:
+        return self._commits.retries
+
+    def create_mark(self) -> None:
+        """KS2: before the writer stages anything, the broker has a mark of it."""
+        with self._errors(), self._consumer() as consumer:
+            place = self._place(0)
+            self._checked(consumer.commit(offsets=[place], asynchronous=False))
+
+    def commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
+        """Commits the epochs of the writer, the oldest first, those that are not committed yet."""
+        by_number = {epoch.checkpoint: epoch for epoch in epochs}
+        if self._noted is None:
+            self._noted = staged.noted(epochs[0])
+        steps = self._commits.steps(sorted(by_number), self._noted)
+        answer: int | None = None
+        failure: Exception | None = None
+        while True:
+            try:
+                action = steps.throw(failure) if failure else steps.send(answer)
+            except StopIteration:
+                return
+            answer = failure = None
+            try:
+                if isinstance(action, Settle):
+                    staged.settle(by_number[action.epoch], self._noted)
+                    self._noted = max(self._noted, action.epoch)
+                else:
+                    answer = self._carry_out(action, by_number, staged)
+            except RheosError as error:
+                failure = TransientError(error) if may_pass(error) else error
+            except Exception as error:
+                failure = error
+
+    def close(self) -> None:
+        """Lets go of the connection. A transaction that is open is aborted."""
+        producing, self._producing = self._producing, None
+        if producing is not None:
+            producing.close()
+
+    def _carry_out(
+        self, action: Action, epochs: dict[int, StagedEpoch], staged: StagedEpochs
+    ) -> int | None:
+        match action:
+            case Fence():
+                self._fence()
+            case ReadMark():
+                return self._read_mark()
+            case Write(epoch):
+                self._write(epochs[epoch], staged)
+            case Commit():
+                assert self._producing is not None
+                with self._errors():
+                    self._producing.client.commit_transaction()
+            case Discard():
+                self.close()
+            case Pause(ms):
+                time.sleep(ms / 1000)
+            case Settle():
+                raise AssertionError("settled by the caller")
+            case _:
+                assert_never(action)
+        return None
+
+    def _fence(self) -> None:
+        self.close()
+        self._producing = Producing(self._options, self._topic, transactional_id=self._name)
+        with self._errors():
+            self._producing.client.init_transactions(REACH_S)
+
+    def _read_mark(self) -> int | None:
+        """KS4: with isolation.level=read_committed the client asks for stable offsets only, and asks
+        again while a transaction's are not settled."""
+        with self._errors(), self._consumer() as consumer:
+            [found] = self._checked(consumer.committed([self._place()], REACH_S))
+            self._group = consumer.consumer_group_metadata()
+        return None if found.offset < 0 else int(found.offset)
+
+    def _write(self, epoch: StagedEpoch, staged: StagedEpochs) -> None:
+        producing = self._producing
+        assert producing is not None
+        with self._errors():
+            producing.client.begin_transaction()
+            for batch in staged.batches(epoch):
+                producing.produce(batch)
+            place = self._place(epoch.checkpoint)
+            producing.client.send_offsets_to_transaction([place], self._group, REACH_S)
+
+    def _place(self, *offset: int) -> Any:
+        return client().TopicPartition(self._topic, 0, *offset)
+
+    @contextlib.contextmanager
+    def _consumer(self) -> Any:
+        consumer = client().Consumer(
+            self._options.config(
+                self._name,
+                group_id=self._name,
+                enable_auto_commit=False,
+                isolation_level="read_committed",
+                allow_auto_create_topics=False,
+            )
+        )
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def _checked(self, places: Any) -> Any:
+        for place in places:
+            if place.error is not None:
+                raise client().KafkaException(place.error)
+        return places
+
+    @contextlib.contextmanager
+    def _errors(self) -> Any:
+        """What the client raises, as errors of Rheos; where a record was refused, for that."""
+        try:
+            yield
+        except RheosError:
+            raise
+        except Exception as error:
+            if as_kafka_error(error) is None:
+                raise
+            if self._producing is not None and self._producing.refused is not None:
+                raise self._producing.refused from error
+            raise kafka_error(error, self._doing, self._options) from error
+
+    @property
+    def _doing(self) -> str:
+        return f"the topic {self._topic!r} cannot be written exactly once"

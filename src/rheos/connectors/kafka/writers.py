@@ -1,0 +1,179 @@
+"""The two writers of a topic: one stages epochs, the other sends what comes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from uuid import uuid4
+
+import pyarrow as pa
+
+from rheos.connectors.contract import Committer, SinkContext, SinkWriter
+from rheos.connectors.kafka.client_options import ClientOptions, client
+from rheos.connectors.kafka.epoch_commits import IfUnknown
+from rheos.connectors.kafka.epoch_committer import EpochCommitter
+from rheos.connectors.kafka.errors import kafka_error
+from rheos.connectors.kafka.producing import Producing
+from rheos.connectors.kafka.records import RecordEncoder, RecordLayout
+from rheos.connectors.kafka.staged_epochs import Staging
+from rheos.connectors.kafka.transactions import Transactions
+from rheos.errors import CheckpointError, ConfigurationError
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import CheckpointId
+
+_GATHER_ROWS = 8_192
+_GATHER_BYTES = 4 << 20
+_REFRESH_MS = 24 * 3_600_000
+"""A mark is written again long before brokers forget it."""
+_FLUSH_S = 1.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """What writers know of the topic."""
+
+    topic: str
+    options: ClientOptions
+    layout: RecordLayout
+    id_prefix: str
+    if_unknown: IfUnknown
+    partitions: int = 0
+    """That the topic had when the job was submitted."""
+    max_bytes: int = 0
+    """Of a record, as far as it was known then."""
+    folder: str | None = None
+    """Where epochs are staged."""
+
+
+class _Gathering:
+    """Rows, gathered so that they are encoded some thousands at a time."""
+
+    def __init__(self, target: Target, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._encoder = RecordEncoder(
+            target.layout, schema, partitions=target.partitions, max_bytes=target.max_bytes
+        )
+        self._rows: list[Batch] = []
+        self._count = 0
+        self._size_bytes = 0
+
+    def add(self, batch: Batch) -> bool:
+        """Whether it is time to take them."""
+        self._rows.append(batch)
+        self._count += batch.num_rows
+        self._size_bytes += batch.nbytes
+        return self._count >= _GATHER_ROWS or self._size_bytes >= _GATHER_BYTES
+
+    def take(self) -> list[Batch]:
+        """Their records, in their order. Raises InputError."""
+        rows, self._rows, self._count, self._size_bytes = self._rows, [], 0, 0
+        if not rows:
+            return []
+        table = pa.Table.from_batches(rows, schema=self._schema).combine_chunks()
+        return [self._encoder.encode(batch) for batch in table.to_batches(max_chunksize=_GATHER_ROWS)]
+
+
+class ExactlyOnceWriter(SinkWriter):
+    """Stages each epoch in a file. It has a name of its own, drawn when it is opened (KS1)."""
+
+    def __init__(self, target: Target, ctx: SinkContext) -> None:
+        if target.folder is None:
+            raise ConfigurationError(
+                "a topic is written exactly once by jobs with checkpoints alone",
+                operator=ctx.name,
+                hint='in a batch job, write kafka.sink(..., guarantee="at_least_once")',
+            )
+        place = f"{_safe(ctx.job)}-{_safe(ctx.operator)}-{ctx.attempt}-{ctx.subtask}"
+        name = f"{target.id_prefix}-{place}-{uuid4().hex[:16]}"
+        self._ctx = ctx
+        self._folder = target.folder
+        self._gathering = _Gathering(target, ctx.schema)
+        self._staging = Staging(target.folder, name, target.topic, ctx.attempt)
+        self._transactions = Transactions(name, target.topic, target.options, target.if_unknown)
+        self._transactions.create_mark()
+        self._committer = EpochCommitter(
+            target.options, target.folder, target.if_unknown, (name, self._transactions)
+        )
+        self._marked_ms = ctx.clock.now_ms()
+        self._retries = 0
+
+    def committer(self) -> Committer:
+        return self._committer
+
+    def write(self, batch: Batch) -> None:
+        if self._gathering.add(batch):
+            self._stage()
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        self._stage()
+        try:
+            epoch = self._staging.finish(checkpoint)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        retries = self._transactions.retries
+        self._ctx.count("retries", retries - self._retries)
+        self._retries = retries
+        now_ms = self._ctx.clock.now_ms()
+        if not epoch.records and now_ms - self._marked_ms < _REFRESH_MS:
+            return []
+        self._marked_ms = now_ms
+        return [epoch.encoded()]
+
+    def close(self) -> None:
+        self._staging.abandon()
+        self._transactions.close()
+
+    def _stage(self) -> None:
+        try:
+            for batch in self._gathering.take():
+                self._staging.write(batch)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> CheckpointError:
+        return CheckpointError(
+            f"records could not be staged in {self._folder}: {error}",
+            operator=self._ctx.name,
+            hint="is the disk of the checkpoint directory full, and may the job's user write there?",
+        )
+
+
+class AtLeastOnceWriter(SinkWriter):
+    """Sends what comes, and waits at each barrier until all of it is delivered."""
+
+    def __init__(self, target: Target, ctx: SinkContext) -> None:
+        self._target = target
+        self._gathering = _Gathering(target, ctx.schema)
+        self._producing = Producing(target.options, target.topic)
+
+    def write(self, batch: Batch) -> None:
+        if self._gathering.add(batch):
+            self._send()
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        self._send()
+        while self._producing.flush(_FLUSH_S):
+            self._check()
+        self._check()
+        return []
+
+    def close(self) -> None:
+        self._producing.close()
+
+    def _send(self) -> None:
+        try:
+            for batch in self._gathering.take():
+                self._producing.produce(batch)
+        except client().KafkaException as error:
+            doing = f"the topic {self._target.topic!r} cannot be written"
+            raise kafka_error(error, doing, self._target.options) from None
+        self._check()
+
+    def _check(self) -> None:
+        if self._producing.refused is not None:
+            raise self._producing.refused
+
+
+def _safe(text: str) -> str:
+    """For people to recognise it; the name does not rely on it."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", text)[:50]

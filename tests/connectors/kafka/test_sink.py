@@ -1,0 +1,394 @@
+"""The sink against a real broker: what readers of committed records see, whoever commits and dies."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors.contract import SinkWriter
+from rheos.connectors.kafka import transactions as transactions_module
+from rheos.connectors.kafka.client_options import ClientOptions
+from rheos.connectors.kafka.epoch_commits import Action, Commit, Write
+from rheos.connectors.kafka.sink import KafkaSink
+from rheos.connectors.kafka.transactions import Transactions
+from rheos.connectors.kafka.writers import ExactlyOnceWriter
+from rheos.errors import (
+    ConfigurationError,
+    InputError,
+    ProgramError,
+    RheosError,
+    UnavailableError,
+    UnrestorableError,
+)
+from rheos.protocol.ids import CheckpointId
+from rheos.testing import simulate
+from tests.connectors.kafka.topics import Record, new_topic, read, values
+from tests.connectors.ports import batch_of, sink_context
+
+SCHEMA = pa.schema([pa.field("k", pa.string()), pa.field("n", pa.int64())])
+
+
+def rows(*numbers: int) -> pa.RecordBatch:
+    return batch_of(SCHEMA, *({"k": f"k{n}", "n": n} for n in numbers))
+
+
+def prepared(broker: Any, folder: Path, topic: str, **given: Any) -> KafkaSink:
+    sink = rh.kafka.sink(topic, brokers=broker.address, **{"value": "n", **given})
+    sink.validate(SCHEMA)
+    return sink.prepared(SCHEMA, ("job", "sink")).staged(str(folder))
+
+
+def seen(broker: Any, topic: str) -> list[int]:
+    return sorted(rh_json(value) for value in values(broker.address, topic))
+
+
+def rh_json(value: bytes | None) -> int:
+    assert value is not None
+    return int(value.removeprefix(b'{"n":').removesuffix(b"}"))
+
+
+def epoch(writer: SinkWriter, checkpoint: int, *numbers: int) -> list[bytes]:
+    writer.write(rows(*numbers))
+    return writer.prepare(CheckpointId(checkpoint))
+
+
+class Halted(Exception):  # noqa: N818
+    """The process is gone."""
+
+
+def halt_before(kind: type[Action], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever commits dies when it comes to that action."""
+    carry_out = Transactions._carry_out
+
+    def dies(self: Transactions, action: Action, *rest: Any) -> Any:
+        if isinstance(action, kind):
+            raise Halted
+        return carry_out(self, action, *rest)
+
+    monkeypatch.setattr(Transactions, "_carry_out", dies)
+    monkeypatch.setattr(Transactions, "close", lambda self: None)
+
+
+def test_rows_are_seen_when_their_checkpoint_is_committed_and_once(
+    kafka_broker: Any, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    sink = prepared(kafka_broker, tmp_path, topic)
+    writer = sink.open(sink_context(SCHEMA))
+    first = epoch(writer, 1, 1, 2)
+    assert seen(kafka_broker, topic) == []
+    committer = writer.committer()
+    assert committer is not None
+    committer.commit(first)
+    assert seen(kafka_broker, topic) == [1, 2]
+    both = first + epoch(writer, 2, 3)
+    committer.commit(both)
+    committer.commit(both)
+    recovering = sink.committer()
+    assert recovering is not None
+    recovering.commit(both)
+    assert seen(kafka_broker, topic) == [1, 2, 3]
+    writer.close()
+    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".done"]
+
+
+def test_parts_of_records_come_from_columns(kafka_broker: Any, tmp_path: Path) -> None:
+    schema = pa.schema({"k": pa.string(), "n": pa.int64(), "p": pa.int32(), "gone": pa.bool_()})
+    topic = new_topic(kafka_broker.address, 2)
+    sink = rh.kafka.sink(
+        topic,
+        brokers=[kafka_broker.address],
+        key="k",
+        headers={"who": "k"},
+        partition="p",
+        timestamp="n",
+        tombstone="gone",
+        value=["k", "n"],
+        options={"compression.type": "lz4"},
+    )
+    sink = sink.prepared(schema, ("job", "sink")).staged(str(tmp_path))
+    writer = sink.open(sink_context(schema))
+    writer.write(
+        batch_of(
+            schema,
+            {"k": "a", "n": 5, "p": 1, "gone": False},
+            {"k": "b", "n": 6, "p": 0, "gone": True},
+        )
+    )
+    committer = writer.committer()
+    assert committer is not None
+    committer.commit(writer.prepare(CheckpointId(1)))
+    writer.close()
+    assert read(kafka_broker.address, topic) == [
+        Record(None, b"b", 0, 6, (("who", b"b"),)),
+        Record(b'{"k":"a","n":5}', b"a", 1, 5, (("who", b"a"),)),
+    ]
+
+
+def test_a_driver_commits_what_the_log_has_after_a_kill(
+    kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the log's entry and the commit, and between records and the end of the transaction."""
+    topic = new_topic(kafka_broker.address)
+    sink = prepared(kafka_broker, tmp_path, topic)
+    listed = []
+    for subtask, kind in enumerate((Write, Commit)):
+        writer = sink.open(sink_context(SCHEMA, subtask=subtask))
+        committables = epoch(writer, 3, subtask * 10, subtask * 10 + 1)
+        with monkeypatch.context() as killed:
+            halt_before(kind, killed)
+            with pytest.raises(Halted):
+                _commit(writer, committables)
+        listed += committables
+    assert seen(kafka_broker, topic) == []
+    driver = sink.committer()
+    assert driver is not None
+    driver.commit(listed)
+    driver.commit(listed)
+    assert seen(kafka_broker, topic) == [0, 1, 10, 11]
+
+
+def test_a_zombie_is_fenced_and_one_that_comes_late_finds_it_done(
+    kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    sink = prepared(kafka_broker, tmp_path, topic)
+    zombie = sink.open(sink_context(SCHEMA))
+    committables = epoch(zombie, 1, 1, 2)
+    driver = sink.committer()
+    assert driver is not None
+    carry_out = Transactions._carry_out
+    story: list[Action] = []
+
+    def sleeps_before_it_commits(self: Transactions, action: Action, *rest: Any) -> Any:
+        story.append(action)
+        if isinstance(action, Commit) and story.count(action) == 1:
+            with monkeypatch.context() as awake:
+                awake.setattr(Transactions, "_carry_out", carry_out)
+                driver.commit(committables)
+        return carry_out(self, action, *rest)
+
+    monkeypatch.setattr(Transactions, "_carry_out", sleeps_before_it_commits)
+    _commit(zombie, committables)  # Fenced; it looks again, and finds the mark.
+    assert story.count(Commit(1)) == 1
+    assert seen(kafka_broker, topic) == [1, 2]
+    zombie.close()
+
+
+def test_a_transaction_that_times_out_is_written_again(
+    kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    sink = prepared(kafka_broker, tmp_path, topic, options={"transaction.timeout.ms": 1000})
+    writer = sink.open(sink_context(SCHEMA))
+    committables = epoch(writer, 1, 1, 2)
+    carry_out = Transactions._carry_out
+    slow = [True]
+
+    def takes_too_long(self: Transactions, action: Action, *rest: Any) -> Any:
+        if isinstance(action, Commit) and slow:
+            slow.clear()
+            while values(kafka_broker.address, topic, committed=False) == []:
+                pass
+            _until_aborted(kafka_broker.address, topic)
+        return carry_out(self, action, *rest)
+
+    monkeypatch.setattr(Transactions, "_carry_out", takes_too_long)
+    _commit(writer, committables)
+    assert seen(kafka_broker, topic) == [1, 2]
+    assert len(values(kafka_broker.address, topic, committed=False)) == 4
+    assert isinstance(writer, ExactlyOnceWriter)
+    assert writer._transactions.retries == 1
+    writer.close()
+
+
+def _until_aborted(brokers: str, topic: str) -> None:
+    """Readers of committed records come to the end of the topic again."""
+    from confluent_kafka import IsolationLevel, TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+    admin = AdminClient({"bootstrap.servers": brokers})
+    place = TopicPartition(topic, 0)
+    ends = {}
+    while len(set(ends.values())) != 1:
+        for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
+            found = admin.list_offsets({place: OffsetSpec.latest()}, isolation_level=level)
+            ends[level] = found[place].result().offset
+
+
+def test_where_the_broker_has_forgotten_the_mark_the_note_is_asked_and_else_nothing_is_written(
+    kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    sink = prepared(kafka_broker, tmp_path, topic)
+    writer = sink.open(sink_context(SCHEMA))
+    first = epoch(writer, 1, 1)
+    _commit(writer, first)
+    second = epoch(writer, 2, 2)
+    assert isinstance(writer, ExactlyOnceWriter)
+    _forget(kafka_broker.address, writer._transactions._name)
+    driver = sink.committer()
+    assert driver is not None
+    driver.commit(first)
+    with pytest.raises(UnrestorableError, match="whether what was staged for checkpoint 2 is in"):
+        driver.commit(first + second)
+    assert seen(kafka_broker, topic) == [1]
+    chosen = prepared(kafka_broker, tmp_path, topic, if_unknown="write").committer()
+    assert chosen is not None
+    chosen.commit(first + second)
+    chosen.commit(first + second)
+    assert seen(kafka_broker, topic) == [1, 2]
+    writer.close()
+
+
+def _forget(brokers: str, group: str) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": brokers})
+    [deleted] = admin.delete_consumer_groups([group]).values()
+    deleted.result()
+
+
+def test_at_least_once_rows_are_sent_at_once_and_are_there_at_the_barrier(
+    kafka_broker: Any, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    sink = prepared(kafka_broker, tmp_path, topic, guarantee="at_least_once")
+    writer = sink.open(sink_context(SCHEMA))
+    assert writer.committer() is None
+    assert sink.committer() is None
+    assert epoch(writer, 1, 1, 2) == []
+    assert seen(kafka_broker, topic) == [1, 2]
+    writer.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_topic_that_is_not_there_is_an_error_at_the_line_of_the_sink(kafka_broker: Any) -> None:
+    def build(env: rh.Environment) -> rh.DataStream:
+        numbers = env.from_source(rh.collection([{"n": 1}]))
+        numbers.sink_to(rh.kafka.sink("no-such-topic", brokers=kafka_broker.address))
+        return numbers
+
+    with pytest.raises(ConfigurationError, match="'no-such-topic' cannot be written") as missing:
+        simulate(build)
+    assert str(missing.value).startswith(f"{__file__}:")
+    assert "create the topic" in (missing.value.hint or "")
+
+
+def test_a_broker_that_cannot_be_reached_is_an_error_when_the_job_is_submitted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("confluent_kafka")
+    monkeypatch.setattr(sys.modules[KafkaSink.__module__], "REACH_S", 0.3)
+    options = {"sasl.username": "visits", "sasl.password": "hunter2", "sasl.mechanism": "PLAIN"}
+    sink = rh.kafka.sink("t", brokers="127.0.0.1:1", options=options)
+    with caplog.at_level(logging.DEBUG), pytest.raises(ConfigurationError) as away:
+        sink.prepared(SCHEMA, ("job", "sink"))
+    assert "'t' cannot be written, at 127.0.0.1:1" in away.value.what
+    for text in (str(away.value), repr(sink), sink.describe(), caplog.text):
+        assert "hunter2" not in text
+
+
+def test_a_record_that_is_too_large_is_refused_before_it_is_staged(
+    kafka_broker: Any, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka_broker.address, max_message_bytes="1000")
+    sink = prepared(kafka_broker, tmp_path, topic, value="k")
+    writer = sink.open(sink_context(SCHEMA))
+    writer.write(batch_of(SCHEMA, {"k": "x" * 800, "n": 1}))
+    with pytest.raises(InputError, match="a record of 808 bytes") as large:
+        writer.prepare(CheckpointId(1))
+    assert "xxx" in (large.value.record or "")
+    assert "max.message.bytes" in (large.value.hint or "")
+    writer.close()
+
+
+def test_options_that_the_client_or_the_broker_refuses_are_named(
+    kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    with pytest.raises(ConfigurationError, match='No such configuration property: "linger"'):
+        prepared(kafka_broker, tmp_path, topic, options={"linger": 3})
+    sink = prepared(kafka_broker, tmp_path, topic, options={"transaction.timeout.ms": 3_600_000})
+    writer = sink.open(sink_context(SCHEMA))
+    with pytest.raises(ConfigurationError, match="INVALID_TRANSACTION_TIMEOUT") as refused:
+        _commit(writer, epoch(writer, 1, 1))
+    assert "transaction.max.timeout.ms" in (refused.value.hint or "")
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"topic": "a b"}, "'a b' is no topic's name"),
+        ({"guarantee": "twice"}, "guarantee='twice'"),
+        ({"if_unknown": "guess"}, "if_unknown='guess'"),
+        ({"id_prefix": "a b"}, "id_prefix='a b'"),
+        ({"format": "json"}, "format='json'"),
+        ({"options": {"acks": 0}}, "'acks' is set by Rheos"),
+        ({"options": {"transactional.id": "x"}}, "'transactional.id' is set by Rheos"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_its_line(given: dict[str, Any], said: str) -> None:
+    pytest.importorskip("confluent_kafka")
+    with pytest.raises(ProgramError, match=said) as refused:
+        rh.kafka.sink(**{"topic": "t", "brokers": "b:9092", **given})
+    assert str(refused.value).startswith(f"{__file__}:")
+
+
+def test_a_broker_that_goes_away_for_good_fails_the_commit_and_not_the_epoch(
+    kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    sink = prepared(kafka_broker, tmp_path, topic)
+    writer = sink.open(sink_context(SCHEMA))
+    committables = epoch(writer, 1, 1)
+    away = prepared(kafka_broker, tmp_path, topic)
+    monkeypatch.setattr(transactions_module, "REACH_S", 0.2)
+    monkeypatch.setattr("rheos.connectors.kafka.epoch_commits.PAUSES_MS", (10,))
+    nowhere = replace(away.target, options=ClientOptions.of("127.0.0.1:1"))
+    unreachable = KafkaSink(nowhere, "exactly_once").committer()
+    assert unreachable is not None
+    with pytest.raises(UnavailableError, match="cannot be written exactly once, at 127"):
+        unreachable.commit(committables)
+    monkeypatch.undo()
+    _commit(writer, committables)
+    assert seen(kafka_broker, topic) == [1]
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))]
+)
+def test_a_simulated_job_with_crashes_and_new_drivers_writes_each_row_once(
+    kafka_broker: Any, seed: int
+) -> None:
+    topic = new_topic(kafka_broker.address, 2)
+
+    def build(env: rh.Environment) -> rh.DataStream:
+        made = rh.generator(
+            lambda block: {"n": block.index() * 2 + block.split}, count=300, splits=2, rate_per_s=300
+        )
+        numbers = env.from_source(made)
+        numbers.sink_to(rh.kafka.sink(topic, brokers=kafka_broker.address))
+        return numbers
+
+    done = simulate(build, seed=seed)
+    assert seed or (done.crashes, done.drivers) == (7, 5)
+    assert seen(kafka_broker, topic) == sorted(done.out["n"].to_pylist()) == list(range(300))
+
+
+def _commit(writer: SinkWriter, committables: list[bytes]) -> None:
+    committer = writer.committer()
+    assert committer is not None
+    try:
+        committer.commit(committables)
+    except RheosError as error:
+        raise error from None

@@ -1,0 +1,80 @@
+"""Topics of a test's own at a real broker, and what readers of them see."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+_numbers = itertools.count()
+WITHIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Record:
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = 0
+    timestamp: int = 0
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+def new_topic(brokers: str, partitions: int = 1, **settings: str) -> str:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    name = f"t{os.getpid()}-{next(_numbers)}"
+    config = {key.replace("_", "."): value for key, value in settings.items()}
+    admin = AdminClient({"bootstrap.servers": brokers})
+    made = admin.create_topics([NewTopic(name, partitions, 1, config=config)])
+    made[name].result(WITHIN_S)
+    return name
+
+
+def read(brokers: str, topic: str, *, committed: bool = True) -> list[Record]:
+    """All records that readers of the topic see now, by partitions."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": brokers,
+            "group.id": f"reader-{next(_numbers)}",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+        }
+    )
+    found: list[Record] = []
+    try:
+        partitions = consumer.list_topics(topic, WITHIN_S).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+        open_ends = set(partitions)
+        deadline = time.monotonic() + WITHIN_S
+        while open_ends:
+            assert time.monotonic() < deadline, f"{topic}: no end in sight, {len(found)} records so far"
+            message = consumer.poll(1.0)
+            if message is None:
+                continue
+            if message.error() is not None:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                open_ends.discard(message.partition())
+                continue
+            found.append(_record(message))
+    finally:
+        consumer.close()
+    return sorted(found, key=lambda record: record.partition)
+
+
+def _record(message: Any) -> Record:
+    return Record(
+        message.value(),
+        message.key(),
+        message.partition(),
+        message.timestamp()[1],
+        tuple(message.headers() or ()),
+    )
+
+
+def values(brokers: str, topic: str, *, committed: bool = True) -> list[bytes | None]:
+    return [record.value for record in read(brokers, topic, committed=committed)]
