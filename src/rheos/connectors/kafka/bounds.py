@@ -1,0 +1,163 @@
+"""Where the reading of a topic's partitions begins and ends, and what offsets that comes to.
+
+    "earliest"                the first record that is there
+    "latest"                  behind the last one that is there when the job is submitted
+    "group"                   where the group has committed; what it has not, from the first record on
+    a moment                  the first record at or after it, by the time that Kafka has of it
+    {"orders": {0: 17}}       these offsets; a start is the first record of partitions not named
+
+Offsets are resolved once, by the driver, before the job runs: what a job begins and ends with stands in
+its checkpoints. An end is exclusive: the record at it is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Protocol, TypeAlias, assert_never
+
+from rheos.errors import InputError, ProgramError
+
+Partition: TypeAlias = tuple[str, int]
+"""A topic, and the number of one of its partitions."""
+Offsets: TypeAlias = dict[Partition, int]
+
+_MOMENTS = "a datetime (without a zone it is UTC), or an int of ms since the epoch, is a moment"
+_STARTS = f'write "earliest", "latest", "group", or {{"topic": {{0: 17, ...}}}}; {_MOMENTS}'
+_ENDS = f'write "latest", {{"topic": {{0: 17, ...}}}}, or nothing; {_MOMENTS}'
+
+
+class TopicEdge(Enum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class OfGroup:
+    name: str
+
+
+@dataclass(frozen=True)
+class Moment:
+    ms: int
+    """Since the epoch."""
+
+
+@dataclass(frozen=True)
+class Given:
+    offsets: tuple[tuple[Partition, int], ...]
+
+
+Bound: TypeAlias = TopicEdge | OfGroup | Moment | Given
+
+
+class Cluster(Protocol):
+    """What is asked of the brokers, for some partitions at once."""
+
+    def earliest(self, partitions: Sequence[Partition]) -> Offsets: ...
+
+    def latest(self, partitions: Sequence[Partition]) -> Offsets:
+        """Behind the last record that a reader may be given now."""
+        ...
+
+    def at(self, partitions: Sequence[Partition], ms: int) -> Offsets:
+        """Of the first record at or after the moment; partitions without one are left out."""
+        ...
+
+    def committed(self, partitions: Sequence[Partition], group: str) -> Offsets:
+        """What the group has committed; partitions without it are left out."""
+        ...
+
+
+def start_of(given: Any, group: str | None) -> Bound:
+    """What a user has said. Raises ProgramError."""
+    if given == "group":
+        if group is None:
+            raise ProgramError('start="group" without group=', hint='write group="name", too')
+        return OfGroup(group)
+    return _bound("start", given, _STARTS)
+
+
+def end_of(given: Any) -> Bound | None:
+    """None where there is no end."""
+    if given is None:
+        return None
+    if given == "earliest":
+        raise ProgramError('end="earliest" would read nothing', hint=_ENDS)
+    return _bound("end", given, _ENDS)
+
+
+def _bound(name: str, given: Any, hint: str) -> Bound:
+    wrong = ProgramError(f"{name}={given!r} is no place in a topic", hint=hint)
+    if isinstance(given, str):
+        if given not in {edge.value for edge in TopicEdge}:
+            raise wrong
+        return TopicEdge(given)
+    if isinstance(given, datetime):
+        zoned = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+        return Moment(int(zoned.timestamp() * 1000))
+    if isinstance(given, int) and not isinstance(given, bool):
+        return Moment(given)
+    if not isinstance(given, Mapping) or not all(isinstance(of, Mapping) for of in given.values()):
+        raise wrong
+    offsets = [((str(t), p), offset) for t, of in given.items() for p, offset in of.items()]
+    for (_, partition), offset in offsets:
+        if not (_is_number(partition) and _is_number(offset)):
+            raise wrong
+    return Given(tuple(sorted(offsets)))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def resolved_starts(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -> Offsets:
+    """Where each partition begins: one of which nothing is said, with its first record.
+
+    Whether there is (still) a record is seen where it is read: a job that goes on from a checkpoint
+    does not begin here.
+    """
+    return {**cluster.earliest(partitions), **_resolved(bound, partitions, cluster)}
+
+
+def resolved_ends(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -> Offsets:
+    """Where each partition ends. One that a user has given may be still to come."""
+    found = _resolved(bound, partitions, cluster)
+    missing = [partition for partition in partitions if partition not in found]
+    if missing:
+        raise InputError(
+            f"end= says nothing of {named(missing[0])}",
+            hint="give an offset for each partition of the topics that are read",
+        )
+    return found
+
+
+def _resolved(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -> Offsets:
+    match bound:
+        case TopicEdge.EARLIEST:
+            return cluster.earliest(partitions)
+        case TopicEdge.LATEST:
+            return cluster.latest(partitions)
+        case Moment(ms):
+            # Where all records are before the moment, it lies behind the last of them.
+            return {**cluster.latest(partitions), **cluster.at(partitions, ms)}
+        case OfGroup(name):
+            return cluster.committed(partitions, name)
+        case Given(offsets):
+            known = set(partitions)
+            for partition, _ in offsets:
+                if partition not in known:
+                    raise InputError(
+                        f"there is no {named(partition)} among what is read",
+                        hint=f"there are {', '.join(map(named, partitions[:10]))}",
+                    )
+            return dict(offsets)
+        case _:
+            assert_never(bound)
+
+
+def named(partition: Partition) -> str:
+    """As Kafka's tools and errors of this package write it: `orders[3]`."""
+    return f"{partition[0]}[{partition[1]}]"

@@ -1,0 +1,163 @@
+"""The driver's look at a cluster: which topics there are, with which partitions and offsets."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from rheos.connectors.kafka.bounds import Offsets, Partition, named
+from rheos.connectors.kafka.client_options import ClientOptions, client
+from rheos.connectors.kafka.errors import kafka_error
+from rheos.errors import ConfigurationError, RheosError
+
+Topics: TypeAlias = tuple[str, ...] | re.Pattern[str]
+"""Names, or a pattern that a whole name is to match."""
+
+REACHED_WITHIN_S = 30.0
+"""How long a cluster may take to answer: it may be starting, too."""
+_ASKED_AGAIN_S = 1.0
+_INTERNAL = "__"
+"""Topics of the brokers themselves begin so: no pattern matches them."""
+
+
+@dataclass(frozen=True)
+class FoundTopic:
+    name: str
+    id: str
+    """Another one once the topic was deleted and made again; empty where the broker does not say."""
+    partitions: tuple[int, ...]
+
+
+class KafkaCluster:
+    """Asks the brokers. Every method may wait, and raises RheosError, without secrets."""
+
+    def __init__(self, options: ClientOptions, *, read_committed: bool = True) -> None:
+        client()
+        admin: Any = importlib.import_module("confluent_kafka.admin")
+        self._options = options
+        self._spec = admin.OffsetSpec
+        self._committed_only = read_committed
+        self._refused: Any = None
+        config: dict[str, Any] = options.config("rheos-source")
+        self._admin = admin.AdminClient({**config, "error_cb": self._on_error})
+
+    # --- topics --------------------------------------------------------------------------------------
+
+    def find(self, topics: Topics) -> list[FoundTopic]:
+        """The topics that are there, by name. Raises ConfigurationError where one that is named is not;
+        of a pattern there may be none."""
+        there = self._names()
+        if isinstance(topics, re.Pattern):
+            wanted = [n for n in there if topics.fullmatch(n) and not n.startswith(_INTERNAL)]
+        else:
+            for name in topics:
+                if name not in there:
+                    raise self._missing(name, there)
+            wanted = sorted(set(topics))
+        return self.described(wanted)
+
+    def described(self, names: Sequence[str]) -> list[FoundTopic]:
+        """Topics that are there. Raises ConfigurationError where one is not."""
+        if not names:
+            return []
+        asked = client().TopicCollection(list(names))
+        futures = self._admin.describe_topics(asked, request_timeout=REACHED_WITHIN_S)
+        found = []
+        for name in sorted(names):
+            topic = self._result(futures[name], f"the topic {name!r} cannot be looked at")
+            numbers = tuple(sorted(partition.id for partition in topic.partitions))
+            found.append(FoundTopic(name, _known_id(topic.topic_id), numbers))
+        return found
+
+    def _names(self) -> list[str]:
+        """Of all topics. Waits for a cluster that is away, but not where it refuses this client."""
+        deadline = time.monotonic() + REACHED_WITHIN_S
+        while True:
+            try:
+                return sorted(self._admin.list_topics(timeout=_ASKED_AGAIN_S).topics)
+            except client().KafkaException as error:
+                self._admin.poll(0)  # Why not is told here.
+                if self._refused is not None or time.monotonic() > deadline:
+                    raise self._error(self._refused or error, "the cluster cannot be asked") from None
+
+    def _missing(self, name: str, there: Sequence[str]) -> RheosError:
+        near = difflib.get_close_matches(name, there, n=3)
+        return ConfigurationError(
+            f"there is no topic {name!r} at {self._options.brokers}",
+            hint=f"is it {' or '.join(map(repr, near))}?"
+            if near
+            else "create it first; Rheos makes no topics",
+        )
+
+    # --- offsets -------------------------------------------------------------------------------------
+
+    def earliest(self, partitions: Sequence[Partition]) -> Offsets:
+        return self._listed(partitions, self._spec.earliest())
+
+    def latest(self, partitions: Sequence[Partition]) -> Offsets:
+        return self._listed(partitions, self._spec.latest())
+
+    def at(self, partitions: Sequence[Partition], ms: int) -> Offsets:
+        found = self._listed(partitions, self._spec.for_timestamp(ms))
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
+    def committed(self, partitions: Sequence[Partition], group: str) -> Offsets:
+        module = client()
+        asked = module.ConsumerGroupTopicPartitions(
+            group, [module.TopicPartition(*partition) for partition in partitions]
+        )
+        futures = self._admin.list_consumer_group_offsets([asked], request_timeout=REACHED_WITHIN_S)
+        doing = f"the offsets of the group {group!r} cannot be read"
+        found = self._result(futures[group], doing).topic_partitions
+        for each in found:
+            if each.error is not None:
+                raise self._error(each.error, doing)
+        return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def _listed(self, partitions: Sequence[Partition], spec: Any) -> Offsets:
+        if not partitions:
+            return {}
+        module = client()
+        level = module.IsolationLevel
+        asked = {module.TopicPartition(*partition): spec for partition in partitions}
+        futures = self._admin.list_offsets(
+            asked,
+            isolation_level=level.READ_COMMITTED if self._committed_only else level.READ_UNCOMMITTED,
+            request_timeout=REACHED_WITHIN_S,
+        )
+        found: Mapping[Partition, Any] = {(of.topic, of.partition): f for of, f in futures.items()}
+        return {
+            partition: self._result(found[partition], f"{named(partition)} cannot be looked at").offset
+            for partition in partitions
+        }
+
+    # --- errors --------------------------------------------------------------------------------------
+
+    def _result(self, future: Any, doing: str) -> Any:
+        try:
+            return future.result(2 * REACHED_WITHIN_S)
+        except client().KafkaException as error:
+            self._admin.poll(0)
+            raise self._error(self._refused or error, doing) from None
+
+    def _error(self, error: Any, doing: str) -> RheosError:
+        return kafka_error(error, doing, self._options)
+
+    def _on_error(self, error: Any) -> None:
+        if is_refusal(error):
+            self._refused = error
+
+
+def is_refusal(error: Any) -> bool:
+    """Whether the brokers do not let this client in, so that to try again helps nothing."""
+    codes = client().KafkaError
+    return error.code() in (codes._AUTHENTICATION, codes._SSL, codes.SASL_AUTHENTICATION_FAILED)
+
+
+def _known_id(id: Any) -> str:
+    return "" if id is None or id == client().Uuid(0, 0) else str(id)

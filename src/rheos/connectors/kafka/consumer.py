@@ -1,0 +1,405 @@
+"""One consumer for all partitions of a subtask, in a thread that reads ahead and decodes.
+
+    mailbox                                    thread
+    open a reader  ── new feeds ──────────>    looks whether the topic is still the same, and assigns it
+    poll a reader  <── chunks of the feed ──   consumes, decodes, cuts by partition, wakes the mailbox
+    a chunk taken  ── its bytes ──────────>    goes on where it had read far enough ahead
+
+What is read ahead is bounded over all partitions. Where one of them is not polled and fills it up, it
+is paused, and the others are read on. Messages come from librdkafka's own queue, which is bounded, too
+(`queued.max.messages.kbytes`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rheos.connectors.contract import ReaderContext, SourceClient
+from rheos.connectors.kafka.bounds import Partition, named
+from rheos.connectors.kafka.client_options import ClientOptions, client
+from rheos.connectors.kafka.cluster import KafkaCluster, is_refusal
+from rheos.connectors.kafka.decoding import Decoding, MessageDecoder, Run
+from rheos.connectors.kafka.errors import kafka_error, may_pass
+from rheos.connectors.kafka.messages import numbers
+from rheos.connectors.kafka.partition import (
+    PartitionFeed,
+    PartitionReader,
+    PartitionSplit,
+    Position,
+    RecordChunk,
+)
+from rheos.errors import InputError, InternalError, RheosError
+
+AHEAD_BYTES = 1 << 25
+"""What is decoded and waits to be taken, over all partitions."""
+MESSAGES = 16_384
+"""That are decoded together at most."""
+AWAY = "brokers_away"
+"""The counter of times that no broker could be reached, or one refused to answer for a while."""
+_WAIT_S = 0.1
+_TOPICS_EVERY_S = 10.0
+_END_WITHIN_S = 10.0
+_FETCHING: Mapping[str, Any] = {"fetch.wait.max.ms": 100, "queued.min.messages": 200_000}
+"""Where the user gives no others."""
+_NO_GROUP = "rheos"
+"""The client wants a name, and makes no use of it where nothing is committed."""
+
+
+class TopicConsumer(SourceClient):
+    """What the readers of one subtask share."""
+
+    def __init__(
+        self,
+        options: ClientOptions,
+        decoding: Decoding,
+        *,
+        group: str | None,
+        read_committed: bool,
+        bounded: bool,
+        ctx: ReaderContext,
+    ) -> None:
+        self._options = options
+        self._decoding = decoding
+        self._group = group
+        self._read_committed = read_committed
+        self._bounded = bounded
+        self._ctx = ctx
+        self._failed: RheosError | None = None
+        self._lock = threading.Condition()
+        # Under the lock:
+        self._closing = False
+        self._ahead_bytes = 0
+        self._new: deque[PartitionFeed] = deque()
+        self._left: deque[PartitionFeed] = deque()
+        self._counts: Counter[str] = Counter()
+        # The thread's alone:
+        self._feeds: dict[Partition, PartitionFeed] = {}
+        self._checked_at_s = 0.0
+        self._refused: Any = None
+        self._consumer: Any = None
+        self._cluster: KafkaCluster | None = None
+        self._thread: threading.Thread | None = None
+
+    # --- for readers, in the mailbox -----------------------------------------------------------------
+
+    def open(self, split: PartitionSplit, position: bytes | None) -> PartitionReader:
+        """A reader of one partition."""
+        begin = Position(split.start) if position is None else Position.decode(position)
+        feed = PartitionFeed(split, begin.offset)
+        with self._lock:
+            self._new.append(feed)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="rheos-kafka", daemon=True)
+            self._thread.start()
+        return PartitionReader(feed, begin, self._ctx, self, self._taken)
+
+    def report(self) -> None:
+        """Counts what the thread has counted, and raises what it has ended with."""
+        if self._counts:
+            with self._lock:
+                counted, self._counts = self._counts, Counter()
+            for name, times in counted.items():
+                self._ctx.count(name, times)
+        if self._failed is not None:
+            raise self._failed
+
+    def leave(self, feed: PartitionFeed) -> None:
+        """Its reader is closed."""
+        with self._lock:
+            self._left.append(feed)
+
+    def _taken(self, chunk: RecordChunk) -> None:
+        with self._lock:
+            self._ahead_bytes -= chunk.size_bytes
+            self._lock.notify()
+
+    # --- for the subtask -----------------------------------------------------------------------------
+
+    def completed(self, positions: Mapping[str, bytes]) -> None:
+        """Commits the offsets to the group, for those who watch how far it is."""
+        consumer = self._consumer
+        if self._group is None or consumer is None:
+            return
+        offsets = []
+        for id, position in positions.items():
+            topic, _, partition = id.rpartition("/")
+            offset = Position.decode(position).offset
+            offsets.append(client().TopicPartition(topic, int(partition), offset))
+        if offsets:
+            # What becomes of it is counted: see `_on_commit`.
+            consumer.commit(offsets=offsets, asynchronous=True)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closing = True
+            self._lock.notify()
+        if self._thread is not None:
+            self._thread.join(_END_WITHIN_S)
+
+    # --- the thread ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._cluster = KafkaCluster(self._options, read_committed=self._read_committed)
+            self._consumer = self._made()
+            self._decoder = MessageDecoder(self._decoding)
+            self._read()
+        except RheosError as error:
+            self._failed = error
+        except client().KafkaException as error:
+            self._failed = self._error(error)
+        except Exception as error:
+            self._failed = InternalError.of(error)
+        finally:
+            if self._consumer is not None:
+                with contextlib.suppress(Exception):
+                    self._consumer.close()
+            self._ctx.wake()
+
+    def _made(self) -> Any:
+        own: dict[str, Any] = {
+            "group_id": self._group or _NO_GROUP,
+            "auto_offset_reset": "error",  # Nothing is left out in silence.
+            "enable_auto_commit": False,
+            "enable_auto_offset_store": False,
+            "enable_partition_eof": self._bounded,
+            "allow_auto_create_topics": False,
+            "isolation_level": "read_committed" if self._read_committed else "read_uncommitted",
+        }
+        config = self._options.config("rheos-source", **own)
+        calls = {"error_cb": self._on_error, "on_commit": self._on_commit}
+        return client().Consumer({**_FETCHING, **config, **calls})
+
+    def _read(self) -> None:
+        while not self._closing:
+            self._forget_the_left()
+            self._assign_the_new()
+            self._check_topics_now_and_then()
+            if self._reads_on():
+                self._take(self._consumed())
+            else:
+                with self._lock:
+                    if self._ahead_bytes >= AHEAD_BYTES and not self._closing:
+                        self._lock.wait(_WAIT_S)
+            if self._refused is not None:
+                raise self._error(self._refused)
+
+    def _consumed(self) -> list[Any]:
+        """What is there, at once; where nothing is, what comes first."""
+        first = self._consumer.poll(_WAIT_S)
+        return [] if first is None else [first, *self._consumer.consume(MESSAGES - 1, 0)]
+
+    # --- partitions ----------------------------------------------------------------------------------
+
+    def _assign_the_new(self) -> None:
+        if not self._new:
+            return
+        new = list(self._new)
+        try:
+            self._check_ids(new)
+        except RheosError as error:
+            if not may_pass(error):
+                raise
+            self._count(AWAY)
+            return
+        for feed in new:
+            self._new.popleft()
+            if not feed.finished:
+                self._feeds[feed.partition] = feed
+                self._consumer.incremental_assign([self._place(feed)])
+        self._ctx.wake()
+
+    def _forget_the_left(self) -> None:
+        while self._left:
+            feed = self._left.popleft()
+            with self._lock:
+                self._ahead_bytes -= sum(chunk.size_bytes for chunk in feed.chunks)
+                feed.chunks.clear()
+            self._unassign(feed)
+
+    def _unassign(self, feed: PartitionFeed) -> None:
+        if self._feeds.pop(feed.partition, None) is not None:
+            self._consumer.incremental_unassign([self._place(feed)])
+
+    def _finish(self, feed: PartitionFeed) -> None:
+        self._unassign(feed)
+        feed.finished = True
+
+    def _place(self, feed: PartitionFeed) -> Any:
+        return client().TopicPartition(*feed.partition, feed.next)
+
+    def _reads_on(self) -> bool:
+        """Whether to consume; and which partitions from."""
+        for feed in self._feeds.values():
+            if feed.paused and not feed.chunks:
+                feed.paused = False
+                self._consumer.resume([self._place(feed)])
+        if self._ahead_bytes < AHEAD_BYTES:
+            return True
+        if not any(not feed.chunks and self._has_more(feed) for feed in self._feeds.values()):
+            return False
+        full = [feed for feed in self._feeds.values() if feed.chunks and not feed.paused]
+        if full:
+            self._consumer.pause([self._place(feed) for feed in full])
+            for feed in full:
+                feed.paused = True
+        return True
+
+    def _has_more(self, feed: PartitionFeed) -> bool:
+        """Whether the broker had records of it that are not read, as far as was heard of it."""
+        _, high = self._consumer.get_watermark_offsets(self._place(feed), cached=True)
+        return bool(high > feed.next)
+
+    # --- messages ------------------------------------------------------------------------------------
+
+    def _take(self, messages: Sequence[Any]) -> None:
+        events: Sequence[Any] = ()
+        if any(map(client().Message.error, messages)):
+            events = [message for message in messages if message.error() is not None]
+            messages = [message for message in messages if message.error() is None]
+        if messages:
+            self._decode(messages)
+        for event in events:
+            self._on_event(event)
+        if messages or events:
+            self._ctx.wake()
+
+    def _decode(self, messages: Sequence[Any]) -> None:
+        kept: list[Any] = []
+        runs, ended = [], []
+        for feed, own in self._by_partition(messages):
+            offsets = numbers(client().Message.offset, own)
+            # One that was paused may give records again that it gave before.
+            begin, end = int(np.searchsorted(offsets, feed.next)), len(own)
+            if feed.split.end is not None and offsets[-1] + 1 >= feed.split.end:
+                end = int(np.searchsorted(offsets, feed.split.end))
+                ended.append(feed)
+            if begin < end:
+                runs.append(Run(feed, len(kept), len(kept) + end - begin))
+                kept += own[begin:end]
+        if kept:
+            offsets = numbers(client().Message.offset, kept)
+            for run, chunk in zip(runs, self._decoder.chunks(kept, offsets, runs), strict=True):
+                run.feed.next = chunk.after
+                with self._lock:
+                    self._ahead_bytes += chunk.size_bytes
+                    run.feed.chunks.append(chunk)
+        for feed in ended:
+            self._finish(feed)
+
+    def _by_partition(self, messages: Sequence[Any]) -> list[tuple[PartitionFeed, list[Any]]]:
+        """The messages of each feed, in their order."""
+        changes = np.diff(numbers(client().Message.partition, messages)) != 0
+        if len({topic for topic, _ in self._feeds}) > 1:
+            names = [message.topic() for message in messages]
+            changes |= np.array([one != other for one, other in pairwise(names)], bool)
+        cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(messages)]
+        found: dict[Partition, list[Any]] = {}
+        for begin, end in pairwise(cuts):
+            first = messages[begin]
+            found.setdefault((first.topic(), first.partition()), []).extend(messages[begin:end])
+        return [(self._feeds[of], own) for of, own in found.items() if of in self._feeds]
+
+    # --- what is no record ---------------------------------------------------------------------------
+
+    def _on_event(self, event: Any) -> None:
+        codes, error = client().KafkaError, event.error()
+        feed = self._feeds.get((event.topic(), event.partition()))
+        if error.code() == codes._PARTITION_EOF:
+            # Behind the last record may lie marks of transactions: that the end is reached is known
+            # by this alone.
+            end = None if feed is None else feed.split.end
+            if feed is not None and end is not None and event.offset() >= end:
+                self._finish(feed)
+        elif error.code() in (codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE):
+            if feed is not None:
+                raise self._out_of_range(feed)
+        elif error.code() in (
+            codes.UNKNOWN_TOPIC_OR_PART,
+            codes._UNKNOWN_TOPIC,
+            codes._UNKNOWN_PARTITION,
+        ):
+            self._check_topics()
+        else:
+            self._note(error)
+
+    def _on_error(self, error: Any) -> None:
+        """What the client says by itself, such as that a broker is away. It tries again for ever."""
+        if is_refusal(error):
+            self._refused = error
+        elif error.code() == client().KafkaError._ALL_BROKERS_DOWN:
+            self._count(AWAY)
+
+    def _on_commit(self, error: Any, _offsets: Any) -> None:
+        if error is not None:
+            self._count("commits_failed")
+
+    def _note(self, error: Any) -> None:
+        """Counts what may pass, and raises what does not."""
+        found = self._error(error)
+        if not may_pass(found):
+            raise found
+        self._count(AWAY)
+
+    def _out_of_range(self, feed: PartitionFeed) -> RheosError:
+        assert self._cluster is not None
+        partition = feed.partition
+        self._check_ids([feed])
+        first, last = (
+            of([partition])[partition] for of in (self._cluster.earliest, self._cluster.latest)
+        )
+        there = f"{named(partition)} has the records from {first} up to {last}"
+        if feed.next < first:
+            what = f"{there}: those from {feed.next} on were deleted before they were read"
+        else:
+            what = f"{there}, and what comes next is {feed.next}: it was truncated, or never there"
+        return InputError(
+            what,
+            hint="a job leaves nothing out in silence. Give the topic a longer retention, and start "
+            'the job anew, without its checkpoints; start="earliest" begins with what is there',
+        )
+
+    def _check_topics_now_and_then(self) -> None:
+        if time.monotonic() > self._checked_at_s + _TOPICS_EVERY_S:
+            self._check_topics()
+
+    def _check_topics(self) -> None:
+        self._checked_at_s = time.monotonic()
+        try:
+            self._check_ids(list(self._feeds.values()))
+        except RheosError as error:
+            if not may_pass(error):
+                raise
+            self._count(AWAY)
+
+    def _check_ids(self, feeds: Sequence[PartitionFeed]) -> None:
+        """A topic that was deleted and made again has the same name, and other records at the same
+        offsets. Raises InputError for one."""
+        assert self._cluster is not None
+        for topic in self._cluster.described(sorted({feed.split.topic for feed in feeds})):
+            known = {feed.split.topic_id for feed in feeds if feed.split.topic == topic.name} - {""}
+            if topic.id and known and known != {topic.id}:
+                raise InputError(
+                    f"the topic {topic.name!r} was deleted and made again: it is not what was read",
+                    hint="its records are others, at the same offsets. Start the job anew, without its "
+                    "checkpoints",
+                )
+
+    # --- small things --------------------------------------------------------------------------------
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            self._counts[name] += 1
+        self._ctx.wake()
+
+    def _error(self, error: Any) -> RheosError:
+        topics = ", ".join(sorted({topic for topic, _ in self._feeds})) or "topics"
+        return kafka_error(error, f"{topics} cannot be read", self._options)

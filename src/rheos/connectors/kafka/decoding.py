@@ -1,0 +1,96 @@
+"""Messages of Kafka's client into chunks of rows, each of a partition. They are decoded in columns, and
+those of all partitions together, as each call of a format's decoder has a price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.connectors.kafka.bounds import named
+from rheos.connectors.kafka.client_options import client
+from rheos.connectors.kafka.messages import metadata_columns, with_metadata
+from rheos.connectors.kafka.partition import PartitionFeed, RecordChunk
+from rheos.connectors.rejected import BadRecord, OnError, bad_record
+from rheos.formats.contract import Decoded, Format
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How messages become rows: what the user has configured."""
+
+    format: Format
+    schema: pa.Schema
+    """The rows that are given."""
+    payload: pa.Schema
+    """Those of its columns that the payload fills."""
+    metadata: tuple[tuple[str, str], ...]
+    """Fields of a message, and the columns that they fill."""
+    on_error: OnError
+
+    @classmethod
+    def of(
+        cls, format: Format, rows: pa.Schema, metadata: tuple[tuple[str, str], ...], on_error: OnError
+    ) -> Decoding:
+        schema, payload = with_metadata(rows, metadata)
+        return cls(format, schema, payload, metadata, on_error)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Messages of one partition that lie side by side."""
+
+    feed: PartitionFeed
+    begin: int
+    end: int
+
+
+class MessageDecoder:
+    """Runs in the thread that reads ahead."""
+
+    def __init__(self, decoding: Decoding) -> None:
+        self._decoding = decoding
+        self._decoder = decoding.format.decoder(decoding.payload)
+
+    def chunks(
+        self, messages: Sequence[Any], offsets: npt.NDArray[np.int64], runs: Sequence[Run]
+    ) -> list[RecordChunk]:
+        """A chunk for each run. Raises InputError for a bad record, unless these are skipped."""
+        payloads = pa.array(list(map(client().Message.value, messages)), pa.binary())
+        decoded = self._decoder.decode(payloads)
+        rows = self._rows(messages, decoded)
+        return [self._chunk(rows, decoded, offsets, run) for run in runs]
+
+    def _rows(self, messages: Sequence[Any], decoded: Decoded) -> pa.RecordBatch:
+        wanted = self._decoding.metadata
+        if not wanted:
+            return decoded.rows
+        beside = metadata_columns(messages, wanted, self._decoding.schema)
+        columns = [
+            decoded.of_rows(beside[name]) if name in beside else decoded.rows.column(name)
+            for name in self._decoding.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self._decoding.schema)
+
+    def _chunk(
+        self, rows: pa.RecordBatch, decoded: Decoded, offsets: npt.NDArray[np.int64], run: Run
+    ) -> RecordChunk:
+        bad = [
+            (int(offsets[each.at]), BadRecord.of(each))
+            for each in decoded.bad
+            if run.begin <= each.at < run.end
+        ]
+        if bad and self._decoding.on_error == "fail":
+            offset, record = bad[0]
+            raise bad_record(f"{named(run.feed.partition)}@{offset}", record)
+        if decoded.origin is None:
+            begin, end, origin = run.begin, run.end, np.arange(run.begin, run.end)
+        else:
+            begin, end = np.searchsorted(decoded.origin, [run.begin, run.end]).tolist()
+            origin = decoded.origin[begin:end]
+        after = int(offsets[run.end - 1]) + 1
+        return RecordChunk(rows.slice(begin, end - begin), offsets[origin], bad, after)

@@ -1,0 +1,139 @@
+"""Messages of Kafka's client as columns: what each says beside its payload.
+
+A field of the metadata is a column where the user names one for it. A column that the schema has is of
+the type that it says there, and any other of the first type below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.connectors.kafka.client_options import client
+from rheos.errors import InputError, ProgramError, SchemaError
+
+Columns: TypeAlias = dict[str, pa.Array]
+_HEADER = pa.struct([pa.field("name", pa.string(), nullable=False), pa.field("value", pa.binary())])
+
+
+def numbers(of: Callable[[Any], int], messages: Sequence[Any]) -> npt.NDArray[np.int64]:
+    """A method of Message called on each."""
+    return np.fromiter(map(of, messages), np.int64, len(messages))
+
+
+def _keys(messages: Sequence[Any]) -> pa.Array:
+    return pa.array(list(map(client().Message.key, messages)), pa.binary())
+
+
+def _timestamps(messages: Sequence[Any]) -> pa.Array:
+    """Null where the broker has none."""
+    found = map(client().Message.timestamp, messages)
+    return pa.array([ms if kind else None for kind, ms in found], pa.timestamp("ms", "UTC"))
+
+
+def _headers(messages: Sequence[Any]) -> pa.Array:
+    """Each a list, in their order; empty where there are none."""
+    found = map(client().Message.headers, messages)
+    listed = [[{"name": name, "value": value} for name, value in each or ()] for each in found]
+    return pa.array(listed, pa.list_(_HEADER))
+
+
+def _topics(messages: Sequence[Any]) -> pa.Array:
+    return pa.array(list(map(client().Message.topic, messages)), pa.string())
+
+
+def _partitions(messages: Sequence[Any]) -> pa.Array:
+    return pa.array(numbers(client().Message.partition, messages)).cast(pa.int32())
+
+
+def _offsets(messages: Sequence[Any]) -> pa.Array:
+    return pa.array(numbers(client().Message.offset, messages))
+
+
+@dataclass(frozen=True)
+class _Field:
+    column: Callable[[Sequence[Any]], pa.Array]
+    types: tuple[pa.DataType, ...]
+    """Those it may have: the first is its own."""
+    nullable: bool = False
+
+
+FIELDS: Mapping[str, _Field] = {
+    "key": _Field(_keys, (pa.binary(), pa.string()), nullable=True),
+    "headers": _Field(_headers, (pa.list_(_HEADER),)),
+    "timestamp": _Field(
+        _timestamps,
+        (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC"), pa.int64()),
+        nullable=True,
+    ),
+    "topic": _Field(_topics, (pa.string(),)),
+    "partition": _Field(_partitions, (pa.int32(), pa.int64())),
+    "offset": _Field(_offsets, (pa.int64(),)),
+}
+
+
+def named_fields(metadata: Any) -> tuple[tuple[str, str], ...]:
+    """Which fields are wanted, and their columns: of names, or of a mapping from field to column.
+    Raises ProgramError."""
+    hint = f'write metadata={{"timestamp": "sent_at"}}, of {", ".join(FIELDS)}'
+    if isinstance(metadata, str):
+        metadata = [metadata]
+    pairs = metadata.items() if isinstance(metadata, Mapping) else [(name, name) for name in metadata]
+    wanted = tuple((str(name), str(column)) for name, column in pairs)
+    for name, _ in wanted:
+        if name not in FIELDS:
+            raise ProgramError(f"a message of Kafka has no {name!r}", hint=hint)
+    columns = [column for _, column in wanted]
+    if len(set(columns)) < len(columns):
+        raise ProgramError(f"two of metadata={metadata!r} go to one column", hint=hint)
+    return wanted
+
+
+def with_metadata(schema: pa.Schema, wanted: Sequence[tuple[str, str]]) -> tuple[pa.Schema, pa.Schema]:
+    """The rows that a source gives, and those of them that the payload is to fill. Raises SchemaError
+    where a column cannot be of its type."""
+    whole = schema
+    for name, column in wanted:
+        field = FIELDS[name]
+        if column not in schema.names:
+            whole = whole.append(pa.field(column, field.types[0], nullable=field.nullable))
+        elif schema.field(column).type not in field.types:
+            raise SchemaError(
+                f"the column {column!r} is {schema.field(column).type}, and the {name} of a message is "
+                f"{field.types[0]}",
+                hint=f"it may be {' or '.join(map(str, field.types))}",
+            )
+    ours = {column for _, column in wanted}
+    payload = pa.schema([field for field in schema if field.name not in ours])
+    return whole, payload
+
+
+def metadata_columns(
+    messages: Sequence[Any], wanted: Sequence[tuple[str, str]], schema: pa.Schema
+) -> Columns:
+    """For each message a value. Raises InputError where it cannot be of the column's type."""
+    made = {}
+    for name, column in wanted:
+        values = FIELDS[name].column(messages)
+        try:
+            made[column] = (
+                values
+                if values.type == schema.field(column).type
+                else values.cast(schema.field(column).type)
+            )
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"the {name} of a message does not fit the column {column!r}: {error}",
+                hint="declare the column as bytes",
+            ) from None
+        if values.null_count and not schema.field(column).nullable:
+            raise InputError(
+                f"a message has no {name}, and the column {column!r} may not be null",
+                hint=f"declare the column as one that may be: {column}: ... | None",
+            )
+    return made

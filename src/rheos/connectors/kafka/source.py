@@ -1,0 +1,242 @@
+"""Reads topics of Kafka: a split is a partition, and a position an offset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.connectors.formatted import check_format, rows_of
+from rheos.connectors.kafka.bounds import (
+    Bound,
+    Partition,
+    end_of,
+    resolved_ends,
+    resolved_starts,
+    start_of,
+)
+from rheos.connectors.kafka.client_options import ClientOptions, Value, client
+from rheos.connectors.kafka.cluster import FoundTopic, KafkaCluster, Topics
+from rheos.connectors.kafka.consumer import TopicConsumer
+from rheos.connectors.kafka.decoding import Decoding
+from rheos.connectors.kafka.messages import named_fields
+from rheos.connectors.kafka.partition import REJECTED, PartitionSplit
+from rheos.connectors.rejected import OnError, check_on_error
+from rheos.connectors.schemas import resolve
+from rheos.errors import ConfigurationError, ProgramError
+from rheos.formats import raw
+from rheos.formats.contract import Format
+from rheos.protocol.durations import duration_ms
+from rheos.site import located_at_call
+
+Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
+Start: TypeAlias = Literal["earliest", "latest", "group"] | datetime | int | Offsets
+End: TypeAlias = Literal["latest"] | datetime | int | Offsets
+
+_ALWAYS = "it holds what is read to the checkpoints"
+_OWNED: Mapping[str, str] = {
+    "group.id": 'write group="name"',
+    "auto.offset.reset": 'write start="earliest" or the like',
+    "enable.auto.commit": 'offsets are committed with the checkpoints: write group="name"',
+    "enable.auto.offset.store": _ALWAYS,
+    "enable.partition.eof": _ALWAYS,
+    "allow.auto.create.topics": "create the topic first",
+    "isolation.level": 'write isolation="read_uncommitted"',
+    "on_commit": "leave it out",
+}
+
+
+@located_at_call
+def source(
+    topics: str | Sequence[str] | re.Pattern[str],
+    *,
+    brokers: str | Sequence[str],
+    schema: Any = None,
+    format: Format | None = None,
+    metadata: Sequence[str] | Mapping[str, str] = (),
+    start: Start = "earliest",
+    end: End | None = None,
+    group: str | None = None,
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed",
+    discover: str | None = "1m",
+    on_error: OnError = "fail",
+    options: Mapping[str, Value] | None = None,
+) -> KafkaSource:
+    """Records of Kafka's topics, exactly once: the offsets are in the job's checkpoints.
+
+    ```python
+    orders = rh.kafka.source(
+        "orders",
+        brokers="localhost:9092",
+        schema=Order,
+        format=rh.formats.json(),
+        metadata={"timestamp": "sent_at"})
+    ```
+
+    Each partition is a split: its watermark and its lateness are its own.
+
+    Args:
+        topics: a name, several, or a compiled pattern that a whole name is to match.
+        brokers: "host:port", several with commas between, or a list of them.
+        schema: a dataclass or a pyarrow schema. Not needed where the format has columns of its own, as
+            raw bytes and text have.
+        format: what a record's value is; raw bytes, in a column `value`, where none is given.
+        metadata: what of a message becomes a column, too: "key" (bytes, or text where the schema says
+            so), "timestamp" (the broker's or the producer's, as the topic has it), "headers", "topic",
+            "partition" and "offset". Names, or a mapping to the names of the columns.
+        start: where to begin, in a job that begins with nothing: "earliest", "latest", "group" (where
+            the group has committed, else earliest), a moment (a datetime, or ms since the epoch), or
+            offsets: `{"orders": {0: 17, 1: 40}}`. Partitions that it does not name, and those that are
+            found later, begin with their first record.
+        end: where to end; such a source is bounded, and may be read in batch. "latest" is what is there
+            when the job is submitted; the record at a moment or an offset is not read any more.
+        group: the name under which offsets are committed with each checkpoint, for those who watch how
+            far the job is. Nothing is read by it, unless `start="group"`.
+        isolation: "read_committed" leaves out what transactions have not committed.
+        discover: how often a source without an end looks for new partitions and topics; None never.
+        on_error: what a record that does not fit the schema does: "fail" the job with its topic,
+            partition and offset, or "skip", which counts it (`skipped`) and gives it to the side output
+            "rejected".
+        options: further options of the client (librdkafka's names), such as those for TLS and SASL.
+            Their values are shown nowhere.
+    """
+    client()
+    check_on_error(on_error)
+    if isolation not in ("read_committed", "read_uncommitted"):
+        raise ProgramError(
+            f"isolation={isolation!r} is not known", hint='write "read_committed" or "read_uncommitted"'
+        )
+    form = raw() if format is None else check_format(format)
+    rows, record = rows_of(form, None) if schema is None else resolve(schema)
+    decoding = Decoding.of(form, rows, named_fields(metadata), on_error)
+    form.check_decodes(decoding.payload)
+    stop = end_of(end)
+    return KafkaSource(
+        topics=_topics(topics),
+        options=ClientOptions.of(brokers, options, _OWNED),
+        decoding=decoding,
+        record=record,
+        start=start_of(start, group),
+        end=stop,
+        group=group,
+        read_committed=isolation == "read_committed",
+        discovery_ms=None if discover is None or stop is not None else duration_ms(discover),
+    )
+
+
+def _topics(given: Any) -> Topics:
+    if isinstance(given, re.Pattern):
+        return given
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise ProgramError(
+            f"topics={given!r} names no topic",
+            hint='write "orders", ["orders", "returns"], or re.compile("orders-.*")',
+        )
+    return names
+
+
+@dataclass(frozen=True)
+class KafkaSource(Source):
+    """Made by `source`."""
+
+    topics: Topics
+    options: ClientOptions
+    decoding: Decoding
+    record: type | None
+    start: Bound
+    end: Bound | None
+    group: str | None
+    read_committed: bool
+    discovery_ms: int | None
+    schema: pa.Schema = field(init=False)
+    bounded: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", self.decoding.schema)
+        object.__setattr__(self, "bounded", self.end is not None)
+
+    def record_class(self) -> type | None:
+        return self.record
+
+    def rejected_schema(self) -> pa.Schema | None:
+        return REJECTED if self.decoding.on_error == "skip" else None
+
+    def splits(self) -> Sequence[Split]:
+        cluster = self._cluster()
+        found = cluster.find(self.topics)
+        if not found and self.discovery_ms is None:
+            raise ConfigurationError(
+                f"no topic at {self.options.brokers} matches {self.describe_topics()}",
+                hint="look at the pattern, which a whole name is to match",
+            )
+        partitions = _partitions(found)
+        starts = resolved_starts(self.start, partitions, cluster)
+        ends = {} if self.end is None else resolved_ends(self.end, partitions, cluster)
+        return _splits(found, cluster.earliest(partitions), starts, ends)
+
+    def discover(self) -> Sequence[Split]:
+        cluster = self._cluster()
+        found = cluster.find(self.topics)
+        earliest = cluster.earliest(_partitions(found))
+        return _splits(found, earliest, earliest, {})
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        """What is known ends where it was to end. Partitions that nobody knew then are read from their
+        first record on; in a source with an end they are left out."""
+        if self.bounded:
+            return [Split(split.id, known[split.id]) for split in splits if split.id in known]
+        return [Split(split.id, known.get(split.id) or _from_first(split)) for split in splits]
+
+    def client(self, ctx: ReaderContext) -> SourceClient | None:
+        return TopicConsumer(
+            self.options,
+            self.decoding,
+            group=self.group,
+            read_committed=self.read_committed,
+            bounded=self.bounded,
+            ctx=ctx,
+        )
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        assert isinstance(ctx.client, TopicConsumer)
+        return ctx.client.open(msgspec.msgpack.decode(split.payload, type=PartitionSplit), position)
+
+    def describe_topics(self) -> str:
+        return self.topics.pattern if isinstance(self.topics, re.Pattern) else ", ".join(self.topics)
+
+    def describe(self) -> str:
+        return f"Kafka topics {self.describe_topics()} at {self.options.brokers}"
+
+    def _cluster(self) -> KafkaCluster:
+        return KafkaCluster(self.options, read_committed=self.read_committed)
+
+
+def _partitions(found: Sequence[FoundTopic]) -> list[Partition]:
+    return [(topic.name, number) for topic in found for number in topic.partitions]
+
+
+def _splits(
+    found: Sequence[FoundTopic],
+    earliest: Mapping[Partition, int],
+    starts: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+) -> list[Split]:
+    made = [
+        PartitionSplit(topic.name, number, topic.id, earliest[at], starts[at], ends.get(at))
+        for topic in found
+        for number in topic.partitions
+        for at in [(topic.name, number)]
+    ]
+    return [Split(each.id, msgspec.msgpack.encode(each)) for each in made]
+
+
+def _from_first(split: Split) -> bytes:
+    found = msgspec.msgpack.decode(split.payload, type=PartitionSplit)
+    return msgspec.msgpack.encode(msgspec.structs.replace(found, start=found.first))

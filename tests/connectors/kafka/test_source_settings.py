@@ -1,0 +1,83 @@
+"""What a user may say of a source, and what is found wrong before anything runs. No broker is asked."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors.kafka.messages import named_fields, with_metadata
+from rheos.errors import ProgramError, SchemaError
+
+pytest.importorskip("confluent_kafka")
+
+
+@dataclass
+class Order:
+    user: str
+    sent_at: datetime
+
+
+def made(**more: Any) -> rh.kafka.KafkaSource:
+    given: dict[str, Any] = {"brokers": "localhost:9092", "schema": Order, "format": rh.formats.json()}
+    return rh.kafka.source("orders", **{**given, **more})
+
+
+def test_without_a_format_a_row_is_the_bytes_of_a_record() -> None:
+    source = made(schema=None, format=None)
+    assert source.schema == pa.schema([pa.field("value", pa.binary())])
+    assert not source.bounded
+    assert source.endless(rh.connectors.contract.Split("orders/0"))
+    assert made(end="latest").bounded
+    assert made(end="latest").discovery_ms is None
+    assert made(discover="5s").discovery_ms == 5000
+
+
+def test_it_is_sent_whole_and_shown_without_secrets() -> None:
+    source = made(options={"sasl.password": "geheim", "ssl.key.pem": "auch geheim"})
+    assert pickle.loads(pickle.dumps(source)) == source
+    assert "geheim" not in repr(source) + source.describe() + source.positions()
+    assert source.describe() == "Kafka topics orders at localhost:9092"
+
+
+def test_metadata_fills_columns_of_the_schema_or_further_ones() -> None:
+    source = made(metadata={"timestamp": "sent_at", "offset": "place"})
+    assert source.schema.names == ["user", "sent_at", "place"]
+    assert source.schema.field("place") == pa.field("place", pa.int64(), nullable=False)
+    whole, payload = with_metadata(source.schema, named_fields({"timestamp": "sent_at"}))
+    assert whole == source.schema
+    assert payload.names == ["user", "place"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"metadata": ["colour"]}, ProgramError, "has no 'colour'"),
+        ({"metadata": {"key": "a", "topic": "a"}}, ProgramError, "go to one column"),
+        ({"metadata": {"offset": "user"}}, SchemaError, "the offset of a message is int64"),
+        ({"format": "json"}, ProgramError, "is not a format"),
+        ({"schema": None}, SchemaError, "does not say which columns"),
+        ({"isolation": "dirty"}, ProgramError, "isolation='dirty'"),
+        ({"on_error": "ignore"}, ProgramError, "on_error='ignore'"),
+        ({"start": "group"}, ProgramError, "without group="),
+        ({"brokers": ""}, ProgramError, "names no broker"),
+        ({"options": {"group.id": "g"}}, ProgramError, "'group.id' is set by Rheos"),
+    ],
+)
+def test_what_is_wrong_is_found_at_the_users_line(given: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=re.escape(words)) as raised:
+        made(**given)
+    assert raised.value.site is not None
+    assert raised.value.site.file == __file__
+
+
+@pytest.mark.parametrize("topics", ["", [], [""], [3]])
+def test_no_topic(topics: Any) -> None:
+    with pytest.raises(ProgramError, match="names no topic"):
+        rh.kafka.source(topics, brokers="localhost:9092")
