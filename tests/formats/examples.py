@@ -128,7 +128,8 @@ NESTED = [
 ]
 
 ALL_TYPES = pa.schema([*SIMPLE, *NESTED])
-A_ROW = {"i64": 7, "s": "x", "f64": 1.5, "texts": ["a"], "pair": {"x": 1, "at": None}}
+A_FLAT_ROW = {"i64": 7, "s": "x", "f64": 1.5}
+A_ROW = {**A_FLAT_ROW, "texts": ["a"], "pair": {"x": 1, "at": None}}
 
 
 def one_column(name: str, kind: pa.DataType, *, nullable: bool = True) -> pa.Schema:
@@ -136,6 +137,10 @@ def one_column(name: str, kind: pa.DataType, *, nullable: bool = True) -> pa.Sch
 
 
 EXAMPLES = {
+    "csv": Example(formats.csv(), pa.schema(SIMPLE), row=A_FLAT_ROW),
+    "csv, of one column": Example(
+        formats.csv(delimiter=";"), one_column("s", pa.string(), nullable=False), row={"s": "x"}
+    ),
     "json": Example(formats.json(), ALL_TYPES, row=A_ROW),
     "raw": Example(formats.raw(), one_column("value", pa.binary()), row={"value": b"x"}),
     "raw, large": Example(

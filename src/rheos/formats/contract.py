@@ -176,8 +176,10 @@ class Format(ABC):
     """How many rows an encoder puts into one payload at most. Only with 1 can a payload have the key of
     its row. A decoder takes as many as there are."""
 
-    in_lines: ClassVar[InLines | None] = None
-    """How payloads lie in a file of lines; None where they hold bytes that no line can."""
+    @property
+    def in_lines(self) -> InLines | None:
+        """How payloads lie in a file of lines; None where they hold bytes that no line can."""
+        return None
 
     def own_schema(self) -> pa.Schema | None:
         """The rows that it gives where the user names no schema; None where it needs one."""

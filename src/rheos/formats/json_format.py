@@ -74,7 +74,10 @@ class JsonFormat(Format):
     """Made by `json`."""
 
     name: ClassVar[str] = "json"
-    in_lines: ClassVar[InLines | None] = InLines()
+
+    @property
+    def in_lines(self) -> InLines:
+        return InLines()
 
     def check_decodes(self, schema: pa.Schema) -> None:
         wire_schema(schema)
@@ -108,8 +111,7 @@ class _JsonDecoder(Decoder):
             payload = payloads[index].as_py().strip()
             shaped[index] = payload.startswith(b"{") and payload.endswith(b"}")
         if len(raw) and not raw.min():
-            zeros = np.flatnonzero(raw == 0)
-            shaped[np.searchsorted(text.starts, zeros, side="right") - 1] = False
+            shaped[text.payload_at(np.flatnonzero(raw == 0))] = False
 
         def decode(i: int, j: int) -> Batch:
             if not shaped[i:j].all():

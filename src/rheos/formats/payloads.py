@@ -25,6 +25,10 @@ class Joined:
         begin = int(self.starts[i])
         return self.data.slice(begin, int(self.starts[j]) - begin)
 
+    def payload_at(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The payloads that bytes at these places are of."""
+        return np.searchsorted(self.starts, places, side="right") - 1
+
     def bytes(self) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self.data, np.uint8)
 
@@ -40,10 +44,13 @@ def joined(payloads: pa.Array) -> Joined:
 
 def split_at_newlines(data: bytes) -> pa.Array:
     """The payloads of lines, each of which ends in a line end; no payload holds one."""
-    raw = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(raw == NEWLINE)
+    return split_at(data, np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE))
+
+
+def split_at(data: bytes, ends: npt.NDArray[np.int64]) -> pa.Array:
+    """The payloads between bytes at `ends`, which are left out; the last byte is at one."""
     offsets = np.concatenate(([0], ends - np.arange(len(ends)))).astype(np.int32)
-    kept = raw[raw != NEWLINE]
+    kept = np.delete(np.frombuffer(data, np.uint8), ends)
     return pa.Array.from_buffers(
         pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(kept)]
     )

@@ -28,7 +28,10 @@ class RawFormat(Format):
     """Made by `raw`."""
 
     name: ClassVar[str] = "raw"
-    in_lines: ClassVar[InLines | None] = InLines(blank=True)
+
+    @property
+    def in_lines(self) -> InLines:
+        return InLines(blank=True)
 
     def own_schema(self) -> pa.Schema:
         return pa.schema([pa.field("value", pa.binary())])

@@ -31,7 +31,10 @@ class TextFormat(Format):
     """Made by `text`."""
 
     name: ClassVar[str] = "text"
-    in_lines: ClassVar[InLines | None] = InLines(blank=True)
+
+    @property
+    def in_lines(self) -> InLines:
+        return InLines(blank=True)
 
     def own_schema(self) -> pa.Schema:
         return pa.schema([pa.field("value", pa.string())])

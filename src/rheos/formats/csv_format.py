@@ -1,0 +1,249 @@
+"""CSV: a payload is one record of fields.
+
+Arrow decodes all payloads at once, and only where that fails are the bad ones sought. A field without
+any text is null; in a column of text that may not be null it is the empty text, as `""` always is.
+Timestamps are ISO 8601 (without zone: UTC), dates and times ISO.
+
+    >>> import pyarrow as pa
+    >>> from rheos import formats
+    >>> decoder = formats.csv().decoder(pa.schema([("user", pa.int64()), ("page", pa.string())]))
+    >>> decoded = decoder.decode(pa.array([b'7,"/a,b"', b"me,/"]))
+    >>> decoded.rows.to_pylist(), decoded.bad[0].error
+    ([{'user': 7, 'page': '/a,b'}], "column 'user' must be int64, and is 'me'")
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
+from rheos.formats.payloads import NEWLINE, joined, split_at
+from rheos.formats.sifting import RowsError, sift
+from rheos.protocol.elements import Batch
+
+_RETURN = b"\r"[0]
+_BOM = b"\xef\xbb\xbf"
+_QUOTE = b'"'
+_HELD = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_float32,
+    pa.types.is_float64,
+    pa.types.is_decimal128,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_date32,
+    pa.types.is_time,
+    pa.types.is_timestamp,
+)
+_ZONE = r"\d([zZ]|[+-]\d\d(:?\d\d)?)$"
+_INVALID = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to .+?: (.*)", re.S)
+_FIELDS = re.compile(r"Expected (\d+) columns, got (\d+)")
+
+
+def csv(*, header: bool = True, delimiter: str = ",") -> CsvFormat:
+    """Records of fields. A field without any text is null; in a column of text that may not be null it
+    is the empty text. A field that holds a delimiter, a quote or a line end stands in double quotes.
+
+    Args:
+        header: files begin with a line that names their columns, in any order; further ones are
+            ignored. Without it, and always in messages, fields are in the order of the schema.
+        delimiter: one character between two fields.
+    """
+    if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
+        raise ProgramError(
+            f"delimiter={delimiter!r} cannot stand between two fields",
+            hint='write one ASCII character, such as ";" or "\\t"',
+        )
+    return CsvFormat(header, delimiter)
+
+
+@dataclass(frozen=True)
+class CsvFormat(Format):
+    """Made by `csv`."""
+
+    header: bool = True
+    delimiter: str = ","
+
+    name: ClassVar[str] = "csv"
+
+    @property
+    def in_lines(self) -> InLines:
+        return InLines(header=self.header, quote=_QUOTE)
+
+    def check_decodes(self, schema: pa.Schema) -> None:
+        for field in schema:
+            text = pa.types.is_dictionary(field.type) and field.type.value_type == pa.string()
+            if not text and not any(is_a(field.type) for is_a in _HELD):
+                raise SchemaError(
+                    f"column {field.name!r} of type {field.type} has no form in CSV",
+                    hint="make it a number, a text or a time, or use a format with nested values: JSON",
+                )
+
+    def check_encodes(self, schema: pa.Schema) -> None:
+        self.check_decodes(schema)
+        if len(schema) == 1 and schema.field(0).nullable:
+            raise SchemaError(
+                f"a null of the only column {schema.names[0]!r} would be an empty line, which CSV has not",
+                hint="write a second column, or fill_null the column and declare it so",
+            )
+
+    def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
+        names = schema.names if header is None else self._named(header)
+        missing = [name for name in schema.names if name not in names]
+        if missing:
+            raise InputError(
+                f"the header has no column {missing[0]!r}",
+                hint=f"correct the schema; the file has {', '.join(names)}",
+            )
+        return _CsvDecoder(schema, names, self.delimiter)
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        return _CsvEncoder(schema, self)
+
+    def _named(self, header: bytes) -> list[str]:
+        line = header.removeprefix(_BOM)
+        names = pa.schema([])
+        try:
+            names = pa_csv.read_csv(
+                pa.BufferReader(line.rstrip(b"\r\n") + b"\n"),
+                parse_options=pa_csv.ParseOptions(delimiter=self.delimiter),
+            ).schema
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                f"the header cannot be read: {error}", hint="say header=False where there is none"
+            ) from None
+        found: list[str] = names.names
+        if len(set(found)) < len(found):
+            raise InputError("the header names a column twice", hint="rename one of the columns")
+        return found
+
+
+class _CsvDecoder(Decoder):
+    def __init__(self, schema: pa.Schema, names: Sequence[str], delimiter: str) -> None:
+        super().__init__(schema)
+        self._names = names
+        # Behind the records stands a record of empty fields, which one that does not end would take in.
+        self._last = delimiter.encode() * (len(names) - 1) + b"\n"
+        self._options: dict[str, Any] = {
+            "parse_options": pa_csv.ParseOptions(delimiter=delimiter, ignore_empty_lines=False),
+            "convert_options": pa_csv.ConvertOptions(
+                column_types={field.name: _wire_type(field.type) for field in schema},
+                include_columns=schema.names,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        }
+
+    def _decode(self, payloads: pa.Array) -> Decoded:
+        # Where no payload holds a line end, each can give one record at most; so where there are as many
+        # records as payloads, each is one. The few others are decoded alone. Arrow takes a byte order
+        # mark off its input, so one is never let stand at the beginning of some and not of others.
+        text = joined(payloads)
+        raw = text.bytes()
+        ends = (raw == NEWLINE) | (raw == _RETURN)
+        ends[text.starts[1:] - 1] = False
+        odd = np.zeros(len(payloads), np.bool_)
+        odd[text.payload_at(np.flatnonzero(ends))] = True
+        begin = text.starts[:-1][raw[text.starts[:-1]] == _BOM[0]]
+        odd[text.payload_at(begin)] = True
+
+        def decode(i: int, j: int) -> Batch:
+            if j - i > 1 and odd[i:j].any():
+                raise RowsError("some are decoded alone")
+            rows = self._read(text.part(i, j))
+            if rows.num_rows != j - i + 1:
+                raise RowsError("it is not one record: is a quote missing, or a line end too many?")
+            return rows.slice(0, j - i)
+
+        def suspects() -> npt.NDArray[np.int64]:
+            return np.flatnonzero(odd)
+
+        rows, good, bad = sift(len(payloads), decode, self.schema, suspects=suspects)
+        return Decoded(rows, good, [BadPayload(i, payloads[i].as_py(), what) for i, what in bad])
+
+    def _read(self, records: pa.Buffer) -> Batch:
+        data = records.to_pybytes() + self._last
+        reading = pa_csv.ReadOptions(
+            use_threads=False, block_size=len(data) + 1, column_names=self._names
+        )
+        try:
+            table = pa_csv.read_csv(pa.BufferReader(data), read_options=reading, **self._options)
+            columns = [_typed(table.column(field.name), field) for field in self.schema]
+        except pa.ArrowInvalid as error:
+            raise RowsError(self._said(str(error))) from None
+        nullable = pa.schema([field.with_nullable(True) for field in self.schema])
+        return pa.RecordBatch.from_arrays(columns, schema=nullable)
+
+    def _said(self, message: str) -> str:
+        if fields := _FIELDS.search(message):
+            return f"it has {fields[2]} fields, where {fields[1]} are expected"
+        if invalid := _INVALID.search(message):
+            field = self.schema.field(self.schema.names.index(self._names[int(invalid[1])]))
+            what = invalid[2].removeprefix("invalid value ")
+            return f"column {field.name!r} must be {field.type}, and is {what}"
+        return message
+
+
+def _wire_type(kind: pa.DataType) -> pa.DataType:
+    """What Arrow is asked for: text where it would read times more narrowly."""
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.string()
+    return pa.string() if pa.types.is_dictionary(kind) else kind
+
+
+def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if pa.types.is_timestamp(field.type) and field.type.tz is not None:
+        zoned = pc.match_substring_regex(array, _ZONE)
+        utc = pc.binary_join_element_wise(array, "Z", "")
+        array = pc.if_else(zoned, array, utc)
+    if not field.nullable and (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        array = array.fill_null("")
+    return array if array.type == field.type else array.cast(field.type)
+
+
+class _CsvEncoder(Encoder):
+    def __init__(self, schema: pa.Schema, format: CsvFormat) -> None:
+        self._schema = schema
+        self._format = format
+
+    def encode(self, rows: Batch) -> pa.Array:
+        lines = self.lines(rows)
+        raw = np.frombuffer(lines, np.uint8)
+        ends = np.flatnonzero(raw == NEWLINE)
+        if len(ends) != rows.num_rows:
+            # A quote within quotes is written twice, so the line ends outside are behind an even number.
+            quotes = np.cumsum(raw == _QUOTE[0])
+            ends = ends[quotes[ends] % 2 == 0]
+        return split_at(lines, ends)
+
+    def lines(self, rows: Batch) -> bytes:
+        columns = [
+            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+            for column in rows.columns
+        ]
+        out = io.BytesIO()
+        options = pa_csv.WriteOptions(include_header=False, delimiter=self._format.delimiter)
+        pa_csv.write_csv(pa.RecordBatch.from_arrays(columns, names=rows.schema.names), out, options)
+        return out.getvalue()
+
+    def header(self) -> bytes:
+        if not self._format.header:
+            return b""
+        quoted = ['"' + name.replace('"', '""') + '"' for name in self._schema.names]
+        return self._format.delimiter.join(quoted).encode() + b"\n"
