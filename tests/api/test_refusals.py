@@ -845,7 +845,7 @@ def test_a_map_in_json_lines_is_refused_where_it_is_written() -> None:
         refused(
             lambda path=path: rh.files.source(path, schema=schema),  # type: ignore[misc]
             rh.SchemaError,
-            "has no form in JSON Lines",
+            "has no form in JSON",
             "use Parquet",
             at="rh.files.source",
         )

@@ -245,7 +245,7 @@ def test_what_cannot_be_written_is_told_when_the_program_is_built(tmp_path: Path
         files.sink(tmp_path).validate(pa.schema([]))
     files.sink(tmp_path / "new" / "out").validate(SCHEMA)
     assert not (tmp_path / "new").exists()
-    for wrong in ({"format": "csv"}, {"compression": "rar"}, {"roll_bytes": 0}):
+    for wrong in ({"format": "xml"}, {"compression": "rar"}, {"roll_bytes": 0}):
         with pytest.raises(ProgramError):
             files.sink(tmp_path, **wrong)  # type: ignore[arg-type]
 

@@ -199,7 +199,7 @@ def test_wrong_settings_are_refused_at_once() -> None:
     with pytest.raises(ProgramError, match="on_error"):
         files.source("x", schema=SCHEMA, on_error="ignore")  # type: ignore[arg-type]
     with pytest.raises(ProgramError, match="format"):
-        files.source("x", schema=SCHEMA, format="csv")  # type: ignore[arg-type]
+        files.source("x", schema=SCHEMA, format="xml")  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="not a schema"):
         files.source("x", schema="user int")
     with pytest.raises(SchemaError, match="has no form in JSON"):

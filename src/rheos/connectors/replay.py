@@ -26,7 +26,7 @@ class Replay:
 
     - `speed`: how many times faster than they happened: 60, "60x", or "max" for no pacing at all;
     - `duration`: how long a whole split shall take, such as "60s". The time that the split spans is
-      read from the statistics of a Parquet file; for JSON Lines, and for text, say it in `span`.
+      read from the statistics of a Parquet file; for files of lines, and for text, say it in `span`.
 
     `on` names a timestamp, a date, or an int64 of ms since the epoch. Other numbers since the epoch say
     their `unit` ("s", "ms", "us", "ns"); text says its `format` ("%Y-%m-%d %H:%M:%S").

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.errors import InputError
-from rheos.formats.payloads import NEWLINE, joined
+from rheos.formats.payloads import NEWLINE, Joined, joined
 from rheos.protocol.elements import Batch
 
 MAX_PAYLOAD_BYTES = 1 << 26
@@ -80,6 +80,16 @@ class Decoder(ABC):
             return self._decode_the_fit(payloads)
         return self._decode(payloads)
 
+    def decode_joined(self, payloads: Joined) -> Decoded:
+        """The same, of payloads that lie in one buffer already, such as the lines of a file."""
+        if len(payloads) and int(np.diff(payloads.starts).max()) > MAX_PAYLOAD_BYTES:
+            return self.decode(payloads.column())
+        return self._decode_joined(payloads)
+
+    def _decode_joined(self, payloads: Joined) -> Decoded:
+        """For an implementation that joins payloads, to decode them as they are."""
+        return self._decode(payloads.column())
+
     @abstractmethod
     def _decode(self, payloads: pa.Array) -> Decoded:
         """The same, of payloads of which none is null, and none too long."""
@@ -116,6 +126,8 @@ def _longest(payloads: pa.Array) -> int:
 class InLines:
     """How the payloads of a format lie in a file of lines."""
 
+    end: str
+    """Of the names of such files, without a dot: "jsonl"."""
     header: bool = False
     """The first line of each file names columns, and is no payload."""
     quote: bytes | None = None

@@ -28,7 +28,7 @@ import pyarrow.csv as pa_csv
 
 from rheos.errors import InputError, ProgramError, SchemaError
 from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
-from rheos.formats.payloads import NEWLINE, joined, split_at
+from rheos.formats.payloads import NEWLINE, Joined, joined, split_at
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
 
@@ -80,7 +80,7 @@ class CsvFormat(Format):
 
     @property
     def in_lines(self) -> InLines:
-        return InLines(header=self.header, quote=_QUOTE)
+        return InLines(end="csv", header=self.header, quote=_QUOTE)
 
     def check_decodes(self, schema: pa.Schema) -> None:
         for field in schema:
@@ -95,7 +95,7 @@ class CsvFormat(Format):
         self.check_decodes(schema)
         if len(schema) == 1 and schema.field(0).nullable:
             raise SchemaError(
-                f"a null of the only column {schema.names[0]!r} would be an empty line, which CSV has not",
+                f"a null of the only column, {schema.names[0]!r}, would be an empty line",
                 hint="write a second column, or fill_null the column and declare it so",
             )
 
@@ -148,22 +148,28 @@ class _CsvDecoder(Decoder):
         }
 
     def _decode(self, payloads: pa.Array) -> Decoded:
-        # Where no payload holds a line end, each can give one record at most; so where there are as many
-        # records as payloads, each is one. The few others are decoded alone. Arrow takes a byte order
-        # mark off its input, so one is never let stand at the beginning of some and not of others.
-        text = joined(payloads)
-        raw = text.bytes()
+        return self._decode_joined(joined(payloads))
+
+    def _decode_joined(self, payloads: Joined) -> Decoded:
+        # Where no payload holds a line end, each can give one record at most; so where there are as
+        # many records as payloads, each is one. The few others are decoded alone: also those that
+        # begin with a byte order mark, which Arrow takes off its input, but not off what is within.
+        raw = payloads.bytes()
         ends = (raw == NEWLINE) | (raw == _RETURN)
-        ends[text.starts[1:] - 1] = False
+        ends[payloads.starts[1:] - 1] = False
         odd = np.zeros(len(payloads), np.bool_)
-        odd[text.payload_at(np.flatnonzero(ends))] = True
-        begin = text.starts[:-1][raw[text.starts[:-1]] == _BOM[0]]
-        odd[text.payload_at(begin)] = True
+        odd[payloads.payload_at(np.flatnonzero(ends))] = True
+        begin = payloads.starts[:-1][raw[payloads.starts[:-1]] == _BOM[0]]
+        odd[payloads.payload_at(begin)] = True
+        if len(self._names) > 1:  # Arrow takes an empty line for a record of nulls.
+            odd |= np.diff(payloads.starts) == 1
 
         def decode(i: int, j: int) -> Batch:
             if j - i > 1 and odd[i:j].any():
                 raise RowsError("some are decoded alone")
-            rows = self._read(text.part(i, j))
+            if len(self._names) > 1 and payloads.starts[j] - payloads.starts[i] == 1:
+                raise RowsError(f"it is empty, where {len(self._names)} fields are expected")
+            rows = self._read(payloads.part(i, j))
             if rows.num_rows != j - i + 1:
                 raise RowsError("it is not one record: is a quote missing, or a line end too many?")
             return rows.slice(0, j - i)
@@ -172,7 +178,7 @@ class _CsvDecoder(Decoder):
             return np.flatnonzero(odd)
 
         rows, good, bad = sift(len(payloads), decode, self.schema, suspects=suspects)
-        return Decoded(rows, good, [BadPayload(i, payloads[i].as_py(), what) for i, what in bad])
+        return Decoded(rows, good, [BadPayload(i, payloads[i], what) for i, what in bad])
 
     def _read(self, records: pa.Buffer) -> Batch:
         data = records.to_pybytes() + self._last
@@ -227,7 +233,7 @@ class _CsvEncoder(Encoder):
         raw = np.frombuffer(lines, np.uint8)
         ends = np.flatnonzero(raw == NEWLINE)
         if len(ends) != rows.num_rows:
-            # A quote within quotes is written twice, so the line ends outside are behind an even number.
+            # A quote within quotes is written twice: line ends outside are behind an even number.
             quotes = np.cumsum(raw == _QUOTE[0])
             ends = ends[quotes[ends] % 2 == 0]
         return split_at(lines, ends)

@@ -31,7 +31,7 @@ import pyarrow.json as pj
 from rheos.errors import SchemaError
 from rheos.formats.conforming import conform
 from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
-from rheos.formats.payloads import joined, split_at_newlines
+from rheos.formats.payloads import Joined, joined, split_at_newlines
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
 
@@ -77,7 +77,7 @@ class JsonFormat(Format):
 
     @property
     def in_lines(self) -> InLines:
-        return InLines()
+        return InLines(end="jsonl")
 
     def check_decodes(self, schema: pa.Schema) -> None:
         wire_schema(schema)
@@ -99,35 +99,36 @@ class _JsonDecoder(Decoder):
         self._judge = _judge(schema)
 
     def _decode(self, payloads: pa.Array) -> Decoded:
+        return self._decode_joined(joined(payloads))
+
+    def _decode_joined(self, payloads: Joined) -> Decoded:
         # What begins with { and ends with } can only be one object or several: none can begin in it and
         # end in the next one, as a line end is between them, which no string holds. So where all have
         # this shape and there are as many rows as payloads, each is one row. Arrow itself does not look
         # at line ends; and a zero byte ends its input.
-        text = joined(payloads)
-        raw = text.bytes()
-        lasts = np.maximum(text.starts[1:] - 2, text.starts[:-1])
-        shaped = (raw[text.starts[:-1]] == _OPEN) & (raw[lasts] == _CLOSE)
+        raw = payloads.bytes()
+        lasts = np.maximum(payloads.starts[1:] - 2, payloads.starts[:-1])
+        shaped = (raw[payloads.starts[:-1]] == _OPEN) & (raw[lasts] == _CLOSE)
         for index in np.flatnonzero(~shaped).tolist():
-            payload = payloads[index].as_py().strip()
+            payload = payloads[index].strip()
             shaped[index] = payload.startswith(b"{") and payload.endswith(b"}")
         if len(raw) and not raw.min():
-            shaped[text.payload_at(np.flatnonzero(raw == 0))] = False
+            shaped[payloads.payload_at(np.flatnonzero(raw == 0))] = False
 
         def decode(i: int, j: int) -> Batch:
             if not shaped[i:j].all():
                 raise RowsError("it is not one whole JSON object")
-            rows = decode_objects(text.part(i, j), self._wire, self.schema)
+            rows = decode_objects(payloads.part(i, j), self._wire, self.schema)
             if rows.num_rows != j - i:
                 raise RowsError("it holds more than one JSON object")
             return rows
 
         def suspects() -> npt.NDArray[np.int64]:
-            return np.array(
-                [i for i, each in enumerate(payloads.to_pylist()) if self._refuses(each)], int
-            )
+            refused = map(self._refuses, payloads.column().to_pylist())
+            return np.flatnonzero(np.fromiter(refused, np.bool_, len(payloads)))
 
         rows, good, bad = sift(len(payloads), decode, self.schema, suspects=suspects)
-        return Decoded(rows, good, [BadPayload(i, payloads[i].as_py(), what) for i, what in bad])
+        return Decoded(rows, good, [BadPayload(i, payloads[i], what) for i, what in bad])
 
     def _refuses(self, payload: bytes) -> bool:
         try:

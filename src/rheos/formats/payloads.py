@@ -20,6 +20,18 @@ class Joined:
     starts: npt.NDArray[np.int64]
     """Where each begins, and where the last one's line end has ended."""
 
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, index: int) -> bytes:
+        begin, end = self.starts[index : index + 2].tolist()
+        payload: bytes = self.data.slice(begin, end - begin - 1).to_pybytes()
+        return payload
+
+    def column(self) -> pa.Array:
+        """The payloads as a column of `binary`."""
+        return split_at(memoryview(self.data), self.starts[1:] - 1)
+
     def part(self, i: int, j: int) -> pa.Buffer:
         """Payloads i to j."""
         begin = int(self.starts[i])
@@ -47,7 +59,7 @@ def split_at_newlines(data: bytes) -> pa.Array:
     return split_at(data, np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE))
 
 
-def split_at(data: bytes, ends: npt.NDArray[np.int64]) -> pa.Array:
+def split_at(data: bytes | memoryview, ends: npt.NDArray[np.int64]) -> pa.Array:
     """The payloads between bytes at `ends`, which are left out; the last byte is at one."""
     offsets = np.concatenate(([0], ends - np.arange(len(ends)))).astype(np.int32)
     kept = np.delete(np.frombuffer(data, np.uint8), ends)

@@ -31,7 +31,7 @@ class RawFormat(Format):
 
     @property
     def in_lines(self) -> InLines:
-        return InLines(blank=True)
+        return InLines(end="raw", blank=True)
 
     def own_schema(self) -> pa.Schema:
         return pa.schema([pa.field("value", pa.binary())])

@@ -34,7 +34,7 @@ class TextFormat(Format):
 
     @property
     def in_lines(self) -> InLines:
-        return InLines(blank=True)
+        return InLines(end="txt", blank=True)
 
     def own_schema(self) -> pa.Schema:
         return pa.schema([pa.field("value", pa.string())])

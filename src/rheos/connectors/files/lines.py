@@ -1,23 +1,24 @@
-"""Files of lines, each the payload of a format: JSON Lines and text; plain or gzip."""
+"""Files of lines, each the payload of a format: JSON Lines, CSV, text; plain or compressed."""
 
 from __future__ import annotations
 
-import gzip
 import threading
 import zlib
-from typing import IO, Any
+from typing import Any
 
 import fsspec
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from rheos.connectors.files import compression
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
+from rheos.connectors.files.compression import Codec
 from rheos.connectors.rejected import BadRecord
 from rheos.errors import InputError
-from rheos.formats.contract import Format
-from rheos.formats.payloads import NEWLINE
+from rheos.formats.contract import Decoder, Format
+from rheos.formats.payloads import NEWLINE, Joined
 
 CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 26
@@ -46,17 +47,20 @@ class LinesDecoder(ChunkDecoder):
         schema: pa.Schema,
         *,
         position: bytes = START,
-        compressed: bool = False,
+        codec: Codec = "none",
         skip_bad: bool = False,
     ) -> None:
         assert format.in_lines is not None
         self._path = path
-        self._blank = format.in_lines.blank
-        self._decoder = format.decoder(schema)
+        self._format = format
+        self._lie = format.in_lines
+        self._schema = schema
         self._cursor = msgspec.msgpack.decode(position, type=LineCursor)
-        self._compressed = compressed
+        self._codec = codec
         self._skip_bad = skip_bad
         self._file: Any = None
+        self._decoder: Decoder
+        """Made when the file is opened, whose first line it may need."""
         self._tail = b""
         self._lock = threading.Lock()
         self._closed = False
@@ -65,7 +69,9 @@ class LinesDecoder(ChunkDecoder):
         with self._lock:
             while not self._closed:
                 try:
-                    data = self._whole_lines()
+                    if self._file is None:
+                        self._open()
+                    data = self._whole_records()
                 except (OSError, EOFError, zlib.error) as error:
                     raise self._unreadable(error) from error
                 if not data:
@@ -82,73 +88,112 @@ class LinesDecoder(ChunkDecoder):
                 self._file.close()
                 self._file = None
 
-    def _open(self) -> Any:
-        if self._file is None:
-            system, path = fsspec.core.url_to_fs(self._path)
-            file = system.open(path, "rb")
-            self._file = _OwningGzip(file) if self._compressed else file
-            if self._cursor.offset and self._file.seek(self._cursor.offset) != self._cursor.offset:
-                raise EOFError("it is shorter than when it was read before")
-            if not self._cursor.offset:
-                self._tail = self._file.read(len(_BOM))
-                if self._tail == _BOM:
-                    self._tail, self._cursor = b"", LineCursor(len(_BOM))
-        return self._file
+    def _open(self) -> None:
+        system, path = fsspec.core.url_to_fs(self._path)
+        self._file = compression.reader(system.open(path, "rb"), self._codec)
+        header, begin, rest = self._beginning()
+        try:
+            self._decoder = self._format.decoder(self._schema, header)
+        except InputError as error:
+            raise InputError(f"{self._path}:1: {error.what}", hint=error.hint) from None
+        if not self._cursor.offset:
+            self._cursor, self._tail = begin, rest
+        elif self._file.seek(self._cursor.offset) != self._cursor.offset:
+            raise EOFError("it is shorter than when it was read before")
 
-    def _whole_lines(self) -> bytes:
-        """About a chunk of bytes, up to the end of a line; empty at the end of the file."""
-        file = self._open()
-        pieces = [self._tail]
-        size = len(self._tail)
-        while True:
-            piece = file.read(CHUNK_BYTES)
+    def _beginning(self) -> tuple[bytes | None, LineCursor, bytes]:
+        """The header, where the first record begins, and the bytes behind it that are read already."""
+        data = self._file.read(len(_BOM))
+        mark = len(_BOM) if data == _BOM else 0
+        data = data[mark:]
+        if not self._lie.header:
+            return None, LineCursor(mark), data
+        while b"\n" not in data and len(data) < MAX_LINE_BYTES:
+            piece = self._file.read(CHUNK_BYTES)
             if not piece:
-                self._tail = b""
-                return b"".join(pieces)
-            end = piece.rfind(b"\n") + 1
+                break
+            data += piece
+        header, end, rest = data.partition(b"\n")
+        return header or None, LineCursor(mark + len(header) + len(end), 1), rest
+
+    def _whole_records(self) -> bytes:
+        """About a chunk of bytes, up to the end of a record; empty at the end of the file."""
+        pieces: list[bytes] = []
+        size = 0
+        quoted = False
+        piece, self._tail = self._tail, b""
+        while True:
+            end = self._last_end(piece, quoted)
             if end:
                 self._tail = piece[end:]
                 pieces.append(piece[:end])
                 return b"".join(pieces)
+            quoted = self._ends_quoted(piece, quoted)
             pieces.append(piece)
             size += len(piece)
             if size > MAX_LINE_BYTES:
-                raise InputError(
-                    f"{self._path}:{self._cursor.line + 1}: the line exceeds {MAX_LINE_BYTES} bytes",
-                    hint="it should hold one record per line; is this another kind of file?",
-                )
+                raise self._too_long(quoted)
+            piece = self._file.read(CHUNK_BYTES)
+            if not piece:
+                return b"".join(pieces)
+
+    def _too_long(self, quoted: bool) -> InputError:
+        hint = "it should hold one record per line; is this another kind of file?"
+        return InputError(
+            f"{self._path}:{self._cursor.line + 1}: the line exceeds {MAX_LINE_BYTES} bytes",
+            hint="is there a quote without its other one?" if quoted else hint,
+        )
+
+    def _ends_quoted(self, data: bytes, quoted: bool) -> bool:
+        """Whether what follows `data` is within quotes; `quoted` says it of its beginning."""
+        return self._lie.quote is not None and quoted ^ (data.count(self._lie.quote) % 2 == 1)
+
+    def _last_end(self, piece: bytes, quoted: bool) -> int:
+        """Behind the last line end in the piece that ends a record; 0 where there is none."""
+        quote = self._lie.quote
+        if quote is None or quote not in piece:
+            return 0 if quoted else piece.rfind(b"\n") + 1
+        ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == NEWLINE)
+        outside = ends[_quotes_before(piece, quote)[ends] % 2 == quoted]
+        return int(outside[-1]) + 1 if len(outside) else 0
 
     def _decode(self, data: bytes) -> Chunk:
         first = self._cursor
+        size = len(data)
+        if not data.endswith(b"\n"):
+            data += b"\n"
         raw = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero(raw == NEWLINE) + 1
-        if not len(ends) or ends[-1] != len(data):
-            ends = np.append(ends, len(data))
-        starts = np.concatenate(([0], ends[:-1]))
-        payloads = _without_ends(data).slice(0, len(starts))
-        lines = np.arange(len(starts))
-        if not self._blank:
-            maybe = np.flatnonzero(np.isin(raw[starts], _SPACES))
-            empty = [i for i in maybe.tolist() if not payloads[i].as_py().strip()]
-            if empty:
-                lines = np.delete(lines, empty)
-                payloads = payloads.take(pa.array(lines))
-        decoded = self._decoder.decode(payloads)
+        line_ends = np.flatnonzero(raw == NEWLINE)
+        ends = line_ends
+        if self._lie.quote is not None and self._lie.quote in data:
+            outside = _quotes_before(data, self._lie.quote)[line_ends] % 2 == 0
+            outside[-1] = True  # Of a quote that the file does not close.
+            ends = line_ends[outside]
+        starts = np.concatenate(([0], ends[:-1] + 1))
+        lines = np.searchsorted(line_ends, starts)
+        payloads = Joined(pa.py_buffer(data), np.append(starts, len(data)))
+        keep = None if self._lie.blank else _filled(payloads)
+        if keep is None and b"\r" not in data:
+            decoded = self._decoder.decode_joined(payloads)
+        else:
+            listed = [payload.removesuffix(b"\r") for payload in payloads.column().to_pylist()]
+            if keep is not None:
+                listed = [listed[i] for i in keep.tolist()]
+                starts, lines = starts[keep], lines[keep]
+            decoded = self._decoder.decode(pa.array(listed, pa.binary()))
         bad = [
             BadRow(each.at, first.line + int(lines[each.at]) + 1, BadRecord.of(each))
             for each in decoded.bad
         ]
         if bad and not self._skip_bad:
             raise bad_row(self._path, bad[0])
-        self._cursor = LineCursor(first.offset + len(data), first.line + len(starts))
-        end = self._cursor
+        self._cursor = end = LineCursor(first.offset + size, first.line + len(line_ends))
 
         def position(row: int) -> bytes:
             if row == len(lines):
                 return msgspec.msgpack.encode(end)
-            line = int(lines[row])
             return msgspec.msgpack.encode(
-                LineCursor(first.offset + int(starts[line]), first.line + line)
+                LineCursor(first.offset + int(starts[row]), first.line + int(lines[row]))
             )
 
         return Chunk(decoded.rows, decoded.origin, len(lines), bad, position)
@@ -165,20 +210,13 @@ class LinesDecoder(ChunkDecoder):
         )
 
 
-def _without_ends(data: bytes) -> pa.Array:
-    """The lines, and an empty one behind the last line end."""
-    if b"\r" in data:
-        return pa.array([line.removesuffix(b"\r") for line in data.split(b"\n")], pa.binary())
-    return pc.split_pattern(pa.array([data], pa.binary()), b"\n").values
+def _filled(payloads: Joined) -> npt.NDArray[np.int64] | None:
+    """Which payloads hold more than white space; None where all do."""
+    maybe = np.flatnonzero(np.isin(payloads.bytes()[payloads.starts[:-1]], _SPACES))
+    blank = [i for i in maybe.tolist() if not payloads[i].strip()]
+    return np.delete(np.arange(len(payloads)), blank) if blank else None
 
 
-class _OwningGzip(gzip.GzipFile):
-    """A gzip reader that closes the file below it."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__(fileobj=file, mode="rb")
-        self._below = file
-
-    def close(self) -> None:
-        super().close()
-        self._below.close()
+def _quotes_before(data: bytes, quote: bytes) -> npt.NDArray[np.uint8]:
+    """How many there are up to each byte, modulo 256."""
+    return np.cumsum(np.frombuffer(data, np.uint8) == quote[0], dtype=np.uint8)

@@ -1,16 +1,15 @@
-"""Writes Parquet and JSON Lines files, exactly once: staged, then published by rename."""
+"""Writes files of Parquet or of lines, exactly once: staged, then published by rename."""
 
 from __future__ import annotations
 
 import contextlib
-import gzip
 import hashlib
 import io
 import os
 import posixpath
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import msgspec
 import pyarrow as pa
@@ -18,12 +17,12 @@ import pyarrow.parquet as pq
 
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.files.committer import FileCommittable, FileCommitter, staging_folder
+from rheos.connectors.files.compression import ENDS, Codec, compressed, writer
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.files.listing import Format, absolute
+from rheos.connectors.files.listing import Kind, absolute, check_kind, lines_of
 from rheos.connectors.files.target import EmptyFile, Mode, owner_mark
 from rheos.errors import ConfigurationError, ProgramError, SchemaError
-from rheos.formats.contract import Encoder
-from rheos.formats.json_format import JsonFormat
+from rheos.formats.contract import Encoder, Format
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.site import located_at_call
@@ -33,7 +32,6 @@ ROLL_BYTES = 128 << 20
 _BUFFER_ROWS = 65_536
 _BUFFER_BYTES = 8 << 20
 _PARQUET_CODECS = ("snappy", "zstd", "lz4", "gzip", "brotli", "none")
-_JSON = JsonFormat()
 _RENAMING = {"file", "local", "hdfs", "webhdfs", "arrow_hdfs", "memory"}
 """File systems whose rename is one step."""
 
@@ -42,7 +40,7 @@ _RENAMING = {"file", "local", "hdfs", "webhdfs", "arrow_hdfs", "memory"}
 def sink(
     path: str | os.PathLike[str],
     *,
-    format: Format = "parquet",
+    format: Kind | Format = "parquet",
     roll_bytes: int = ROLL_BYTES,
     compression: str | None = None,
     mode: Mode = "error",
@@ -52,10 +50,11 @@ def sink(
     Args:
         path: a folder; it is made where there is none. Local, or an fsspec URL of a file system with
             an atomic rename (HDFS). An object store has none and is refused.
-        format: "parquet" or "jsonl".
+        format: "parquet", "jsonl", "csv", "text", or a format of lines with its own settings, such as
+            `rh.formats.csv(delimiter=";")`.
         roll_bytes: a file that has reached this size is closed and a next one begun. Every checkpoint
             closes files too.
-        compression: for Parquet a codec (default "snappy"); for JSON Lines "gzip" or none.
+        compression: for Parquet a codec (default "snappy"); for lines "gzip", "zstd" or "none".
         mode: what becomes of files that are there already when the job begins with nothing, which is
             every run without a checkpoint directory. "error" refuses to start; "append" leaves them and
             adds to them; "overwrite" removes what this sink of a job of this name has written, and
@@ -64,18 +63,21 @@ def sink(
     """
     if mode not in get_args(Mode):
         raise ProgramError(f"mode={mode!r} is not known", hint='write "error", "append" or "overwrite"')
+    check_kind(format)
     codec = compression or ("snappy" if format == "parquet" else "none")
-    known: dict[str, tuple[str, ...]] = {"parquet": _PARQUET_CODECS, "jsonl": ("none", "gzip")}
-    if format not in known:
-        raise ProgramError(f"format={format!r} is not known", hint='write "parquet" or "jsonl"')
-    if codec not in known[format]:
+    known = _PARQUET_CODECS if format == "parquet" else tuple(ENDS)
+    if codec not in known:
         raise ProgramError(
-            f"compression={codec!r} is not known for {format}",
-            hint=f"choose of {', '.join(known[format])}",
+            f"compression={codec!r} is not known for {_word(format)}",
+            hint=f"choose of {', '.join(known)}",
         )
     if roll_bytes <= 0:
         raise ProgramError(f"roll_bytes={roll_bytes} is no size", hint="give a number of bytes above 0")
     return FileSink(absolute(path), format, roll_bytes, codec, mode)
+
+
+def _word(format: Kind | Format) -> str:
+    return format.describe() if isinstance(format, Format) else format
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class FileSink(Sink):
     """Made by `sink`."""
 
     path: str
-    format: Format
+    format: Kind | Format
     roll_bytes: int
     compression: str
     mode: Mode = "append"
@@ -102,26 +104,37 @@ class FileSink(Sink):
         return FileCommitter(self.path, self.mode, self.owner, self._empty())
 
     @property
+    def lines(self) -> Format | None:
+        """The format of its lines; None for Parquet."""
+        return lines_of(self.format)
+
+    @property
     def end(self) -> str:
         """Of a file's name."""
-        if self.format == "parquet":
+        if self.lines is None:
             return "parquet"
-        return "jsonl.gz" if self.compression == "gzip" else "jsonl"
+        assert self.lines.in_lines is not None
+        return self.lines.in_lines.end + ENDS[self.codec]
+
+    @property
+    def codec(self) -> Codec:
+        """Of files of lines."""
+        return cast("Codec", self.compression)
 
     def _empty(self) -> EmptyFile | None:
         """A file without rows, by which readers know the columns before there are any."""
         if self.schema is None:
             return None
         out = io.BytesIO()
-        if self.format == "parquet":
+        if self.lines is None:
             pq.write_table(self.schema.empty_table(), out, compression=self.compression)
-        elif self.compression == "gzip":
-            out.write(gzip.compress(b"", mtime=0))
+        else:
+            out.write(compressed(self.lines.encoder(self.schema).header(), self.codec))
         return EmptyFile(f"part-{self.owner}-empty.{self.end}", out.getvalue())
 
     def validate(self, schema: pa.Schema) -> None:
-        if self.format == "jsonl":
-            _JSON.check_encodes(schema)
+        if self.lines is not None:
+            self.lines.check_encodes(schema)
         if not schema.names:
             raise SchemaError("a file needs at least one column", hint="select the columns to write")
         protocol = self.path.split("://")[0] if "://" in self.path else "file"
@@ -146,7 +159,7 @@ class FileSink(Sink):
             )
 
     def describe(self) -> str:
-        return f"{self.format} files in {self.path}"
+        return f"{_word(self.format)} files in {self.path}"
 
 
 class FileWriter(SinkWriter):
@@ -215,10 +228,10 @@ class FileWriter(SinkWriter):
         relative = posixpath.join(self._staging, name)
         self._number += 1
         raw = self._folder.create(relative)
-        if self._sink.format == "parquet":
+        if self._sink.lines is None:
             return _ParquetFile(relative, raw, self._ctx.schema, self._sink.compression)
-        encoder = _JSON.encoder(self._ctx.schema)
-        return _LinesFile(relative, raw, encoder, self._sink.compression == "gzip")
+        encoder = self._sink.lines.encoder(self._ctx.schema)
+        return _LinesFile(relative, raw, encoder, self._sink.codec)
 
     def _close_file(self, file: _OpenFile) -> None:
         file.finish()
@@ -288,12 +301,11 @@ class _ParquetFile(_OpenFile):
 
 
 class _LinesFile(_OpenFile):
-    def __init__(self, relative: str, raw: Any, encoder: Encoder, compressed: bool) -> None:
+    def __init__(self, relative: str, raw: Any, encoder: Encoder, codec: Codec) -> None:
         super().__init__(relative, raw)
         self._encoder = encoder
-        self._out: Any = (
-            gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=6, mtime=0) if compressed else raw
-        )
+        self._out = writer(raw, codec)
+        self._out.write(encoder.header())
 
     def append(self, table: pa.Table) -> None:
         for batch in table.combine_chunks().to_batches():
@@ -301,8 +313,7 @@ class _LinesFile(_OpenFile):
         self.rows += table.num_rows
 
     def finish(self) -> None:
-        if self._out is not self._raw:
-            self._out.close()
+        self._out.close()
         self._close_raw()
 
     def abandon(self) -> None:

@@ -18,7 +18,8 @@ from rheos.errors import ConfigurationError
 Mode: TypeAlias = Literal["error", "append", "overwrite"]
 
 _MARK = 8
-_EMPTY = re.compile(r"part-[0-9a-f]{16}-empty\.(parquet|jsonl|jsonl\.gz)")
+_END = r"([a-z0-9]{1,16}(\.gz|\.zst)?)"
+_EMPTY = re.compile(rf"part-[0-9a-f]{{16}}-empty\.{_END}")
 _NAMED = 3
 
 
@@ -84,7 +85,7 @@ def _of_job(name: str, owner: str) -> bool:
 
 
 def _parts(owner: str) -> re.Pattern[str]:
-    return re.compile(rf"part-{owner}-[0-9a-f]{{12}}-\d+-\d+-\d{{5,}}\.(parquet|jsonl|jsonl\.gz)")
+    return re.compile(rf"part-{owner}-[0-9a-f]{{12}}-\d+-\d+-\d{{5,}}\.{_END}")
 
 
 def _digits(text: str) -> str:

@@ -6,8 +6,8 @@
     other splits     a Spark partition for each, read by the source's own reader
 
 Columns that nobody needs are left out of both (`pruning.py`), and rows that the first filters drop out
-of what Spark reads (`pushdown.py`). JSON Lines are always read by their own reader: what a bad row is,
-and in which line it stands, one decoder has to decide in all runtimes.
+of what Spark reads (`pushdown.py`). Files of lines always have a reader of their own: what
+a bad row is, and in which line it stands, one decoder has to decide in all runtimes.
 
 Where the order of a file's rows counts, because lateness is decided by it or an operator sees its rows
 as they come, a file is one Spark partition. Otherwise Spark cuts and joins files as it finds best.
@@ -154,7 +154,7 @@ def _of_files(
 ) -> SourceFrame:
     files = [msgspec.msgpack.decode(split.payload, type=FileToRead) for split in splits]
     if any(file.format != "parquet" for file in files):
-        raise Unfit("JSON Lines have a reader of their own")
+        raise Unfit("files of lines have a reader of their own")
     if source.on_error != "fail":
         raise Unfit("bad rows are skipped, and their reader finds them")
     if source.replay is not None and source.replay.ratio != "max":

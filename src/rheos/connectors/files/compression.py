@@ -1,0 +1,142 @@
+"""How files of lines are compressed: by a word, or the end of their names."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Callable, Mapping
+from typing import IO, Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from rheos.errors import ProgramError
+
+Codec: TypeAlias = Literal["none", "gzip", "zstd"]
+
+ENDS: Mapping[Codec, str] = {"none": "", "gzip": ".gz", "zstd": ".zst"}
+"""Of the names of files."""
+
+_SKIP_BYTES = 1 << 20
+
+
+def check_codec(codec: str | None) -> None:
+    """Raises ProgramError for a word that is none."""
+    if codec is not None and codec not in ENDS:
+        raise ProgramError(
+            f"compression={codec!r} is not known for files of lines",
+            hint=f"choose of {', '.join(ENDS)}",
+        )
+
+
+def codec_by_name(name: str) -> Codec:
+    lowered = name.lower()
+    return next((codec for codec, end in ENDS.items() if end and lowered.endswith(end)), "none")
+
+
+def without_end(name: str) -> str:
+    """The name without what says how the file is compressed."""
+    return name.removesuffix(ENDS[codec_by_name(name)])
+
+
+def reader(file: Any, codec: Codec) -> Any:
+    """What is in a file that is open for reading: `read`, `seek`, which gives where it has come to, and
+    `close`, which closes the file, too. Raises OSError, EOFError or zlib.error for a damaged file."""
+    return _READERS[codec](file)
+
+
+class _GzipReader(gzip.GzipFile):
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(fileobj=file, mode="rb")
+        self._below = file
+
+    def close(self) -> None:
+        super().close()
+        self._below.close()
+
+
+class _ZstdReader:
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self._file.seek(0)
+        self._data = pa.CompressedInputStream(pa.PythonFile(_Kept(self._file), "r"), "zstd")
+        self._at = 0
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self._data.read(size)
+        self._at += len(data)
+        return data
+
+    def seek(self, offset: int) -> int:
+        if offset < self._at:
+            self._rewind()
+        while self._at < offset and self.read(min(offset - self._at, _SKIP_BYTES)):
+            pass
+        return self._at
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Kept:
+    """What Arrow may read, and close without closing the file."""
+
+    closed = False
+
+    def __init__(self, file: Any) -> None:
+        self.read = file.read
+
+    def close(self) -> None:
+        """The file is whoever opened it to close."""
+
+
+_READERS: Mapping[Codec, Callable[[Any], Any]] = {
+    "none": lambda file: file,
+    "gzip": _GzipReader,
+    "zstd": _ZstdReader,
+}
+
+
+def writer(file: Any, codec: Codec) -> Any:
+    """Writes into an open file: `write` and `close`, which writes the end and leaves the file open."""
+    return _WRITERS[codec](file)
+
+
+class _PlainWriter:
+    def __init__(self, file: Any) -> None:
+        self.write = file.write
+
+    def close(self) -> None:
+        """Plain bytes have no end of their own."""
+
+
+class _ZstdWriter:
+    """Each write is a frame of its own; a file may have many."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def write(self, data: bytes) -> None:
+        if data:
+            self._file.write(pa.Codec("zstd").compress(data, asbytes=True))
+
+    def close(self) -> None:
+        """Each frame has its end."""
+
+
+_WRITERS: Mapping[Codec, Callable[[Any], Any]] = {
+    "none": _PlainWriter,
+    "gzip": lambda file: gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6, mtime=0),
+    "zstd": _ZstdWriter,
+}
+
+
+def compressed(data: bytes, codec: Codec) -> bytes:
+    """The bytes of a file with just this in it."""
+    out = io.BytesIO()
+    into = writer(out, codec)
+    into.write(data)
+    into.close()
+    return out.getvalue()
