@@ -176,6 +176,8 @@ class Driver:
             clock=self.clock,
             launcher=self.slots,
             io=self.io,
+            listing=self.io,
+            splits={},
             owner=owner,
         )
 

@@ -14,6 +14,7 @@ class Mode(Enum):
     SIMULATED_CHECKPOINTED = "simulated, with checkpoints all the time"
     SIMULATED_KILLED = "simulated, killed and resumed"
     SIMULATED_RESCALED = "simulated, stopped and started at another parallelism"
+    SIMULATED_FOUND = "simulated, with splits that are found while it runs, killed and resumed"
     SIMULATED_ROCKSDB = "simulated, with state on disk, killed and resumed"
     CONTINUOUS = "continuous, with checkpoints all the time"
     CONTINUOUS_RESCALED = "continuous, stopped and started at another parallelism"
@@ -21,9 +22,14 @@ class Mode(Enum):
     BATCH_WIDE = "batch, at parallelism 3, from a generator"
 
 
-SLOW = {Mode.SIMULATED_CHECKPOINTED, Mode.SIMULATED_RESCALED, Mode.CONTINUOUS}
-"""Left out of the suite: who is killed takes checkpoints all the time, too, and each program is
-rescaled on Spark."""
+SLOW = {
+    Mode.SIMULATED_CHECKPOINTED,
+    Mode.SIMULATED_RESCALED,
+    Mode.SIMULATED_FOUND,
+    Mode.CONTINUOUS,
+}
+"""Left out of the suite: who is killed takes checkpoints all the time, too, each program is rescaled on
+Spark, and drawn worlds find splits."""
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,9 @@ def simulated(program: Program, mode: Mode, folder: Path) -> Found:
                 program, folder, faults=QUIET, parallelisms=(2, 3, 1), requests=stops, seed=seed
             )
             passed = any(not taken.final for taken in done.savepoints)
+        elif mode is Mode.SIMULATED_FOUND:
+            done = _simulate(program, folder, Handing.FOUND, faults=DEADLY, seed=seed)
+            passed = done.crashes > 0
         else:
             more = stateful if mode is Mode.SIMULATED_ROCKSDB else {}
             done = _simulate(program, folder, faults=DEADLY, seed=seed, **more)
@@ -75,10 +78,19 @@ def _simulate(
     program: Program, folder: Path, handing: Handing = Handing.PACED, **how: Any
 ) -> testing.Simulated:
     settings = {"checkpoint": OFTEN, "task": SMALL, **how}
+    given: list[Given] = []
+
+    def build(env: rh.Environment) -> Mapping[str, rh.DataStream]:
+        given.append(Given(env, handing, Path(own), PACED_S))
+        return program.build(given[0])
+
+    def all_read(splits: int, now_ms: int) -> bool:
+        return splits == sum(rows.splits for rows in given[0].dealt)
+
+    if handing is Handing.FOUND:
+        settings["until_read"] = all_read
     with TemporaryDirectory(dir=folder) as own:
-        return testing.simulate(
-            lambda env: program.build(Given(env, handing, Path(own), PACED_S)), **settings
-        )
+        return testing.simulate(build, **settings)
 
 
 # --- on Spark ---------------------------------------------------------------------------------------

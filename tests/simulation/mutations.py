@@ -30,6 +30,7 @@ from rheos.checkpoint.retention import Expired, Retention
 from rheos.checkpoint.savepoint_requests import SavepointRequests
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.checkpoint.source_phases import SourcePhases
+from rheos.checkpoint.split_discovery import SplitDiscovery
 from rheos.connectors.generator import GeneratorSource
 from rheos.driver import master, sources_and_sinks
 from rheos.driver.master import Master
@@ -304,6 +305,28 @@ def _one_has_read(right: Function) -> Function:
     return broken
 
 
+def _read_by_all(right: Function) -> Function:
+    return lambda self, splits: splits if self.may_find else right(self, splits)
+
+
+def _read_though_known(right: Function) -> Function:
+    def broken(self: Any, splits: Any) -> None:
+        self._known.clear()
+        right(self, splits)
+
+    return broken
+
+
+def _remembered_by_the_driver(right: Function) -> Function:
+    def broken(self: Any, *args: Any) -> None:
+        before = [each.announced | each.source.listed for each in self._discoveries.values()]
+        right(self, *args)
+        for each, announced in zip(self._discoveries.values(), before, strict=True):
+            each.announced = announced
+
+    return broken
+
+
 def _notified_then_published(right: Function) -> Function:
     def broken(self: Any, entry: Any) -> Any:
         told = SendToAll(CheckpointComplete(attempt=entry.attempt, checkpoint=entry.checkpoint))
@@ -364,6 +387,9 @@ MUTATIONS: dict[str, list[Patch]] = {
     "checkpoints after a stop": [(SavepointRequests, "holds", _goes_on_after_stop)],
     "all phases open at once": [(SourceOperator, "open", _all_phases_open)],
     "a phase open when one subtask has read": [(SourcePhases, "begin", _one_has_read)],
+    "a split that is found is read by all": [(SourceOperator, "_own", _read_by_all)],
+    "a split that is known is found again": [(SourceOperator, "found", _read_though_known)],
+    "what was found is the driver's to know": [(SplitDiscovery, "begin", _remembered_by_the_driver)],
 }
 
 CLIMATES: dict[str, Climate] = {
@@ -380,6 +406,9 @@ CLIMATES: dict[str, Climate] = {
     "checkpoints after a stop": Climate.MOVES,
     "all phases open at once": Climate.PHASES,
     "a phase open when one subtask has read": Climate.PHASES,
+    "a split that is found is read by all": Climate.APPEARS,
+    "a split that is known is found again": Climate.APPEARS,
+    "what was found is the driver's to know": Climate.APPEARS,
 }
 """Where a mutation is to show. Those that are not named show in any climate."""
 

@@ -28,6 +28,7 @@ SEEDS = range(30)
         "snapshot_failed ignored",
         "all phases open at once",
         "a phase open when one subtask has read",
+        "a split that is found is read by all",
     ],
 )
 def test_a_defect_is_noticed(name: str) -> None:

@@ -21,6 +21,7 @@ Who does what, each in a file of its own:
                         what was asked for (`savepoint_requests`), what is kept (`retention`), what
                         the driver publishes (`publishing`)
     source_phases       which phase of the sources' splits may be opened
+    split_discovery     which splits of the sources are found while the job runs
     restart             whether another attempt follows a failed one
 """
 
@@ -54,6 +55,8 @@ from rheos.checkpoint.events import (
     SavepointRequested,
     SavepointUnreadable,
     SavepointWritten,
+    SplitsListed,
+    SplitsNotListed,
     Start,
     SubtaskFailed,
     Tick,
@@ -63,9 +66,17 @@ from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import state_folder
 from rheos.checkpoint.next_attempt import NextAttempt
 from rheos.checkpoint.source_phases import SourcePhases
+from rheos.checkpoint.split_discovery import SplitDiscovery
 from rheos.checkpoint.story import Chapter, Story
 from rheos.errors import CheckpointError, RheosError
-from rheos.protocol.control import Acknowledge, Committed, Decline, Drained, PhaseRead
+from rheos.protocol.control import (
+    Acknowledge,
+    Committed,
+    Decline,
+    Drained,
+    PhaseRead,
+    SplitsTaken,
+)
 from rheos.protocol.ids import Attempt, JobId
 
 _BETWEEN_ATTEMPTS = (
@@ -105,7 +116,10 @@ class Coordinator:
         self._operators = shape.operators.keys()
         self._states = state_folder(job)
         self._source_phases = SourcePhases()
-        self._life = JobLifecycle(self._checkpoints, starting, self._source_phases, config.restart)
+        self._discovery = SplitDiscovery(shape.watched)
+        self._life = JobLifecycle(
+            self._checkpoints, starting, self._source_phases, self._discovery, config.restart
+        )
         self._story = Story()
 
     # --- asked from outside -----------------------------------------------------------------------
@@ -137,6 +151,11 @@ class Coordinator:
         """Why no attempt runs, where slots are missing."""
         return self._life.shortage
 
+    @property
+    def not_listed(self) -> RheosError | None:
+        """Why no splits are found just now."""
+        return self._discovery.error
+
     def story(self) -> tuple[Chapter, ...]:
         """Which events led to which actions, the oldest first: the last thousand."""
         return self._story.chapters()
@@ -155,8 +174,10 @@ class Coordinator:
         match self.state:
             case LifecycleState.WAITING:
                 return self._life.resume_ms
-            case LifecycleState.RUNNING if not self._life.log.busy:
-                return self._checkpoints.deadline_ms()
+            case LifecycleState.RUNNING:
+                opening = None if self._life.log.busy else self._checkpoints.deadline_ms()
+                deadlines = (opening, self._discovery.deadline_ms())
+                return min((due for due in deadlines if due is not None), default=None)
             case _:
                 return None
 
@@ -182,7 +203,7 @@ class Coordinator:
 
     def _decide(self, event: Event, now_ms: int) -> list[Action]:
         match event:
-            case Acknowledge() | Decline() | Committed() | Drained() | PhaseRead():
+            case Acknowledge() | Decline() | Committed() | Drained() | PhaseRead() | SplitsTaken():
                 # CP5: a zombie is not listened to. Its files go with the sweep of the next attempt.
                 own = event.attempt == self.attempt and 0 <= event.subtask < self.parallelism
                 return self._reported(event, now_ms) if own else []
@@ -211,6 +232,12 @@ class Coordinator:
                 ]
             case PublishFailed():
                 return self._publish_failed(event, now_ms)
+            case SplitsListed():
+                return self._discovery.listed(event, now_ms, self.state is LifecycleState.RUNNING)
+            case SplitsNotListed():
+                running = self.state is LifecycleState.RUNNING
+                error = self._discovery.not_listed(event, now_ms, running)
+                return [] if error is None else self._life.failed(error, now_ms)
             case AttemptRunning():
                 return self._life.connected(now_ms) if event.attempt == self.attempt else []
             case SubtaskFailed() | AttemptLost():
@@ -234,7 +261,9 @@ class Coordinator:
     # --- while it runs ----------------------------------------------------------------------------
 
     def _reported(
-        self, event: Acknowledge | Decline | Committed | Drained | PhaseRead, now_ms: int
+        self,
+        event: Acknowledge | Decline | Committed | Drained | PhaseRead | SplitsTaken,
+        now_ms: int,
     ) -> list[Action]:
         running = self.state is LifecycleState.RUNNING
         match event:
@@ -249,6 +278,8 @@ class Coordinator:
                 return self._aborted(*self._checkpoints.decline(event, now_ms), now_ms)
             case PhaseRead() if running or self.state is LifecycleState.STARTING:
                 return self._source_phases.reported(event)
+            case SplitsTaken() if running:
+                return self._discovery.taken(event, now_ms)
             case Committed() if running:
                 return [*self._checkpoints.committed(event), *self._life.go_on()]
             case _:
@@ -258,7 +289,7 @@ class Coordinator:
     def _tick(self, now_ms: int) -> list[Action]:
         if self.state is not LifecycleState.RUNNING:
             return self._life.resume(now_ms)
-        again = self._checkpoints.publishing.tick(now_ms)
+        again = [*self._checkpoints.publishing.tick(now_ms), *self._discovery.tick(now_ms)]
         return [*again, *self._aborted(*self._checkpoints.overdue(now_ms), now_ms)]
 
     def _publish_failed(self, event: PublishFailed, now_ms: int) -> list[Action]:

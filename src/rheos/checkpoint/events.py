@@ -21,11 +21,23 @@ from rheos.protocol.control import (
     Decline,
     Drained,
     PhaseRead,
+    SplitsTaken,
     Totals,
     ToTask,
 )
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.shapes import StateShape, TypeShape
+from rheos.protocol.splits import Split
+
+
+@dataclass(frozen=True)
+class WatchedSource:
+    """A source that is listed anew while the job runs."""
+
+    every_ms: int
+    """After all that a listing has brought is announced, it is listed again after so long."""
+    listed: frozenset[str] = frozenset()
+    """The splits that subtasks know when an attempt begins, by id, beside those in their state."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,8 @@ class JobShape:
     """What the columns are that sinks write into, where these are not their own."""
     widths: Mapping[OperatorId, int] = field(default_factory=dict)
     """The operators that have rows in so many subtasks at the most."""
+    watched: Mapping[OperatorId, WatchedSource] = field(default_factory=dict)
+    """The sources whose splits may be found while the job runs."""
 
 
 # --- events -------------------------------------------------------------------------------------
@@ -167,6 +181,20 @@ class PublishFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitsListed:
+    """All that a source has now, whatever attempt had it listed."""
+
+    operator: OperatorId
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsNotListed:
+    operator: OperatorId
+    error: RheosError
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptRunning:
     """All subtasks of the attempt are connected."""
 
@@ -221,6 +249,9 @@ Event: TypeAlias = (
     | Decline
     | Committed
     | PhaseRead
+    | SplitsTaken
+    | SplitsListed
+    | SplitsNotListed
     | Drained
 )
 
@@ -278,6 +309,14 @@ class PublishOnDriver:
     attempt: Attempt
     checkpoint: CheckpointId
     committables: tuple[CommittableHandle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListSplits:
+    """Ask the source what splits it has now, beside everything else: it may take long. Answered by
+    SplitsListed or SplitsNotListed, whatever becomes of the attempt meanwhile."""
+
+    operator: OperatorId
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +415,7 @@ Action: TypeAlias = (
     | AppendLog
     | Recover
     | PublishOnDriver
+    | ListSplits
     | StartAttempt
     | StopAttempt
     | SendToAll

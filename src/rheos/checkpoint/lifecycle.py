@@ -33,6 +33,7 @@ from rheos.checkpoint.next_attempt import Done, FirstRead, NextAttempt, Ready
 from rheos.checkpoint.placement import Short, Wait
 from rheos.checkpoint.restart import Failures
 from rheos.checkpoint.source_phases import SourcePhases
+from rheos.checkpoint.split_discovery import SplitDiscovery
 from rheos.errors import RheosError, TransportError
 from rheos.protocol.control import Cancel, Finish, Totals
 from rheos.protocol.ids import Attempt
@@ -60,11 +61,13 @@ class JobLifecycle:
         checkpoints: Checkpointing,
         starting: NextAttempt,
         source_phases: SourcePhases,
+        discovery: SplitDiscovery,
         restart: RestartStrategy,
     ) -> None:
         self._checkpoints = checkpoints
         self._starting = starting
         self._source_phases = source_phases
+        self._discovery = discovery
         self._failures = Failures(restart)
 
         self.state = LifecycleState.NEW
@@ -157,6 +160,7 @@ class JobLifecycle:
         self.state = LifecycleState.STARTING
         self.attempt_lives = True
         self._source_phases.begin(self.attempt, self.parallelism)
+        self._discovery.begin(self.attempt, self.parallelism)
         return [StartAttempt(self.attempt, self._checkpoints.restore, self.parallelism)]
 
     def connected(self, now_ms: int) -> list[Action]:

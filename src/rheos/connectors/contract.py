@@ -10,11 +10,10 @@ per split and lateness is decided by them, so the cut is part of the result.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from rheos.connectors.times import TimeColumn
@@ -22,18 +21,7 @@ from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.ports import Clock, IoExecutor
 from rheos.protocol.shapes import TypeShape
-
-
-class Split(msgspec.Struct, frozen=True):
-    """One independently readable, replayable piece of a source.
-
-    `id` is unique in the source and stable over restarts; `payload` is the connector's own.
-    """
-
-    id: str
-    payload: bytes = b""
-    phase: int = 0
-    """It is opened only when all splits of lower phases are read to their ends, in all subtasks."""
+from rheos.protocol.splits import Split as Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +110,12 @@ class Source(ABC):
 
     bounded: bool
 
+    discovery_ms: int | None = None
+    """How often a continuous job asks for splits that were not there before; None asks never. Such a
+    source never ends by itself, is not `bounded`, and may begin without a split."""
+    discovery_phase: int = 0
+    """That of all splits that `discover` gives: no split has a higher one."""
+
     def staged(self, folder: str) -> Source:
         """What is really read. A source whose rows must be written down before they can be read again
         does so here, below `folder`, and gives a source of what it wrote.
@@ -138,6 +132,17 @@ class Source(ABC):
 
         Raises InputError where the input is missing.
         """
+
+    def discover(self) -> Iterable[Split]:
+        """All splits that there are now: those whose ids are not known yet are read, too, by the
+        subtasks that they are dealt to in this order. A split that is known stays, listed or not.
+
+        Called on the driver every `discovery_ms` while the job runs, one call at a time, in a thread of
+        its own, which may wait: then nothing is found meanwhile, and nothing else stands still. What it
+        raises is shown in the status, and it is called again; after five times in a row the attempt
+        fails with it.
+        """
+        return self.splits()
 
     @abstractmethod
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:

@@ -110,7 +110,10 @@ class HybridSource(Source):
     bounded: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bounded", self.parts[-1].bounded)
+        last = self.parts[-1]
+        object.__setattr__(self, "bounded", last.bounded)
+        object.__setattr__(self, "discovery_ms", last.discovery_ms)
+        object.__setattr__(self, "discovery_phase", len(self.parts) - 1)
 
     def staged(self, folder: str) -> Source:
         parts = [part.staged(f"{folder}/{number}") for number, part in enumerate(self.parts)]
@@ -128,6 +131,10 @@ class HybridSource(Source):
             for number, part in enumerate(self.parts)
             for split in part.splits()
         ]
+
+    def discover(self) -> Sequence[Split]:
+        last = len(self.parts) - 1
+        return [_OfPart(last, split.id, split.payload).whole() for split in self.parts[last].discover()]
 
     def client(self, ctx: ReaderContext) -> SourceClient | None:
         return _Clients(self.parts, ctx)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from uuid import uuid4
@@ -28,6 +28,7 @@ from rheos.checkpoint.events import (
     EndJob,
     Event,
     JobShape,
+    ListSplits,
     LogAppended,
     LogFailed,
     LogLost,
@@ -60,6 +61,7 @@ from rheos.checkpoint.retention import stale
 from rheos.checkpoint.story import Chapter
 from rheos.driver.collected import CollectedBefore, CollectedResults
 from rheos.driver.launcher import Launcher, LauncherEvent
+from rheos.driver.listings import Listings
 from rheos.driver.metrics import JobMetrics
 from rheos.driver.savepoints import OpenStore, SavepointService, open_folder
 from rheos.driver.sources_and_sinks import (
@@ -69,6 +71,7 @@ from rheos.driver.sources_and_sinks import (
     publish_listed,
     published_here,
     targets,
+    watched_sources,
 )
 from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
 from rheos.errors import CheckpointError, InternalError, RheosError
@@ -77,7 +80,9 @@ from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.control import Acknowledge, Failed, Progress, Totals
+from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Clock, Completion, IoExecutor, Store
+from rheos.protocol.splits import Split
 
 _SURELY_LEFT_S = 3600
 """After this time no driver is still writing an entry of the log."""
@@ -93,7 +98,8 @@ _OUTCOMES = {
 class Master:
     """Takes one job to its end. Other threads may use only what stands under "for any thread".
 
-    `open_store` opens the folders of savepoints; `io` runs what only the driver can publish. Raises
+    `open_store` opens the folders of savepoints; `io` runs what only the driver can publish, and
+    `listing` lists the sources that are watched. `splits` are those that the job begins with. Raises
     ConfigurationError, naming the directory, where the store cannot be written.
     """
 
@@ -106,6 +112,8 @@ class Master:
         clock: Clock,
         launcher: Launcher,
         io: IoExecutor,
+        listing: IoExecutor,
+        splits: Mapping[OperatorId, Sequence[Split]],
         owner: str | None = None,
         open_store: OpenStore = open_folder,
     ) -> None:
@@ -119,6 +127,7 @@ class Master:
         self._clock = clock
         self._launcher = launcher
         self._io = io
+        self._listings = Listings(plan, listing)
         self._publication: tuple[PublishOnDriver, Completion[None]] | None = None
         self._log = JobLog(store, config.job)
         self._log_identity: str | None = None
@@ -131,6 +140,7 @@ class Master:
             self._on_driver,
             targets(plan),
             plan.widths(),
+            watched_sources(plan, splits),
         )
         self._coordinator = Coordinator(
             config.job,
@@ -216,6 +226,8 @@ class Master:
         for event in self._launcher.poll():
             self._take(event)
         self._hear_of_publication()
+        for listed in self._listings.poll():
+            self._feed(listed)
         self._feed(Tick())
         if self._changed:
             self._changed = False
@@ -285,6 +297,8 @@ class Master:
                 return [self._recover(action)]
             case PublishOnDriver():
                 self._publish(action)
+            case ListSplits():
+                self._listings.begin(action)
             case StartAttempt():
                 return self._start(action)
             case StopAttempt():
@@ -375,7 +389,7 @@ class Master:
         coordinator = self._coordinator
         operators = self._metrics.operators()
         watermarks = [o.watermark_ms for o in operators if o.watermark_ms is not None]
-        error = coordinator.shortage or coordinator.last_error
+        error = coordinator.shortage or coordinator.not_listed or coordinator.last_error
         last = coordinator.kept[-1] if coordinator.kept else None
         return JobStatus(
             job=self._job,

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from rheos.checkpoint.events import WatchedSource
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import safe_name
 from rheos.connectors.contract import Committer, Source, Split
-from rheos.errors import CheckpointError, RheosError
+from rheos.errors import CheckpointError, InputError, RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.protocol.control import CommittableHandle
@@ -50,6 +51,42 @@ def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
         if isinstance(planned.spec, SourceSpec):
             with _located(planned):
                 splits[planned.id] = planned.spec.source.splits()
+    return splits
+
+
+def watched_sources(
+    plan: PhysicalPlan, splits: Mapping[OperatorId, Sequence[Split]]
+) -> dict[OperatorId, WatchedSource]:
+    """The sources that are listed anew while the job runs; `splits` are those that it begins with."""
+    return {
+        planned.id: WatchedSource(every_ms, frozenset(split.id for split in splits.get(planned.id, ())))
+        for planned in plan.operators()
+        if isinstance(planned.spec, SourceSpec)
+        and (every_ms := planned.spec.source.discovery_ms) is not None
+    }
+
+
+def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
+    """What a source that is watched has now. May take long. Raises RheosError, with the user's line."""
+    assert isinstance(planned.spec, SourceSpec)
+    source = planned.spec.source
+    with _located(planned):
+        try:
+            splits = tuple(source.discover())
+        except RheosError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"new splits of {source.describe()} cannot be listed: {type(error).__name__}: {error}",
+                hint="it was tried several times: can the driver reach the input?",
+                detail=traceback.format_exc(),
+            ) from error
+        for split in splits:
+            if not isinstance(split, Split) or split.phase != source.discovery_phase:
+                raise InputError(
+                    f"what {source.describe()} gives as found is no split of it: {split!r}",
+                    hint="Source.discover gives splits of the phase Source.discovery_phase",
+                )
     return splits
 
 

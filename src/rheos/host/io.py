@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -55,3 +56,23 @@ class ThreadedIo:
     def close(self) -> None:
         """Drops what has not begun and waits for what has."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+class DetachedIo:
+    """An IoExecutor with a thread for each piece of work, for what may hang: nothing waits for it, and
+    the process ends without it. Nobody is woken."""
+
+    def submit(self, work: Callable[[], T]) -> _Pending[T]:
+        future: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=run, name="rheos-detached", daemon=True).start()
+        return _Pending(future)
+
+    def wake(self) -> None:
+        pass

@@ -138,10 +138,11 @@ class EventTimeOperator(Operator):
         return self._watermark
 
     def idle(self) -> bool:
-        """Whether there are splits to read, and all of them have been quiet for `idle_after`."""
+        """Whether there are splits to read, or there may be, and all that there are have been quiet for
+        `idle_after`."""
         assert self._source is not None
         unread = self._source.unread(self._idle_after_us)
-        return bool(unread) and all(idle for _, idle in unread)
+        return (bool(unread) or self._source.may_find) and all(idle for _, idle in unread)
 
     def _marks(self, but: int | None = None) -> list[int]:
         assert self._source is not None

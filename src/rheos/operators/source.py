@@ -14,6 +14,10 @@ row.
 
 The engine drives it by `poll`; it has no input ports.
 
+Splits may be found while the job runs (`found`): every subtask hears of all, in one order, and takes
+those that fall to it. A source that may find some does not end; where nothing is left to read, it is
+idle.
+
 Splits have phases. A split of a phase waits until those of lower phases are read, in all subtasks:
 each reports the phase it has come to (`reached_phase`), and the driver announces what is open
 (`open_phase`). State gives each subtask the splits of all, so that it knows by itself what was read
@@ -37,6 +41,7 @@ assert done.rows["late"]["at"].to_pylist() == [9]
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -103,12 +108,19 @@ class SourceOperator(Operator):
         super().__init__(ctx)
         self._spec = spec
         self._all = list(splits)
-        self._waiting: list[_SplitState] = []
+        self._waiting: deque[_SplitState] = deque()
         self._open: list[_SplitState] = []
-        self._finished: list[_SplitState] = []
+        self._finished: list[dict[str, object]] = []
+        """The rows of state of the splits that are read: there may be many, and they do not change."""
         self._open_phase = 0
         """Splits of higher phases wait."""
         self._last_phase = 0
+        self.may_find = spec.source.discovery_ms is not None
+        """Whether splits may come that are not known yet."""
+        self._known: set[str] = set()
+        """The splits of all subtasks, and those that are not to be read, by id."""
+        self._dealt = 0
+        """How many splits were dealt out to all subtasks together."""
         self._turn = 0
         self._outs: list[Out] = []
         self._waiting_ms = MAX_TIMESTAMP_MS
@@ -141,20 +153,41 @@ class SourceOperator(Operator):
         listed_now = self._all if not known else self._spec.source.resumed(self._all, payloads)
         everything = [*listed_now, *gone]
         unread = [s.phase for s in everything if s.id not in known or not known[s.id]["finished"]]
-        self._last_phase = max((split.phase for split in everything), default=0)
+        coming = [self._spec.source.discovery_phase] if self.may_find else []
+        self._last_phase = max([*coming, *(split.phase for split in everything)], default=0)
         self._open_phase = min(unread, default=self._last_phase)
-        has_splits = self.ctx.subtask < self.ctx.parallelism
-        for split in everything[self.ctx.subtask :: self.ctx.parallelism] if has_splits else ():
+        self._known = listed | known.keys()
+        for split in self._own(everything):
             row = known.get(split.id)
-            state = _SplitState(split, self._before(split), self._spec.source.endless(split))
+            state = self._state_of(split)
             if row is not None:
                 state.position, state.max_ts = row["position"], row["max_ts"]
             if row is not None and row["finished"]:
-                self._finished.append(state)
+                self._finished.append(state.row(finished=True))
             else:
                 self._waiting.append(state)
-        self._waiting.sort(key=lambda state: (state.split.phase, not state.endless))
-        self._note_waiting()
+        self._sort_waiting()
+
+    def found(self, splits: Sequence[Split]) -> None:
+        """Splits that there are now: those that are not known are dealt out, and read like the others.
+        Called in all subtasks with the same splits in the same order."""
+        new = [split for split in splits if split.id not in self._known]
+        self._known.update(split.id for split in new)
+        own = [self._state_of(split) for split in self._own(new)]
+        if own:
+            self.ctx.count("splits_found", len(own))
+            self._waiting.extend(own)
+            self._sort_waiting()
+
+    def _own(self, splits: Sequence[Split]) -> Sequence[Split]:
+        """Of the next splits that all subtasks deal out, those of this one."""
+        subtask, parallelism = self.ctx.subtask, self.ctx.parallelism
+        first = (subtask - self._dealt) % parallelism
+        self._dealt += len(splits)
+        return splits[first::parallelism] if subtask < parallelism else ()
+
+    def _state_of(self, split: Split) -> _SplitState:
+        return _SplitState(split, self._before(split), self._spec.source.endless(split))
 
     def _before(self, split: Split) -> int:
         """The highest watermark that no row of the split is behind."""
@@ -187,7 +220,7 @@ class SourceOperator(Operator):
             marks.append(self._waiting_ms)
         if marks:
             merged = min(marks)
-        elif self._open:
+        elif self._open or self.may_find:
             merged = self._watermark
         else:
             merged = MAX_TIMESTAMP_MS
@@ -195,8 +228,10 @@ class SourceOperator(Operator):
         return self._watermark
 
     def idle(self) -> bool:
-        """Whether there are splits to read, and all of them have been quiet for `idle_after`."""
-        return bool(self._open) and not self._waiting and all(state.idle for state in self._open)
+        """Whether there are splits to read, or there may be, and all that there are have been quiet for
+        `idle_after`."""
+        may_read = bool(self._open) or self.may_find
+        return may_read and not self._waiting and all(state.idle for state in self._open)
 
     def unread(self, idle_after_us: int | None) -> list[tuple[int, bool]]:
         """The splits that are not read to their ends, by number; and which of them have been quiet for
@@ -254,7 +289,7 @@ class SourceOperator(Operator):
         if self._outs:
             outs, self._outs = self._outs, []
             return outs
-        if not self._open and not self._waiting:
+        if not self._open and not self._waiting and not self.may_find:
             return EndOfInput()
         if has_read or len(order) != len(self._open):
             # Rows that no operator needs were read, or a split has ended and the next may have some.
@@ -268,8 +303,9 @@ class SourceOperator(Operator):
             state = self._waiting[0]
             if not state.endless and self._ending() >= MAX_OPEN_SPLITS:
                 return
-            del self._waiting[0]
-            self._note_waiting()
+            self._waiting.popleft()
+            if all(other.before > self._waiting_ms for other in self._waiting):
+                self._note_waiting()
             self._make_client()
             state.reader = self._spec.source.open(state.split, state.position, self._reader_context)
             self._open.append(state)
@@ -284,6 +320,11 @@ class SourceOperator(Operator):
         if context.client is not None:
             self._client = ClientNotices(context.client, context.io, context.count)
 
+    def _sort_waiting(self) -> None:
+        order = sorted(self._waiting, key=lambda state: (state.split.phase, not state.endless))
+        self._waiting = deque(order)
+        self._note_waiting()
+
     def _note_waiting(self) -> None:
         self._waiting_ms = min((state.before for state in self._waiting), default=MAX_TIMESTAMP_MS)
 
@@ -297,7 +338,7 @@ class SourceOperator(Operator):
         state.reader.close()
         state.reader = None
         self._open.remove(state)
-        self._finished.append(state)
+        self._finished.append(state.row(finished=True))
 
     def _quiet(self, state: _SplitState, pending: Pending) -> list[int]:
         """Notes that a split has nothing, and says when to ask again."""
@@ -358,11 +399,12 @@ class SourceOperator(Operator):
     # --- state ----------------------------------------------------------------------------------------
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        states = [*self._finished, *self._open, *self._waiting]
-        rows = [state.row(finished=i < len(self._finished)) for i, state in enumerate(states)]
+        unread = [state.row(finished=False) for state in (*self._open, *self._waiting)]
+        rows = [*self._finished, *unread]
         if self._client is not None:
-            begun = [(state.split.id, row["position"]) for state, row in zip(states, rows, strict=True)]
-            self._client.snapshot(checkpoint, {id: at for id, at in begun if isinstance(at, bytes)})
+            begun = {str(row["split"]): row["position"] for row in rows}
+            positions = {id: at for id, at in begun.items() if isinstance(at, bytes)}
+            self._client.snapshot(checkpoint, positions)
         part = SnapshotPart(SPLITS, StateKind.UNION, lambda: pa.Table.from_pylist(rows, schema=_STATE))
         return Snapshot(parts=[part])
 

@@ -10,6 +10,7 @@ import msgspec
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.snapshots import StateHandle
+from rheos.protocol.splits import Split
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -48,6 +49,16 @@ class OpenPhase(Message, frozen=True):
 
     operator: OperatorId
     phase: int
+
+
+class SplitsFound(Message, frozen=True):
+    """Splits that the source has had for a while or has now: those that the subtask does not know yet
+    are dealt out in this order. Answered by SplitsTaken."""
+
+    operator: OperatorId
+    before: int
+    """How many were sent of this source in this attempt, before these."""
+    splits: list[Split]
 
 
 class Finish(Message, frozen=True):
@@ -157,6 +168,15 @@ class PhaseRead(Message, frozen=True):
     phase: int
 
 
+class SplitsTaken(Message, frozen=True):
+    """The subtask knows this many of the source's splits that were sent in this attempt: all up to
+    there."""
+
+    subtask: int
+    operator: OperatorId
+    taken: int
+
+
 class Drained(Message, frozen=True):
     """All input of the subtask has ended and is processed; it waits for the final checkpoint."""
 
@@ -190,6 +210,13 @@ class Progress(Message, frozen=True):
 
 
 ToTask = (
-    TriggerCheckpoint | CheckpointComplete | CheckpointAborted | Drain | OpenPhase | Finish | Cancel
+    TriggerCheckpoint
+    | CheckpointComplete
+    | CheckpointAborted
+    | Drain
+    | OpenPhase
+    | SplitsFound
+    | Finish
+    | Cancel
 )
-ToMaster = Acknowledge | Decline | Committed | PhaseRead | Drained | Failed | Progress
+ToMaster = Acknowledge | Decline | Committed | PhaseRead | SplitsTaken | Drained | Failed | Progress

@@ -28,6 +28,7 @@ from rheos.task.chain import ChainRunner, Ran
 from rheos.task.checkpoints import SubtaskCheckpoints
 from rheos.task.commits import Committing
 from rheos.task.config import Guarantee, TaskConfig
+from rheos.task.found_splits import FoundSplits
 from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.task.inputs import InputGate
 from rheos.task.outputs import OutputEdge, Outputs
@@ -197,6 +198,7 @@ class SubtaskEngine:
             restored = self._assignment.restored
             chain.open({id: without_in_flight(restored[id]) for id in ids if id in restored})
         self._phases = PhaseReporter(self._attempt, self._subtask, self._operators)
+        self._found = FoundSplits(self._subtask, self._operators)
         for chain in self._chains:
             chain.restore(self._in_flight(chain.chain, IN_FLIGHT_INPUT))
             chain.restore(self._in_flight(chain.chain, IN_FLIGHT_OUTPUT))
@@ -232,6 +234,8 @@ class SubtaskEngine:
                     chain.drain()
             case control.OpenPhase():
                 self._phases.opened(message)
+            case control.SplitsFound():
+                self._report(self._found.take(message))
             case control.Finish() | control.Cancel():
                 self.lifecycle = Lifecycle.DONE
 

@@ -4,7 +4,8 @@ fall quiet; and the same rows as the oracle sees them."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import msgspec
@@ -106,6 +107,49 @@ class PhasedSource(Source):
 
 
 @dataclass(frozen=True)
+class AppearingSource(Source):
+    """A source whose splits appear one after the other: each listing has some more, in any order, less
+    some that it had before; and some listings fail."""
+
+    source: Source
+    seed: int
+    listings: list[int] = field(default_factory=list, compare=False)
+    """Those that were made, also for drivers that are no more."""
+    discovery_ms: int | None = 40
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.source.schema
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        return False
+
+    def endless(self, split: Split) -> bool:
+        return False
+
+    def splits(self) -> Sequence[Split]:
+        return self._there(0)
+
+    def discover(self) -> Sequence[Split]:
+        number = len(self.listings) + 1
+        self.listings.append(number)
+        if number % 3 == self.seed % 3:
+            raise OSError("the input is away")
+        there = self._there(number)
+        rng = Random(f"{self.seed}/{number}")
+        return rng.sample(there, rng.randrange(len(there) // 2, len(there) + 1))
+
+    def _there(self, listings: int) -> list[Split]:
+        splits = list(self.source.splits())
+        Random(self.seed).shuffle(splits)
+        return splits[: self.seed % 3 + listings // 2]
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        return self.source.open(split, position, ctx)
+
+
+@dataclass(frozen=True)
 class DrawnInput:
     """One source. `jitter_ms` is how far its rows are out of order, `bound_ms` how far the watermark
     lets them be: rows are late where the first is more."""
@@ -127,6 +171,8 @@ class DrawnInput:
     idle_after_ms: int | None
     phases: int = 1
     """In how many steps its splits are read."""
+    appears: bool = False
+    """Whether its splits are found while the job runs."""
 
     @property
     def given_behind(self) -> bool:
@@ -144,6 +190,8 @@ class DrawnInput:
         made: Source = self._generator()
         if self.pause_ms:
             made = PausingSource(self._generator(), self.pause_ms)
+        if self.appears:
+            return AppearingSource(made, self.seed)
         return PhasedSource(made, self.phases) if self.phases > 1 else made
 
     def _generator(self) -> GeneratorSource:

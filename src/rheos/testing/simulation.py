@@ -21,9 +21,9 @@ from rheos.protocol.ids import JobId, OperatorId
 from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.invariants import InvariantError
-from rheos.runtimes.simulated.phases import split_rows
 from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.runtime import SimulatedJob
+from rheos.runtimes.simulated.split_watch import split_rows
 from rheos.runtimes.simulated.world import World
 from rheos.task.config import TaskConfig
 from rheos.testing.memory import MemorySink, MemoryTable
@@ -101,6 +101,7 @@ def simulate(
     state: StateChoice = "memory",
     tables: Mapping[str, MemoryTable] | None = None,
     on_driver: bool = False,
+    until_read: Callable[[int, int], bool] | None = None,
 ) -> Simulated:
     """Runs the program to its end and returns what it committed.
 
@@ -134,6 +135,8 @@ def simulate(
         tables: where the rows of each output go, which may hold those of another job; empty ones where
             it is not said.
         on_driver: the outputs are published by the driver, as tables of Spark are.
+        until_read: for sources that never end. It is given how many splits the newest checkpoint has
+            finished, and the ms of virtual time, and says when the input is to end.
 
     Raises what ended the job, JobFailedError where it does not end though the faults have, and
     InvariantError.
@@ -149,6 +152,7 @@ def simulate(
         from_savepoint,
         min_parallelism,
         StateConfig.of(state),
+        until_read,
     )
     env = Environment(parallelism, max_parallelism=max_parallelism, runtime=runtime)
     streams = build(env)
@@ -210,6 +214,7 @@ class _Runtime:
     from_savepoint: Taken | None
     min_parallelism: int | None
     state: StateConfig
+    until_read: Callable[[int, int], bool] | None
     worlds: list[World] = field(default_factory=list)
     schemas: dict[str, pa.Schema] = field(default_factory=dict)
 
@@ -237,6 +242,7 @@ class _Runtime:
             self.parallelisms,
             self.requests,
             None if taken is None else taken.files,
+            until_read=self.until_read,
         )
         for planned in plan.operators():
             if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, MemorySink):

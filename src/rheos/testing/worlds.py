@@ -35,6 +35,8 @@ class Climate(Enum):
     RIVALS = "drivers are cut off, and come back beside their successors"
     PHASES = "sources are read in steps, each when all subtasks have done with the one before"
     """Not drawn where none is given."""
+    APPEARS = "splits are found while the job runs, in any order, by listings of which some fail"
+    """Not drawn where none is given."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,11 @@ class Drawn:
     on_driver: bool = False
     """Whether the driver publishes the outputs."""
 
+    @property
+    def appears(self) -> bool:
+        """Whether splits are found while it runs; then the input is ended when all must have been."""
+        return any(of.appears for of in self.inputs)
+
     def run(
         self,
         from_savepoint: Taken | None = None,
@@ -77,7 +84,12 @@ class Drawn:
             state=self.state,
             tables=tables,
             on_driver=self.on_driver,
+            until_read=self._is_read if self.appears else None,
         )
+
+    def _is_read(self, splits: int, now_ms: int) -> bool:
+        """What is not read after so long never is, and its rows will be missing."""
+        return splits == sum(of.splits for of in self.inputs) or now_ms > _NEVER_READ_MS
 
     def check(self, done: Simulated) -> None:
         """Raises AssertionError where the outputs are not the oracle's; nor those of a fork, together
@@ -108,7 +120,9 @@ class Drawn:
             row
             for number, of in enumerate(self.inputs, 1)
             for row in of.arrived(
-                done.positions[OperatorId(f"source-{number}")] if done.drained else None
+                done.positions[OperatorId(f"source-{number}")]
+                if done.drained and not self.appears
+                else None
             )
         ]
         outputs = {
@@ -117,7 +131,7 @@ class Drawn:
         }
         if self.task.guarantee is Guarantee.AT_LEAST_ONCE:
             self.program.check_at_least(rows, outputs)
-        elif any(of.idle_after_ms is not None for of in self.inputs):
+        elif self.appears or any(of.idle_after_ms is not None for of in self.inputs):
             assert self.program.check_idle is not None
             self.program.check_idle(rows, outputs)
         else:
@@ -277,13 +291,33 @@ def _phases(world: Drawn, rng: Random) -> Drawn:
     )
 
 
+def _appears(world: Drawn, rng: Random) -> Drawn:
+    program = world.program
+    if program.check_idle is None:
+        program = rng.choice([programs.STATELESS, programs.RUNNING, programs.COUNTED])
+    return replace(
+        world,
+        program=program,
+        inputs=tuple(
+            replace(of, splits=rng.randrange(2, 7), appears=True, rate_per_s=600.0, idle_after_ms=None)
+            for of in world.inputs
+        ),
+        checkpoint=replace(world.checkpoint, interval_ms=rng.choice([30, 60, 100])),
+        faults=replace(world.faults, until_us=rng.randrange(300_000, 1_200_000)),
+        requests=replace(world.requests, drain=0.0, until_us=1_000_000),
+    )
+
+
 _CLIMATES: dict[Climate, Callable[[Drawn, Random], Drawn]] = {
     Climate.SWARM: lambda world, _: world,
     Climate.STALLS: _stalls,
     Climate.MOVES: _moves,
     Climate.RIVALS: _rivals,
     Climate.PHASES: _phases,
+    Climate.APPEARS: _appears,
 }
+_NEVER_READ_MS = 12_000
+
 
 _KEYED = (programs.RUNNING, programs.REDUCED, programs.COUNTED, programs.TWICE_KEYED, programs.ORDERED)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rheos as rh
+from tests.equivalence.corpus.found import FoundLate
 
 Golden = pl.DataFrame | Iterable[Mapping[str, Any]]
 View = Callable[[pl.DataFrame], pl.DataFrame]
@@ -39,6 +40,7 @@ class Handing(Enum):
     PACED = "by a generator, over a second"
     FAST = "by a generator"
     PARQUET = "as a Parquet file per split"
+    FOUND = "by a generator, whose splits are found while the job runs"
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,16 @@ class Given:
 
     def _source(self, rows: Rows) -> Any:
         count = rows.table.num_rows
+        if self.handing is Handing.FOUND:
+            return FoundLate(self._generated(rows) if count else self._files_of(rows))
         if self.handing is Handing.PARQUET or not count:
             return self._files_of(rows)
-        rate = count / self.last_s if self.handing is Handing.PACED else None
+        return self._generated(rows)
+
+    def _generated(self, rows: Rows) -> Any:
+        count = rows.table.num_rows
+        paced = self.handing in (Handing.PACED, Handing.FOUND)
+        rate = count / self.last_s if paced else None
         return rh.generator(
             Dealer(rows),
             count=count,

@@ -29,7 +29,7 @@ from rheos.driver.sources_and_sinks import (
     stages,
 )
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
-from rheos.host.io import SystemClock, ThreadedIo
+from rheos.host.io import DetachedIo, SystemClock, ThreadedIo
 from rheos.host.stores import check_writable, open_store
 from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
 from rheos.plan.physical import PhysicalPlan
@@ -138,6 +138,8 @@ class ContinuousJob:
                 clock=SystemClock(),
                 launcher=self._launcher,
                 io=self._io,
+                listing=DetachedIo(),
+                splits=splits,
             )
         except BaseException:
             self._launcher.close()

@@ -20,7 +20,7 @@ class Faults:
     zombie: float = 0.0
     """Probability that a worker does not hear that it is to stop, and goes on until its lease ends."""
     lose_message: float = 0.0
-    """Probability that a worker's acknowledgement is lost."""
+    """Probability that an acknowledgement is lost, or what a worker hears of splits that are found."""
     store_error: float = 0.0
     """Probability that a write fails, before, while or after it has taken effect."""
     commit_error: float = 0.0

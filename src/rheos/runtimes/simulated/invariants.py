@@ -19,13 +19,15 @@ from rheos.checkpoint.log_entries import (
 from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.savepoint import MANIFEST, Restore, Savepoint, read_savepoint
 from rheos.connectors.contract import Split
+from rheos.driver.sources_and_sinks import watched_sources
 from rheos.errors import CheckpointError
+from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import StateHandle
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import StoreFolder
-from rheos.runtimes.simulated.phases import PhaseWatch, cut_through_a_phase, split_rows
+from rheos.runtimes.simulated.split_watch import SplitWatch, cut_through_a_phase, split_rows
 from rheos.runtimes.simulated.store import MemoryStore
 
 SAVEPOINTS = "savepoints"
@@ -81,6 +83,8 @@ class Watch:
         """What was written after it."""
         self._listed: set[tuple[OperatorId, bytes]] = set()
         self._committed: set[tuple[OperatorId, bytes]] = set()
+        self._finished_splits = 0, 0
+        """The number of an entry, and how many splits it says are read."""
         self._phased: set[OperatorId] = set()
         """The sources whose splits have phases."""
         self.on_driver: frozenset[OperatorId] = frozenset()
@@ -267,11 +271,27 @@ class Watch:
     # --- sources ----------------------------------------------------------------------------------
 
     def reading(
-        self, splits: Mapping[OperatorId, Sequence[Split]], restore: Restore | None
-    ) -> PhaseWatch:
+        self,
+        plan: PhysicalPlan,
+        splits: Mapping[OperatorId, Sequence[Split]],
+        restore: Restore | None,
+    ) -> SplitWatch:
         """What an attempt that is started reads passes by."""
         self._phased = {id for id, some in splits.items() if len({s.phase for s in some}) > 1}
-        return PhaseWatch(splits, restore, self._files, self._broken)
+        sources = self._phased | watched_sources(plan, splits).keys()
+        known = {id: splits[id] for id in sources}
+        return SplitWatch(known, restore, self._files, self._broken)
+
+    def finished_splits(self) -> int:
+        """How many splits the newest checkpoint says are read to their ends."""
+        if not self._counting:
+            return 0
+        number = self._counting[-1]
+        if self._finished_splits[0] != number:
+            rows = split_rows(self.completed[number].handles, self._files)
+            done = sum(row["finished"] for of in rows.values() for row in of)
+            self._finished_splits = number, done
+        return self._finished_splits[1]
 
     # --- writes that fail -------------------------------------------------------------------------
 

@@ -93,8 +93,8 @@ class SimLauncher:
         assert self._attempt is None, "one attempt at a time"
         self._attempt, self._stopping = attempt, False
         self._watch.launching(restore)
-        phases = self._watch.reading(self._splits, restore)
-        plan = phases.watched(replace(self._plan, parallelism=parallelism))
+        reads = self._watch.reading(self._plan, self._splits, restore)
+        plan = reads.watched(replace(self._plan, parallelism=parallelism))
         self.network = SimNetwork(
             attempt,
             self._plan.edge_schemas(),
@@ -125,11 +125,13 @@ class SimLauncher:
     def _reported(self, message: control.ToMaster) -> None:
         if isinstance(message, control.Decline):
             self._watch.declined(message)
-        lost = isinstance(message, control.Acknowledge) and (
-            self._faulty and self._rng.random() < self._faults.lose_message
-        )
-        if not lost:
-            self._emit(message)
+        if isinstance(message, control.Acknowledge | control.SplitsTaken) and self._loses():
+            return
+        self._emit(message)
+
+    def _loses(self) -> bool:
+        """Of messages that may be lost: whether this one is."""
+        return self._faulty and self._rng.random() < self._faults.lose_message
 
     def _emit(self, event: LauncherEvent) -> None:
         at_us = self._clock.monotonic_us() + self.delay_us()
@@ -143,7 +145,8 @@ class SimLauncher:
         if isinstance(message, control.CheckpointComplete):
             self._watch.completing(message)
         for slot in self.slots:
-            if slot.alive and (subtask is None or slot.subtask == subtask):
+            lost = isinstance(message, control.SplitsFound) and self._loses()
+            if slot.alive and not lost and (subtask is None or slot.subtask == subtask):
                 slot.deliver(message)
 
     def stop(self, attempt: Attempt) -> None:

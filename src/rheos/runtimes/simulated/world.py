@@ -71,7 +71,9 @@ class TakenSavepoint:
 class World:
     """Runs one plan to its end. `parallelisms` are those that its drivers give the job, each in turn;
     the plan's own where there are none. `files` are in the store from the beginning. After `until_ms`
-    of virtual time the input ends, as a drain ends it. None for `max_turns`: the plan may never end."""
+    of virtual time the input ends, as a drain ends it; or when `until_read` says so of the number of
+    splits that a checkpoint has finished, and the ms of virtual time. None for `max_turns`: the plan
+    may never end."""
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class World:
         files: Mapping[str, bytes] | None = None,
         until_ms: int | None = None,
         max_turns: int | None = MAX_TURNS,
+        until_read: Callable[[int, int], bool] | None = None,
     ) -> None:
         plan = staged_beside(self, prepared_sinks(plan))
         # Nothing is sent here. What could not be is an error all the same, as in the runtimes that do.
@@ -101,6 +104,9 @@ class World:
         self.watch = self.store.watch
         self.savepoints: list[TakenSavepoint] = []
         self._until_us = None if until_ms is None else until_ms * 1000
+        self._until_read = until_read
+        self._end_of_input: tuple[Master, Future[str]] | None = None
+        """Who was asked to end it, and the answer."""
         self._max_turns = max_turns
         self.drained = False
         """Whether anybody has asked for the end of the input."""
@@ -108,7 +114,6 @@ class World:
         self.crashes = 0
         self.drivers = 0
         self._storage = Storage(self.faults, self.clock, self._rng)
-        self._splits = enumerate_splits(plan)
         self._orphans: list[Slot] = []
         self._rivals: list[SimDriver] = []
         """Drivers that were given up, and do not know."""
@@ -140,10 +145,11 @@ class World:
         self.drivers += 1
         parallelism = self._parallelisms[(self.drivers - 1) % len(self._parallelisms)]
         plan = replace(self._plan, parallelism=parallelism)
+        splits = enumerate_splits(plan)
         launcher = SimLauncher(
             plan,
             self._config,
-            self._splits,
+            splits,
             store=self.store,
             clock=self.clock,
             rng=self._rng,
@@ -160,6 +166,8 @@ class World:
             clock=self.clock,
             launcher=launcher,
             io=io,
+            listing=io,
+            splits=splits,
             owner=f"driver-{self._seed}-{self.drivers}",
             open_store=partial(StoreFolder, self.store),
         )
@@ -178,8 +186,9 @@ class World:
         for _ in count() if self._max_turns is None else range(self._max_turns):
             if self._until_us is not None and self.clock.monotonic_us() >= self._until_us:
                 self._until_us = None
-                self.drained = True
-                self.master.request_savepoint(SAVEPOINTS, After.DRAIN)
+                self._end_input()
+            if self._is_read():
+                self._end_input()
             if self._start_us is None and self.master.done:
                 result = self._ended()
                 if result is not None:
@@ -192,6 +201,22 @@ class World:
         raise JobFailedError(
             f"the job has not ended after {self._max_turns} turns", detail=str(self.master.status())
         )
+
+    def _is_read(self) -> bool:
+        """Whether all of the input is, and nobody is about to end it."""
+        if self._until_read is None:
+            return False
+        now_ms = self.clock.monotonic_us() // 1000
+        if not self._until_read(self.watch.finished_splits(), now_ms):
+            return False
+        asked, answer = self._end_of_input or (None, None)
+        failed = answer is not None and answer.done() and answer.exception() is not None
+        return asked is not self.master or failed
+
+    def _end_input(self) -> None:
+        self.drained = True
+        answer = self.master.request_savepoint(SAVEPOINTS, After.DRAIN)
+        self._end_of_input = self.master, answer
 
     def run_until(self, reached: Callable[[], bool]) -> None:
         """Until so, or to the end of the job. Raises InvariantError."""

@@ -1,4 +1,4 @@
-"""Sources whose splits have phases, watched: what they open, and what checkpoints say of them.
+"""Sources whose splits have phases, or are found, watched: what they open, and what checkpoints say.
 
 The numbers are those of docs/protocols/checkpoints.md. What was read is known from the readers, and
 from the checkpoint that an attempt starts from, not from what the engine notes of it.
@@ -29,8 +29,9 @@ from rheos.protocol.snapshots import StateHandle
 from rheos.state import format as state_format
 
 
-class PhaseWatch:
-    """Of one attempt. `broken` is called with what breaks an invariant."""
+class SplitWatch:
+    """Of one attempt. `splits` are those of the sources to watch that it begins with. `broken` is
+    called with what breaks an invariant."""
 
     def __init__(
         self,
@@ -39,8 +40,9 @@ class PhaseWatch:
         files: Mapping[str, bytes],
         broken: Callable[[str], None],
     ) -> None:
-        self._splits = {id: some for id, some in splits.items() if len({s.phase for s in some}) > 1}
+        self._splits = splits
         self._read: dict[OperatorId, set[str]] = {id: set() for id in self._splits}
+        self._opened: dict[OperatorId, set[str]] = {id: set() for id in self._splits}
         self._broken = broken
         if restore is not None and self._splits:
             origin = restore.origin
@@ -61,6 +63,11 @@ class PhaseWatch:
         return replace(chain, operators=(replace(head, spec=spec), *chain.operators[1:]))
 
     def opened(self, operator: OperatorId, split: Split) -> None:
+        if split.id in self._opened[operator]:
+            self._broken(f"CP35: {operator!r} reads {split.id} twice")
+        if split.id in self._read[operator]:
+            self._broken(f"CP34: {operator!r} opens {split.id}, which a checkpoint says is read")
+        self._opened[operator].add(split.id)
         for other in self._splits[operator]:
             if other.phase < split.phase and other.id not in self._read[operator]:
                 self._broken(
@@ -99,11 +106,13 @@ def cut_through_a_phase(rows: Sequence[Mapping[str, Any]]) -> str | None:
 class _Watched(Source):
     source: Source
     operator: OperatorId
-    watch: PhaseWatch = field(compare=False)
+    watch: SplitWatch = field(compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.source.schema)
         object.__setattr__(self, "bounded", self.source.bounded)
+        object.__setattr__(self, "discovery_ms", self.source.discovery_ms)
+        object.__setattr__(self, "discovery_phase", self.source.discovery_phase)
 
     def splits(self) -> Sequence[Split]:
         return self.source.splits()

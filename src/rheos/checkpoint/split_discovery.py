@@ -1,0 +1,172 @@
+"""Which splits of an attempt's sources are found while it runs, and who is told of them.
+
+Pure. A source is listed anew at an interval, one listing at a time. What of it was not there before is
+announced to all subtasks, in messages of bounded size: the next goes when all have taken the one
+before. CP34 to CP37 of docs/protocols/checkpoints.md.
+
+    LISTING --(listed)--> ANNOUNCING --(all have taken all)--> WAITING --(interval)--> LISTING
+       |                                                          ^
+       +------------------(failed: not too often in a row)--------+
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rheos.checkpoint.events import (
+    Action,
+    ListSplits,
+    SendToAll,
+    SplitsListed,
+    SplitsNotListed,
+    WatchedSource,
+)
+from rheos.errors import RheosError
+from rheos.protocol.control import SplitsFound, SplitsTaken
+from rheos.protocol.ids import Attempt, OperatorId
+from rheos.protocol.splits import Split
+
+TRIES = 5
+"""As many listings of a source may fail in a row; then the attempt does."""
+MAX_SPLITS = 500
+"""Of one message."""
+MAX_BYTES = 1 << 20
+"""Of one message, but for a single split that is larger."""
+
+
+@dataclass(slots=True)
+class _Discovery:
+    """Of one source."""
+
+    source: WatchedSource
+    listing: bool = False
+    """One is under way, of this attempt or of one before it."""
+    due_ms: int | None = None
+    """When something is to be done again; None at once."""
+    failures: int = 0
+    """In a row."""
+    error: RheosError | None = None
+    """Of the last listing, where it failed."""
+
+    # All that follows is of the attempt.
+    announced: set[str] = field(default_factory=set)
+    """By id; the splits that subtasks knew when it began count, too."""
+    sent: int = 0
+    """How many splits were announced, without those that were known."""
+    found: deque[Split] = field(default_factory=deque)
+    """What is still to be announced."""
+    message: SplitsFound | None = None
+    """What some have not taken yet."""
+    taken: dict[int, int] = field(default_factory=dict)
+    """By subtask: how many splits of those that were announced it has taken."""
+
+
+class SplitDiscovery:
+    """Of one driver. Its methods return what is to be done."""
+
+    def __init__(self, watched: Mapping[OperatorId, WatchedSource]) -> None:
+        self._attempt = Attempt(0)
+        self._parallelism = 0
+        self._discoveries = {id: _Discovery(source) for id, source in watched.items()}
+
+    @property
+    def error(self) -> RheosError | None:
+        """Why a source cannot be listed just now."""
+        failed = (each.error for each in self._discoveries.values() if each.error is not None)
+        return next(failed, None)
+
+    def begin(self, attempt: Attempt, parallelism: int) -> None:
+        """An attempt is started. Nothing of what was found is kept: what is in its state its subtasks
+        know, and all else is found again (CP34)."""
+        self._attempt = attempt
+        self._parallelism = parallelism
+        for each in self._discoveries.values():
+            each.due_ms, each.failures = None, 0
+            each.announced = set(each.source.listed)
+            each.sent = 0
+            each.found.clear()
+            each.message = None
+            each.taken.clear()
+
+    # --- while all subtasks are connected ---------------------------------------------------------
+
+    def deadline_ms(self) -> int | None:
+        """When time alone changes anything."""
+        dues = [
+            each.due_ms or 0
+            for each in self._discoveries.values()
+            if not each.listing or each.message is not None
+        ]
+        return min(dues, default=None)
+
+    def tick(self, now_ms: int) -> list[Action]:
+        """Lists what is due. What some subtask has not taken within the interval is sent once more."""
+        actions: list[Action] = []
+        for id, each in self._discoveries.items():
+            if each.due_ms is not None and now_ms < each.due_ms:
+                continue
+            if each.message is not None:
+                each.due_ms = now_ms + each.source.every_ms
+                actions.append(SendToAll(each.message))
+            elif not each.listing:
+                each.listing = True
+                actions.append(ListSplits(id))
+        return actions
+
+    def listed(self, event: SplitsListed, now_ms: int, running: bool) -> list[Action]:
+        """What a listing has found; where no attempt runs, it is made again when one does."""
+        each = self._discoveries[event.operator]
+        each.listing = False
+        each.failures, each.error = 0, None
+        if not running:
+            return []
+        assert each.message is None, "CP36: a source is listed when all of the last listing is taken"
+        for split in event.splits:
+            if split.id not in each.announced:
+                each.announced.add(split.id)
+                each.found.append(split)
+        return self._announce(event.operator, each, now_ms)
+
+    def not_listed(self, event: SplitsNotListed, now_ms: int, running: bool) -> RheosError | None:
+        """It is tried again after the interval. Returns the error where it has failed too often."""
+        each = self._discoveries[event.operator]
+        each.listing = False
+        each.failures += 1
+        each.error = event.error
+        each.due_ms = now_ms + each.source.every_ms
+        return event.error if running and each.failures >= TRIES else None
+
+    def taken(self, event: SplitsTaken, now_ms: int) -> list[Action]:
+        """A subtask of the attempt knows so many of the splits that were announced."""
+        each = self._discoveries.get(event.operator)
+        if each is None or each.message is None:
+            return []
+        each.taken[event.subtask] = max(each.taken.get(event.subtask, 0), event.taken)
+        if len(each.taken) < self._parallelism or min(each.taken.values()) < each.sent:
+            return []
+        each.message = None
+        return self._announce(event.operator, each, now_ms)
+
+    def _announce(self, id: OperatorId, each: _Discovery, now_ms: int) -> list[Action]:
+        """The next of what was found; where there is none, the source is listed after the interval."""
+        each.due_ms = now_ms + each.source.every_ms
+        if not each.found:
+            return []
+        splits = _next_of(each.found)
+        each.message = SplitsFound(attempt=self._attempt, operator=id, before=each.sent, splits=splits)
+        each.sent += len(splits)
+        return [SendToAll(each.message)]
+
+
+def _next_of(found: deque[Split]) -> list[Split]:
+    """Takes as many of them as one message may have."""
+    splits: list[Split] = []
+    size = 0
+    while found and len(splits) < MAX_SPLITS:
+        size += len(found[0].id) + len(found[0].payload)
+        if splits and size > MAX_BYTES:
+            break
+        splits.append(found.popleft())
+    return splits

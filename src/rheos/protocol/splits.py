@@ -1,0 +1,17 @@
+"""What a source is cut into."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Split(msgspec.Struct, frozen=True):
+    """One independently readable, replayable piece of a source.
+
+    `id` is unique in the source and stable over restarts; `payload` is the connector's own.
+    """
+
+    id: str
+    payload: bytes = b""
+    phase: int = 0
+    """It is opened only when all splits of lower phases are read to their ends, in all subtasks."""

@@ -1,0 +1,47 @@
+"""I/O executors of real threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from rheos.host.io import DetachedIo, ThreadedIo
+
+
+def wait_for(true: Callable[[], bool]) -> None:
+    never = threading.Event()
+    for _ in range(6000):
+        if true():
+            return
+        never.wait(0.01)
+    raise AssertionError("it never came")
+
+
+def test_what_hangs_in_a_detached_thread_hangs_alone() -> None:
+    io, let_go = DetachedIo(), threading.Event()
+    hangs = io.submit(let_go.wait)
+    done = [io.submit(lambda n=n: n * n) for n in range(5)]  # type: ignore[misc]
+    wait_for(lambda: all(one.done() for one in done))
+    assert [one.result() for one in done] == [0, 1, 4, 9, 16]
+    assert not hangs.done()
+    let_go.set()
+    wait_for(hangs.done)
+
+
+def test_what_a_detached_thread_raises_is_its_result() -> None:
+    failed = DetachedIo().submit(lambda: 1 // 0)
+    wait_for(failed.done)
+    with pytest.raises(ZeroDivisionError):
+        failed.result()
+
+
+def test_completions_wake_the_mailbox_and_so_does_who_is_asked_to() -> None:
+    woken: list[None] = []
+    io = ThreadedIo(1, wake=lambda: woken.append(None))
+    io.wake()
+    assert len(woken) == 1
+    io.submit(lambda: None)
+    wait_for(lambda: len(woken) == 2)
+    io.close()

@@ -1,0 +1,150 @@
+"""Splits that are found while a job runs: none is lost, none is read twice, whoever dies between; and
+what a late discovery means for event time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    Source,
+    Split,
+    SplitReader,
+)
+from rheos.errors import InputError
+from rheos.runtimes.simulated.runtime import SimulatedRuntime
+from rheos.testing import Faults, simulate
+from rheos.testing.worlds import Climate, draw_world
+
+SEEDS = range(4)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_seeds(seed: int) -> None:
+    drawn = draw_world(seed, Climate.APPEARS)
+    try:
+        drawn.check(drawn.run())
+    except Exception as error:
+        error.add_note(f"{drawn}")
+        raise
+
+
+SCHEMA = pa.schema([("split", pa.string()), pa.field("at", pa.int64(), nullable=False)])
+QUIET = Faults(until_us=0)
+
+
+@dataclass(frozen=True)
+class Parts(Source):
+    """Splits of event times. Those of `late` are there from the listing of that number on; `holds` is
+    one that gives its rows and does not end."""
+
+    times: Mapping[str, Sequence[int]]
+    late: Mapping[str, int] = field(default_factory=dict)
+    holds: str = ""
+    fails_from: int = 1_000_000
+    listings: list[None] = field(default_factory=list, compare=False)
+    schema: pa.Schema = SCHEMA
+    bounded: bool = False
+    discovery_ms: int | None = 100
+
+    def endless(self, split: Split) -> bool:
+        return split.id == self.holds
+
+    def splits(self) -> Sequence[Split]:
+        return [Split(name) for name in self.times if self.late.get(name, 0) == 0]
+
+    def discover(self) -> Sequence[Split]:
+        self.listings.append(None)
+        if len(self.listings) >= self.fails_from:
+            raise OSError("permission denied")
+        return [Split(name) for name in self.times if self.late.get(name, 0) <= len(self.listings)]
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        return _Reader(split.id, list(self.times[split.id]), int(position or 0), self.endless(split))
+
+
+class _Reader(SplitReader):
+    def __init__(self, name: str, times: list[int], row: int, endless: bool) -> None:
+        self.name, self.times, self.row, self.endless = name, times, row, endless
+
+    def poll(self, max_rows: int) -> Polled:
+        if self.row == len(self.times):
+            return Pending() if self.endless else EndOfSplit()
+        at = self.times[self.row]
+        self.row += 1
+        return pa.RecordBatch.from_pydict({"split": [self.name], "at": [at]}, schema=SCHEMA)
+
+    def position(self) -> bytes:
+        return b"%d" % self.row
+
+
+def run(source: Parts, finished: int) -> tuple[list[dict[str, Any]], list[int], int]:
+    """The counts of windows of 100 ms, the late rows, and how many of them were purged."""
+
+    def build(env: rh.Environment) -> Mapping[str, rh.DataStream]:
+        rows = env.from_source(source, watermark=rh.Watermark.bounded_out_of_orderness("0ms", on="at"))
+        counts = rows.key_by("split").window(rh.Tumbling("100ms")).aggregate(n=rh.agg.count())
+        return {"counts": counts, "late": counts.side_output("late")}
+
+    done = simulate(build, faults=QUIET, until_read=lambda splits, _: splits >= finished)
+    purged = sum(each.counters.get("late_purged", 0) for each in done.status.operators)
+    counts = done.rows["counts"].sort_by([("split", "ascending"), ("window_start", "ascending")])
+    return counts.to_pylist(), sorted(done.rows["late"]["at"].to_pylist()), purged
+
+
+TIMES = {"slow": [5], "a": [10, 120, 30, 250], "b": [20, 130, 260, 140], "c": [15, 350, 110]}
+
+
+def test_while_a_split_holds_the_watermark_one_found_late_is_as_if_it_had_been_there() -> None:
+    """Which rows are late is decided by each split alone, and nothing fires before all are found."""
+    at_once = run(Parts(TIMES, holds="slow"), 3)
+    for late in ({"a": 1}, {"b": 3, "c": 1}, {"a": 5, "b": 2, "c": 4}):
+        assert run(Parts(TIMES, late, holds="slow"), 3) == at_once
+    assert at_once[2] == 0
+    assert at_once[1] == [30, 110, 140]
+
+
+def test_a_window_that_has_fired_is_gone_for_a_split_found_later() -> None:
+    """Its rows are given to the late output and counted as purged: none is lost in silence, and none is
+    added to a result that is out."""
+    counts, late, purged = run(Parts(TIMES, {"c": 5}), 4)
+    assert [row["n"] for row in counts if row["split"] == "slow"] == [1]
+    assert late == [15, 30, 110, 140]
+    assert purged == 1
+
+
+def test_an_enumerator_that_raises_is_retried_and_seen_and_then_an_error_at_its_line() -> None:
+    env = rh.Environment(2, runtime=SimulatedRuntime(faults=QUIET))
+    env.from_source(Parts({"a": [1], "b": [2]}, fails_from=3), name="parts").collect("rows")
+    job = env.execute_async("job")
+    world = job.world  # type: ignore[attr-defined]
+    world.run_until(lambda: job.status().failure is not None)
+    assert "permission denied" in str(job.status().failure)
+    assert job.status().state is rh.JobState.RUNNING
+    with pytest.raises(InputError, match="permission denied") as caught:
+        job.wait()
+    assert caught.value.operator == "parts"
+    assert caught.value.site is not None
+    assert caught.value.site.file.endswith("test_found_splits.py")
+
+
+def test_an_enumerator_that_recovers_is_forgiven() -> None:
+    class Away(Parts):
+        def discover(self) -> Sequence[Split]:
+            found = super().discover()
+            if len(self.listings) % 5:
+                raise OSError("away")
+            return found
+
+    source = Away({"a": [1], "b": [2]}, {"b": 15})
+    assert len(run(source, 2)[0]) == 2
+    assert len(source.listings) >= 15
