@@ -7,12 +7,8 @@ the next one that does not waits until every job has completed a checkpoint.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,57 +16,12 @@ import polars as pl
 import pytest
 
 from rheos.control.commands import JobClient
-from rheos.control.registry import JobRecord, Registry
-from rheos.errors import RheosError
+from rheos.control.registry import Registry
+from tests.docs.walks import WITHIN_S, Shell, has_checkpoint, steps
 from tests.waiting import wait_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "operating.md"
-BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WITHIN_S = 180.0
 CUSTOMERS, AMOUNTS = 10, 7
-
-
-@dataclass(frozen=True)
-class Step:
-    file: str | None
-    code: str
-
-
-def steps() -> list[Step]:
-    return [Step(found[1], found[3]) for found in BLOCK.finditer(PAGE.read_text())]
-
-
-class Shell:
-    """One bash for the whole walk, so that its variables stay."""
-
-    def __init__(self, folder: Path) -> None:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        self._process = subprocess.Popen(
-            ["bash"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=folder,
-            env={**os.environ, "PATH": path},
-        )
-
-    def run(self, code: str) -> str:
-        """What the commands print; the last of them must succeed."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f'{code}echo "--done-- $?"\n')
-        self._process.stdin.flush()
-        lines = []
-        for line in self._process.stdout:
-            if line.startswith("--done-- "):
-                assert line == "--done-- 0\n", f"{code}\n{''.join(lines)}"
-                return "".join(lines)
-            lines.append(line)
-        raise AssertionError(f"the shell has ended: {code}")
-
-    def close(self) -> None:
-        self._process.communicate()
 
 
 @pytest.fixture
@@ -81,13 +32,6 @@ def walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     for record in Registry().records():
         JobClient(record, WITHIN_S).cancel()
     shell.close()
-
-
-def has_checkpoint(record: JobRecord) -> bool:
-    try:
-        return JobClient(record, 5).status().checkpoints_completed > 0
-    except RheosError:
-        return False
 
 
 def wait_for_checkpoints(jobs: int, folder: Path) -> None:
@@ -127,7 +71,7 @@ def test_the_walk(walk: Shell, tmp_path: Path) -> None:
     jobs = 0
     printed = {}
     at_savepoint: pl.DataFrame | None = None
-    for step in steps():
+    for step in steps(PAGE):
         if step.file is not None:
             (tmp_path / step.file).write_text(step.code)
             continue
@@ -174,5 +118,5 @@ def published_large(folder: Path) -> int:
 
 def test_no_block_is_overlooked() -> None:
     text = PAGE.read_text()
-    assert len(steps()) == text.count("```python") + text.count("```sh\n") > 8
-    assert all(step.file is not None for step in steps() if "import rheos" in step.code)
+    assert len(steps(PAGE)) == text.count("```python") + text.count("```sh\n") > 8
+    assert all(step.file is not None for step in steps(PAGE) if "import rheos" in step.code)

@@ -35,6 +35,8 @@ RUNTIMES = ("simulated", "continuous", "batch")
 ELSEWHERE = {
     "docs/operating.md": "its jobs never end and are about one runtime: tests/docs/test_operating.py "
     "walks through it and checks every row",
+    "docs/kafka.md": "its jobs read a real broker: tests/docs/test_kafka.py walks through it and "
+    "checks every row",
     "docs/state.md": "it makes and changes savepoints, and runs no job: tests/savepoints/test_page.py",
 }
 """Pages with programs that are not run here, and why."""

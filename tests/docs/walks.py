@@ -1,0 +1,71 @@
+"""Pages that are a walk: files to write, and commands to run in one shell, in order.
+
+A page's programs are those behind `<!-- file: name -->`. A command that ends in `&` starts what runs
+beside those that follow.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from rheos.control.commands import JobClient
+from rheos.control.registry import JobRecord
+from rheos.errors import RheosError
+
+BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+WITHIN_S = 180.0
+
+
+@dataclass(frozen=True)
+class Step:
+    file: str | None
+    code: str
+
+
+def steps(page: Path) -> list[Step]:
+    return [Step(found[1], found[3]) for found in BLOCK.finditer(page.read_text())]
+
+
+class Shell:
+    """One bash for the whole walk, so that its variables stay."""
+
+    def __init__(self, folder: Path) -> None:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self._process = subprocess.Popen(
+            ["bash"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+        )
+
+    def run(self, code: str) -> str:
+        """What the commands print; the last of them must succeed."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f'{code}echo "--done-- $?"\n')
+        self._process.stdin.flush()
+        lines = []
+        for line in self._process.stdout:
+            if line.startswith("--done-- "):
+                assert line == "--done-- 0\n", f"{code}\n{''.join(lines)}"
+                return "".join(lines)
+            lines.append(line)
+        raise AssertionError(f"the shell has ended: {code}")
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def has_checkpoint(record: JobRecord) -> bool:
+    try:
+        return JobClient(record, 5).status().checkpoints_completed > 0
+    except RheosError:
+        return False
