@@ -67,7 +67,8 @@ def test_the_walk(walk: Shell, tmp_path: Path) -> None:
             wait_until(tmp_path / "visits-2.log", brokers, 200)
         printed[step.code] = walk.run(code)
         if "servers kafka" in code:
-            wait_for(lambda: "listens at" in (tmp_path / "broker.log").read_text(), WITHIN_S)
+            log = tmp_path / "broker.log"
+            wait_for(lambda: log.exists() and "listens at" in log.read_text(), WITHIN_S)
         elif code.startswith("rheos run visits.py --parallelism 1"):
             # The page's reader takes longer than the job: the savepoint is to have something in it.
             wait_until(tmp_path / "visits.log", brokers, 100)
