@@ -58,6 +58,7 @@ def test_the_walk(walk: Shell, tmp_path: Path) -> None:
     port = str(free_port())
     brokers = f"127.0.0.1:{port}"
     printed = {}
+    log = tmp_path / "broker.log"
     for step in steps(PAGE):
         code = step.code.replace(PORT, port)
         if step.file is not None:
@@ -67,7 +68,6 @@ def test_the_walk(walk: Shell, tmp_path: Path) -> None:
             wait_until(tmp_path / "visits-2.log", brokers, 200)
         printed[step.code] = walk.run(code)
         if "servers kafka" in code:
-            log = tmp_path / "broker.log"
             wait_for(lambda: log.exists() and "listens at" in log.read_text(), WITHIN_S)
         elif code.startswith("rheos run visits.py --parallelism 1"):
             # The page's reader takes longer than the job: the savepoint is to have something in it.
