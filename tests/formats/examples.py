@@ -127,6 +127,17 @@ NESTED = [
     pa.field("pairs", pa.list_(_PAIR)),
 ]
 
+MORE = [
+    pa.field("bytes", pa.binary()),
+    pa.field("lb", pa.large_binary()),
+    pa.field("four", pa.binary(4)),
+    pa.field("took", pa.duration("us")),
+    pa.field("map", pa.map_(pa.string(), pa.int64())),
+    pa.field("ll", pa.large_list(pa.int8())),
+    pa.field("d256", pa.decimal256(50, 2)),
+]
+"""What JSON has no form for."""
+
 ALL_TYPES = pa.schema([*SIMPLE, *NESTED])
 A_FLAT_ROW = {"i64": 7, "s": "x", "f64": 1.5}
 A_ROW = {**A_FLAT_ROW, "texts": ["a"], "pair": {"x": 1, "at": None}}
@@ -137,6 +148,12 @@ def one_column(name: str, kind: pa.DataType, *, nullable: bool = True) -> pa.Sch
 
 
 EXAMPLES = {
+    "arrow": Example(
+        formats.arrow(rows_per_payload=1), pa.schema([*SIMPLE, *NESTED, *MORE]), row=A_ROW
+    ),
+    "arrow, of two rows": Example(
+        formats.arrow(rows_per_payload=2), one_column("n", pa.int64()), row={"n": 7}
+    ),
     "csv": Example(formats.csv(), pa.schema(SIMPLE), row=A_FLAT_ROW),
     "csv, of one column": Example(
         formats.csv(delimiter=";"), one_column("s", pa.string(), nullable=False), row={"s": "x"}
