@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from glob import has_magic
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import fsspec
 import msgspec
@@ -42,10 +44,21 @@ class FileToRead(msgspec.Struct, frozen=True):
     gzip: bool = False
     """Said in place of the codec by 0.1.0, whose checkpoints are read."""
     codec: Codec = "none"
+    size_bytes: int | None = None
+    """When it was found, where its folder is watched."""
 
     @property
     def compression(self) -> Codec:
         return "gzip" if self.gzip else self.codec
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A file as one listing has seen it."""
+
+    file: FileToRead
+    changed_s: float | None
+    """When it was changed last, in seconds since the epoch; None where the storage does not say."""
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
@@ -63,11 +76,60 @@ def list_files(
 
     In folders, names that begin with "." or "_" are passed over at any depth, as Spark does.
     """
-    found = {name for path in paths for name in _expand(path, format)}
+    found: set[str] = set()
+    for path in paths:
+        names = _expand(path, format)
+        if not names:
+            raise InputError(
+                f"{path} holds no file to read",
+                hint=f"files are known by their ends ({', '.join(_EXTENSIONS)}; lines also .gz and "
+                ".zst); format= takes all there are",
+            )
+        found |= names.keys()
     return [_file(name, format, codec) for name in sorted(found)]
 
 
-def _expand(path: str, format: str | None) -> list[str]:
+def list_watched(
+    paths: Sequence[str], format: str | None, codec: Codec | None = None
+) -> list[ListedFile]:
+    """The same for folders and globs whose files come and go: there may be none. Sorted by name."""
+    found = {name: info for path in paths for name, info in _expand(path, format, grows=True).items()}
+    return [
+        ListedFile(
+            msgspec.structs.replace(_file(name, format, codec), size_bytes=found[name].get("size")),
+            _changed_s(found[name]),
+        )
+        for name in sorted(found)
+    ]
+
+
+def size_of(path: str) -> int | None:
+    """Of a file, in bytes; None where it is gone, or its storage does not say. Raises InputError."""
+    system, inner = fsspec.core.url_to_fs(path)
+    system.invalidate_cache()
+    try:
+        size: int | None = system.info(inner).get("size")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path} cannot be looked at: {error}") from error
+    return size
+
+
+def _changed_s(info: Mapping[str, Any]) -> float | None:
+    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        match info.get(name):
+            case datetime() as moment:
+                return moment.timestamp()
+            case float() | int() as seconds:
+                return float(seconds)
+            case str() as text:
+                return datetime.fromisoformat(text).timestamp()
+    return None
+
+
+def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, Mapping[str, Any]]:
+    """The files that a path means, with what their file system says of each."""
     try:
         system, inner = fsspec.core.url_to_fs(path)
     except (ValueError, ImportError) as error:
@@ -76,33 +138,33 @@ def _expand(path: str, format: str | None) -> list[str]:
             hint="is the package for this kind of storage installed?",
         ) from error
     system.invalidate_cache()  # What was listed for a job before may have changed.
+    found: dict[str, Mapping[str, Any]]
     try:
         if system.isfile(inner):
-            return [path]
+            if grows:
+                raise InputError(
+                    f"{path} is a file, and a file is read as it is",
+                    hint="watch its folder, or a glob: what is watched for are new files",
+                )
+            return {path: {}}
         if system.isdir(inner):
-            names = [
-                name
-                for name in system.find(inner)
+            found = {
+                name: info
+                for name, info in system.find(inner, detail=True).items()
                 if not _hidden(name[len(inner) :]) and (format or by_name(name))
-            ]
+            }
         else:
-            names = [
-                name
-                for name in system.glob(inner)
+            found = {
+                name: info
+                for name, info in system.glob(inner, detail=True).items()
                 if system.isfile(name) and not _hidden(name.rsplit("/", 1)[-1])
-            ]
-            if not names and not has_magic(inner):
+            }
+            if not found and not has_magic(inner):
                 raise InputError(f"there is no file or folder {path}", hint="correct the path")
     except OSError as error:
         raise InputError(f"{path} cannot be listed: {error}", hint="may this user read it?") from error
-    if not names:
-        raise InputError(
-            f"{path} holds no file to read",
-            hint=f"files are known by their ends ({', '.join(_EXTENSIONS)}; lines also .gz and .zst); "
-            "format= takes all there are",
-        )
     local = "file" in system.protocol and "://" not in path
-    return [name if local else system.unstrip_protocol(name) for name in names]
+    return {name if local else system.unstrip_protocol(name): info for name, info in found.items()}
 
 
 def _hidden(path: str) -> bool:

@@ -1,0 +1,100 @@
+"""`files.source(...)`: what users write to read files, checked, and made into a source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from rheos.connectors.files.compression import Codec, check_codec
+from rheos.connectors.files.listing import Kind, absolute, by_name, check_kind, lines_of
+from rheos.connectors.files.source import FileSource
+from rheos.connectors.files.watching import Order, WatchedFiles
+from rheos.connectors.formatted import rows_of
+from rheos.connectors.rejected import OnError, check_on_error
+from rheos.connectors.replay import Replay
+from rheos.connectors.schemas import resolve
+from rheos.errors import ProgramError, SchemaError
+from rheos.formats.contract import Format
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.site import located_at_call
+
+
+@located_at_call
+def source(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    schema: Any = None,
+    format: Kind | Format | None = None,
+    compression: Codec | None = None,
+    on_error: OnError = "fail",
+    replay: Replay | None = None,
+    watch: Duration | None = None,
+    order: Order = "name",
+) -> FileSource:
+    """Rows of files, Parquet or lines (JSON Lines, CSV, text): as a bounded source, or one that watches
+    a folder for new files.
+
+    Args:
+        path: a file, a folder, a glob, or a list of these; local, or a URL that fsspec knows. Files
+            end in .parquet, .pq, .jsonl, .ndjson, .json or .csv; files of lines may have .gz or .zst
+            after that.
+        schema: a dataclass or a pyarrow schema. Further columns in the files are ignored. Text needs
+            none: its rows have one column, `value`.
+        format: overrules the files' names: "parquet", "jsonl", "csv", "text", or a format with its own
+            settings, such as `rh.formats.csv(delimiter=";")`.
+        compression: of files of lines, "none", "gzip" or "zstd"; overrules the files' names.
+        on_error: what a row that does not fit the schema does: "fail" the job with its file and line,
+            or "skip", which counts it (`skipped`) and gives it to the side output "rejected".
+        replay: hand rows out at the pace of their own time, or a multiple of it. Without it, rows
+            are read as fast as they can be.
+        watch: look for new files so often ("10s"); the source never ends. A file is found when it has
+            not changed from one look to the next. Names that begin with "." or "_", and ends that are
+            not known, are passed over: so write a file under such a name, and rename it when it is
+            whole. Files that have been found may not change any more.
+        order: in which the files that one look finds are dealt out and opened: by "name", or by the
+            "time" of their last change. Several are read at once.
+    """
+    check_on_error(on_error)
+    check_kind(format)
+    check_codec(compression)
+    paths = tuple(absolute(one) for one in ([path] if isinstance(path, str | os.PathLike) else path))
+    kinds = [format] if format is not None else [by_name(one) for one in paths]
+    of_lines = [found for kind in kinds if (found := lines_of(kind)) is not None]
+    if of_lines:
+        rows, record = rows_of(of_lines[0], schema)
+    elif schema is None:
+        raise SchemaError(
+            "a source of files needs a schema",
+            hint="give schema=, a dataclass or a pyarrow.Schema that describes a row",
+        )
+    else:
+        rows, record = resolve(schema)
+    for each in of_lines:
+        each.check_decodes(rows)
+    if replay is not None:
+        if replay.on not in rows.names:
+            raise SchemaError(
+                f"the replay's column {replay.on!r} is not in the schema",
+                hint=f"the schema has {', '.join(rows.names)}",
+            )
+        replay.column.check(rows, "the replay's column")
+    if order not in ("name", "time"):
+        raise ProgramError(f"order={order!r} is not known", hint='write "name" or "time"')
+    if watch is None:
+        if order != "name":
+            raise ProgramError(
+                "files that are all there are read in no order", hint='say order= with watch="10s"'
+            )
+        return FileSource(paths, rows, record, format, on_error, replay, compression)
+    if replay is not None:
+        raise ProgramError(
+            "a folder that is watched gives its rows as they come, at no pace of a replay",
+            hint="leave out watch= or replay=",
+        )
+    every_ms = duration_ms(watch)
+    if every_ms < 1:
+        raise ProgramError(f"watch={watch!r} is more often than can be", hint='write watch="10s"')
+    return WatchedFiles(
+        paths, rows, record, format, on_error, None, compression, order=order, discovery_ms=every_ms
+    )

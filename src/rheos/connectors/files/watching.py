@@ -1,0 +1,152 @@
+"""A folder that grows: files are found while the job runs, each once, when nobody writes them any more.
+
+A file is found when two listings in a row have seen it alike, by its size and its time of change; those
+that are there when the job begins are taken as they are. Names that begin with "." or "_", and ends
+that are not known, are passed over: so a writer that renames its files into place is never read early.
+A file that is longer or shorter when it has been read than when it was found is an error, never a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, Split, SplitReader
+from rheos.connectors.files.listing import FileToRead, ListedFile, list_watched, size_of
+from rheos.connectors.files.source import FileSource
+from rheos.errors import InputError
+from rheos.protocol.ports import Completion
+
+Order: TypeAlias = Literal["name", "time"]
+
+
+@dataclass(frozen=True)
+class WatchedFiles(FileSource):
+    """Made by `source(..., watch=...)`. Never ends; each of its files does."""
+
+    order: Order = "name"
+    """In which the files that one listing finds are dealt out and opened: by their names, or by the
+    time at which they were changed last."""
+    bounded: bool = field(default=False, init=False)
+    discovery_ms: int | None = 10_000
+    seen: Seen = field(default_factory=lambda: Seen(), compare=False, repr=False)
+
+    def endless(self, split: Split) -> bool:
+        return False
+
+    def splits(self) -> Sequence[Split]:
+        return self._splits_of(self.seen.first(self._listed()))
+
+    def discover(self) -> Sequence[Split]:
+        return self._splits_of(self.seen.settled(self._listed()))
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        for split in splits:
+            before = _size_in(known[split.id]) if split.id in known else None
+            now = _size_in(split.payload)
+            if before is not None and before != now:
+                raise _changed(split.id, before, now)
+        return splits
+
+    def _listed(self) -> list[ListedFile]:
+        listed = list_watched(self.paths, self._word, self.compression)
+        # One without a byte has no rows, and may be about to have some.
+        found = [each for each in listed if each.file.size_bytes != 0]
+        if self.order == "name":
+            return found
+        for each in found:
+            if each.changed_s is None:
+                raise InputError(
+                    f"when {each.file.path} was changed is not known",
+                    hint='this kind of storage does not say it: take order="name"',
+                )
+        return sorted(found, key=lambda each: (each.changed_s or 0.0, each.file.path))
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        reader = super().open(split, position, ctx)
+        file = msgspec.msgpack.decode(split.payload, type=FileToRead)
+        # One that was found before the folder was watched is taken as it is.
+        return reader if file.size_bytes is None else _CheckedReader(reader, file, ctx)
+
+    def positions(self) -> str:
+        return FileSource.__qualname__
+
+    def describe(self) -> str:
+        return f"{super().describe()}, watched"
+
+
+class Seen:
+    """What a driver remembers of its listings. Nothing is found by it that would not be found without:
+    it says which files stand still, and which have changed since they were found."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, ListedFile] = {}
+        self._found: dict[str, int | None] = {}
+        """The sizes of the files that were given out."""
+
+    def first(self, listed: Sequence[ListedFile]) -> list[FileToRead]:
+        """Those that are there when a job begins."""
+        self._before = {each.file.path: each for each in listed}
+        self._found = {each.file.path: each.file.size_bytes for each in listed}
+        return [each.file for each in listed]
+
+    def settled(self, listed: Sequence[ListedFile]) -> list[FileToRead]:
+        """Those that are as they were in the listing before. Raises InputError where one is not as long
+        as it was when it was found."""
+        before, self._before = self._before, {each.file.path: each for each in listed}
+        for each in listed:
+            path, size = each.file.path, each.file.size_bytes
+            if self._found.get(path, size) != size:
+                raise _changed(path, self._found[path], size)
+        settled = [each.file for each in listed if before.get(each.file.path) == each]
+        self._found.update({file.path: file.size_bytes for file in settled})
+        return settled
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Seen, ()  # It is the driver's alone.
+
+
+class _CheckedReader(SplitReader):
+    """Reads a file, and looks at its end whether that is all there is."""
+
+    def __init__(self, reader: SplitReader, file: FileToRead, ctx: ReaderContext) -> None:
+        self._reader = reader
+        self._file = file
+        self._ctx = ctx
+        self._size: Completion[int | None] | None = None
+
+    def poll(self, max_rows: int) -> Polled:
+        if self._size is None:
+            polled = self._reader.poll(max_rows)
+            if not isinstance(polled, EndOfSplit):
+                return polled
+            self._size = self._ctx.io.submit(partial(size_of, self._file.path))
+        if not self._size.done():
+            return Pending()
+        size = self._size.result()
+        if size is not None and size != self._file.size_bytes:
+            raise _changed(self._file.path, self._file.size_bytes, size)
+        return EndOfSplit()
+
+    def position(self) -> bytes:
+        return self._reader.position()
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def _size_in(payload: bytes) -> int | None:
+    return msgspec.msgpack.decode(payload, type=FileToRead).size_bytes
+
+
+def _changed(path: str, before: int | None, size: int | None) -> InputError:
+    return InputError(
+        f"{path} had {before} bytes when it was found, and has {size} now: what was added to it, or "
+        "written over, is not read",
+        hint="write a file under another name, such as one that begins with a dot, and rename it when "
+        "it is whole; a name is used once",
+    )

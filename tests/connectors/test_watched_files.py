@@ -1,0 +1,253 @@
+"""A folder that grows: which files are found, when, in which order, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors import files
+from rheos.connectors.contract import EndOfSplit, Pending, Split
+from rheos.errors import InputError, ProgramError
+from rheos.runtimes.simulated.requests import Requests
+from rheos.runtimes.simulated.runtime import SimulatedRuntime
+from rheos.testing import Faults, simulate
+from tests.connectors.ports import HeldIo, Probe, read
+
+SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+
+
+def put(folder: Path, name: str, *numbers: int, at: int | None = None) -> Path:
+    """As a careful writer does: whole at once, under its name."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_name(f".{path.name}")
+    half.write_text("".join(json.dumps({"n": n}) + "\n" for n in numbers))
+    if at is not None:
+        os.utime(half, (at, at))
+    half.rename(path)
+    return path
+
+
+def watched(folder: Path, **how: Any) -> files.FileSource:
+    return files.source(folder, schema=SCHEMA, **{"watch": "1s", **how})
+
+
+def names(splits: Sequence[Split]) -> list[str]:
+    return [Path(split.id).name for split in splits]
+
+
+# --- what is found -----------------------------------------------------------------------------------
+
+
+def test_what_is_there_is_read_at_once_and_what_comes_when_two_listings_have_seen_it_alike(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, "a.jsonl", 1)
+    source = watched(tmp_path)
+    assert names(source.splits()) == ["a.jsonl"]
+    put(tmp_path, "b.jsonl", 2)
+    assert names(list(source.discover())) == ["a.jsonl"]
+    put(tmp_path, "day=2/c.jsonl", 3)
+    assert names(list(source.discover())) == ["a.jsonl", "b.jsonl"]
+    assert names(list(source.discover())) == ["a.jsonl", "b.jsonl", "c.jsonl"]
+
+
+def test_a_file_that_is_still_written_is_not_found(tmp_path: Path) -> None:
+    source = watched(tmp_path)
+    assert source.splits() == []
+    growing = tmp_path / "a.jsonl"
+    for row in range(4):
+        with growing.open("a") as file:
+            file.write(f'{{"n": {row}}}\n')
+        assert list(source.discover()) == []
+    assert names(list(source.discover())) == ["a.jsonl"]
+
+
+def test_a_file_without_a_byte_is_not_found_yet(tmp_path: Path) -> None:
+    source = watched(tmp_path)
+    (tmp_path / "a.jsonl").touch()
+    assert [list(source.discover()) for _ in range(3)] == [[], [], []]
+
+
+def test_hidden_names_and_unknown_ends_are_passed_over(tmp_path: Path) -> None:
+    for name in (".a.jsonl", "_a.jsonl", "a.jsonl.tmp", "_half/a.jsonl", "readme"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text('{"n": 1}\n')
+    source = watched(tmp_path)
+    assert source.splits() == []
+    assert [list(source.discover()) for _ in range(2)] == [[], []]
+
+
+def test_a_glob_may_be_empty_and_a_folder_too(tmp_path: Path) -> None:
+    source = watched(tmp_path / "*.jsonl")
+    assert source.splits() == []
+    put(tmp_path, "a.jsonl", 1)
+    source.discover()
+    assert names(list(source.discover())) == ["a.jsonl"]
+
+
+def test_the_order_is_that_of_names_or_of_time(tmp_path: Path) -> None:
+    for name, at in (("b", 100), ("c", 300), ("a", 200), ("d", 100)):
+        put(tmp_path, f"{name}.jsonl", 1, at=at)
+    assert names(watched(tmp_path).splits()) == ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"]
+    by_time = watched(tmp_path, order="time")
+    assert names(by_time.splits()) == ["b.jsonl", "d.jsonl", "a.jsonl", "c.jsonl"]
+
+
+# --- what is refused ---------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no file or folder"):
+        watched(tmp_path / "logs").splits()
+
+
+def test_a_file_is_not_followed(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a file") as caught:
+        watched(put(tmp_path, "a.jsonl", 1)).splits()
+    assert "folder" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        ({"watch": "0s"}, "more often"),
+        ({"order": "size"}, "order='size'"),
+        ({"watch": None, "order": "time"}, "watch="),
+        ({"replay": rh.Replay(on="n", speed="60x")}, "replay"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(
+    tmp_path: Path, how: dict[str, Any], what: str
+) -> None:
+    with pytest.raises(ProgramError, match=what):
+        watched(tmp_path, **how)
+
+
+# --- what has changed --------------------------------------------------------------------------------
+
+
+def test_a_file_that_grows_after_it_was_found_is_an_error_of_the_listing(tmp_path: Path) -> None:
+    a = put(tmp_path, "a.jsonl", 1)
+    source = watched(tmp_path)
+    source.splits()
+    a.write_text('{"n": 1}\n{"n": 2}\n')
+    with pytest.raises(InputError, match=r"had 9 bytes when it was found, and has 18 now"):
+        source.discover()
+
+
+def test_a_file_that_grew_while_it_was_read_is_an_error_of_its_reader(tmp_path: Path) -> None:
+    a = put(tmp_path, "a.jsonl", 1)
+    source = watched(tmp_path)
+    (split,) = source.splits()
+    probe = Probe(io=HeldIo())
+    reader = source.open(split, None, probe.context())
+
+    def to_its_end() -> object:
+        while True:
+            polled = reader.poll(10)
+            if isinstance(polled, EndOfSplit):
+                return polled
+            if isinstance(polled, Pending):
+                assert probe.io.held
+                probe.io.run()
+            else:
+                a.write_text('{"n": 1}\n{"n": 2}\n')
+
+    with pytest.raises(InputError, match="rename it when it is whole"):
+        to_its_end()
+
+
+def test_a_file_that_is_gone_once_it_is_read_does_not_matter(tmp_path: Path) -> None:
+    a = put(tmp_path, "a.jsonl", 1)
+    source = watched(tmp_path)
+    (split,) = source.splits()
+    reader = source.open(split, None, Probe().context())
+    first = reader.poll(10)
+    a.unlink()
+    assert isinstance(first, pa.RecordBatch)
+    assert read(reader) == []
+
+
+def test_a_file_that_has_changed_while_the_job_stood_is_an_error_of_its_start(tmp_path: Path) -> None:
+    a = put(tmp_path, "a.jsonl", 1)
+    known = {split.id: split.payload for split in watched(tmp_path).splits()}
+    again = watched(tmp_path)
+    assert again.resumed(again.splits(), known) == again.splits()
+    a.write_text('{"n": 1}\n{"n": 2}\n')
+    with pytest.raises(InputError, match="has 18 now"):
+        again.resumed(again.splits(), known)
+
+
+# --- whole jobs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_row_comes_once_whoever_dies_while_files_come(tmp_path: Path, seed: int) -> None:
+    """A file comes with every listing. Workers and drivers die; the job is stopped, and goes on from
+    its savepoint at another parallelism."""
+    folder = tmp_path / "in"
+    put(folder, "000.jsonl", 0, 1)
+
+    def build(env: rh.Environment) -> rh.DataStream:
+        return env.from_source(Filling.of(folder, 12)).filter("n >= 0")
+
+    done = simulate(
+        build,
+        seed=seed,
+        faults=Faults(crash_slot=2.0, crash_driver=1.0, zombie=0.5, until_us=900_000),
+        parallelism=3,
+        parallelisms=(3, 1, 2),
+        requests=Requests(stop=1.0, resume_from_savepoint=0.5, until_us=900_000),
+        until_read=lambda splits, now_ms: splits == 13,
+    )
+    assert sorted(done.out["n"].to_pylist()) == list(range(26))
+    assert done.drivers > 1
+
+
+class Filling(files.WatchedFiles):
+    """Somebody writes a file each time that the folder is listed."""
+
+    @classmethod
+    def of(cls, folder: Path, most: int) -> Filling:
+        source = cls((str(folder),), SCHEMA, discovery_ms=50)
+        object.__setattr__(source, "fill", (folder, most))
+        return source
+
+    def discover(self) -> Sequence[Split]:
+        folder, most = self.fill  # type: ignore[attr-defined]
+        count = len(list(folder.glob("*.jsonl")))
+        if count <= most:
+            put(folder, f"{count:03d}.jsonl", 2 * count, 2 * count + 1)
+        return super().discover()
+
+
+def test_a_job_goes_on_from_the_positions_of_a_folder_that_was_not_watched(tmp_path: Path) -> None:
+    put(tmp_path, "a.jsonl", 1, 2)
+    whole = files.source(tmp_path, schema=SCHEMA)
+    assert whole.positions() == watched(tmp_path).positions()
+    (split,) = whole.splits()
+    reader = watched(tmp_path).open(split, None, Probe().context())
+    assert read(reader) == [{"n": 1}, {"n": 2}]
+
+
+def test_a_batch_job_over_a_watched_folder_is_refused_at_its_line(tmp_path: Path) -> None:
+    env = rh.Environment(1, runtime="batch")
+    env.from_source(watched(tmp_path)).collect("rows")
+    with pytest.raises(ProgramError, match="never ends") as caught:
+        env.execute("job")
+    assert caught.value.site is not None
+
+
+def test_a_simulated_job_reads_what_comes_until_its_time_is_over(tmp_path: Path) -> None:
+    put(tmp_path, "a.jsonl", 1)
+    env = rh.Environment(2, runtime=SimulatedRuntime(until_ms=5_000))
+    env.from_source(watched(tmp_path)).collect("rows")
+    assert env.execute("job").collected["rows"]["n"].to_pylist() == [1]
