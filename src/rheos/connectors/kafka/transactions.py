@@ -7,6 +7,7 @@ it has for partition 0 of the topic is the mark. Calls block, and come one at a 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any, assert_never
@@ -49,6 +50,9 @@ class Transactions:
         """The group, as the client wants it within a transaction."""
         self._noted: int | None = None
         """What the note says; None where it has not been read."""
+        self._moved = threading.Condition()
+        self._committing = False
+        self._settled_bytes = 0
 
     @property
     def retries(self) -> int:
@@ -60,8 +64,29 @@ class Transactions:
             place = self._place(0)
             self._checked(consumer.commit(offsets=[place], asynchronous=False))
 
+    def wait_for_room(self, staged_bytes: int, at_most_bytes: int) -> None:
+        """Waits, in another thread than that of `commit`, until no more than `at_most_bytes` of all
+        `staged_bytes` are left to commit; but only while it commits, as the next commit may be begun by
+        the thread that waits."""
+        with self._moved:
+            while self._committing and staged_bytes - self._settled_bytes > at_most_bytes:
+                self._moved.wait()
+
     def commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
         """Commits the epochs of the writer, the oldest first, those that are not committed yet."""
+        self._move(committing=True)
+        try:
+            self._commit(epochs, staged)
+        finally:
+            self._move(committing=False)
+
+    def _move(self, *, committing: bool, settled_bytes: int = 0) -> None:
+        with self._moved:
+            self._committing = committing
+            self._settled_bytes += settled_bytes
+            self._moved.notify_all()
+
+    def _commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
         by_number = {epoch.checkpoint: epoch for epoch in epochs}
         if self._noted is None:
             self._noted = staged.noted(epochs[0])
@@ -76,8 +101,11 @@ class Transactions:
             answer = failure = None
             try:
                 if isinstance(action, Settle):
-                    staged.settle(by_number[action.epoch], self._noted)
-                    self._noted = max(self._noted, action.epoch)
+                    epoch = by_number[action.epoch]
+                    staged.settle(epoch, self._noted)
+                    if epoch.checkpoint > self._noted:
+                        self._noted = epoch.checkpoint
+                        self._move(committing=True, settled_bytes=epoch.size_bytes)
                 else:
                     answer = self._carry_out(action, by_number, staged)
             except RheosError as error:

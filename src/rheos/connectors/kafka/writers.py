@@ -23,6 +23,8 @@ from rheos.protocol.ids import CheckpointId
 
 _GATHER_ROWS = 8_192
 _GATHER_BYTES = 4 << 20
+_AHEAD_BYTES = 256 << 20
+"""What is staged and not committed may grow to about this while commits are slower: then rows wait."""
 _REFRESH_MS = 24 * 3_600_000
 """A mark is written again long before brokers forget it."""
 _FLUSH_S = 1.0
@@ -96,6 +98,9 @@ class ExactlyOnceWriter(SinkWriter):
         )
         self._marked_ms = ctx.clock.now_ms()
         self._retries = 0
+        self._staged_bytes = 0
+        """By this writer, in all."""
+        self._finished_bytes = 0
 
     def committer(self) -> Committer:
         return self._committer
@@ -117,6 +122,9 @@ class ExactlyOnceWriter(SinkWriter):
         if not epoch.records and now_ms - self._marked_ms < _REFRESH_MS:
             return []
         self._marked_ms = now_ms
+        # As the file counts: what is settled is subtracted from it.
+        self._finished_bytes += epoch.size_bytes
+        self._staged_bytes = self._finished_bytes
         return [epoch.encoded()]
 
     def close(self) -> None:
@@ -127,6 +135,8 @@ class ExactlyOnceWriter(SinkWriter):
         try:
             for batch in self._gathering.take():
                 self._staging.write(batch)
+                self._staged_bytes += batch.nbytes
+            self._transactions.wait_for_room(self._staged_bytes, _AHEAD_BYTES)
         except OSError as error:
             raise self._unwritable(error) from error
 
