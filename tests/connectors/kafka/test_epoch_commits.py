@@ -27,6 +27,7 @@ from rheos.errors import RheosError, TransportError, UnrestorableError
 from tests.connectors.kafka.simulated_broker import SimulatedBroker
 
 LOST = TransportError("the connection is gone")
+GONE = UnrestorableError("the records are not there")
 
 
 @dataclass
@@ -97,7 +98,8 @@ class Committer:
             case ReadMark():
                 return self.broker.read_mark(self.name, stable=self.stable)
             case Write(epoch):
-                assert epoch in self.folder.staged, "KS8: what is not committed is still there"
+                if epoch not in self.folder.staged:
+                    raise TransientError(GONE)
                 self.broker.write(self.name, self._producer, epoch)
             case Commit():
                 self.broker.commit(self.name, self._producer)
@@ -197,6 +199,23 @@ def test_a_zombie_is_fenced_in_its_transaction() -> None:
     assert isinstance(zombie.next, Discard)
     zombie.run()
     assert broker.topic == [("w", 1)]
+
+
+def test_records_that_another_has_committed_and_removed_since_are_not_taken_for_lost() -> None:
+    broker, folder = world(1)
+    recovery = Committer(broker, folder, "w", [1])
+    recovery.step()
+    recovery.step()
+    assert recovery.next == Write(1)
+    Committer(broker, folder, "w", [1]).run()
+    assert recovery.run().done
+    assert broker.topic == [("w", 1)]
+
+
+def test_records_that_are_gone_above_the_mark_are_lost() -> None:
+    broker, folder = world()
+    assert Committer(broker, folder, "w", [1]).run().error is GONE
+    assert broker.topic == []
 
 
 def test_a_zombie_that_comes_late_finds_the_mark() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from rheos.connectors.kafka.staged_epochs import StagedEpoch, StagedEpochs, Staging, decode_epoch
+from rheos.connectors.kafka.staged_epochs import EpochStaging, StagedEpoch, StagedEpochs, decode_epoch
 from rheos.errors import UnrestorableError
 from rheos.protocol.ids import Attempt
 
@@ -16,7 +16,7 @@ RECORDS = pa.RecordBatch.from_pydict({"value": [b"a", b"b", None]})
 
 
 def stage(folder: Path, writer: str = "w", attempt: int = 1, checkpoint: int = 7) -> StagedEpoch:
-    staging = Staging(str(folder), writer, "visits", Attempt(attempt))
+    staging = EpochStaging(str(folder), writer, "visits", Attempt(attempt))
     staging.write(RECORDS)
     staging.write(RECORDS)
     return staging.finish(checkpoint)
@@ -33,13 +33,13 @@ def test_what_is_staged_is_read_back(tmp_path: Path) -> None:
 
 
 def test_an_epoch_without_records_has_no_file(tmp_path: Path) -> None:
-    epoch = Staging(str(tmp_path), "w", "visits", Attempt(1)).finish(7)
+    epoch = EpochStaging(str(tmp_path), "w", "visits", Attempt(1)).finish(7)
     assert list(StagedEpochs(str(tmp_path)).batches(epoch)) == []
     assert names(tmp_path) == []
 
 
 def test_each_epoch_has_a_file_of_its_own_and_what_is_not_finished_goes(tmp_path: Path) -> None:
-    staging = Staging(str(tmp_path), "w", "visits", Attempt(1))
+    staging = EpochStaging(str(tmp_path), "w", "visits", Attempt(1))
     for checkpoint in (7, 8):
         staging.write(RECORDS)
         staging.finish(checkpoint)

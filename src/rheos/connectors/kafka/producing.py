@@ -7,6 +7,7 @@ for each and is slower, and it knows no headers.
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Any
 
 from rheos.connectors.kafka.client_options import ClientOptions, Value, client
@@ -37,6 +38,10 @@ _DEFAULTS: dict[str, Value] = {
 }
 
 _TRANSACTION_TIMEOUT_MS = 300_000
+_AT_ONCE = 512
+_GIVE_WAY_S = 1e-6
+"""A transaction is written beside a slot's thread. Each time that this lets go of the interpreter, it
+would get it back only after 5 ms: measured, it ran at a quarter of its speed."""
 _WHEN_FULL_S = 0.005
 _CLOSE_S = 5.0
 
@@ -67,22 +72,28 @@ class Producing:
 
     def produce(self, batch: Batch) -> None:
         """Queues the records, which waits where the queue is full. Raises what the client raises."""
+        for start in range(0, batch.num_rows, _AT_ONCE):
+            self._produce(batch.slice(start, _AT_ONCE))
+            self.client.poll(0)
+            if self._transactional:
+                time.sleep(_GIVE_WAY_S)
+
+    def _produce(self, batch: Batch) -> None:
         topic, produce = self._topic, self.client.produce
         plain = batch.schema.names in (["value"], ["value", "key"])
-        for value, key, partition, timestamp, heads in records(batch):
+        for value, key, partition, timestamp, headers in records(batch):
             while True:
                 try:
                     if plain:
                         produce(topic, value, key)
                     else:
-                        produce(topic, value, key, partition, timestamp=timestamp, headers=heads)
+                        produce(topic, value, key, partition, timestamp=timestamp, headers=headers)
                 except BufferError:
                     self.client.poll(_WHEN_FULL_S)
                     if self.refused is not None:
                         raise self.refused from None
                     continue
                 break
-        self.client.poll(0)
 
     def flush(self, at_most_s: float) -> int:
         """Waits until all is delivered, or not. Returns how many records are not yet."""

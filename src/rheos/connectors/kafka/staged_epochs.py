@@ -31,6 +31,10 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NOTE = re.compile(r"(.+)-(\d+)\.done")
 
 
+class MissingRecordsError(UnrestorableError):
+    """The file of an epoch is not there. It may have been committed and removed just now."""
+
+
 class StagedEpoch(msgspec.Struct, frozen=True):
     """The committable: the records that one writer staged at the barrier of one checkpoint."""
 
@@ -78,7 +82,7 @@ def _damaged(why: str) -> UnrestorableError:
     )
 
 
-class Staging:
+class EpochStaging:
     """Writes one writer's epochs, a file each."""
 
     def __init__(self, url: str, writer: str, topic: str, attempt: Attempt) -> None:
@@ -130,7 +134,7 @@ class StagedEpochs:
 
     def batches(self, epoch: StagedEpoch) -> Iterator[Batch]:
         """The records, checked block by block before they are decoded. Raises UnrestorableError where
-        they are not what was staged."""
+        they are not what was staged, MissingRecordsError where they are not there."""
         if not epoch.records:
             return
         found = 0
@@ -140,13 +144,17 @@ class StagedEpochs:
                 for batch in pa.ipc.open_stream(pa.PythonFile(file, "r")):
                     found += batch.num_rows
                     yield batch
+        except FileNotFoundError as error:
+            raise self._lost(epoch, "it is not there", MissingRecordsError) from error
         except (OSError, pa.ArrowInvalid) as error:
             raise self._lost(epoch, str(error)) from error
         if found != epoch.records:
             raise self._lost(epoch, f"it has {found} records")
 
-    def _lost(self, epoch: StagedEpoch, why: str) -> UnrestorableError:
-        return UnrestorableError(
+    def _lost(
+        self, epoch: StagedEpoch, why: str, kind: type[UnrestorableError] = UnrestorableError
+    ) -> UnrestorableError:
+        return kind(
             f"{epoch.records} records that were staged for checkpoint {epoch.checkpoint} cannot be "
             f"read, and are not in the topic {epoch.topic!r}: {self._folder.path(epoch.path)}: {why}",
             hint="was the checkpoint directory cleaned, or changed, while the job ran? put the file "

@@ -28,7 +28,7 @@ from rheos.connectors.kafka.epoch_commits import (
 )
 from rheos.connectors.kafka.errors import as_kafka_error, kafka_error, may_pass
 from rheos.connectors.kafka.producing import Producing
-from rheos.connectors.kafka.staged_epochs import StagedEpoch, StagedEpochs
+from rheos.connectors.kafka.staged_epochs import MissingRecordsError, StagedEpoch, StagedEpochs
 from rheos.errors import RheosError
 
 REACH_S = 30.0
@@ -109,7 +109,9 @@ class Transactions:
                 else:
                     answer = self._carry_out(action, by_number, staged)
             except RheosError as error:
-                failure = TransientError(error) if may_pass(error) else error
+                # KS8: records that are gone may have been committed by another since the mark was read.
+                again = may_pass(error) or isinstance(error, MissingRecordsError)
+                failure = TransientError(error) if again else error
             except Exception as error:
                 failure = error
 

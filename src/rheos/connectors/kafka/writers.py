@@ -15,7 +15,7 @@ from rheos.connectors.kafka.epoch_committer import EpochCommitter
 from rheos.connectors.kafka.errors import kafka_error
 from rheos.connectors.kafka.producing import Producing
 from rheos.connectors.kafka.records import RecordEncoder, RecordLayout
-from rheos.connectors.kafka.staged_epochs import Staging
+from rheos.connectors.kafka.staged_epochs import EpochStaging
 from rheos.connectors.kafka.transactions import Transactions
 from rheos.errors import CheckpointError, ConfigurationError
 from rheos.protocol.elements import Batch
@@ -90,7 +90,7 @@ class ExactlyOnceWriter(SinkWriter):
         self._ctx = ctx
         self._folder = target.folder
         self._gathering = _Gathering(target, ctx.schema)
-        self._staging = Staging(target.folder, name, target.topic, ctx.attempt)
+        self._staging = EpochStaging(target.folder, name, target.topic, ctx.attempt)
         self._transactions = Transactions(name, target.topic, target.options, target.if_unknown)
         self._transactions.create_mark()
         self._committer = EpochCommitter(
