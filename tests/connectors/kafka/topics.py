@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from tests.waiting import wait_for
+
 _numbers = itertools.count()
 WITHIN_S = 60.0
 
@@ -29,6 +31,8 @@ def new_topic(brokers: str, partitions: int = 1, **settings: str) -> str:
     admin = AdminClient({"bootstrap.servers": brokers})
     made = admin.create_topics([NewTopic(name, partitions, 1, config=config)])
     made[name].result(WITHIN_S)
+    # A broker may hear of it a little after the controller has made it.
+    wait_for(lambda: name in admin.list_topics(timeout=WITHIN_S).topics)
     return name
 
 

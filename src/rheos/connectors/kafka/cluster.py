@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from rheos.connectors.kafka.bounds import Offsets, Partition, named
 from rheos.connectors.kafka.client_options import ClientOptions, client
-from rheos.connectors.kafka.errors import kafka_error
+from rheos.connectors.kafka.errors import is_refusal, kafka_error
 from rheos.errors import ConfigurationError, RheosError
 
 Topics: TypeAlias = tuple[str, ...] | re.Pattern[str]
@@ -44,7 +44,10 @@ class KafkaCluster:
         self._committed_only = read_committed
         self._refused: Any = None
         config: dict[str, Any] = options.config("rheos-source")
-        self._admin = admin.AdminClient({**config, "error_cb": self._on_error})
+        try:
+            self._admin = admin.AdminClient({**config, "error_cb": self._on_error})
+        except client().KafkaException as error:
+            raise self._error(error, "Kafka's client cannot be made") from None
 
     # --- topics --------------------------------------------------------------------------------------
 
@@ -73,6 +76,18 @@ class KafkaCluster:
             numbers = tuple(sorted(partition.id for partition in topic.partitions))
             found.append(FoundTopic(name, _known_id(topic.topic_id), numbers))
         return found
+
+    def max_message_bytes(self, topic: str) -> int | None:
+        """The setting of the topic; None where this client may not see it."""
+        admin: Any = importlib.import_module("confluent_kafka.admin")
+        resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic)
+        try:
+            [asked] = self._admin.describe_configs(
+                [resource], request_timeout=REACHED_WITHIN_S
+            ).values()
+            return int(asked.result(2 * REACHED_WITHIN_S)["max.message.bytes"].value)
+        except (client().KafkaException, KeyError, ValueError, TypeError):
+            return None
 
     def _names(self) -> list[str]:
         """Of all topics. Waits for a cluster that is away, but not where it refuses this client."""
@@ -151,12 +166,6 @@ class KafkaCluster:
     def _on_error(self, error: Any) -> None:
         if is_refusal(error):
             self._refused = error
-
-
-def is_refusal(error: Any) -> bool:
-    """Whether the brokers do not let this client in, so that to try again helps nothing."""
-    codes = client().KafkaError
-    return error.code() in (codes._AUTHENTICATION, codes._SSL, codes.SASL_AUTHENTICATION_FAILED)
 
 
 def _known_id(id: Any) -> str:

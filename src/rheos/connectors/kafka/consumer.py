@@ -25,9 +25,9 @@ import numpy as np
 from rheos.connectors.contract import ReaderContext, SourceClient
 from rheos.connectors.kafka.bounds import Partition, named
 from rheos.connectors.kafka.client_options import ClientOptions, client
-from rheos.connectors.kafka.cluster import KafkaCluster, is_refusal
+from rheos.connectors.kafka.cluster import KafkaCluster
 from rheos.connectors.kafka.decoding import Decoding, MessageDecoder, Run
-from rheos.connectors.kafka.errors import kafka_error, may_pass
+from rheos.connectors.kafka.errors import is_refusal, kafka_error, may_pass
 from rheos.connectors.kafka.messages import numbers
 from rheos.connectors.kafka.partition import (
     PartitionFeed,

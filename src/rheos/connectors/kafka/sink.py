@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +12,13 @@ import pyarrow as pa
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.formatted import check_format
 from rheos.connectors.kafka.client_options import ClientOptions, Value, client
+from rheos.connectors.kafka.cluster import KafkaCluster
 from rheos.connectors.kafka.epoch_commits import IfUnknown
 from rheos.connectors.kafka.epoch_committer import EpochCommitter
-from rheos.connectors.kafka.errors import is_refusal, kafka_error
 from rheos.connectors.kafka.producing import OWNED
 from rheos.connectors.kafka.records import RecordLayout
-from rheos.connectors.kafka.transactions import REACH_S
 from rheos.connectors.kafka.writers import AtLeastOnceWriter, ExactlyOnceWriter, Target
-from rheos.errors import ConfigurationError, ProgramError
+from rheos.errors import ProgramError
 from rheos.formats import json as json_format
 from rheos.formats.contract import Format
 from rheos.site import located_at_call
@@ -126,10 +124,13 @@ class KafkaSink(Sink):
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> KafkaSink:
         options = self.target.options
-        partitions, topic_bytes = look_at(self.target.topic, options)
-        option = dict(options.options).get("message.max.bytes", _CLIENT_MAX_BYTES)
-        limits = [int(str(option)), *([topic_bytes - _OVERHEAD_BYTES] if topic_bytes else [])]
-        return self._with(partitions=partitions, max_bytes=min(limits))
+        cluster = KafkaCluster(options)
+        [found] = cluster.find((self.target.topic,))
+        limits = [int(str(dict(options.options).get("message.max.bytes", _CLIENT_MAX_BYTES)))]
+        of_topic = cluster.max_message_bytes(self.target.topic)
+        if of_topic is not None:
+            limits.append(of_topic - _OVERHEAD_BYTES)
+        return self._with(partitions=len(found.partitions), max_bytes=min(limits))
 
     def staged(self, folder: str) -> KafkaSink:
         return self._with(folder=folder)
@@ -152,37 +153,3 @@ class KafkaSink(Sink):
 
     def _with(self, **known: Any) -> KafkaSink:
         return replace(self, target=replace(self.target, **known))
-
-
-def look_at(topic: str, options: ClientOptions) -> tuple[int, int]:
-    """How many partitions the topic has, and max.message.bytes of it, 0 where that may not be seen.
-    Raises ConfigurationError where it is not there, or the brokers cannot be reached."""
-    kafka = client()
-    module: Any = importlib.import_module("confluent_kafka.admin")
-    refused: list[Any] = []
-
-    def on_error(error: Any) -> None:
-        if is_refusal(error):
-            refused.append(error)
-
-    admin = None
-    try:
-        admin = module.AdminClient({**options.config("rheos-sink"), "error_cb": on_error})
-        asked = kafka.TopicCollection([topic])
-        described = admin.describe_topics(asked, request_timeout=REACH_S)[topic].result()
-    except kafka.KafkaException as error:
-        if admin is not None:
-            admin.poll(0)
-        found = kafka_error(refused[0] if refused else error, _doing(topic), options)
-        # A job that is not submitted yet has nothing to wait for.
-        raise ConfigurationError(found.what, hint=found.hint) from None
-    resource = module.ConfigResource(module.ConfigResource.Type.TOPIC, topic)
-    try:
-        [settings] = admin.describe_configs([resource], request_timeout=REACH_S).values()
-        return len(described.partitions), int(settings.result()["max.message.bytes"].value)
-    except (kafka.KafkaException, KeyError, ValueError, TypeError):
-        return len(described.partitions), 0
-
-
-def _doing(topic: str) -> str:
-    return f"the topic {topic!r} cannot be written"
