@@ -57,7 +57,8 @@ def kafka_broker() -> Iterator[Any]:
     from rheos.testing.servers import KafkaBroker
 
     # Transactions that have timed out are looked for every so often: 10 s otherwise.
-    broker = KafkaBroker(settings={"transaction.abort.timed.out.transaction.cleanup.interval.ms": 300})
+    timed_out = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 300}
+    broker = KafkaBroker(users={"ada": "lovelace"}, settings=timed_out)
     try:
         broker.install()
     except ConfigurationError as error:

@@ -257,6 +257,48 @@ def test_a_topic_that_is_not_there_says_which_one_may_be_meant(topic: Topic) -> 
         rh.kafka.source(topic.name + "s", brokers=topic.address).splits()
 
 
+def test_a_partition_that_nobody_polls_does_not_hold_up_the_others(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "AHEAD_BYTES", 20_000)
+    expected = [b"%05d" % number + b"x" * 200 for number in range(3000)]
+    topic.write({0: expected, 1: expected})
+    zero, one = f"{topic.name}/0", f"{topic.name}/1"
+    with Reading(whole(topic, options={"queued.min.messages": 100})) as reading:
+        reading.open = {one}
+        assert values(reading.read()[one]) == expected
+        assert reading.rows[zero] == []
+        reading.open = {zero}
+        assert values(reading.read()[zero]) == expected
+
+
+def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
+    topic: Topic, kafka_broker: KafkaBroker
+) -> None:
+    topic.write({0: [b"x"]})
+    sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ada"}
+
+    def source(password: str) -> rh.kafka.KafkaSource:
+        options = {**sasl, "sasl.password": password}
+        return rh.kafka.source(
+            topic.name, brokers=kafka_broker.sasl_address, end="latest", options=options
+        )
+
+    known, stranger = source("lovelace"), source("geheim")
+    splits = known.splits()
+    with Reading(known, splits=splits) as reading:
+        assert values(reading.read()[f"{topic.name}/0"]) == [b"x"]
+    with pytest.raises(ConfigurationError, match="Invalid username or password") as on_driver:
+        stranger.splits()
+    # A password that was changed since is refused in the workers.
+    with (
+        Reading(stranger, splits=splits) as refused,
+        pytest.raises(ConfigurationError, match="Invalid username or password") as in_worker,
+    ):
+        refused.read()
+    assert "geheim" not in f"{on_driver.value}{in_worker.value}"
+
+
 def test_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "REACHED_WITHIN_S", 0.0)
     source = rh.kafka.source("orders", brokers="127.0.0.1:9", options={"sasl.password": "geheim"})

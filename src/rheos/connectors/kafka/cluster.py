@@ -6,14 +6,14 @@ import difflib
 import importlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rheos.connectors.kafka.bounds import Offsets, Partition, named
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.errors import is_refusal, kafka_error
-from rheos.errors import ConfigurationError, RheosError
+from rheos.errors import ConfigurationError, RheosError, UnavailableError
 
 Topics: TypeAlias = tuple[str, ...] | re.Pattern[str]
 """Names, or a pattern that a whole name is to match."""
@@ -21,6 +21,7 @@ Topics: TypeAlias = tuple[str, ...] | re.Pattern[str]
 REACHED_WITHIN_S = 30.0
 """How long a cluster may take to answer: it may be starting, too."""
 _ASKED_AGAIN_S = 1.0
+_LOOK_EVERY_S = 0.1
 _INTERNAL = "__"
 """Topics of the brokers themselves begin so: no pattern matches them."""
 
@@ -34,12 +35,20 @@ class FoundTopic:
 
 
 class KafkaCluster:
-    """Asks the brokers. Every method may wait, and raises RheosError, without secrets."""
+    """Asks the brokers. Every method may wait, until `given_up` says that nobody waits for it, and
+    raises RheosError, without secrets."""
 
-    def __init__(self, options: ClientOptions, *, read_committed: bool = True) -> None:
+    def __init__(
+        self,
+        options: ClientOptions,
+        *,
+        read_committed: bool = True,
+        given_up: Callable[[], bool] = lambda: False,
+    ) -> None:
         client()
         admin: Any = importlib.import_module("confluent_kafka.admin")
         self._options = options
+        self._given_up = given_up
         self._spec = admin.OffsetSpec
         self._committed_only = read_committed
         self._refused: Any = None
@@ -96,7 +105,7 @@ class KafkaCluster:
             try:
                 return sorted(self._admin.list_topics(timeout=_ASKED_AGAIN_S).topics)
             except client().KafkaException as error:
-                self._admin.poll(0)  # Why not is told here.
+                self._admin.poll(0)  # Here it is said why not.
                 if self._refused is not None or time.monotonic() > deadline:
                     raise self._error(self._refused or error, "the cluster cannot be asked") from None
 
@@ -154,11 +163,17 @@ class KafkaCluster:
     # --- errors --------------------------------------------------------------------------------------
 
     def _result(self, future: Any, doing: str) -> Any:
-        try:
-            return future.result(2 * REACHED_WITHIN_S)
-        except client().KafkaException as error:
-            self._admin.poll(0)
-            raise self._error(self._refused or error, doing) from None
+        while True:
+            try:
+                return future.result(_LOOK_EVERY_S)
+            except client().KafkaException as error:
+                raise self._error(self._refused or error, doing) from None
+            except TimeoutError:
+                self._admin.poll(0)  # Here it is said whether it is refused.
+                if self._refused is not None:
+                    raise self._error(self._refused, doing) from None
+                if self._given_up():
+                    raise UnavailableError(f"{doing}: nobody waits for it any more") from None
 
     def _error(self, error: Any, doing: str) -> RheosError:
         return kafka_error(error, doing, self._options)

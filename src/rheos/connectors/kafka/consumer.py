@@ -148,7 +148,11 @@ class TopicConsumer(SourceClient):
 
     def _run(self) -> None:
         try:
-            self._cluster = KafkaCluster(self._options, read_committed=self._read_committed)
+            self._cluster = KafkaCluster(
+                self._options,
+                read_committed=self._read_committed,
+                given_up=lambda: self._closing,
+            )
             self._consumer = self._made()
             self._decoder = MessageDecoder(self._decoding)
             self._read()
@@ -274,7 +278,7 @@ class TopicConsumer(SourceClient):
 
     def _decode(self, messages: Sequence[Any]) -> None:
         kept: list[Any] = []
-        runs, ended = [], []
+        kept_offsets, runs, ended = [], [], []
         for feed, own in self._by_partition(messages):
             offsets = numbers(client().Message.offset, own)
             # One that was paused may give records again that it gave before.
@@ -285,9 +289,10 @@ class TopicConsumer(SourceClient):
             if begin < end:
                 runs.append(Run(feed, len(kept), len(kept) + end - begin))
                 kept += own[begin:end]
+                kept_offsets.append(offsets[begin:end])
         if kept:
-            offsets = numbers(client().Message.offset, kept)
-            for run, chunk in zip(runs, self._decoder.chunks(kept, offsets, runs), strict=True):
+            chunks = self._decoder.chunks(kept, np.concatenate(kept_offsets), runs)
+            for run, chunk in zip(runs, chunks, strict=True):
                 run.feed.next = chunk.after
                 with self._lock:
                     self._ahead_bytes += chunk.size_bytes

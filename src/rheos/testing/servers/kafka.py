@@ -37,6 +37,8 @@ class KafkaBroker(Server):
     ```
 
     Args:
+        users: names and passwords of those who may come in by SASL/PLAIN, at `sasl_address`, without
+            TLS. To `address` anybody may come.
         settings: the broker's own settings, as in its `server.properties`, over those of this class.
     """
 
@@ -48,13 +50,22 @@ class KafkaBroker(Server):
         *,
         port: int | None = None,
         data: str | Path | None = None,
+        users: Mapping[str, str] | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(port=port, data=data)
+        self._users = dict(users or {})
+        self._sasl_port: int | None = None
         self._settings = dict(settings or {})
         self._controller_port: int | None = None
         self._java: Sequence[str] = ()
         self._archive: Sequence[str] = ()
+
+    @property
+    def sasl_address(self) -> str:
+        """Where its users come in. Known from the first start on."""
+        assert self._sasl_port is not None
+        return f"{HOST}:{self._sasl_port}"
 
     def install(self) -> None:
         java, version = find_java("Kafka")
@@ -64,6 +75,7 @@ class KafkaBroker(Server):
 
     def command(self, folder: Path, port: int) -> Sequence[str]:
         properties = folder / "server.properties"
+        properties.touch(mode=0o600)
         properties.write_text("".join(f"{k}={v}\n" for k, v in self._properties(folder, port).items()))
         if not (folder / "log" / "meta.properties").exists():
             self._format(properties)
@@ -96,7 +108,24 @@ class KafkaBroker(Server):
             "broker.heartbeat.interval.ms": 300,
             "broker.session.timeout.ms": 2000,
             "controlled.shutdown.enable": "false",
+            **self._for_users(port, controller),
             **self._settings,
+        }
+
+    def _for_users(self, port: int, controller: str) -> dict[str, object]:
+        if not self._users:
+            return {}
+        self._sasl_port = self._sasl_port or free_port()
+        listeners = f"PLAINTEXT://{HOST}:{port},USERS://{self.sasl_address}"
+        known = " ".join(f'user_{name}="{password}"' for name, password in self._users.items())
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        return {
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+            "USERS:SASL_PLAINTEXT",
+            "listeners": f"{listeners},CONTROLLER://{controller}",
+            "advertised.listeners": listeners,
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.users.plain.sasl.jaas.config": f"{module} required {known};",
         }
 
     def _format(self, properties: Path) -> None:
