@@ -226,7 +226,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_ends_the_job(
     with Reading(whole(topic, end=None)) as reading:
         reading.read(1)
         topic.delete()
-        with pytest.raises(ConfigurationError, match=topic.name):
+        with pytest.raises(InputError, match=f"{topic.name}' is not there any more"):
             reading.read(2)
 
 

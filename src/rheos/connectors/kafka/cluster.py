@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from rheos.connectors.kafka.bounds import Offsets, Partition, named
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.errors import is_refusal, kafka_error
-from rheos.errors import ConfigurationError, RheosError, UnavailableError
+from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
 
 Topics: TypeAlias = tuple[str, ...] | re.Pattern[str]
 """Names, or a pattern that a whole name is to match."""
@@ -32,6 +32,10 @@ class FoundTopic:
     id: str
     """Another one once the topic was deleted and made again; empty where the broker does not say."""
     partitions: tuple[int, ...]
+
+
+class _NoTopicError(InputError):
+    """There is no such topic, or not any more."""
 
 
 class KafkaCluster:
@@ -74,14 +78,17 @@ class KafkaCluster:
         return self.described(wanted)
 
     def described(self, names: Sequence[str]) -> list[FoundTopic]:
-        """Topics that are there. Raises ConfigurationError where one is not."""
+        """Those of the topics that are there."""
         if not names:
             return []
         asked = client().TopicCollection(list(names))
         futures = self._admin.describe_topics(asked, request_timeout=REACHED_WITHIN_S)
         found = []
         for name in sorted(names):
-            topic = self._result(futures[name], f"the topic {name!r} cannot be looked at")
+            try:
+                topic = self._result(futures[name], f"the topic {name!r} cannot be looked at")
+            except _NoTopicError:
+                continue
             numbers = tuple(sorted(partition.id for partition in topic.partitions))
             found.append(FoundTopic(name, _known_id(topic.topic_id), numbers))
         return found
@@ -167,6 +174,8 @@ class KafkaCluster:
             try:
                 return future.result(_LOOK_EVERY_S)
             except client().KafkaException as error:
+                if error.args[0].code() == client().KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise _NoTopicError(str(self._error(error, doing))) from None
                 raise self._error(self._refused or error, doing) from None
             except TimeoutError:
                 self._admin.poll(0)  # Here it is said whether it is refused.

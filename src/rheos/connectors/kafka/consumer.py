@@ -25,7 +25,7 @@ import numpy as np
 from rheos.connectors.contract import ReaderContext, SourceClient
 from rheos.connectors.kafka.bounds import Partition, named
 from rheos.connectors.kafka.client_options import ClientOptions, client
-from rheos.connectors.kafka.cluster import KafkaCluster
+from rheos.connectors.kafka.cluster import FoundTopic, KafkaCluster
 from rheos.connectors.kafka.decoding import Decoding, MessageDecoder, Run
 from rheos.connectors.kafka.errors import is_refusal, kafka_error, may_pass
 from rheos.connectors.kafka.messages import numbers
@@ -46,6 +46,7 @@ AWAY = "brokers_away"
 """The counter of times that no broker could be reached, or one refused to answer for a while."""
 _WAIT_S = 0.1
 _TOPICS_EVERY_S = 10.0
+_AGAIN_S = 1.0
 _END_WITHIN_S = 10.0
 _FETCHING: Mapping[str, Any] = {"fetch.wait.max.ms": 100, "queued.min.messages": 200_000}
 """Where the user gives no others."""
@@ -83,6 +84,8 @@ class TopicConsumer(SourceClient):
         # The thread's alone:
         self._feeds: dict[Partition, PartitionFeed] = {}
         self._checked_at_s = 0.0
+        self._assigned_again_at_s = 0.0
+        self._missing: set[str] = set()
         self._refused: Any = None
         self._consumer: Any = None
         self._cluster: KafkaCluster | None = None
@@ -204,15 +207,11 @@ class TopicConsumer(SourceClient):
     # --- partitions ----------------------------------------------------------------------------------
 
     def _assign_the_new(self) -> None:
-        if not self._new:
+        if not self._new or time.monotonic() < self._assigned_again_at_s:
             return
         new = list(self._new)
-        try:
-            self._check_ids(new)
-        except RheosError as error:
-            if not may_pass(error):
-                raise
-            self._count(AWAY)
+        if not self._are_there(new):
+            self._assigned_again_at_s = time.monotonic() + _AGAIN_S
             return
         for feed in new:
             self._new.popleft()
@@ -357,7 +356,7 @@ class TopicConsumer(SourceClient):
     def _out_of_range(self, feed: PartitionFeed) -> RheosError:
         assert self._cluster is not None
         partition = feed.partition
-        self._check_ids([feed])
+        self._are_there([feed])
         first, last = (
             of([partition])[partition] for of in (self._cluster.earliest, self._cluster.latest)
         )
@@ -373,23 +372,42 @@ class TopicConsumer(SourceClient):
         )
 
     def _check_topics_now_and_then(self) -> None:
-        if time.monotonic() > self._checked_at_s + _TOPICS_EVERY_S:
+        every_s = _AGAIN_S if self._missing else _TOPICS_EVERY_S
+        if time.monotonic() > self._checked_at_s + every_s:
             self._check_topics()
 
     def _check_topics(self) -> None:
         self._checked_at_s = time.monotonic()
+        self._are_there(list(self._feeds.values()))
+
+    def _are_there(self, feeds: Sequence[PartitionFeed]) -> bool:
+        """Whether their topics are there, and those that they were. False where that is not known just
+        now. Raises InputError where it is known that one is gone."""
+        assert self._cluster is not None
+        names = {feed.split.topic for feed in feeds}
         try:
-            self._check_ids(list(self._feeds.values()))
+            found = self._cluster.described(sorted(names))
         except RheosError as error:
             if not may_pass(error):
                 raise
             self._count(AWAY)
+            return False
+        missing = names - {topic.name for topic in found}
+        # A broker that has just started may not know of all topics yet: so a second look counts.
+        if gone := missing & self._missing:
+            raise InputError(
+                f"the topic {min(gone)!r} is not there any more",
+                hint="what was not read of it is lost to this job. Start the job anew, without its "
+                "checkpoints, or without the topic",
+            )
+        self._missing = self._missing - names | missing
+        self._check_ids(feeds, found)
+        return not missing
 
-    def _check_ids(self, feeds: Sequence[PartitionFeed]) -> None:
+    def _check_ids(self, feeds: Sequence[PartitionFeed], found: Sequence[FoundTopic]) -> None:
         """A topic that was deleted and made again has the same name, and other records at the same
         offsets. Raises InputError for one."""
-        assert self._cluster is not None
-        for topic in self._cluster.described(sorted({feed.split.topic for feed in feeds})):
+        for topic in found:
             known = {feed.split.topic_id for feed in feeds if feed.split.topic == topic.name} - {""}
             if topic.id and known and known != {topic.id}:
                 raise InputError(

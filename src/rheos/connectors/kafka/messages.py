@@ -68,7 +68,7 @@ FIELDS: Mapping[str, _Field] = {
     "headers": _Field(_headers, (pa.list_(_HEADER),)),
     "timestamp": _Field(
         _timestamps,
-        (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), pa.timestamp("ns", "UTC"), pa.int64()),
+        (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC"), pa.timestamp("ns", "UTC"), pa.int64()),
         nullable=True,
     ),
     "topic": _Field(_topics, (pa.string(),)),

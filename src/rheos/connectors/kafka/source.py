@@ -29,7 +29,7 @@ from rheos.connectors.kafka.messages import named_fields
 from rheos.connectors.kafka.partition import REJECTED, PartitionSplit
 from rheos.connectors.rejected import OnError, check_on_error
 from rheos.connectors.schemas import resolve
-from rheos.errors import ConfigurationError, ProgramError
+from rheos.errors import ConfigurationError, ProgramError, UnavailableError
 from rheos.formats import raw
 from rheos.formats.contract import Format
 from rheos.protocol.durations import duration_ms
@@ -182,9 +182,12 @@ class KafkaSource(Source):
         return _splits(found, cluster.earliest(partitions), starts, ends)
 
     def discover(self) -> Sequence[Split]:
-        cluster = self._cluster()
-        found = cluster.find(self.topics)
-        earliest = cluster.earliest(_partitions(found))
+        try:
+            cluster = self._cluster()
+            found = cluster.find(self.topics)
+            earliest = cluster.earliest(_partitions(found))
+        except UnavailableError:
+            return ()  # They are waited for where they are read, and counted there.
         return _splits(found, earliest, earliest, {})
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
