@@ -293,9 +293,9 @@ class Sink(ABC):
     def staged(self, folder: str) -> Sink:
         """What is really written. A sink whose target cannot hold what is prepared and not yet
         committed keeps that below `folder`, a path or a URL that every worker reaches, which is the
-        sink's own and lives as long as the job's checkpoints.
+        sink's own and lives as long as the job's checkpoints, or in batch as long as the job.
 
-        Called once on the driver, after `prepared`, and not by the batch runtime.
+        Called once on the driver, after `prepared`.
         """
         return self
 

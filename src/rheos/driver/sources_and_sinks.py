@@ -11,7 +11,7 @@ from dataclasses import replace
 from rheos.checkpoint.events import WatchedSource
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import safe_name
-from rheos.connectors.contract import Committer, Source, Split
+from rheos.connectors.contract import Committer, Sink, Source, Split
 from rheos.errors import CheckpointError, InputError, RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
@@ -105,6 +105,12 @@ def _prepared(planned: PlannedOperator, job: str) -> PlannedOperator:
     with _located(planned):
         sink = planned.spec.sink.prepared(visible(planned.ports[0].schema), (job, planned.id))
     return replace(planned, spec=replace(planned.spec, sink=sink))
+
+
+def sinks_stage(plan: PhysicalPlan) -> bool:
+    """Whether a sink of the plan needs a folder for what is not yet committed, or may."""
+    sinks = (each.spec.sink for each in plan.operators() if isinstance(each.spec, SinkSpec))
+    return any(type(sink).staged is not Sink.staged for sink in sinks)
 
 
 def staged_sinks(plan: PhysicalPlan, folder: str) -> PhysicalPlan:

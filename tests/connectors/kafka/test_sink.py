@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -361,6 +362,29 @@ def test_a_broker_that_goes_away_for_good_fails_the_commit_and_not_the_epoch(
     monkeypatch.undo()
     _commit(writer, committables)
     assert seen(kafka_broker, topic) == [1]
+    writer.close()
+
+
+def test_a_broker_that_is_killed_while_an_epoch_is_committed_has_it_once_when_it_is_back(
+    kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    writer = prepared(kafka_broker, tmp_path, topic).open(sink_context(SCHEMA))
+    committables = epoch(writer, 1, *range(100))
+    carry_out = Transactions._carry_out
+    killed = []
+
+    def comes_back_later(self: Transactions, action: Action, *rest: Any) -> Any:
+        if isinstance(action, Commit) and not killed:
+            kafka_broker.kill()
+            killed.append(threading.Thread(target=kafka_broker.start))
+            killed[0].start()
+        return carry_out(self, action, *rest)
+
+    monkeypatch.setattr(Transactions, "_carry_out", comes_back_later)
+    _commit(writer, committables)
+    killed[0].join()
+    assert seen(kafka_broker, topic) == list(range(100))
     writer.close()
 
 

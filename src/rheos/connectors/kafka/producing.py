@@ -55,7 +55,7 @@ class Producing:
         self._transactional = bool(transactional_id)
         self.refused: RheosError | None = None
         """The first record that was not delivered, and why; or that the brokers refuse the client."""
-        self.broker_errors = 0
+        self.brokers_away = 0
         """How often a broker was away, or did not answer."""
         own: dict[str, Value] = {"enable_idempotence": True, "delivery_report_only_error": True}
         defaults = dict(_DEFAULTS)
@@ -121,7 +121,7 @@ class Producing:
             self.refused.key = None if key is None else repr(key)[:200]
 
     def _on_error(self, error: Any) -> None:
-        self.broker_errors += 1
+        self.brokers_away += 1
         if self.refused is None and is_refusal(error):
             doing = f"the topic {self._topic!r} cannot be written"
             self.refused = kafka_error(error, doing, self._options)

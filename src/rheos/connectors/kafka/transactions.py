@@ -53,10 +53,18 @@ class Transactions:
         self._moved = threading.Condition()
         self._committing = False
         self._settled_bytes = 0
+        self._away = 0
 
     @property
     def retries(self) -> int:
+        """How often a commit was begun again, so far."""
         return self._commits.retries
+
+    @property
+    def brokers_away(self) -> int:
+        """How often a broker was away, so far."""
+        producing = self._producing
+        return self._away + (producing.brokers_away if producing is not None else 0)
 
     def create_mark(self) -> None:
         """KS2: before the writer stages anything, the broker has a mark of it."""
@@ -120,6 +128,7 @@ class Transactions:
         producing, self._producing = self._producing, None
         if producing is not None:
             producing.close()
+            self._away += producing.brokers_away
 
     def _carry_out(
         self, action: Action, epochs: dict[int, StagedEpoch], staged: StagedEpochs

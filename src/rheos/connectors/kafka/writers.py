@@ -17,7 +17,7 @@ from rheos.connectors.kafka.producing import Producing
 from rheos.connectors.kafka.records import RecordEncoder, RecordLayout
 from rheos.connectors.kafka.staged_epochs import EpochStaging
 from rheos.connectors.kafka.transactions import Transactions
-from rheos.errors import CheckpointError, ConfigurationError
+from rheos.errors import CheckpointError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 
@@ -79,12 +79,7 @@ class ExactlyOnceWriter(SinkWriter):
     """Stages each epoch in a file. It has a name of its own, drawn when it is opened (KS1)."""
 
     def __init__(self, target: Target, ctx: SinkContext) -> None:
-        if target.folder is None:
-            raise ConfigurationError(
-                "a topic is written exactly once by jobs with checkpoints alone",
-                operator=ctx.name,
-                hint='in a batch job, write kafka.sink(..., guarantee="at_least_once")',
-            )
+        assert target.folder is not None, "a runtime gives a sink that stages a folder"
         place = f"{_safe(ctx.job)}-{_safe(ctx.operator)}-{ctx.attempt}-{ctx.subtask}"
         name = f"{target.id_prefix}-{place}-{uuid4().hex[:16]}"
         self._ctx = ctx
@@ -97,7 +92,7 @@ class ExactlyOnceWriter(SinkWriter):
             target.options, target.folder, target.if_unknown, (name, self._transactions)
         )
         self._marked_ms = ctx.clock.now_ms()
-        self._retries = 0
+        self._counted = {"retries": 0, "brokers_away": 0}
         self._staged_bytes = 0
         """By this writer, in all."""
         self._finished_bytes = 0
@@ -115,9 +110,7 @@ class ExactlyOnceWriter(SinkWriter):
             epoch = self._staging.finish(checkpoint)
         except OSError as error:
             raise self._unwritable(error) from error
-        retries = self._transactions.retries
-        self._ctx.count("retries", retries - self._retries)
-        self._retries = retries
+        self._count()
         now_ms = self._ctx.clock.now_ms()
         if not epoch.records and now_ms - self._marked_ms < _REFRESH_MS:
             return []
@@ -130,6 +123,13 @@ class ExactlyOnceWriter(SinkWriter):
     def close(self) -> None:
         self._staging.abandon()
         self._transactions.close()
+
+    def _count(self) -> None:
+        """The commits' figures, in the thread whose counters these are."""
+        found = {"retries": self._transactions.retries, "brokers_away": self._transactions.brokers_away}
+        for name, count in found.items():
+            self._ctx.count(name, count - self._counted[name])
+        self._counted = found
 
     def _stage(self) -> None:
         try:
@@ -155,6 +155,8 @@ class AtLeastOnceWriter(SinkWriter):
         self._target = target
         self._gathering = _Gathering(target, ctx.schema)
         self._producing = Producing(target.options, target.topic)
+        self._ctx = ctx
+        self._counted = 0
 
     def write(self, batch: Batch) -> None:
         if self._gathering.add(batch):
@@ -165,6 +167,8 @@ class AtLeastOnceWriter(SinkWriter):
         while self._producing.flush(_FLUSH_S):
             self._check()
         self._check()
+        away, self._counted = self._counted, self._producing.brokers_away
+        self._ctx.count("brokers_away", self._counted - away)
         return []
 
     def close(self) -> None:

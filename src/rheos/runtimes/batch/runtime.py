@@ -34,6 +34,7 @@ from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.execution import run
 from rheos.runtimes.batch.lazy_dataframes import explained
+from rheos.runtimes.batch.staging import staged_for
 from rheos.spark.session import activate, get_session
 from rheos.spark.shipping import worker_error
 
@@ -90,7 +91,7 @@ class BatchJob(WithoutCheckpoints):
         session: SparkSession,
         listener: Callable[[JobStatus], None] | None,
     ) -> None:
-        self._plan = plan
+        self._plan = plan = staged_for(self, plan, config, session.sparkContext)
         self._config = config
         # It clears away all that it has staged: a job of the same name that runs on is to keep its own.
         self._writer = JobId(f"{config.writer}-batch")

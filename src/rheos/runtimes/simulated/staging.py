@@ -7,22 +7,15 @@ import shutil
 import tempfile
 import weakref
 
-from rheos.connectors.contract import Sink
-from rheos.driver.sources_and_sinks import staged_sinks, staged_sources, stages
-from rheos.graph.nodes import SinkSpec
+from rheos.driver.sources_and_sinks import sinks_stage, staged_sinks, staged_sources, stages
 from rheos.plan.physical import PhysicalPlan
 
 
 def staged_beside(owner: object, plan: PhysicalPlan) -> PhysicalPlan:
     """The plan with its sources staged in a temporary folder, and its sinks given one, which goes when
     `owner` does."""
-    if not stages(plan) and not _sinks_stage(plan):
+    if not stages(plan) and not sinks_stage(plan):
         return plan
     folder = tempfile.mkdtemp(prefix="rheos-staged-")
     weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
     return staged_sources(staged_sinks(plan, folder), folder)
-
-
-def _sinks_stage(plan: PhysicalPlan) -> bool:
-    sinks = (each.spec.sink for each in plan.operators() if isinstance(each.spec, SinkSpec))
-    return any(type(sink).staged is not Sink.staged for sink in sinks)
