@@ -21,10 +21,7 @@ ROWS = 3_000
 
 
 def seen(brokers: str, topic: str) -> list[int]:
-    return sorted(
-        int((value or b"").removeprefix(b'{"n":').removesuffix(b"}"))
-        for value in values(brokers, topic)
-    )
+    return sorted(json.loads(value or b"")["n"] for value in values(brokers, topic))
 
 
 @pytest.mark.slow  # Every run has simulated jobs with crashes at the same broker, and kills of it.
