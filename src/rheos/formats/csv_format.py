@@ -218,9 +218,12 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
         zoned = pc.match_substring_regex(array, _ZONE)
         utc = pc.binary_join_element_wise(array, "Z", "")
         array = pc.if_else(zoned, array, utc)
-    if not field.nullable and (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+    if not field.nullable and (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
         array = array.fill_null("")
-    return array if array.type == field.type else array.cast(field.type)
+    try:
+        return array if array.type == field.type else array.cast(field.type)
+    except pa.ArrowInvalid:
+        raise RowsError(f"column {field.name!r} must be {field.type}, and is not") from None
 
 
 class _CsvEncoder(Encoder):
