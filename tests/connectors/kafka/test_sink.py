@@ -13,8 +13,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.contract import SinkWriter
-from rheos.connectors.kafka import cluster
-from rheos.connectors.kafka import transactions as transactions_module
+from rheos.connectors.kafka import cluster, marks
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.epoch_commits import Action, Commit, Write
 from rheos.connectors.kafka.sink import KafkaSink
@@ -325,6 +324,37 @@ def test_options_that_the_client_or_the_broker_refuses_are_named(
     writer.close()
 
 
+def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
+    kafka_broker: Any, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ada"}
+
+    def sink(password: str) -> KafkaSink:
+        options = {**sasl, "sasl.password": password}
+        return rh.kafka.sink(topic, brokers=kafka_broker.sasl_address, value="n", options=options)
+
+    known = sink("lovelace").prepared(SCHEMA, ("job", "sink")).staged(str(tmp_path))
+    writer = known.open(sink_context(SCHEMA))
+    _commit(writer, epoch(writer, 1, 1))
+    assert seen(kafka_broker, topic) == [1]
+    with pytest.raises(ConfigurationError, match="Invalid username or password") as on_driver:
+        sink("geheim").prepared(SCHEMA, ("job", "sink"))
+    # A password that was changed since is refused in the workers, and in recovery.
+    changed = KafkaSink(replace(known.target, options=sink("geheim").target.options), "exactly_once")
+    with pytest.raises(ConfigurationError, match="Invalid username or password") as in_worker:
+        changed.open(sink_context(SCHEMA))
+    committer = changed.committer()
+    assert committer is not None
+    with pytest.raises(ConfigurationError, match="Invalid username or password") as in_recovery:
+        committer.commit(epoch(writer, 2, 2))
+    assert "geheim" not in f"{on_driver.value}{in_worker.value}{in_recovery.value}{changed}"
+    staged = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert staged
+    assert not any(b"lovelace" in content for content in staged)
+    writer.close()
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -352,13 +382,15 @@ def test_a_broker_that_goes_away_for_good_fails_the_commit_and_not_the_epoch(
     writer = sink.open(sink_context(SCHEMA))
     committables = epoch(writer, 1, 1)
     away = prepared(kafka_broker, tmp_path, topic)
-    monkeypatch.setattr(transactions_module, "REACH_S", 0.2)
+    monkeypatch.setattr(marks, "REACH_S", 0.2)
     monkeypatch.setattr("rheos.connectors.kafka.epoch_commits.PAUSES_MS", (10,))
     nowhere = replace(away.target, options=ClientOptions.of("127.0.0.1:1"))
     unreachable = KafkaSink(nowhere, "exactly_once").committer()
     assert unreachable is not None
     with pytest.raises(UnavailableError, match="cannot be written exactly once, at 127"):
         unreachable.commit(committables)
+    with pytest.raises(UnavailableError, match=r"once, at 127\.0\.0\.1:1"):
+        KafkaSink(nowhere, "exactly_once").open(sink_context(SCHEMA))
     monkeypatch.undo()
     _commit(writer, committables)
     assert seen(kafka_broker, topic) == [1]
@@ -405,7 +437,7 @@ def test_a_simulated_job_with_crashes_and_new_drivers_writes_each_row_once(
         return numbers
 
     done = simulate(build, seed=seed)
-    assert seed or (done.crashes, done.drivers) == (7, 5)
+    assert seed or (done.crashes > 2 and done.drivers > 2)
     assert seen(kafka_broker, topic) == sorted(done.out["n"].to_pylist()) == list(range(300))
 
 

@@ -44,6 +44,8 @@ _GIVE_WAY_S = 1e-6
 would get it back only after 5 ms: measured, it ran at a quarter of its speed."""
 _WHEN_FULL_S = 0.005
 _CLOSE_S = 5.0
+_FENCE_S = 1.0
+"""A call that times out is continued by the next."""
 
 
 class Producing:
@@ -95,21 +97,38 @@ class Producing:
                     continue
                 break
 
+    def fence(self, within_s: float) -> None:
+        """Ends what others have under way with this transactional id, and keeps them from more. Raises
+        what the client raises, or that the brokers refuse it."""
+        deadline = time.monotonic() + within_s
+        while True:
+            try:
+                self.client.init_transactions(_FENCE_S)
+                return
+            except client().KafkaException as error:
+                self.client.poll(0)  # Why it has no answer comes here.
+                if self.refused is not None:
+                    raise self.refused from None
+                timed_out = error.args[0].code() == client().KafkaError._TIMED_OUT
+                if not timed_out or time.monotonic() > deadline:
+                    raise
+
     def flush(self, at_most_s: float) -> int:
         """Waits until all is delivered, or not. Returns how many records are not yet."""
         return int(self.client.flush(at_most_s))
 
     def close(self) -> None:
         """What is queued and not delivered is dropped, and an open transaction aborted."""
+        producer, self.client = self.client, None
+        if producer is None:
+            return
         with contextlib.suppress(Exception):
-            self.client.purge()
+            producer.purge()
         if self._transactional:
             # Else readers of committed records would wait for it until it times out. Where there is
-            # none, or the producer is fenced, this fails at once.
+            # none, or the producer is fenced, this fails at once. (Its own `close` would warn then.)
             with contextlib.suppress(Exception):
-                self.client.abort_transaction(_CLOSE_S)
-        with contextlib.suppress(Exception):
-            self.client.close(_CLOSE_S)
+                producer.abort_transaction(_CLOSE_S)
 
     def _not_delivered(self, error: Any, message: Any) -> None:
         if self.refused is None and error is not None:

@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from rheos.connectors.kafka.client_options import ClientOptions, client
+from rheos.connectors.kafka import marks
+from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.epoch_commits import (
     Action,
     Commit,
@@ -27,12 +28,10 @@ from rheos.connectors.kafka.epoch_commits import (
     Write,
 )
 from rheos.connectors.kafka.errors import as_kafka_error, kafka_error, may_pass
+from rheos.connectors.kafka.marks import Mark
 from rheos.connectors.kafka.producing import Producing
 from rheos.connectors.kafka.staged_epochs import MissingRecordsError, StagedEpoch, StagedEpochs
 from rheos.errors import RheosError
-
-REACH_S = 30.0
-"""How long a broker may take to answer, before it counts as away."""
 
 
 class Transactions:
@@ -45,6 +44,7 @@ class Transactions:
         self._topic = topic
         self._options = options
         self._commits = EpochCommits(name, if_unknown)
+        self._mark = Mark(name, topic, options)
         self._producing: Producing | None = None
         self._group: Any = None
         """The group, as the client wants it within a transaction."""
@@ -68,9 +68,7 @@ class Transactions:
 
     def create_mark(self) -> None:
         """KS2: before the writer stages anything, the broker has a mark of it."""
-        with self._errors(), self._consumer() as consumer:
-            place = self._place(0)
-            self._checked(consumer.commit(offsets=[place], asynchronous=False))
+        self._mark.create()
 
     def wait_for_room(self, staged_bytes: int, at_most_bytes: int) -> None:
         """Waits, in another thread than that of `commit`, until no more than `at_most_bytes` of all
@@ -137,7 +135,8 @@ class Transactions:
             case Fence():
                 self._fence()
             case ReadMark():
-                return self._read_mark()
+                mark, self._group = self._mark.read()
+                return mark
             case Write(epoch):
                 self._write(epochs[epoch], staged)
             case Commit():
@@ -158,15 +157,7 @@ class Transactions:
         self.close()
         self._producing = Producing(self._options, self._topic, transactional_id=self._name)
         with self._errors():
-            self._producing.client.init_transactions(REACH_S)
-
-    def _read_mark(self) -> int | None:
-        """KS4: with isolation.level=read_committed the client asks for stable offsets only, and asks
-        again while a transaction's are not settled."""
-        with self._errors(), self._consumer() as consumer:
-            [found] = self._checked(consumer.committed([self._place()], REACH_S))
-            self._group = consumer.consumer_group_metadata()
-        return None if found.offset < 0 else int(found.offset)
+            self._producing.fence(marks.REACH_S)
 
     def _write(self, epoch: StagedEpoch, staged: StagedEpochs) -> None:
         producing = self._producing
@@ -175,33 +166,8 @@ class Transactions:
             producing.client.begin_transaction()
             for batch in staged.batches(epoch):
                 producing.produce(batch)
-            place = self._place(epoch.checkpoint)
-            producing.client.send_offsets_to_transaction([place], self._group, REACH_S)
-
-    def _place(self, *offset: int) -> Any:
-        return client().TopicPartition(self._topic, 0, *offset)
-
-    @contextlib.contextmanager
-    def _consumer(self) -> Any:
-        consumer = client().Consumer(
-            self._options.config(
-                self._name,
-                group_id=self._name,
-                enable_auto_commit=False,
-                isolation_level="read_committed",
-                allow_auto_create_topics=False,
-            )
-        )
-        try:
-            yield consumer
-        finally:
-            consumer.close()
-
-    def _checked(self, places: Any) -> Any:
-        for place in places:
-            if place.error is not None:
-                raise client().KafkaException(place.error)
-        return places
+            place = self._mark.place(epoch.checkpoint)
+            producing.client.send_offsets_to_transaction([place], self._group, marks.REACH_S)
 
     @contextlib.contextmanager
     def _errors(self) -> Any:

@@ -1,0 +1,106 @@
+"""The mark of a writer: the offset that its group has for partition 0 of the topic.
+
+Nobody joins the group. A client is made to create the mark or to look at it, and let go again. Every
+call is bounded in time, and raises RheosError.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from typing import Any
+
+from rheos.connectors.kafka.client_options import ClientOptions, client
+from rheos.connectors.kafka.errors import as_kafka_error, is_refusal, kafka_error
+from rheos.errors import RheosError
+
+REACH_S = 30.0
+"""How long a broker may take to answer, before it counts as away."""
+_AGAIN_S = 0.1
+_COORDINATOR_COMES = {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"}
+
+
+class Mark:
+    def __init__(self, name: str, topic: str, options: ClientOptions) -> None:
+        self._name = name
+        self._topic = topic
+        self._options = options
+        self._refused: Any = None
+
+    def place(self, epoch: int) -> Any:
+        """Where the epoch's number goes, as the client wants it within a transaction."""
+        return client().TopicPartition(self._topic, 0, epoch)
+
+    def create(self) -> None:
+        """Sets it to 0. Only who drew the name does, before anybody else knows it."""
+        # A consumer's commit, and its end after one, wait for brokers without a limit.
+        kafka = client()
+        module: Any = importlib.import_module("confluent_kafka.admin")
+        asked = kafka.ConsumerGroupTopicPartitions(self._name, [self.place(0)])
+        deadline = time.monotonic() + REACH_S
+        try:
+            config = self._options.config(self._name)
+            admin = module.AdminClient({**config, "error_cb": self._on_error})
+            while True:
+                future = admin.alter_consumer_group_offsets([asked], request_timeout=REACH_S)
+                try:
+                    self._checked(self._answer(admin, future[self._name]).topic_partitions)
+                    return
+                except kafka.KafkaException as error:
+                    found = as_kafka_error(error)
+                    if found.name() not in _COORDINATOR_COMES or time.monotonic() > deadline:
+                        raise
+                    time.sleep(_AGAIN_S)
+        except kafka.KafkaException as error:
+            raise self._error(error) from None
+
+    def _answer(self, admin: Any, future: Any) -> Any:
+        while True:
+            try:
+                return future.result(_AGAIN_S)
+            except TimeoutError:  # The request has a limit of its own.
+                admin.poll(0)
+                if self._refused is not None:
+                    raise client().KafkaException(self._refused) from None
+
+    def read(self) -> tuple[int | None, Any]:
+        """The mark, or None where there is none, and the group, as the client wants it within a
+        transaction. KS4: with isolation.level=read_committed the client asks for stable offsets only,
+        and asks again while those of a transaction are not settled."""
+        kafka = client()
+        consumer = None
+        try:
+            config = self._options.config(
+                self._name,
+                group_id=self._name,
+                enable_auto_commit=False,
+                isolation_level="read_committed",
+                allow_auto_create_topics=False,
+            )
+            consumer = kafka.Consumer({**config, "error_cb": self._on_error})
+            place = kafka.TopicPartition(self._topic, 0)
+            [found] = self._checked(consumer.committed([place], REACH_S))
+            group = consumer.consumer_group_metadata()
+        except kafka.KafkaException as error:
+            if consumer is not None:
+                consumer.poll(0)
+            raise self._error(error) from None
+        finally:
+            if consumer is not None:
+                consumer.close()
+        return (None if found.offset < 0 else int(found.offset)), group
+
+    def _checked(self, places: Any) -> Any:
+        for place in places:
+            if place.error is not None:
+                raise client().KafkaException(place.error)
+        return places
+
+    def _error(self, error: Any) -> RheosError:
+        """Why a call timed out comes with the callback, where the brokers refuse the client."""
+        doing = f"the topic {self._topic!r} cannot be written exactly once"
+        return kafka_error(self._refused or error, doing, self._options)
+
+    def _on_error(self, error: Any) -> None:
+        if is_refusal(error):
+            self._refused = error
