@@ -148,3 +148,29 @@ def test_an_enumerator_that_recovers_is_forgiven() -> None:
     source = Away({"a": [1], "b": [2]}, {"b": 15})
     assert len(run(source, 2)[0]) == 2
     assert len(source.listings) >= 15
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_found_of_the_live_part_waits_until_history_is_read(seed: int) -> None:
+    """The live part has no split yet when the job begins. That nothing of it is opened early is held by
+    the world (CP25)."""
+    history = rh.generator(
+        lambda block: {"split": ["h"] * block.rows, "at": block.number()},
+        count=60,
+        rate_per_s=200,
+        splits=4,
+        schema=SCHEMA,
+    )
+    live = Parts({"a": range(100, 110), "b": range(200, 210)}, {"a": 1, "b": 2})
+
+    def build(env: rh.Environment) -> rh.DataStream:
+        return env.from_source(rh.hybrid(history, live))
+
+    done = simulate(
+        build,
+        seed=seed,
+        parallelism=3,
+        faults=Faults(crash_slot=3.0, crash_driver=1.0, until_us=600_000),
+        until_read=lambda splits, _: splits == 6,
+    )
+    assert sorted(done.out["at"].to_pylist()) == [*range(60), *range(100, 110), *range(200, 210)]
