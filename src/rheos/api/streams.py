@@ -288,6 +288,11 @@ class DataStream:
                     hint='write .with_event_time(rh.Watermark.bounded_out_of_orderness("5s", on="at"))',
                 )
             check_watermark(self.schema, watermark)
+            if watermark.max_drift is not None:
+                raise ProgramError(
+                    "max_drift holds back splits by the event time of their source",
+                    hint="say max_drift= in env.from_source(..., watermark=...)",
+                )
             check_of_source(self._port, self._program.node)
             type = StreamType(self.schema, True, self._type.record, watermark.on)
             node = self._program.add(

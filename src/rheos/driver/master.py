@@ -60,6 +60,7 @@ from rheos.checkpoint.names import state_folder
 from rheos.checkpoint.retention import stale
 from rheos.checkpoint.story import Chapter
 from rheos.driver.collected import CollectedBefore, CollectedResults
+from rheos.driver.drift import SourceDrift
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.listings import Listings
 from rheos.driver.metrics import JobMetrics
@@ -79,7 +80,7 @@ from rheos.host.stores import check_writable
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.control import Acknowledge, Failed, Progress, Totals
+from rheos.protocol.control import Acknowledge, Failed, Progress, Reached, Totals
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Clock, Completion, IoExecutor, Store
 from rheos.protocol.splits import Split
@@ -154,6 +155,7 @@ class Master:
         )
         self._savepoints = SavepointService(config.job, plan.name, owner, open_store)
         self._metrics = JobMetrics(plan)
+        self._drift = SourceDrift()
         self._collected = CollectedResults(plan)
         self._end: EndJob | None = None
         self._cancel_requested = False
@@ -258,6 +260,9 @@ class Master:
         match event:
             case Progress():
                 self._metrics.progressed(event)
+            case Reached():
+                for message in self._drift.reported(event):
+                    self._launcher.send(message)
             case Failed():
                 self._feed(SubtaskFailed(event.attempt, event.subtask, event.error.error()))
             case Acknowledge():
@@ -361,6 +366,7 @@ class Master:
 
     def _start(self, action: StartAttempt) -> list[Event]:
         restore = action.restore
+        self._drift.begin()
         self._metrics.begin(restore.entry.totals if restore else Totals(), action.parallelism)
         try:
             self._launcher.launch(action.attempt, restore, action.parallelism)

@@ -108,7 +108,8 @@ def _spell_watermark(watermark: Watermark) -> str:
     unit = watermark.unit or watermark.format
     read = "" if unit is None else f" ({unit})"
     idle = f", idle after {watermark.idle_after}" if watermark.idle_after is not None else ""
-    return f"event time: {watermark.on}{read}, at most {watermark.bound} behind{idle}"
+    drift = f", at most {watermark.max_drift} apart" if watermark.max_drift is not None else ""
+    return f"event time: {watermark.on}{read}, at most {watermark.bound} behind{idle}{drift}"
 
 
 def spell_expression(expr: pl.Expr) -> str:

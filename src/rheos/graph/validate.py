@@ -68,6 +68,16 @@ def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
     idle_ms = watermark.idle_after_ms
     if idle_ms is not None and idle_ms <= 0:
         raise ProgramError(f"idle_after must be more than nothing: {watermark.idle_after!r}")
+    if watermark.max_drift_ms is None:
+        return
+    if watermark.max_drift_ms <= 0:
+        raise ProgramError(f"max_drift must be more than nothing: {watermark.max_drift!r}")
+    if idle_ms is None:
+        raise ProgramError(
+            "max_drift needs idle_after: one split without rows would hold up all others for ever",
+            hint='write Watermark.bounded_out_of_orderness("5s", on="at", max_drift="1m", '
+            'idle_after="30s")',
+        )
 
 
 def check_inputs(inputs: Sequence[Input], types: Sequence[StreamType]) -> None:

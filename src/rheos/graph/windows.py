@@ -168,6 +168,7 @@ class Watermark:
     idle_after: Duration | None = None
     unit: Unit | None = None
     format: str | None = None
+    max_drift: Duration | None = None
 
     @classmethod
     def bounded_out_of_orderness(
@@ -178,12 +179,15 @@ class Watermark:
         idle_after: Duration | None = None,
         unit: Unit | None = None,
         format: str | None = None,
+        max_drift: Duration | None = None,
     ) -> Watermark:
         """Rows come at most `bound` behind the latest one of their split; later ones are late.
 
-        A split that gives no rows for `idle_after` (processing time) steps aside.
+        A split that gives no rows for `idle_after` (processing time) steps aside. One that is ahead of
+        the slowest by more than `max_drift` (event time) is not read until that has come closer, so
+        that what waits for the slowest stays small; needs `idle_after`.
         """
-        return cls(on, bound, idle_after, unit, format)
+        return cls(on, bound, idle_after, unit, format, max_drift)
 
     @classmethod
     def monotonic(
@@ -193,9 +197,10 @@ class Watermark:
         idle_after: Duration | None = None,
         unit: Unit | None = None,
         format: str | None = None,
+        max_drift: Duration | None = None,
     ) -> Watermark:
         """Timestamps never go back within a split."""
-        return cls(on, "0s", idle_after, unit, format)
+        return cls(on, "0s", idle_after, unit, format, max_drift)
 
     @property
     def column(self) -> TimeColumn:
@@ -208,3 +213,7 @@ class Watermark:
     @property
     def idle_after_ms(self) -> int | None:
         return None if self.idle_after is None else duration_ms(self.idle_after)
+
+    @property
+    def max_drift_ms(self) -> int | None:
+        return None if self.max_drift is None else duration_ms(self.max_drift)

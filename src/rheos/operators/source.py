@@ -68,6 +68,12 @@ MAX_OPEN_SPLITS = 16
 """A subtask reads so many splits at a time of those that end; the others wait, and hold the watermark.
 Splits that never end are all open: one that waited for them would never be read."""
 
+DRIFT_LOOK_US = 50_000
+"""How often a subtask looks at, and reports, how far its splits are apart."""
+
+DRIFT_PAUSED_MS = "drift_paused_ms"
+"""The counter of how long splits were not read because they were ahead, all of them together."""
+
 SPLITS = "splits"
 """The name of the state."""
 
@@ -128,6 +134,9 @@ class SourceOperator(Operator):
         self._watermark = MIN_TIMESTAMP_MS
         strategy = spec.watermark
         self._bound_ms = 0 if strategy is None else strategy.bound_ms
+        self._max_drift_ms = None if strategy is None else strategy.max_drift_ms
+        self._slowest_ms: int | None = None
+        """Of all subtasks, as far as this one has heard."""
         idle_after_ms = None if strategy is None else strategy.idle_after_ms
         self._idle_after_us = None if idle_after_ms is None else idle_after_ms * 1000
         self._idle_afters_us = [] if self._idle_after_us is None else [self._idle_after_us]
@@ -260,6 +269,49 @@ class SourceOperator(Operator):
         """All subtasks have read the phases below."""
         self._open_phase = max(self._open_phase, phase)
 
+    # --- drift ----------------------------------------------------------------------------------------
+
+    @property
+    def drifts_with_others(self) -> bool:
+        """Whether splits wait for those of other subtasks."""
+        return self.ctx.parallelism > 1 and self._max_drift_ms is not None
+
+    def reached_ms(self) -> int | None:
+        """The watermark of the slowest split that has given rows and is not idle. Splits that wait to
+        be opened do not count: they would wait for those that wait for them."""
+        marks = (
+            state.watermark(self._bound_ms)
+            for state in self._open
+            if not state.idle and state.max_ts != MIN_TIMESTAMP_MS
+        )
+        return min(marks, default=None)
+
+    def align(self, slowest_ms: int | None) -> None:
+        """Where the slowest split of all subtasks is."""
+        self._slowest_ms = slowest_ms
+
+    def _furthest_ms(self) -> int:
+        """No split is read that is beyond."""
+        if self._max_drift_ms is None:
+            return MAX_TIMESTAMP_MS
+        known = [mark for mark in (self.reached_ms(), self._slowest_ms) if mark is not None]
+        return min(known) + self._max_drift_ms if known else MAX_TIMESTAMP_MS
+
+    def _is_ahead(self, state: _SplitState, furthest_ms: int) -> bool:
+        """Whether the split is to wait; how long it does is counted."""
+        ahead = state.watermark(self._bound_ms) > furthest_ms
+        if ahead or state.paused_us is not None:
+            now_us = self.ctx.clock.monotonic_us()
+            waited_ms = 0 if state.paused_us is None else (now_us - state.paused_us) // 1000
+            if waited_ms:
+                self.ctx.count(DRIFT_PAUSED_MS, waited_ms)
+            if not ahead:
+                state.paused_us = None
+            elif state.paused_us is None or waited_ms:
+                state.paused_us = now_us
+            state.quiet_since_us = None
+        return ahead
+
     # --- reading --------------------------------------------------------------------------------------
 
     def _poll(self, max_rows: int) -> Read:
@@ -270,9 +322,13 @@ class SourceOperator(Operator):
             self._client.poll()
         self._open_more()
         order = self._open[self._turn :] + self._open[: self._turn]
+        furthest_ms = self._furthest_ms()
         for state in order:
             if left <= 0:
                 break
+            if self._max_drift_ms is not None and self._is_ahead(state, furthest_ms):
+                wakes.append(DRIFT_LOOK_US)
+                continue
             assert state.reader is not None
             polled = state.reader.poll(left)
             if isinstance(polled, EndOfSplit):
@@ -433,6 +489,7 @@ class _SplitState:
         "idle",
         "max_ts",
         "number",
+        "paused_us",
         "position",
         "quiet_since_us",
         "reader",
@@ -451,6 +508,8 @@ class _SplitState:
         self.reader: SplitReader | None = None
         self.quiet_since_us: int | None = None
         self.idle = False
+        self.paused_us: int | None = None
+        """Since when it is not read because it is ahead, and not counted."""
 
     def is_quiet(self, now_us: int, for_us: int | None) -> bool:
         return (

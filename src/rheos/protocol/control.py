@@ -61,6 +61,14 @@ class SplitsFound(Message, frozen=True):
     splits: list[Split]
 
 
+class Align(Message, frozen=True):
+    """The slowest split of the source is there, of those that count in any subtask; None where none
+    does. Those that are too far ahead of it are not read."""
+
+    operator: OperatorId
+    least_ms: int | None
+
+
 class Finish(Message, frozen=True):
     """The final checkpoint is committed everywhere: leave."""
 
@@ -177,6 +185,15 @@ class SplitsTaken(Message, frozen=True):
     taken: int
 
 
+class Reached(Message, frozen=True):
+    """The watermark of the slowest split that the subtask reads of the source, without idle ones; None
+    where there is none."""
+
+    subtask: int
+    operator: OperatorId
+    watermark_ms: int | None
+
+
 class Drained(Message, frozen=True):
     """All input of the subtask has ended and is processed; it waits for the final checkpoint."""
 
@@ -216,7 +233,10 @@ ToTask = (
     | Drain
     | OpenPhase
     | SplitsFound
+    | Align
     | Finish
     | Cancel
 )
-ToMaster = Acknowledge | Decline | Committed | PhaseRead | SplitsTaken | Drained | Failed | Progress
+ToMaster = (
+    Acknowledge | Decline | Committed | PhaseRead | SplitsTaken | Reached | Drained | Failed | Progress
+)

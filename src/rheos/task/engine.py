@@ -28,6 +28,7 @@ from rheos.task.chain import ChainRunner, Ran
 from rheos.task.checkpoints import SubtaskCheckpoints
 from rheos.task.commits import Committing
 from rheos.task.config import Guarantee, TaskConfig
+from rheos.task.drift import DriftReporter
 from rheos.task.found_splits import FoundSplits
 from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.task.inputs import InputGate
@@ -199,6 +200,7 @@ class SubtaskEngine:
             chain.open({id: without_in_flight(restored[id]) for id in ids if id in restored})
         self._phases = PhaseReporter(self._attempt, self._subtask, self._operators)
         self._found = FoundSplits(self._subtask, self._operators)
+        self._drift = DriftReporter(self._attempt, self._subtask, self._operators)
         for chain in self._chains:
             chain.restore(self._in_flight(chain.chain, IN_FLIGHT_INPUT))
             chain.restore(self._in_flight(chain.chain, IN_FLIGHT_OUTPUT))
@@ -236,6 +238,8 @@ class SubtaskEngine:
                 self._phases.opened(message)
             case control.SplitsFound():
                 self._report(self._found.take(message))
+            case control.Align():
+                self._drift.heard(message)
             case control.Finish() | control.Cancel():
                 self.lifecycle = Lifecycle.DONE
 
@@ -258,6 +262,8 @@ class SubtaskEngine:
                 self._checkpoints.gather(taken)
         for news in self._phases.poll():
             self._report(news)
+        for far in self._drift.poll(began_us):
+            self._report(far)
         if self._checkpoints.busy:
             worked |= self._checkpoints.poll()
         if self.lifecycle is Lifecycle.RUNNING and all(chain.ended for chain in self._chains):

@@ -173,6 +173,7 @@ class DrawnInput:
     """In how many steps its splits are read."""
     appears: bool = False
     """Whether its splits are found while the job runs."""
+    max_drift_ms: int | None = None
 
     @property
     def given_behind(self) -> bool:
@@ -184,6 +185,7 @@ class DrawnInput:
             f"{self.bound_ms}ms",
             on="at",
             idle_after=None if self.idle_after_ms is None else f"{self.idle_after_ms}ms",
+            max_drift=None if self.max_drift_ms is None else f"{self.max_drift_ms}ms",
         )
 
     def source(self) -> Source:

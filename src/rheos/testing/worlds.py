@@ -298,13 +298,22 @@ def _appears(world: Drawn, rng: Random) -> Drawn:
     return replace(
         world,
         program=program,
-        inputs=tuple(
-            replace(of, splits=rng.randrange(2, 7), appears=True, rate_per_s=600.0, idle_after_ms=None)
-            for of in world.inputs
-        ),
+        inputs=tuple(_appearing(of, rng) for of in world.inputs),
         checkpoint=replace(world.checkpoint, interval_ms=rng.choice([30, 60, 100])),
         faults=replace(world.faults, until_us=rng.randrange(300_000, 1_200_000)),
         requests=replace(world.requests, drain=0.0, until_us=1_000_000),
+    )
+
+
+def _appearing(of: DrawnInput, rng: Random) -> DrawnInput:
+    drifts = not of.given_behind and rng.random() < 0.5
+    return replace(
+        of,
+        splits=rng.randrange(2, 7),
+        appears=True,
+        rate_per_s=600.0,
+        idle_after_ms=60 if drifts else None,
+        max_drift_ms=rng.choice([1, 20, 100]) if drifts else None,
     )
 
 

@@ -1,0 +1,51 @@
+"""A slot's side of the drift of splits: it reports how far its slowest ones are, and hears of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rheos.operators.contract import Operator
+from rheos.operators.source import DRIFT_LOOK_US, SourceOperator
+from rheos.protocol.control import Align, Reached
+from rheos.protocol.ids import Attempt, OperatorId
+
+
+class DriftReporter:
+    """Of one slot, once its operators are open."""
+
+    def __init__(
+        self, attempt: Attempt, subtask: int, operators: Mapping[OperatorId, Operator]
+    ) -> None:
+        self._attempt = attempt
+        self._subtask = subtask
+        self._next_us = 0
+        self._reported: dict[OperatorId, int | None] = {}
+        self._sources: dict[OperatorId, SourceOperator] = {
+            id: operator
+            for id, operator in operators.items()
+            if isinstance(operator, SourceOperator) and operator.drifts_with_others
+        }
+
+    def heard(self, message: Align) -> None:
+        if message.operator in self._sources:
+            self._sources[message.operator].align(message.least_ms)
+
+    def poll(self, now_us: int) -> list[Reached]:
+        """What is news since the last call, from time to time."""
+        if not self._sources or now_us < self._next_us:
+            return []
+        self._next_us = now_us + DRIFT_LOOK_US
+        news = []
+        for id, source in self._sources.items():
+            reached = source.reached_ms()
+            if reached != self._reported.get(id):
+                self._reported[id] = reached
+                news.append(
+                    Reached(
+                        attempt=self._attempt,
+                        subtask=self._subtask,
+                        operator=id,
+                        watermark_ms=reached,
+                    )
+                )
+        return news
