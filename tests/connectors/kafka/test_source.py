@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 import rheos as rh
-from rheos.connectors.kafka import cluster, consumer
+from rheos.connectors.kafka import cluster, consumer, topic_watch
 from rheos.connectors.kafka.partition import PartitionSplit
 from rheos.errors import ConfigurationError, InputError, UnavailableError
 from rheos.testing.servers import KafkaBroker
@@ -221,7 +221,7 @@ def test_a_topic_that_was_made_again_is_another_one(topic: Topic) -> None:
 def test_a_topic_that_is_deleted_while_it_is_read_ends_the_job(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer, "_TOPICS_EVERY_S", 0.2)
+    monkeypatch.setattr(topic_watch, "EVERY_S", 0.2)
     topic.write({0: [b"x"]})
     with Reading(whole(topic, end=None)) as reading:
         reading.read(1)

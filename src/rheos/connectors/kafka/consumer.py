@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from rheos.connectors.contract import ReaderContext, SourceClient
-from rheos.connectors.kafka.bounds import Partition, named
+from rheos.connectors.kafka.bounds import Partition
 from rheos.connectors.kafka.client_options import ClientOptions, client
-from rheos.connectors.kafka.cluster import FoundTopic, KafkaCluster
+from rheos.connectors.kafka.cluster import KafkaCluster
 from rheos.connectors.kafka.decoding import Decoding, MessageDecoder, Run
 from rheos.connectors.kafka.errors import is_refusal, kafka_error, may_pass
 from rheos.connectors.kafka.messages import numbers
@@ -36,7 +36,8 @@ from rheos.connectors.kafka.partition import (
     Position,
     RecordChunk,
 )
-from rheos.errors import InputError, InternalError, RheosError
+from rheos.connectors.kafka.topic_watch import AGAIN_S, TopicWatch
+from rheos.errors import InternalError, RheosError, UnavailableError
 
 AHEAD_BYTES = 1 << 25
 """What is decoded and waits to be taken, over all partitions."""
@@ -45,8 +46,9 @@ MESSAGES = 16_384
 AWAY = "brokers_away"
 """The counter of times that no broker could be reached, or one refused to answer for a while."""
 _WAIT_S = 0.1
-_TOPICS_EVERY_S = 10.0
-_AGAIN_S = 1.0
+_STALLED_S = 1.0
+"""Where nothing is taken for so long, what is full is paused even if no other partition is known to
+have more: the client's own queue may be full of it, so that it does not hear of others."""
 _END_WITHIN_S = 10.0
 _FETCHING: Mapping[str, Any] = {"fetch.wait.max.ms": 100, "queued.min.messages": 200_000}
 """Where the user gives no others."""
@@ -78,17 +80,16 @@ class TopicConsumer(SourceClient):
         # Under the lock:
         self._closing = False
         self._ahead_bytes = 0
+        self._taken_at_s = 0.0
         self._new: deque[PartitionFeed] = deque()
         self._left: deque[PartitionFeed] = deque()
         self._counts: Counter[str] = Counter()
         # The thread's alone:
         self._feeds: dict[Partition, PartitionFeed] = {}
-        self._checked_at_s = 0.0
         self._assigned_again_at_s = 0.0
-        self._missing: set[str] = set()
         self._refused: Any = None
         self._consumer: Any = None
-        self._cluster: KafkaCluster | None = None
+        self._watch: TopicWatch | None = None
         self._thread: threading.Thread | None = None
 
     # --- for readers, in the mailbox -----------------------------------------------------------------
@@ -122,6 +123,7 @@ class TopicConsumer(SourceClient):
     def _taken(self, chunk: RecordChunk) -> None:
         with self._lock:
             self._ahead_bytes -= chunk.size_bytes
+            self._taken_at_s = time.monotonic()
             self._lock.notify()
 
     # --- for the subtask -----------------------------------------------------------------------------
@@ -151,11 +153,12 @@ class TopicConsumer(SourceClient):
 
     def _run(self) -> None:
         try:
-            self._cluster = KafkaCluster(
+            cluster = KafkaCluster(
                 self._options,
                 read_committed=self._read_committed,
                 given_up=lambda: self._closing,
             )
+            self._watch = TopicWatch(cluster, time.monotonic)
             self._consumer = self._made()
             self._decoder = MessageDecoder(self._decoding)
             self._read()
@@ -189,7 +192,7 @@ class TopicConsumer(SourceClient):
         while not self._closing:
             self._forget_the_left()
             self._assign_the_new()
-            self._check_topics_now_and_then()
+            self._watch_topics()
             if self._reads_on():
                 self._take(self._consumed())
             else:
@@ -211,7 +214,7 @@ class TopicConsumer(SourceClient):
             return
         new = list(self._new)
         if not self._are_there(new):
-            self._assigned_again_at_s = time.monotonic() + _AGAIN_S
+            self._assigned_again_at_s = time.monotonic() + AGAIN_S
             return
         for feed in new:
             self._new.popleft()
@@ -247,7 +250,9 @@ class TopicConsumer(SourceClient):
                 self._consumer.resume([self._place(feed)])
         if self._ahead_bytes < AHEAD_BYTES:
             return True
-        if not any(not feed.chunks and self._has_more(feed) for feed in self._feeds.values()):
+        stalled = time.monotonic() > self._taken_at_s + _STALLED_S
+        hungry = [feed for feed in self._feeds.values() if not feed.chunks]
+        if not any(stalled or self._has_more(feed) for feed in hungry):
             return False
         full = [feed for feed in self._feeds.values() if feed.chunks and not feed.paused]
         if full:
@@ -259,7 +264,7 @@ class TopicConsumer(SourceClient):
     def _has_more(self, feed: PartitionFeed) -> bool:
         """Whether the broker had records of it that are not read, as far as was heard of it."""
         _, high = self._consumer.get_watermark_offsets(self._place(feed), cached=True)
-        return bool(high > feed.next)
+        return bool(high < 0 or high > feed.next)
 
     # --- messages ------------------------------------------------------------------------------------
 
@@ -315,6 +320,7 @@ class TopicConsumer(SourceClient):
     # --- what is no record ---------------------------------------------------------------------------
 
     def _on_event(self, event: Any) -> None:
+        assert self._watch is not None
         codes, error = client().KafkaError, event.error()
         feed = self._feeds.get((event.topic(), event.partition()))
         if error.code() == codes._PARTITION_EOF:
@@ -325,13 +331,13 @@ class TopicConsumer(SourceClient):
                 self._finish(feed)
         elif error.code() in (codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE):
             if feed is not None:
-                raise self._out_of_range(feed)
+                raise self._watch.out_of_range(feed.split, feed.next)
         elif error.code() in (
             codes.UNKNOWN_TOPIC_OR_PART,
             codes._UNKNOWN_TOPIC,
             codes._UNKNOWN_PARTITION,
         ):
-            self._check_topics()
+            self._watch.look_soon()
         else:
             self._note(error)
 
@@ -353,68 +359,19 @@ class TopicConsumer(SourceClient):
             raise found
         self._count(AWAY)
 
-    def _out_of_range(self, feed: PartitionFeed) -> RheosError:
-        assert self._cluster is not None
-        partition = feed.partition
-        self._are_there([feed])
-        first, last = (
-            of([partition])[partition] for of in (self._cluster.earliest, self._cluster.latest)
-        )
-        there = f"{named(partition)} has the records from {first} up to {last}"
-        if feed.next < first:
-            what = f"{there}: those from {feed.next} on were deleted before they were read"
-        else:
-            what = f"{there}, and what comes next is {feed.next}: it was truncated, or never there"
-        return InputError(
-            what,
-            hint="a job leaves nothing out in silence. Give the topic a longer retention, and start "
-            'the job anew, without its checkpoints; start="earliest" begins with what is there',
-        )
-
-    def _check_topics_now_and_then(self) -> None:
-        every_s = _AGAIN_S if self._missing else _TOPICS_EVERY_S
-        if time.monotonic() > self._checked_at_s + every_s:
-            self._check_topics()
-
-    def _check_topics(self) -> None:
-        self._checked_at_s = time.monotonic()
-        self._are_there(list(self._feeds.values()))
+    def _watch_topics(self) -> None:
+        assert self._watch is not None
+        if self._watch.is_due():
+            self._are_there(list(self._feeds.values()))
 
     def _are_there(self, feeds: Sequence[PartitionFeed]) -> bool:
-        """Whether their topics are there, and those that they were. False where that is not known just
-        now. Raises InputError where it is known that one is gone."""
-        assert self._cluster is not None
-        names = {feed.split.topic for feed in feeds}
+        """Whether the topics are those that they were; False where that is not known just now."""
+        assert self._watch is not None
         try:
-            found = self._cluster.described(sorted(names))
-        except RheosError as error:
-            if not may_pass(error):
-                raise
+            return self._watch.are_there([feed.split for feed in feeds])
+        except UnavailableError:
             self._count(AWAY)
             return False
-        missing = names - {topic.name for topic in found}
-        # A broker that has just started may not know of all topics yet: so a second look counts.
-        if gone := missing & self._missing:
-            raise InputError(
-                f"the topic {min(gone)!r} is not there any more",
-                hint="what was not read of it is lost to this job. Start the job anew, without its "
-                "checkpoints, or without the topic",
-            )
-        self._missing = self._missing - names | missing
-        self._check_ids(feeds, found)
-        return not missing
-
-    def _check_ids(self, feeds: Sequence[PartitionFeed], found: Sequence[FoundTopic]) -> None:
-        """A topic that was deleted and made again has the same name, and other records at the same
-        offsets. Raises InputError for one."""
-        for topic in found:
-            known = {feed.split.topic_id for feed in feeds if feed.split.topic == topic.name} - {""}
-            if topic.id and known and known != {topic.id}:
-                raise InputError(
-                    f"the topic {topic.name!r} was deleted and made again: it is not what was read",
-                    hint="its records are others, at the same offsets. Start the job anew, without its "
-                    "checkpoints",
-                )
 
     # --- small things --------------------------------------------------------------------------------
 

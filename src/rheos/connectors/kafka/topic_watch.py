@@ -1,0 +1,93 @@
+"""Whether topics are still those that are read. A topic that was deleted, truncated or made again would
+be a silent gap: of the last one, other records have the same offsets under the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from rheos.connectors.kafka.bounds import Offsets, Partition, named
+from rheos.connectors.kafka.cluster import FoundTopic
+from rheos.connectors.kafka.partition import PartitionSplit
+from rheos.errors import InputError
+
+EVERY_S = 10.0
+AGAIN_S = 1.0
+"""After so long, what is missing is looked for again: a broker that has just started may not know of
+all topics yet, so the second look decides."""
+
+
+class Topics(Protocol):
+    """What is asked of the brokers."""
+
+    def described(self, names: Sequence[str]) -> Sequence[FoundTopic]:
+        """Those of the topics that are there."""
+        ...
+
+    def earliest(self, partitions: Sequence[Partition]) -> Offsets: ...
+
+    def latest(self, partitions: Sequence[Partition]) -> Offsets: ...
+
+
+class TopicWatch:
+    """Looks at the topics of one consumer."""
+
+    def __init__(self, topics: Topics, now_s: Callable[[], float]) -> None:
+        self._topics = topics
+        self._now_s = now_s
+        self._looked_at_s = now_s()
+        self._missing: dict[str, float] = {}
+        """Those that are not there, and since when."""
+
+    def is_due(self) -> bool:
+        """Whether it is time to look again at all that is read."""
+        every_s = AGAIN_S if self._missing else EVERY_S
+        return self._now_s() >= self._looked_at_s + every_s
+
+    def look_soon(self) -> None:
+        """There is reason to: a broker says that it does not know a topic."""
+        self._looked_at_s = self._now_s() + AGAIN_S - EVERY_S
+
+    def are_there(self, splits: Sequence[PartitionSplit]) -> bool:
+        """Whether their topics are there; False where that is not certain yet.
+
+        Raises InputError where one is gone, or is another one; UnavailableError where nobody says.
+        """
+        self._looked_at_s = now_s = self._now_s()
+        names = sorted({split.topic for split in splits})
+        found = {topic.name: topic for topic in self._topics.described(names)}
+        for name in names:
+            if name in found:
+                self._missing.pop(name, None)
+            elif now_s - self._missing.setdefault(name, now_s) >= AGAIN_S:
+                raise InputError(
+                    f"the topic {name!r} is not there any more",
+                    hint="what was not read of it is lost to this job. Start the job anew, without its "
+                    "checkpoints, or without the topic",
+                )
+        for split in splits:
+            topic = found.get(split.topic)
+            if topic and topic.id and split.topic_id and topic.id != split.topic_id:
+                raise InputError(
+                    f"the topic {topic.name!r} was deleted and made again: it is not what was read",
+                    hint="its records are others, at the same offsets. Start the job anew, without its "
+                    "checkpoints",
+                )
+        return all(name in found for name in names)
+
+    def out_of_range(self, split: PartitionSplit, next: int) -> InputError:
+        """The error for a partition that has no record at the offset that comes next, or has none
+        before it any more."""
+        self.are_there([split])
+        at = (split.topic, split.partition)
+        first, end = self._topics.earliest([at])[at], self._topics.latest([at])[at]
+        there = f"{named(at)} has the records from {first} up to {end}"
+        if next < first:
+            what = f"{there}: those from {next} on were deleted before they were read"
+        else:
+            what = f"{there}, and what comes next is {next}: it was truncated, or never there"
+        return InputError(
+            what,
+            hint="a job leaves nothing out in silence. Give the topic a longer retention, and start "
+            'the job anew, without its checkpoints; start="earliest" begins with what is there',
+        )

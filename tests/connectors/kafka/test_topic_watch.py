@@ -1,0 +1,98 @@
+"""Topics that go, come back, or are others under the same name: seen, and never on one look alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from rheos.connectors.kafka.bounds import Offsets, Partition
+from rheos.connectors.kafka.cluster import FoundTopic
+from rheos.connectors.kafka.partition import PartitionSplit
+from rheos.connectors.kafka.topic_watch import AGAIN_S, EVERY_S, TopicWatch
+from rheos.errors import InputError
+
+A0, A1 = PartitionSplit("a", 0, "id-a", 0, 0), PartitionSplit("a", 1, "id-a", 0, 0)
+B0 = PartitionSplit("b", 0, "id-b", 0, 0)
+
+
+class World:
+    """A cluster, and its clock."""
+
+    def __init__(self) -> None:
+        self.ids = {"a": "id-a", "b": "id-b"}
+        self.now_s = 100.0
+        self.watch = TopicWatch(self, lambda: self.now_s)
+
+    def described(self, names: Sequence[str]) -> Sequence[FoundTopic]:
+        return [FoundTopic(name, self.ids[name], (0, 1)) for name in names if name in self.ids]
+
+    def earliest(self, partitions: Sequence[Partition]) -> Offsets:
+        return dict.fromkeys(partitions, 40)
+
+    def latest(self, partitions: Sequence[Partition]) -> Offsets:
+        return dict.fromkeys(partitions, 90)
+
+
+def test_it_looks_every_so_often_and_sooner_where_there_is_reason_to() -> None:
+    world = World()
+    assert not world.watch.is_due()
+    world.now_s += EVERY_S
+    assert world.watch.is_due()
+    assert world.watch.are_there([A0, A1, B0])
+    assert not world.watch.is_due()
+    world.watch.look_soon()
+    assert not world.watch.is_due()
+    world.now_s += AGAIN_S
+    assert world.watch.is_due()
+
+
+def test_a_topic_that_is_missing_for_a_moment_is_not_gone() -> None:
+    world = World()
+    id = world.ids.pop("a")
+    assert not world.watch.are_there([A0, B0])
+    assert not world.watch.are_there([A1])
+    world.ids["a"] = id
+    world.now_s += AGAIN_S
+    assert world.watch.is_due()
+    assert world.watch.are_there([A0, B0])
+    del world.ids["a"]
+    assert not world.watch.are_there([A0])
+
+
+def test_a_topic_that_stays_missing_is_gone() -> None:
+    world = World()
+    del world.ids["a"]
+    assert not world.watch.are_there([A0, B0])
+    world.now_s += AGAIN_S
+    with pytest.raises(InputError, match="'a' is not there any more"):
+        world.watch.are_there([A0, B0])
+
+
+def test_a_topic_of_another_id_is_another_one() -> None:
+    world = World()
+    world.ids["b"] = "id-new"
+    with pytest.raises(InputError, match="'b' was deleted and made again"):
+        world.watch.are_there([A0, B0])
+
+
+def test_where_a_broker_does_not_say_ids_names_have_to_do() -> None:
+    world = World()
+    world.ids["b"] = ""
+    assert world.watch.are_there([B0, PartitionSplit("a", 0, "", 0, 0)])
+
+
+@pytest.mark.parametrize(
+    ("next", "words"),
+    [(39, r"a\[0\] has .* 40 up to 90: those from 39 on were deleted"), (91, "it was truncated")],
+)
+def test_what_is_out_of_range_is_said_with_what_is_there(next: int, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        raise World().watch.out_of_range(A0, next)
+
+
+def test_a_topic_made_again_is_why_an_offset_is_out_of_range() -> None:
+    world = World()
+    world.ids["a"] = "id-new"
+    with pytest.raises(InputError, match="made again"):
+        raise world.watch.out_of_range(A0, 10)
