@@ -42,7 +42,8 @@ class SimNetwork:
         self._channels: list[ChannelId] = []
         self._to: dict[int, list[ChannelId]] = {}
         """By receiver, sorted."""
-        self._credit_lanes: dict[ChannelId, deque[int]] = {}
+        self._credit_lanes: dict[int, dict[ChannelId, deque[int]]] = {}
+        """By sender."""
         self._last_us: dict[ChannelId, int] = {}
         self._clogged: dict[ChannelId, int] = {}
 
@@ -86,25 +87,26 @@ class SimNetwork:
 
     def give_credit(self, channel: ChannelId) -> None:
         delay_us = 0 if channel.sender == channel.receiver else self._delay_us()
-        self._credit_lanes.setdefault(channel, deque()).append(self.now_us() + delay_us)
+        lanes = self._credit_lanes.setdefault(channel.sender, {})
+        lanes.setdefault(channel, deque()).append(self.now_us() + delay_us)
 
     def take_credits(self, sender: int) -> dict[ChannelId, int]:
         now_us = self.now_us()
         taken: dict[ChannelId, int] = {}
-        for channel, lane in self._credit_lanes.items():
-            while channel.sender == sender and lane and lane[0] <= now_us:
+        for channel, lane in self._credit_lanes.get(sender, {}).items():
+            while lane and lane[0] <= now_us:
                 lane.popleft()
                 taken[channel] = taken.get(channel, 0) + 1
         return taken
 
-    def next_us(self) -> int | None:
-        """When the next frame or credit arrives."""
+    def next_us(self, subtask: int) -> int | None:
+        """When the next frame or credit reaches the subtask."""
         times = [
             max(lane[0][0], self._clogged.get(channel, 0))
-            for channel, lane in self._lanes.items()
-            if lane
+            for channel in self._to.get(subtask, ())
+            if (lane := self._lanes[channel])
         ]
-        times += [lane[0] for lane in self._credit_lanes.values() if lane]
+        times += [lane[0] for lane in self._credit_lanes.get(subtask, {}).values() if lane]
         return min(times, default=None)
 
 

@@ -52,6 +52,7 @@ class Slot:
         self._report = report
         self._inbox: deque[tuple[int, control.ToTask]] = deque()
         self._wake_us = 0
+        self._network = network
         self._io = SimIo(clock.monotonic_us, io_delay_us)
         self._engine: SubtaskEngine | None = None
         # However the slot ends, its disk goes with it.
@@ -92,13 +93,16 @@ class Slot:
         self.alive = False
         self._engine = None
 
-    def next_us(self) -> int | None:
-        """When the slot has something to do by itself."""
-        times = [self._wake_us, self._io.next_us(), self._inbox[0][0] if self._inbox else None]
-        if self.dies_at_us is not None:
-            times.append(self.dies_at_us)
-        due = min((time for time in times if time is not None), default=None)
-        return None if due is None else max(due, self.frozen_until_us)
+    def next_us(self) -> int:
+        """When the slot has something to do, unless more reaches it before: a turn until then does
+        nothing."""
+        due = self._wake_us
+        if self._inbox:
+            due = min(due, self._inbox[0][0])
+        for time in (self._io.next_us(), self._network.next_us(self.subtask), self.dies_at_us):
+            if time is not None:
+                due = min(due, time)
+        return max(due, self.frozen_until_us)
 
     def turn(self) -> bool:
         """One turn of the worker's loop; whether it did anything."""

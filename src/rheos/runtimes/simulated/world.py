@@ -272,20 +272,20 @@ class World:
             self._hear_answers()
         if self._start_us is not None and self.clock.monotonic_us() >= self._start_us:
             self._try_driver()
+        # Who has nothing to do is given no turn, which would do nothing; but for drivers, whose turns
+        # cost little, and who look at more than what is due.
+        now_us = self.clock.monotonic_us()
+        ready = [slot for slot in self._slots() if slot.next_us() <= now_us]
         drivers = [*([] if self._start_us is not None else [self._driver]), *self._rivals]
-        slots = self._slots()
-        chosen = self._rng.randrange(max(len(slots) + len(drivers), 1))
-        worked = False
-        if chosen < len(slots):
-            worked = self._act(slots[chosen])
-        elif drivers:
-            worked = self._act(drivers[chosen - len(slots)])
+        actors: list[SimDriver | Slot] = [*ready, *drivers]
+        if actors:
+            self._act(self._rng.choice(actors))
         self._orphans = [slot for slot in self._orphans if slot.alive]
         self.clock.advance(self._rng.randrange(1, _TURN_US))
-        if not worked:
+        if not ready:
             self._skip_to_next()
 
-    def _act(self, actor: SimDriver | Slot) -> bool:
+    def _act(self, actor: SimDriver | Slot) -> None:
         self._acting = actor
         try:
             worked = actor.turn()
@@ -297,19 +297,14 @@ class World:
             self._acting = None
         if isinstance(actor, SimDriver):
             self._note(b"m%d" % worked)
-            # A driver's turn costs little: the next one comes without a skip.
-            return True if actor is self._driver and not actor.master.done else worked
-        self._note(b"%d/%d/%d" % (actor.attempt, actor.subtask, worked))
-        return worked
+        else:
+            self._note(b"%d/%d/%d" % (actor.attempt, actor.subtask, worked))
 
     def _skip_to_next(self) -> None:
         """Where nobody has anything to do before some moment, time goes there."""
-        times = [slot.next_us() for slot in self._slots()]
+        times: list[int | None] = [slot.next_us() for slot in self._slots()]
         times += [rival.next_us() for rival in self._rivals]
         times.append(self._driver.next_us() if self._start_us is None else self._start_us)
-        for driver in (self._driver, *self._rivals):
-            if driver.launcher.network is not None:
-                times.append(driver.launcher.network.next_us())
         known = [time for time in times if time is not None]
         if known:
             self.clock.advance(max(0, min(known) - self.clock.monotonic_us()))
