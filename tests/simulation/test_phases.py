@@ -62,7 +62,7 @@ def test_each_row_counts_once_whoever_dies_at_the_seam(seed: int) -> None:
     done = simulate(
         read_one_after_the_other,
         seed=seed,
-        faults=Faults(crash_slot=3.0, crash_driver=1.0, zombie=0.5, until_us=900_000),
+        faults=Faults(crash_slot=6.0, crash_driver=1.0, zombie=0.5, until_us=900_000),
         parallelism=3,
         parallelisms=[rng.randrange(1, 5) for _ in range(3)],
         requests=Requests(savepoint=2.0, stop=1.0, cancel=0.5, resume_from_savepoint=0.5),
