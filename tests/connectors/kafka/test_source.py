@@ -162,6 +162,18 @@ def test_bad_records_fail_with_their_place_or_are_put_aside_once(topic: Topic) -
     assert [(row["offset"], row["payload"]) for row in rejected] == [(1, b"no json"), (3, b"neither")]
 
 
+def test_a_key_that_does_not_fit_its_column_makes_a_bad_record(topic: Topic) -> None:
+    good, no_text, none = {"key": "ada"}, {"key": b"\xff"}, {}
+    topic.write({0: [{"value": b"%d" % n, **key} for n, key in enumerate([good, no_text, none, good])]})
+    schema = pa.schema([("value", pa.binary()), pa.field("user", pa.string(), nullable=False)])
+    with Reading(whole(topic, schema=schema, metadata={"key": "user"}, on_error="skip")) as reading:
+        rows = reading.read()[f"{topic.name}/0"]
+    assert rows == [{"value": b"0", "user": "ada"}, {"value": b"3", "user": "ada"}]
+    assert [(row["offset"], row["payload"]) for row in reading.probe.rejected] == [(1, b"1"), (2, b"2")]
+    assert "UTF8" in reading.probe.rejected[0]["error"]
+    assert "may not be null" in reading.probe.rejected[1]["error"]
+
+
 def test_new_partitions_and_topics_are_found(topic: Topic) -> None:
     source = rh.kafka.source(
         re.compile(re.escape(topic.name) + ".*"), brokers=topic.address, start="latest", discover="1s"

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from rheos.connectors.kafka.bounds import named
 from rheos.connectors.kafka.client_options import client
-from rheos.connectors.kafka.messages import metadata_columns, with_metadata
+from rheos.connectors.kafka.messages import Columns, Unfit, metadata_columns, with_metadata
 from rheos.connectors.kafka.partition import PartitionFeed, RecordChunk
 from rheos.connectors.rejected import BadRecord, OnError, bad_record
-from rheos.formats.contract import Decoded, Format
+from rheos.formats.contract import BadPayload, Decoded, Format
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,15 @@ class MessageDecoder:
         """A chunk for each run. Raises InputError for a bad record, unless these are skipped."""
         payloads = pa.array(list(map(client().Message.value, messages)), pa.binary())
         decoded = self._decoder.decode(payloads)
-        rows = self._rows(messages, decoded)
+        beside, unfit = metadata_columns(messages, self._decoding.metadata, self._decoding.schema)
+        if unfit:
+            decoded = _without(decoded, unfit, payloads)
+        rows = self._rows(decoded, beside)
         return [self._chunk(rows, decoded, offsets, run) for run in runs]
 
-    def _rows(self, messages: Sequence[Any], decoded: Decoded) -> pa.RecordBatch:
-        wanted = self._decoding.metadata
-        if not wanted:
+    def _rows(self, decoded: Decoded, beside: Columns) -> pa.RecordBatch:
+        if not beside:
             return decoded.rows
-        beside = metadata_columns(messages, wanted, self._decoding.schema)
         columns = [
             decoded.of_rows(beside[name]) if name in beside else decoded.rows.column(name)
             for name in self._decoding.schema.names
@@ -94,3 +95,13 @@ class MessageDecoder:
             origin = decoded.origin[begin:end]
         after = int(offsets[run.end - 1]) + 1
         return RecordChunk(rows.slice(begin, end - begin), offsets[origin], bad, after)
+
+
+def _without(decoded: Decoded, unfit: Unfit, payloads: pa.Array) -> Decoded:
+    """The same, with further payloads that are bad."""
+    origin = np.arange(len(payloads)) if decoded.origin is None else decoded.origin
+    kept = ~np.isin(origin, list(unfit))
+    bad = [each for each in decoded.bad if each.at not in unfit]
+    bad += [BadPayload(at, payloads[at].as_py(), error) for at, error in unfit.items()]
+    rows = decoded.rows.filter(pa.array(kept))
+    return Decoded(rows, origin[kept], sorted(bad, key=lambda each: each.at))

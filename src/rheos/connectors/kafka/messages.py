@@ -15,9 +15,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.connectors.kafka.client_options import client
-from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.errors import ProgramError, SchemaError
 
 Columns: TypeAlias = dict[str, pa.Array]
+Unfit: TypeAlias = dict[int, str]
+"""Messages by their places, and what is wrong with them."""
+_MISFITS = (pa.ArrowInvalid, UnicodeDecodeError)
+"""Text that is no UTF-8: a key's, or the name of a header."""
 _HEADER = pa.struct([pa.field("name", pa.string(), nullable=False), pa.field("value", pa.binary())])
 
 
@@ -115,25 +119,34 @@ def with_metadata(schema: pa.Schema, wanted: Sequence[tuple[str, str]]) -> tuple
 
 def metadata_columns(
     messages: Sequence[Any], wanted: Sequence[tuple[str, str]], schema: pa.Schema
-) -> Columns:
-    """For each message a value. Raises InputError where it cannot be of the column's type."""
-    made = {}
+) -> tuple[Columns, Unfit]:
+    """For each message a value, null where what it has does not fit the column."""
+    made: Columns = {}
+    unfit: Unfit = {}
     for name, column in wanted:
-        values = FIELDS[name].column(messages)
+        kind = schema.field(column).type
         try:
-            made[column] = (
-                values
-                if values.type == schema.field(column).type
-                else values.cast(schema.field(column).type)
-            )
-        except pa.ArrowInvalid as error:
-            raise InputError(
-                f"the {name} of a message does not fit the column {column!r}: {error}",
-                hint="declare the column as bytes",
-            ) from None
+            values = _of_type(FIELDS[name].column(messages), kind)
+        except _MISFITS:
+            values = _one_by_one(messages, name, kind, unfit)
         if values.null_count and not schema.field(column).nullable:
-            raise InputError(
-                f"a message has no {name}, and the column {column!r} may not be null",
-                hint=f"declare the column as one that may be: {column}: ... | None",
-            )
-    return made
+            for at in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
+                unfit.setdefault(at, f"it has no {name}, and column {column!r} may not be null")
+        made[column] = values
+    return made, unfit
+
+
+def _of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values if values.type == kind else values.cast(kind)
+
+
+def _one_by_one(messages: Sequence[Any], name: str, kind: pa.DataType, unfit: Unfit) -> pa.Array:
+    """The same where one at least does not fit: which, and why."""
+    values = []
+    for at, message in enumerate(messages):
+        try:
+            values.append(_of_type(FIELDS[name].column([message]), kind))
+        except _MISFITS as error:
+            unfit.setdefault(at, f"its {name} does not fit the column: {error}")
+            values.append(pa.nulls(1, kind))
+    return pa.concat_arrays(values)
