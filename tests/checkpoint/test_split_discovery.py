@@ -16,7 +16,7 @@ from rheos.checkpoint.events import (
     SplitsNotListed,
     WatchedSource,
 )
-from rheos.checkpoint.split_discovery import MAX_BYTES, MAX_SPLITS, TRIES, SplitDiscovery
+from rheos.checkpoint.split_discovery import MAX_BYTES, MAX_SPLITS, SLOW_MS, TRIES, SplitDiscovery
 from rheos.errors import InputError
 from rheos.protocol.control import SplitsFound, SplitsTaken
 from rheos.protocol.ids import Attempt, OperatorId
@@ -177,6 +177,18 @@ def test_a_listing_that_fails_is_tried_again_and_fails_the_attempt_in_the_end() 
         assert at.not_listed() is None
     at.tick(EVERY_MS)
     assert at.not_listed() is not None
+
+
+def test_a_listing_that_takes_long_is_shown_and_waited_for() -> None:
+    at = Timeline()
+    at.tick()
+    at.tick(SLOW_MS - 1)
+    assert at.discovery.error is None
+    at.tick(1)
+    assert "more than 60 s" in str(at.discovery.error)
+    at.listed("a")
+    assert at.discovery.error is None
+    assert at.found() == [(0, ["a"])]
 
 
 def test_a_listing_that_fails_between_attempts_fails_none() -> None:

@@ -38,6 +38,8 @@ class WatchedSource:
     """After all that a listing has brought is announced, it is listed again after so long."""
     listed: frozenset[str] = frozenset()
     """The splits that subtasks know when an attempt begins, by id, beside those in their state."""
+    name: str = ""
+    """For people."""
 
 
 @dataclass(frozen=True)

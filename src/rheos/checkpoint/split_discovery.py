@@ -23,13 +23,15 @@ from rheos.checkpoint.events import (
     SplitsNotListed,
     WatchedSource,
 )
-from rheos.errors import RheosError
+from rheos.errors import InputError, RheosError
 from rheos.protocol.control import SplitsFound, SplitsTaken
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.protocol.splits import Split
 
 TRIES = 5
 """As many listings of a source may fail in a row; then the attempt does."""
+SLOW_MS = 60_000
+"""A listing that takes longer is shown in the status, and waited for."""
 MAX_SPLITS = 500
 """Of one message."""
 MAX_BYTES = 1 << 20
@@ -43,12 +45,14 @@ class _Discovery:
     source: WatchedSource
     listing: bool = False
     """One is under way, of this attempt or of one before it."""
+    asked_ms: int = 0
+    """When it was begun."""
     due_ms: int | None = None
     """When something is to be done again; None at once."""
     failures: int = 0
     """In a row."""
     error: RheosError | None = None
-    """Of the last listing, where it failed."""
+    """Of the last listing, where it failed, or of the one under way, where it is slow."""
 
     # All that follows is of the attempt.
     announced: set[str] = field(default_factory=set)
@@ -105,13 +109,15 @@ class SplitDiscovery:
         """Lists what is due. What some subtask has not taken within the interval is sent once more."""
         actions: list[Action] = []
         for id, each in self._discoveries.items():
+            if each.listing and now_ms - each.asked_ms >= SLOW_MS:
+                each.error = _slow(each.source)
             if each.due_ms is not None and now_ms < each.due_ms:
                 continue
             if each.message is not None:
                 each.due_ms = now_ms + each.source.every_ms
                 actions.append(SendToAll(each.message))
             elif not each.listing:
-                each.listing = True
+                each.listing, each.asked_ms = True, now_ms
                 actions.append(ListSplits(id))
         return actions
 
@@ -158,6 +164,14 @@ class SplitDiscovery:
         each.message = SplitsFound(attempt=self._attempt, operator=id, before=each.sent, splits=splits)
         each.sent += len(splits)
         return [SendToAll(each.message)]
+
+
+def _slow(source: WatchedSource) -> RheosError:
+    return InputError(
+        f"its splits are being listed for more than {SLOW_MS // 1000} s: none is found meanwhile",
+        operator=source.name,
+        hint="the job goes on; can the driver reach the input?",
+    )
 
 
 def _next_of(found: deque[Split]) -> list[Split]:

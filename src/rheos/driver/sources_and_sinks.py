@@ -59,7 +59,9 @@ def watched_sources(
 ) -> dict[OperatorId, WatchedSource]:
     """The sources that are listed anew while the job runs; `splits` are those that it begins with."""
     return {
-        planned.id: WatchedSource(every_ms, frozenset(split.id for split in splits.get(planned.id, ())))
+        planned.id: WatchedSource(
+            every_ms, frozenset(split.id for split in splits.get(planned.id, ())), planned.name
+        )
         for planned in plan.operators()
         if isinstance(planned.spec, SourceSpec)
         and (every_ms := planned.spec.source.discovery_ms) is not None

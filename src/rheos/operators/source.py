@@ -166,6 +166,7 @@ class SourceOperator(Operator):
         self._last_phase = max([*coming, *(split.phase for split in everything)], default=0)
         self._open_phase = min(unread, default=self._last_phase)
         self._known = listed | known.keys()
+        unread_own: list[_SplitState] = []
         for split in self._own(everything):
             row = known.get(split.id)
             state = self._state_of(split)
@@ -174,8 +175,8 @@ class SourceOperator(Operator):
             if row is not None and row["finished"]:
                 self._finished.append(state.row(finished=True))
             else:
-                self._waiting.append(state)
-        self._sort_waiting()
+                unread_own.append(state)
+        self._wait(unread_own)
 
     def found(self, splits: Sequence[Split]) -> None:
         """Splits that there are now: those that are not known are dealt out, and read like the others.
@@ -185,8 +186,7 @@ class SourceOperator(Operator):
         own = [self._state_of(split) for split in self._own(new)]
         if own:
             self.ctx.count("splits_found", len(own))
-            self._waiting.extend(own)
-            self._sort_waiting()
+            self._wait(own)
 
     def _own(self, splits: Sequence[Split]) -> Sequence[Split]:
         """Of the next splits that all subtasks deal out, those of this one."""
@@ -262,8 +262,10 @@ class SourceOperator(Operator):
 
     def reached_phase(self) -> int:
         """The lowest phase of which this subtask has anything to read; the last where it has none."""
-        unread = [*self._open, *self._waiting]
-        return min((state.split.phase for state in unread), default=self._last_phase)
+        phases = [state.split.phase for state in self._open]
+        if self._waiting:
+            phases.append(self._waiting[0].split.phase)
+        return min(phases, default=self._last_phase)
 
     def open_phase(self, phase: int) -> None:
         """All subtasks have read the phases below."""
@@ -353,7 +355,7 @@ class SourceOperator(Operator):
         return Pending(min(wakes) if wakes else None)
 
     def _open_more(self) -> None:
-        if self.ctx.parallelism == 1:
+        if self.ctx.parallelism == 1 and self._open_phase < self._last_phase:
             self.open_phase(self.reached_phase())
         while self._waiting and self._waiting[0].split.phase <= self._open_phase:
             state = self._waiting[0]
@@ -376,10 +378,15 @@ class SourceOperator(Operator):
         if context.client is not None:
             self._client = ClientNotices(context.client, context.io, context.count)
 
-    def _sort_waiting(self) -> None:
-        order = sorted(self._waiting, key=lambda state: (state.split.phase, not state.endless))
-        self._waiting = deque(order)
-        self._note_waiting()
+    def _wait(self, states: Sequence[_SplitState]) -> None:
+        """More splits wait, those of lower phases before others, and endless ones before those that
+        end. There may be many, in many pieces: mostly they go behind what waits."""
+        behind = sorted(states, key=_SplitState.place)
+        out_of_order = self._waiting and behind and behind[0].place() < self._waiting[-1].place()
+        self._waiting.extend(behind)
+        if out_of_order:
+            self._waiting = deque(sorted(self._waiting, key=_SplitState.place))
+        self._waiting_ms = min([self._waiting_ms, *(state.before for state in states)])
 
     def _note_waiting(self) -> None:
         self._waiting_ms = min((state.before for state in self._waiting), default=MAX_TIMESTAMP_MS)
@@ -510,6 +517,10 @@ class _SplitState:
         self.idle = False
         self.paused_us: int | None = None
         """Since when it is not read because it is ahead, and not counted."""
+
+    def place(self) -> tuple[int, bool]:
+        """Among those that wait."""
+        return self.split.phase, not self.endless
 
     def is_quiet(self, now_us: int, for_us: int | None) -> bool:
         return (
