@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from rheos import formats
+from rheos.formats.avro_schemas import avro_of
 
 ROWS = 16_384
 SCHEMA = pa.schema(
@@ -147,6 +148,10 @@ def cases() -> dict[str, Callable[[], object]]:
     streams = arrow.encoder(SCHEMA).encode(rows)
     found["formats.arrow()"] = decoded(arrow, streams, SCHEMA)
     found["formats.arrow() encoding"] = lambda: arrow.encoder(SCHEMA).encode(rows)
+    avro = formats.avro(avro_of(SCHEMA))
+    packed = avro.encoder(SCHEMA).encode(rows)
+    found["formats.avro()"] = decoded(avro, packed, SCHEMA)
+    found["formats.avro() encoding"] = lambda: avro.encoder(SCHEMA).encode(rows)
     found["formats.raw()"] = decoded(raw, payloads, raw.own_schema())
     found["formats.text()"] = decoded(text, payloads, text.own_schema())
     return found

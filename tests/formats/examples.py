@@ -12,6 +12,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from rheos import formats
+from rheos.formats.avro_schemas import avro_of
 from rheos.formats.contract import Format
 from rheos.protocol.elements import Batch
 
@@ -149,7 +150,11 @@ def one_column(name: str, kind: pa.DataType, *, nullable: bool = True) -> pa.Sch
     return pa.schema([pa.field(name, kind, nullable)])
 
 
+_NOT_AVRO = {"u64", "at_s", "at_ns", "noon_s", "noon_ns", "took", "ll", "d256", "map"}
+AVRO_TYPES = pa.schema([each for each in [*SIMPLE, *NESTED, *MORE] if each.name not in _NOT_AVRO])
+
 EXAMPLES = {
+    "avro": Example(formats.avro(avro_of(AVRO_TYPES)), AVRO_TYPES, row=A_ROW),
     "arrow": Example(
         formats.arrow(rows_per_payload=1), pa.schema([*SIMPLE, *NESTED, *MORE]), row=A_ROW
     ),

@@ -4,6 +4,7 @@ What a format is stands in `contract.py`. Each is one file, and its line here.
 """
 
 from rheos.formats.arrow_format import arrow as arrow
+from rheos.formats.avro_format import avro as avro
 from rheos.formats.contract import Decoded as Decoded
 from rheos.formats.contract import Decoder as Decoder
 from rheos.formats.contract import Encoder as Encoder

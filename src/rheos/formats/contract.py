@@ -73,8 +73,8 @@ class Decoder(ABC):
         payload that does not fit the schema is given back in `bad`. A null payload (Kafka calls it a
         tombstone) is a row of nulls where each column may be null, and bad where one may not.
 
-        Raises ConfigurationError where what it needs cannot be reached, such as a schema registry; that
-        is no payload's fault, and the same call may succeed later.
+        Raises TransportError where what it needs, such as a schema registry, cannot be reached, and
+        ConfigurationError where that refuses: no payload's fault, and the same call may succeed later.
         """
         if payloads.null_count or _longest(payloads) > MAX_PAYLOAD_BYTES:
             return self._decode_the_fit(payloads)

@@ -1,0 +1,225 @@
+"""Avro: a payload is one record, bare or behind the id of its schema in a registry.
+
+Payloads are read by the schema that they were written with, and, where `schema` is given beside a
+registry, resolved to that one as Avro has it: fields by name and alias, defaults, wider numbers.
+
+    >>> import pyarrow as pa
+    >>> from rheos import formats
+    >>> fields = [{"name": "n", "type": "long"}]
+    >>> avro = formats.avro({"type": "record", "name": "R", "fields": fields})
+    >>> decoded = avro.decoder(avro.own_schema()).decode(pa.array([b"\\x0e", b""]))
+    >>> decoded.rows.to_pylist(), decoded.bad[0].error
+    ([{'n': 7}], 'it is no record of its Avro schema: EOFError')
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError
+from rheos.formats.avro_schemas import UnfitSchemaError, arrow_of, avro_of, fastavro, parsed
+from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format
+from rheos.formats.records import rows_from
+from rheos.formats.schema_registry import SchemaRegistry, UnknownSchemaError, check_url
+from rheos.protocol.columns import columns_to_python
+from rheos.protocol.elements import Batch
+
+_PREFIX = struct.Struct(">bI")
+"""Confluent's: a zero byte, and the schema's id."""
+
+
+def avro(
+    schema: str | Mapping[str, Any] | None = None,
+    *,
+    registry: str | None = None,
+    subject: str | None = None,
+) -> AvroFormat:
+    """One Avro record per payload.
+
+    Args:
+        schema: an Avro schema, as JSON text or as a dict. Without a registry, what payloads are written
+            by. With one, what they are resolved to when they are read; by default they are read as they
+            were written, and columns found by their names. When rows are written, and none is given, it
+            is made from their columns.
+        registry: the URL of a schema registry, with a login where it needs one
+            ("https://user:password@host"). Payloads then begin with the id of their schema, as
+            Confluent's serializers write them.
+        subject: under which a schema is registered to write by it, such as "orders-value".
+    """
+    fastavro()
+    text = schema if schema is None or isinstance(schema, str) else json.dumps(schema)
+    if text is None and registry is None:
+        raise ProgramError(
+            "bare Avro does not say its schema", hint="give the schema, or registry= and its URL"
+        )
+    if subject is not None and registry is None:
+        raise ProgramError("subject= is for a schema registry", hint="give its URL, registry=")
+    if text is not None:
+        _own(text)
+    return AvroFormat(text, None if registry is None else check_url(registry), subject)
+
+
+def _own(text: str) -> Any:
+    """The user's schema, parsed. Raises SchemaError."""
+    try:
+        return parsed(text)
+    except UnfitSchemaError as error:
+        raise SchemaError(f"the Avro schema cannot be used: {error}", hint="correct it") from None
+
+
+@dataclass(frozen=True)
+class AvroFormat(Format):
+    """Made by `avro`."""
+
+    schema: str | None
+    registry: str | None = field(default=None, repr=False)
+    """Its URL, which may hold a login."""
+    subject: str | None = None
+
+    name: ClassVar[str] = "avro"
+
+    def own_schema(self) -> pa.Schema | None:
+        return None if self.schema is None else arrow_of(_own(self.schema))
+
+    def check_decodes(self, schema: pa.Schema) -> None:
+        avro_of(schema)
+        if self.schema is not None:
+            known = [each["name"] for each in _own(self.schema)["fields"]]
+            for column in schema:
+                if column.name not in known and not column.nullable:
+                    raise SchemaError(
+                        f"column {column.name!r} is no field of the Avro schema",
+                        hint=f"its fields are {', '.join(known)}",
+                    )
+
+    def check_encodes(self, schema: pa.Schema) -> None:
+        avro_of(schema)
+        if self.registry is not None and self.subject is None:
+            raise ProgramError(
+                "to write by a schema registry, the schema needs a subject",
+                hint='write subject="orders-value", which is the topic\'s name and "-value"',
+            )
+        if self.schema is not None:
+            for each in _own(self.schema)["fields"]:
+                if each["name"] not in schema.names and "default" not in each:
+                    raise SchemaError(
+                        f"field {each['name']!r} of the Avro schema is no column",
+                        hint=f"the columns are {', '.join(schema.names)}",
+                    )
+
+    def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
+        return _AvroDecoder(schema, self)
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        return _AvroEncoder(schema, self)
+
+
+class _AvroDecoder(Decoder):
+    def __init__(self, schema: pa.Schema, format: AvroFormat) -> None:
+        super().__init__(schema)
+        self._read = fastavro().schemaless_reader
+        self._own = None if format.schema is None else _own(format.schema)
+        self._registry = None if format.registry is None else SchemaRegistry(format.registry)
+        self._writers: dict[int, Any] = {}
+        """The schemas of the registry that were parsed."""
+
+    def _decode(self, payloads: pa.Array) -> Decoded:
+        self._unknown: dict[int, str] = {}
+        """Ids that the registry does not know; another batch asks again."""
+        records: list[Mapping[str, Any]] = []
+        kept: list[int] = []
+        bad: list[BadPayload] = []
+        for place, payload in enumerate(payloads.to_pylist()):
+            try:
+                records.append(self._record(payload))
+                kept.append(place)
+            except _BadRecordError as error:
+                bad.append(BadPayload(place, payload, str(error)))
+        return rows_from(records, kept, bad, payloads, self.schema)
+
+    def _record(self, payload: bytes) -> Mapping[str, Any]:
+        writer, reader, data = self._own, None, io.BytesIO(payload)
+        if self._registry is not None:
+            writer, reader = self._writer(data.read(_PREFIX.size)), self._own
+        try:
+            record = self._read(data, writer, reader)
+        except Exception as error:  # fastavro raises whatever comes up: IndexError, OverflowError, ...
+            said = f": {error}" if str(error) else ""
+            raise _BadRecordError(
+                f"it is no record of its Avro schema: {type(error).__name__}{said}"
+            ) from None
+        if data.tell() != len(payload):
+            raise _BadRecordError(f"{len(payload) - data.tell()} bytes follow its Avro record")
+        if not isinstance(record, dict):
+            raise _BadRecordError("its Avro schema is of no record")
+        return record
+
+    def _writer(self, prefix: bytes) -> Any:
+        assert self._registry is not None
+        if len(prefix) < _PREFIX.size or prefix[0]:
+            raise _BadRecordError("it does not begin with a zero byte and the id of a schema")
+        _, id = _PREFIX.unpack(prefix)
+        if id in self._unknown:
+            raise _BadRecordError(self._unknown[id])
+        if id not in self._writers:
+            try:
+                self._writers[id] = parsed(self._registry.schema(id))
+            except UnknownSchemaError as error:
+                self._unknown[id] = str(error)
+            except UnfitSchemaError as error:
+                self._unknown[id] = f"schema {id} of the registry cannot be used: {error}"
+            if id in self._unknown:
+                raise _BadRecordError(self._unknown[id])
+        return self._writers[id]
+
+
+class _BadRecordError(Exception):
+    """What is wrong with one payload."""
+
+
+class _AvroEncoder(Encoder):
+    def __init__(self, schema: pa.Schema, format: AvroFormat) -> None:
+        self._format = format
+        self._text = avro_of(schema) if format.schema is None else format.schema
+        self._schema = _own(self._text)
+        self._write = fastavro().schemaless_writer
+        self._prefix: bytes | None = None if format.registry is not None else b""
+        """None until the schema is registered."""
+
+    def encode(self, rows: Batch) -> pa.Array:
+        if self._prefix is None:
+            self._prefix = _PREFIX.pack(0, self._registered())
+        names = rows.schema.names
+        columns = [columns_to_python(column) for column in rows.columns]
+        records = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        return pa.array([self._payload(self._prefix, record) for record in records], pa.binary())
+
+    def _payload(self, prefix: bytes, record: Mapping[str, Any]) -> bytes:
+        out = io.BytesIO()
+        out.write(prefix)
+        try:
+            self._write(out, self._schema, record)
+        except Exception as error:  # fastavro raises whatever comes up.
+            raise InputError(
+                f"a row has no form in its Avro schema: {type(error).__name__}: {error}",
+                record=str(record),
+                hint="change the row or the schema, so that it fits",
+            ) from error
+        return out.getvalue()
+
+    def _registered(self) -> int:
+        assert self._format.registry is not None
+        assert self._format.subject is not None
+        try:
+            return SchemaRegistry(self._format.registry).registered(self._format.subject, self._text)
+        except UnknownSchemaError as error:
+            raise ConfigurationError(
+                f"the schema cannot be registered: {error}", hint="is it a schema registry?"
+            ) from error

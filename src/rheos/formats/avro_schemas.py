@@ -1,0 +1,209 @@
+"""Avro's schemas and Arrow's: one from the other, and which of other people's are let in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.errors import ConfigurationError, SchemaError
+
+MAX_DEPTH = 64
+
+_PLAIN: tuple[tuple[pa.DataType, Any], ...] = (
+    (pa.bool_(), "boolean"),
+    (pa.int32(), "int"),
+    (pa.int64(), "long"),
+    (pa.float32(), "float"),
+    (pa.float64(), "double"),
+    (pa.string(), "string"),
+    (pa.binary(), "bytes"),
+    (pa.date32(), {"type": "int", "logicalType": "date"}),
+    (pa.time32("ms"), {"type": "int", "logicalType": "time-millis"}),
+    (pa.time64("us"), {"type": "long", "logicalType": "time-micros"}),
+    (pa.timestamp("ms", "UTC"), {"type": "long", "logicalType": "timestamp-millis"}),
+    (pa.timestamp("us", "UTC"), {"type": "long", "logicalType": "timestamp-micros"}),
+    (pa.timestamp("ms"), {"type": "long", "logicalType": "local-timestamp-millis"}),
+    (pa.timestamp("us"), {"type": "long", "logicalType": "local-timestamp-micros"}),
+)
+"""Both ways."""
+_WIDER = {
+    pa.int8(): pa.int32(),
+    pa.int16(): pa.int32(),
+    pa.uint8(): pa.int32(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
+}
+"""What is written as another type, and read back from it."""
+
+
+def fastavro() -> ModuleType:
+    """The library. Raises ConfigurationError where it is not installed."""
+    try:
+        import fastavro as found
+    except ImportError:
+        raise ConfigurationError(
+            "Avro needs the package fastavro", hint="pip install 'rheos[avro]'"
+        ) from None
+    module: ModuleType = found
+    return module
+
+
+class UnfitSchemaError(Exception):
+    """An Avro schema that cannot be read, or that lets a payload announce values without bound."""
+
+
+def parsed(schema: str) -> Any:
+    """A schema, as fastavro takes it, by which a payload's values are bounded by its bytes.
+
+    Raises UnfitSchemaError.
+    """
+    try:
+        found = fastavro().parse_schema(json.loads(schema))
+    except Exception as error:  # fastavro raises whatever comes up: KeyError, AttributeError, ...
+        raise UnfitSchemaError(f"it is no Avro schema: {type(error).__name__}: {error}") from None
+    _Walk().is_empty(found, ())
+    return found
+
+
+class _Walk:
+    """Goes through a parsed schema."""
+
+    def __init__(self) -> None:
+        self._empty: dict[str, bool] = {}
+        """Of the named types."""
+
+    def is_empty(self, schema: Any, around: tuple[str, ...], depth: int = 0) -> bool:
+        """Whether a value takes no byte at all."""
+        if depth > MAX_DEPTH:
+            raise UnfitSchemaError(f"it is nested deeper than {MAX_DEPTH}")
+        if isinstance(schema, str):
+            if schema in around:
+                raise UnfitSchemaError(f"{schema} holds itself, which no row can")
+            return self._empty.get(schema, schema == "null")
+        if isinstance(schema, list):
+            for each in schema:
+                self.is_empty(each, around, depth + 1)
+            return False
+        name = schema.get("name", "")
+        match schema["type"]:
+            case "record" | "error":
+                fields = [field["type"] for field in schema["fields"]]
+                found = [self.is_empty(each, (*around, name), depth + 1) for each in fields]
+                self._empty[name] = all(found)
+                return self._empty[name]
+            case "array":
+                if self.is_empty(schema["items"], around, depth + 1):
+                    raise UnfitSchemaError("it has an array of values that take no bytes")
+                return False
+            case "map":
+                self.is_empty(schema["values"], around, depth + 1)
+                return False
+            case "fixed":
+                self._empty[name] = schema["size"] == 0
+                return self._empty[name]
+            case inner:
+                return self.is_empty(inner, around, depth + 1)
+
+
+# --- from Arrow -----------------------------------------------------------------------------------
+
+
+def avro_of(schema: pa.Schema) -> str:
+    """An Avro schema of such rows, as JSON. Raises SchemaError."""
+    fields = [_field_of(field, field.name, field) for field in schema]
+    return json.dumps({"type": "record", "name": "Row", "fields": fields})
+
+
+def _field_of(field: pa.Field, place: str, column: pa.Field) -> dict[str, Any]:
+    found = _type_of(field.type, place, column)
+    if field.nullable:
+        return {"name": field.name, "type": ["null", found], "default": None}
+    return {"name": field.name, "type": found}
+
+
+def _type_of(kind: pa.DataType, place: str, column: pa.Field) -> Any:
+    kind = _WIDER.get(kind, kind)
+    named = "".join(each if each.isalnum() else "_" for each in place)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        kind = pa.timestamp(kind.unit, "UTC")
+    for arrow, avro in _PLAIN:
+        if arrow == kind:
+            return avro
+    if pa.types.is_dictionary(kind):
+        return _type_of(kind.value_type, place, column)
+    if pa.types.is_decimal128(kind):
+        return {
+            "type": "bytes",
+            "logicalType": "decimal",
+            "precision": kind.precision,
+            "scale": kind.scale,
+        }
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width:
+        return {"type": "fixed", "name": f"Fixed_{named}", "size": kind.byte_width}
+    if pa.types.is_struct(kind) and kind.num_fields:
+        fields = [_field_of(field, f"{place}_{field.name}", column) for field in kind]
+        return {"type": "record", "name": f"Record_{named}", "fields": fields}
+    if pa.types.is_list(kind):
+        return {"type": "array", "items": _field_of(kind.value_field, f"{place}_item", column)["type"]}
+    if pa.types.is_map(kind) and kind.key_type == pa.string():
+        return {"type": "map", "values": _field_of(kind.item_field, f"{place}_value", column)["type"]}
+    raise SchemaError(
+        f"column {column.name!r} of type {column.type} has no form in Avro",
+        hint="cast it to a number, text, a time of ms or us, or to a list or record of these",
+    )
+
+
+# --- to Arrow -------------------------------------------------------------------------------------
+
+
+def arrow_of(schema: Any) -> pa.Schema:
+    """The rows of a parsed record schema. Raises SchemaError where there is no such column type."""
+    named: Mapping[str, Any] = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise SchemaError(
+            "the Avro schema is of no record", hint="rows need a record with a field each"
+        )
+    return pa.schema([_arrow_field(field["name"], field["type"], named) for field in schema["fields"]])
+
+
+def _arrow_field(name: str, schema: Any, named: Mapping[str, Any]) -> pa.Field:
+    if isinstance(schema, list) and "null" in schema and len(schema) == 2:
+        [other] = [each for each in schema if each != "null"]
+        return pa.field(name, _arrow_type(name, other, named))
+    return pa.field(name, _arrow_type(name, schema, named), nullable=False)
+
+
+def _arrow_type(name: str, schema: Any, named: Mapping[str, Any]) -> pa.DataType:
+    if isinstance(schema, str) and schema in named:
+        schema = named[schema]
+    for arrow, avro in _PLAIN:
+        if schema == avro:
+            return arrow
+    match schema:
+        case {"type": "array", "items": items}:
+            return pa.list_(_arrow_field("item", items, named))
+        case {"type": "map", "values": values}:
+            value = _arrow_field("value", values, named)
+            return pa.map_(pa.string(), value)
+        case {"type": "record", "fields": fields}:
+            return pa.struct([_arrow_field(each["name"], each["type"], named) for each in fields])
+        case {"type": "enum"}:
+            return pa.string()
+        case {"type": "bytes" | "fixed", "logicalType": "decimal", "precision": precision}:
+            return pa.decimal128(precision, schema.get("scale", 0))
+        case {"type": "fixed", "size": size}:
+            return pa.binary(size)
+        case {"type": str(plain)} if plain in ("boolean", "int", "long", "float", "double", "bytes"):
+            return _arrow_type(name, plain, named)
+        case {"type": "string"}:
+            return pa.string()
+    raise SchemaError(
+        f"field {name!r} of the Avro schema, {json.dumps(schema)}, is no column of its own",
+        hint="give schema=, a dataclass or a pyarrow.Schema of the columns that you want",
+    )

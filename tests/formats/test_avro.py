@@ -1,0 +1,258 @@
+"""Avro as payloads: by a schema, and by a registry of schemas that may change, be wrong, or be away."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from rheos import formats
+from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError, TransportError
+from rheos.formats import schema_registry
+from tests.formats.registry import FakeRegistry, fake_registry
+from tests.formats.test_every_format import decode, outcomes
+
+ROWS = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+
+
+def record(*fields: dict[str, Any], name: str = "Order") -> str:
+    return json.dumps({"type": "record", "name": name, "fields": fields})
+
+
+V1 = record({"name": "id", "type": "int"}, {"name": "label", "type": "string"})
+V2 = record({"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]})
+READ = record(
+    {"name": "id", "type": "long"},
+    {"name": "name", "type": ["null", "string"], "aliases": ["label"], "default": None},
+)
+
+
+def written(schema: str, row: Any, id: int | None = None) -> bytes:
+    out = io.BytesIO(b"" if id is None else b"\0" + id.to_bytes(4, "big"))
+    out.seek(0, io.SEEK_END)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(schema)), row)
+    return out.getvalue()
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with fake_registry() as registry:
+        registry.schemas = {1: V1, 2: V2}
+        yield registry
+
+
+# --- bare ------------------------------------------------------------------------------------------
+
+
+def test_a_bare_record_must_end_where_its_payload_does() -> None:
+    whole = written(V2, {"id": 7, "name": "x"})
+    decoder = formats.avro(V2).decoder(ROWS)
+    [good, cut, more] = outcomes(decode(decoder, whole, whole[:-1], whole + b"!"), 3)
+    assert good == [{"id": 7, "name": "x"}]
+    assert cut[1].startswith("it is no record of its Avro schema: EOFError")
+    assert more[1] == "1 bytes follow its Avro record"
+
+
+def test_a_value_that_does_not_fit_its_column_is_bad_and_no_other() -> None:
+    small = pa.schema([pa.field("id", pa.int8())])
+    found = outcomes(
+        decode(
+            formats.avro(V2).decoder(small),
+            *[written(V2, {"id": n, "name": None}) for n in (1, 999, 2)],
+        ),
+        3,
+    )
+    assert found[0] == [{"id": 1}]
+    assert "'id' should be int8" in found[1][1]
+    assert found[2] == [{"id": 2}]
+
+
+def test_the_columns_are_those_of_the_schema_where_none_are_given() -> None:
+    schema = record(
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["a", "b"]}},
+        {"name": "other", "type": ["null", "K"]},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "sizes", "type": {"type": "map", "values": "double"}},
+        {
+            "name": "price",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        },
+    )
+    assert formats.avro(schema).own_schema() == pa.schema(
+        [
+            pa.field("at", pa.timestamp("us", "UTC"), nullable=False),
+            pa.field("kind", pa.string(), nullable=False),
+            pa.field("other", pa.string()),
+            pa.field("tags", pa.list_(pa.field("item", pa.string(), False)), nullable=False),
+            pa.field(
+                "sizes", pa.map_(pa.string(), pa.field("value", pa.float64(), False)), nullable=False
+            ),
+            pa.field("price", pa.decimal128(9, 2), nullable=False),
+        ]
+    )
+    with pytest.raises(SchemaError, match="field 'x' of the Avro schema"):
+        formats.avro(record({"name": "x", "type": ["int", "string"]})).own_schema()
+
+
+HARMFUL = {
+    "an array of nothing": {"type": "array", "items": "null"},
+    "an array of nothing, in a record": {
+        "type": "array",
+        "items": {"type": "record", "name": "E", "fields": [{"name": "n", "type": "null"}]},
+    },
+    "a record that holds itself": ["null", "Order"],
+}
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_a_schema_by_which_a_payload_has_no_bound_is_refused(name: str, registry: FakeRegistry) -> None:
+    schema = record({"name": "x", "type": HARMFUL[name]})
+    with pytest.raises(SchemaError, match="the Avro schema cannot be used"):
+        formats.avro(schema)
+    registry.schemas[3] = schema
+    [bad] = decode(formats.avro(registry=registry.url).decoder(ROWS), b"\0\0\0\0\x03\x01\x02").bad
+    assert bad.error.startswith("schema 3 of the registry cannot be used")
+
+
+def test_what_cannot_be_right_is_refused_where_it_is_written() -> None:
+    with pytest.raises(ProgramError, match="bare Avro does not say its schema"):
+        formats.avro()
+    with pytest.raises(ProgramError, match="is no URL of a schema registry"):
+        formats.avro(registry="localhost:8081")
+    with pytest.raises(SchemaError, match="it is no Avro schema"):
+        formats.avro('{"type": "recrod"}')
+    with pytest.raises(SchemaError, match="column 'total' is no field of the Avro schema"):
+        formats.avro(V2).check_decodes(pa.schema([pa.field("total", pa.int64(), nullable=False)]))
+    with pytest.raises(SchemaError, match="field 'name' of the Avro schema is no column"):
+        formats.avro(V2).check_encodes(pa.schema([("id", pa.int64())]))
+    with pytest.raises(ProgramError, match="the schema needs a subject"):
+        formats.avro(registry="http://localhost:8081").check_encodes(ROWS)
+
+
+def test_a_row_that_has_no_form_is_told() -> None:
+    loose = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
+    rows = pa.RecordBatch.from_pylist([{"id": None, "name": "x"}], schema=loose)
+    with pytest.raises(InputError, match="a row has no form in its Avro schema") as caught:
+        formats.avro(V2).encoder(loose).encode(rows)
+    assert caught.value.record == "{'id': None, 'name': 'x'}"
+
+
+# --- by a registry ---------------------------------------------------------------------------------
+
+
+def test_each_record_is_read_by_the_schema_it_was_written_with(registry: FakeRegistry) -> None:
+    payloads = [
+        written(V1, {"id": 1, "label": "one"}, 1),
+        written(V2, {"id": 2, "name": None}, 2),
+        written(V2, {"id": 3, "name": "three"}, 2),
+    ]
+    plain = formats.avro(registry=registry.url).decoder(ROWS)
+    assert decode(plain, *payloads).rows.column("name").to_pylist() == [None, None, "three"]
+    decode(plain, *payloads)
+    assert registry.asked == ["/schemas/ids/1", "/schemas/ids/2"]
+    resolved = formats.avro(READ, registry=registry.url).decoder(ROWS)
+    assert decode(resolved, *payloads).rows.column("name").to_pylist() == ["one", None, "three"]
+
+
+def test_an_id_that_is_not_there_is_bad_and_is_asked_for_again_later(registry: FakeRegistry) -> None:
+    decoder = formats.avro(registry=registry.url).decoder(ROWS)
+    late = written(V2, {"id": 3, "name": None}, 3)
+    found = outcomes(
+        decode(decoder, late, late, b"\0\0", b"{}", written(V2, {"id": 2, "name": None}, 2)), 5
+    )
+    assert found[0] == found[1] == (late, f"schema 3 is not in the schema registry {registry.url}")
+    assert "zero byte and the id of a schema" in found[2][1]
+    assert "zero byte and the id of a schema" in found[3][1]
+    assert found[4] == [{"id": 2, "name": None}]
+    assert registry.asked == ["/schemas/ids/3", "/schemas/ids/2"]
+    registry.schemas[3] = V2
+    assert decode(decoder, late).rows.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        ({"schema": "message M {}", "schemaType": "PROTOBUF"}, "is of PROTOBUF, not Avro"),
+        ({"schema": V2, "references": [{"name": "other"}]}, "refers to other schemas"),
+        ("[" * 100_000, "cannot be used"),
+        ('"string"', "its Avro schema is of no record"),
+        ("x" * (1 << 20), "is longer than"),
+    ],
+)
+def test_a_schema_that_is_of_no_use_makes_its_records_bad(
+    registry: FakeRegistry, answer: Any, what: str
+) -> None:
+    registry.schemas[3] = answer
+    [bad] = decode(formats.avro(registry=registry.url).decoder(ROWS), b"\0\0\0\0\x03\0").bad
+    assert what in bad.error
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "what"),
+    [
+        (200, b"<html>", ConfigurationError, "does not answer as a schema registry does"),
+        (200, b"[" * 10_000, ConfigurationError, "does not answer as a schema registry does"),
+        (401, b"who are you?", ConfigurationError, "refuses schema 1: 401 who are you?"),
+        (302, b"", ConfigurationError, "refuses schema 1: 302"),
+        (503, b"later", TransportError, "is in trouble: 503 later"),
+    ],
+)
+def test_a_registry_in_trouble_is_an_error_and_makes_no_record_bad(
+    registry: FakeRegistry, status: int, body: bytes, error: type[Exception], what: str
+) -> None:
+    registry.always = (status, body, {"Location": f"{registry.url}/elsewhere"})
+    decoder = formats.avro(registry=registry.url).decoder(ROWS)
+    payload = written(V1, {"id": 1, "label": "x"}, 1)
+    with pytest.raises(error, match="registry"):
+        decode(decoder, payload)
+    with pytest.raises(error) as caught:
+        decode(decoder, payload)
+    assert what in str(caught.value)
+    assert "/elsewhere" not in registry.asked
+    registry.always = None
+    assert decode(decoder, payload).rows.num_rows == 1
+
+
+def test_a_registry_that_is_away_or_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_registry, "TIMEOUT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        decoder = formats.avro(registry=f"http://127.0.0.1:{port}").decoder(ROWS)
+        with pytest.raises(TransportError, match="cannot be reached"):
+            decode(decoder, b"\0\0\0\0\x01\0")
+    with pytest.raises(TransportError, match=rf"http://127.0.0.1:{port} cannot be reached"):
+        decode(decoder, b"\0\0\0\0\x01\0")
+
+
+def test_rows_are_written_by_a_schema_that_is_registered_once(registry: FakeRegistry) -> None:
+    format = formats.avro(registry=registry.url, subject="orders/value")
+    format.check_encodes(ROWS)
+    encoder = format.encoder(ROWS)
+    assert registry.asked == []
+    rows = pa.RecordBatch.from_pylist([{"id": 1, "name": "x"}, {"id": 2, "name": None}], schema=ROWS)
+    payloads = encoder.encode(rows)
+    encoder.encode(rows)
+    assert registry.asked == ["/subjects/orders%2Fvalue/versions"]
+    assert payloads[0].as_py()[:5] == b"\0\0\0\0\x03"
+    assert format.decoder(ROWS).decode(payloads).rows.to_pylist() == rows.to_pylist()
+
+
+def test_a_login_is_given_and_never_shown(registry: FakeRegistry) -> None:
+    url = registry.url.replace("http://", "http://me:s%2Fcret@")
+    format = formats.avro(registry=url, subject="s")
+    decode(format.decoder(ROWS), written(V1, {"id": 1, "label": "x"}, 1))
+    assert registry.logins == ["Basic bWU6cy9jcmV0"]
+    registry.always = (401, b"", {})
+    with pytest.raises(ConfigurationError) as caught:
+        decode(format.decoder(ROWS), written(V1, {"id": 1, "label": "x"}, 1))
+    shown = [repr(format), format.describe(), str(caught.value)]
+    assert not any("cret" in each for each in shown)
+    assert pickle.loads(pickle.dumps(format)) == format
