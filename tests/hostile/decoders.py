@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from rheos.checkpoint import driver_note, log_entries, savepoint
 from rheos.connectors.files import committer
+from rheos.connectors.kafka import staged_epochs
 from rheos.connectors.spark import staging_manifest
 from rheos.control import commands
 from rheos.control.processes import this_process
@@ -99,6 +100,7 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
         staging_manifest._sealed(_ROOT), lambda data: staging_manifest.decode_manifest(data, _ROOT)
     ),
     "committable": _bounded(committer.decode_staged, UnrestorableError),
+    "staged epoch": _bounded(staged_epochs.decode_epoch, UnrestorableError),
     # A note that cannot be read is one without an owner.
     "driver's note": lambda data: driver_note.decode_note(data, _JOB),
     **{f"format {name}": _of_format(name) for name in EXAMPLES},
@@ -195,6 +197,9 @@ def _true_messages() -> dict[str, list[bytes]]:
                     f"{committer.STAGING}/job/1/a.parquet", "part-a.parquet", 3, 9
                 )
             )
+        ],
+        "staged epoch": [
+            staged_epochs.StagedEpoch("rheos-job-sink-1-0-a", "t", 1, 3, 0, 2, 9, b"sums").encoded()
         ],
         "driver's note": [driver_note.encode_note(note)],
         **{f"format {name}": _payloads(name) for name in EXAMPLES},

@@ -13,15 +13,18 @@ from rheos.connectors.kafka.epoch_commits import IfUnknown
 from rheos.connectors.kafka.staged_epochs import StagedEpoch, StagedEpochs, decode_epoch
 from rheos.connectors.kafka.transactions import Transactions
 from rheos.protocol.ids import Attempt, JobId
+from rheos.redaction import redacted_repr
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EpochCommitter(Committer):
     options: ClientOptions
     folder: str
     if_unknown: IfUnknown
     own: tuple[str, Transactions] | None = None
     """Of a task: the name of its writer, and its connection."""
+
+    __repr__ = redacted_repr
 
     def commit(self, committables: Sequence[bytes]) -> None:
         by_writer: dict[str, list[StagedEpoch]] = {}

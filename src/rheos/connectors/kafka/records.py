@@ -139,7 +139,7 @@ class RecordEncoder:
             raise InputError(
                 f"a record of {int(size[row])} bytes cannot be written, where the client and the topic "
                 f"take {self._max_bytes} at most",
-                record=_shown(rows, row),
+                record=_shown(rows, row * self._layout.format.rows_per_payload),
                 hint="raise max.message.bytes of the topic and options={'message.max.bytes': ...}, or "
                 "write less in a record",
             )

@@ -180,8 +180,8 @@ class Transactions:
             if as_kafka_error(error) is None:
                 raise
             if self._producing is not None and self._producing.refused is not None:
-                raise self._producing.refused from error
-            raise kafka_error(error, self._doing, self._options) from error
+                raise self._producing.refused from None
+            raise kafka_error(error, self._doing, self._options) from None
 
     @property
     def _doing(self) -> str:

@@ -20,6 +20,7 @@ from rheos.connectors.kafka.transactions import Transactions
 from rheos.errors import CheckpointError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
+from rheos.redaction import redacted_repr
 
 _GATHER_ROWS = 8_192
 _GATHER_BYTES = 4 << 20
@@ -30,7 +31,7 @@ _REFRESH_MS = 24 * 3_600_000
 _FLUSH_S = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Target:
     """What writers know of the topic."""
 
@@ -45,6 +46,8 @@ class Target:
     """Of a record, as far as it was known then."""
     folder: str | None = None
     """Where epochs are staged."""
+
+    __repr__ = redacted_repr
 
 
 class _Gathering:
