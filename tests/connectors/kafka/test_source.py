@@ -285,7 +285,7 @@ def test_a_partition_that_nobody_polls_does_not_hold_up_the_others(
 
 
 def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
-    topic: Topic, kafka_broker: KafkaBroker
+    topic: Topic, kafka_broker: KafkaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic.write({0: [b"x"]})
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ada"}
@@ -308,7 +308,11 @@ def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
         pytest.raises(ConfigurationError, match="Invalid username or password") as in_worker,
     ):
         refused.read()
-    assert "geheim" not in f"{on_driver.value}{in_worker.value}"
+    shown = f"{on_driver.value}{in_worker.value}{stranger!r}{stranger.describe()}{caplog.text}"
+    assert "Authentication failed" in caplog.text
+    assert "geheim" not in shown
+    assert b"lovelace" not in b"".join([split.payload for split in splits])
+    assert b"lovelace" not in b"".join(reading.positions().values())
 
 
 def test_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:

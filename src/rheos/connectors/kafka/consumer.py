@@ -50,10 +50,15 @@ _STALLED_S = 1.0
 """Where nothing is taken for so long, what is full is paused even if no other partition is known to
 have more: the client's own queue may be full of it, so that it does not hear of others."""
 _END_WITHIN_S = 10.0
-_FETCHING: Mapping[str, Any] = {"fetch.wait.max.ms": 100, "queued.min.messages": 200_000}
+_FETCHING: Mapping[str, Any] = {
+    "fetch.wait.max.ms": 100,
+    "queued.min.messages": 200_000,
+    "queued.max.messages.kbytes": 32_768,
+}
 """Where the user gives no others."""
 _NO_GROUP = "rheos"
-"""The client wants a name, and makes no use of it where nothing is committed."""
+"""The client wants a name, and makes no use of it where nothing is committed: that it may not use the
+name is no error then."""
 
 
 class TopicConsumer(SourceClient):
@@ -338,7 +343,7 @@ class TopicConsumer(SourceClient):
             codes._UNKNOWN_PARTITION,
         ):
             self._watch.look_soon()
-        else:
+        elif error.code() != codes.GROUP_AUTHORIZATION_FAILED or self._group is not None:
             self._note(error)
 
     def _on_error(self, error: Any) -> None:
