@@ -1,17 +1,21 @@
 """What exactly once costs at a sink of Kafka: whole jobs, in turns, on one session and one broker.
 
-usage: python benchmarks/kafka_sink.py [--rows 2000000] [--rounds 3] [--interval 1s] [--loop]
+usage: python benchmarks/kafka_sink.py [--rows N] [--rounds 3] [--interval 1s] [--writers | --loop]
 
 A generator gives rows of about 100 bytes as JSON, with keys, to a topic of two partitions; parallelism
 1. A round runs the job once with each guarantee, and the ratio is that of a round. Timed is from when
-the job runs to when all of it is committed. `--loop` times the loop of `produce` alone instead: of
-batches that are encoded already, with a queue that takes all.
+the job runs to when all of it is committed.
+
+`--writers` has the two writers alone in one process, in turns, and prints what a record costs of the
+processor's time, and of the slot's thread. `--loop` times the loop of `produce` alone: of batches that
+are encoded already, with a queue that takes all.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import tempfile
 import time
 from typing import Any
 
@@ -20,8 +24,11 @@ import pyarrow as pa
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import rheos as rh
+from rheos.connectors.contract import SinkContext
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.producing import Producing
+from rheos.host.inline_io import InlineIo
+from rheos.host.io import SystemClock
 from rheos.testing.servers import KafkaBroker
 
 GUARANTEES = ("at_least_once", "exactly_once")
@@ -67,16 +74,53 @@ def loop(brokers: str, rows: int) -> None:
     producing.close()
 
 
+def writers(brokers: str, rows: int, rounds: int) -> None:
+    batch = pa.RecordBatch.from_pydict(visits(rh.Block(0, 0, 8_192, 0)))
+    batches = max(rows // batch.num_rows, 1)
+    topic = new_topic(brokers, "writers")
+    costs: dict[str, list[tuple[float, float]]] = {guarantee: [] for guarantee in GUARANTEES}
+    with tempfile.TemporaryDirectory() as folder:
+        opened = {
+            guarantee: rh.kafka.sink(topic, brokers=brokers, key="user", guarantee=guarantee)
+            .prepared(batch.schema, ("job", "sink"))
+            .staged(folder)
+            .open(SinkContext("job", 1, "sink", 0, SystemClock(), InlineIo(), batch.schema))
+            for guarantee in GUARANTEES
+        }
+        for turn in range(1, rounds + 1):
+            for guarantee, writer in opened.items():
+                began, began_slot = time.process_time(), time.thread_time()
+                for _ in range(batches):
+                    writer.write(batch)
+                staged = writer.prepare(turn)
+                slot = time.thread_time() - began_slot
+                committer = writer.committer()
+                if committer is not None:
+                    committer.commit(staged)
+                took = time.process_time() - began
+                costs[guarantee].append((took, slot))
+        for writer in opened.values():
+            writer.close()
+    for guarantee, found in costs.items():
+        took, slot = (
+            statistics.median(each) * 1e6 / batches / 8_192 for each in zip(*found, strict=True)
+        )
+        print(f"{guarantee}: {took:.2f} µs a record, of which {slot:.2f} in the slot's thread")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="What exactly once costs at a sink of Kafka.")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--interval", default="1s")
+    parser.add_argument("--writers", action="store_true")
     parser.add_argument("--loop", action="store_true")
     given = parser.parse_args()
     with KafkaBroker() as broker:
         if given.loop:
             return loop(broker.address, given.rows)
+        if given.writers:
+            return writers(broker.address, given.rows // given.rounds, given.rounds)
         run(broker.address, new_topic(broker.address, "warm"), "exactly_once", 10_000, given.interval)
         ratios = []
         for turn in range(given.rounds):

@@ -101,6 +101,16 @@ def test_rows_are_seen_when_their_checkpoint_is_committed_and_once(
     assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".done"]
 
 
+def test_writers_of_the_same_place_share_nothing(kafka_broker: Any, tmp_path: Path) -> None:
+    """A job whose log was lost begins again with attempt 1 and checkpoint 1; so may a fork."""
+    topic = new_topic(kafka_broker.address)
+    for number, folder in enumerate((tmp_path / "a", tmp_path / "b", tmp_path / "b")):
+        writer = prepared(kafka_broker, folder, topic).open(sink_context(SCHEMA))
+        _commit(writer, epoch(writer, 1, number))
+        writer.close()
+    assert seen(kafka_broker, topic) == [0, 1, 2]
+
+
 def test_parts_of_records_come_from_columns(kafka_broker: Any, tmp_path: Path) -> None:
     schema = pa.schema({"k": pa.string(), "n": pa.int64(), "p": pa.int32(), "gone": pa.bool_()})
     topic = new_topic(kafka_broker.address, 2)

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -13,7 +14,7 @@ import rheos as rh
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.marks import Mark
 from rheos.connectors.kafka.records import RecordLayout
-from rheos.connectors.kafka.staged_epochs import decode_epoch
+from rheos.connectors.kafka.staged_epochs import StagedEpoch, decode_epoch
 from rheos.connectors.kafka.transactions import Transactions
 from rheos.connectors.kafka.writers import ExactlyOnceWriter, Target
 from rheos.protocol.ids import CheckpointId
@@ -23,33 +24,36 @@ SCHEMA = pa.schema({"n": pa.int64()})
 DAY_US = 24 * 3600 * 1_000_000
 
 
-def test_who_stages_waits_while_a_commit_runs_and_too_much_is_left() -> None:
+def test_who_stages_waits_while_a_commit_runs_and_too_much_is_staged_behind_it() -> None:
     transactions = Transactions("w", "t", ClientOptions.of("b:9092"))
-    transactions.wait_for_room(1000, at_most_bytes=10)  # No commit runs: the next is begun by who asks.
-    transactions._move(committing=True)
-    transactions.wait_for_room(10, at_most_bytes=10)
-
-    waiting, order = threading.Event(), []
+    transactions.wait_for_room(1000, ahead_bytes=10)  # None runs: the next is begun by who would wait.
+    first = StagedEpoch("w", "t", 1, 7, 0, records=1, size_bytes=300, checksums=b"")
+    transactions._begin([first])
+    transactions.wait_for_room(310, ahead_bytes=10)
+    transactions.wait_for_room(600, ahead_bytes=10)  # As much as is committed may be staged beside it.
+    order, waiting = [], threading.Event()
 
     class Watched(threading.Condition):
         def wait(self, timeout: float | None = None) -> bool:
             waiting.set()
             return super().wait(timeout)
 
-    transactions._moved = Watched()
+    transactions._committing = Watched()
 
     def stage() -> None:
-        transactions.wait_for_room(1000, at_most_bytes=10)
+        transactions.wait_for_room(601, ahead_bytes=10)
         order.append("room")
 
     staging = threading.Thread(target=stage)
     staging.start()
     assert waiting.wait(60)
-    transactions._move(committing=True, settled_bytes=900)
-    order.append("100 bytes are left")
-    transactions._move(committing=True, settled_bytes=90)
+    order.append("committed")
+    transactions._end()
     staging.join(60)
-    assert order == ["100 bytes are left", "room"]
+    assert order == ["committed", "room"]
+    second = msgspec.structs.replace(first, checkpoint=8, size_bytes=5)
+    transactions._begin([first, second])  # The first is listed again, and counts once.
+    assert (transactions._taken_bytes, transactions._under_way_bytes) == (305, 5)
 
 
 def test_an_idle_writer_makes_its_mark_again_each_day(

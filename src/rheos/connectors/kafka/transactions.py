@@ -50,9 +50,13 @@ class Transactions:
         """The group, as the client wants it within a transaction."""
         self._noted: int | None = None
         """What the note says; None where it has not been read."""
-        self._moved = threading.Condition()
-        self._committing = False
-        self._settled_bytes = 0
+        self._committing = threading.Condition()
+        self._under_way_bytes: int | None = None
+        """Of the commit that runs; None where none does."""
+        self._taken = 0
+        """The newest epoch that a commit was begun for."""
+        self._taken_bytes = 0
+        """Of all epochs up to that."""
         self._away = 0
 
     @property
@@ -70,27 +74,36 @@ class Transactions:
         """KS2: before the writer stages anything, the broker has a mark of it."""
         self._mark.create()
 
-    def wait_for_room(self, staged_bytes: int, at_most_bytes: int) -> None:
-        """Waits, in another thread than that of `commit`, until no more than `at_most_bytes` of all
-        `staged_bytes` are left to commit; but only while it commits, as the next commit may be begun by
-        the thread that waits."""
-        with self._moved:
-            while self._committing and staged_bytes - self._settled_bytes > at_most_bytes:
-                self._moved.wait()
+    def wait_for_room(self, staged_bytes: int, ahead_bytes: int) -> None:
+        """For the thread that stages: waits while a commit runs, and more is staged behind what it
+        commits than that is, or than `ahead_bytes`. So staging goes on beside a commit, and is never
+        further ahead than by one. `staged_bytes` is all that the writer has staged."""
+        with self._committing:
+            while staged_bytes - self._taken_bytes > max(ahead_bytes, self._under_way_bytes or 0):
+                # The next commit may be begun by the thread that waits: it waits for this one alone.
+                if self._under_way_bytes is None:
+                    return
+                self._committing.wait()
 
     def commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
         """Commits the epochs of the writer, the oldest first, those that are not committed yet."""
-        self._move(committing=True)
+        self._begin(epochs)
         try:
             self._commit(epochs, staged)
         finally:
-            self._move(committing=False)
+            self._end()
 
-    def _move(self, *, committing: bool, settled_bytes: int = 0) -> None:
-        with self._moved:
-            self._committing = committing
-            self._settled_bytes += settled_bytes
-            self._moved.notify_all()
+    def _begin(self, epochs: Sequence[StagedEpoch]) -> None:
+        taken = [epoch for epoch in epochs if epoch.checkpoint > self._taken]
+        with self._committing:
+            self._under_way_bytes = sum(epoch.size_bytes for epoch in taken)
+            self._taken_bytes += self._under_way_bytes
+            self._taken = max((epoch.checkpoint for epoch in taken), default=self._taken)
+
+    def _end(self) -> None:
+        with self._committing:
+            self._under_way_bytes = None
+            self._committing.notify_all()
 
     def _commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
         by_number = {epoch.checkpoint: epoch for epoch in epochs}
@@ -109,9 +122,7 @@ class Transactions:
                 if isinstance(action, Settle):
                     epoch = by_number[action.epoch]
                     staged.settle(epoch, self._noted)
-                    if epoch.checkpoint > self._noted:
-                        self._noted = epoch.checkpoint
-                        self._move(committing=True, settled_bytes=epoch.size_bytes)
+                    self._noted = max(self._noted, epoch.checkpoint)
                 else:
                     answer = self._carry_out(action, by_number, staged)
             except RheosError as error:

@@ -25,7 +25,8 @@ from rheos.redaction import redacted_repr
 _GATHER_ROWS = 8_192
 _GATHER_BYTES = 4 << 20
 _AHEAD_BYTES = 256 << 20
-"""What is staged and not committed may grow to about this while commits are slower: then rows wait."""
+"""What is staged beside a running commit may grow to this, or to as much as that commits: then rows
+wait."""
 _REFRESH_MS = 24 * 3_600_000
 """A mark is written again long before brokers forget it."""
 _FLUSH_S = 1.0
@@ -118,7 +119,7 @@ class ExactlyOnceWriter(SinkWriter):
         if not epoch.records and now_ms - self._marked_ms < _REFRESH_MS:
             return []
         self._marked_ms = now_ms
-        # As the file counts: what is settled is subtracted from it.
+        # As the file counts: what commits take is subtracted from it.
         self._finished_bytes += epoch.size_bytes
         self._staged_bytes = self._finished_bytes
         return [epoch.encoded()]
