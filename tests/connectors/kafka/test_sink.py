@@ -276,11 +276,23 @@ def test_at_least_once_rows_are_sent_at_once_and_are_there_at_the_barrier(
     sink = prepared(kafka_broker, tmp_path, topic, guarantee="at_least_once")
     writer = sink.open(sink_context(SCHEMA))
     assert writer.committer() is None
-    assert sink.committer() is None
     assert epoch(writer, 1, 1, 2) == []
     assert seen(kafka_broker, topic) == [1, 2]
     writer.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_program_staged_before_it_was_changed_to_at_least_once_is_committed(
+    kafka_broker: Any, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka_broker.address)
+    writer = prepared(kafka_broker, tmp_path, topic).open(sink_context(SCHEMA))
+    listed = epoch(writer, 1, 1, 2)
+    writer.close()
+    changed = prepared(kafka_broker, tmp_path, topic, guarantee="at_least_once").committer()
+    assert changed is not None
+    changed.commit(listed)
+    assert seen(kafka_broker, topic) == [1, 2]
 
 
 def test_a_topic_that_is_not_there_is_an_error_at_the_line_of_the_sink(kafka_broker: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rheos.connectors.contract import Committer
@@ -14,6 +15,8 @@ from rheos.connectors.kafka.staged_epochs import StagedEpoch, StagedEpochs, deco
 from rheos.connectors.kafka.transactions import Transactions
 from rheos.protocol.ids import Attempt, JobId
 from rheos.redaction import redacted_repr
+
+_AT_ONCE = 8
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,10 +33,19 @@ class EpochCommitter(Committer):
         by_writer: dict[str, list[StagedEpoch]] = {}
         for epoch in map(decode_epoch, committables):
             by_writer.setdefault(epoch.writer, []).append(epoch)
-        staged = StagedEpochs(self.folder)
-        for epochs in by_writer.values():
-            with self._transactions(epochs[0]) as transactions:
-                transactions.commit(epochs, staged)
+        if len(by_writer) == 1:
+            for epochs in by_writer.values():
+                self._commit(epochs)
+            return
+        # A driver that recovers has a writer for each subtask: each takes some round trips.
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="rheos-kafka") as threads:
+            for _ in threads.map(self._commit, by_writer.values()):
+                pass
+
+    def _commit(self, epochs: Sequence[StagedEpoch]) -> None:
+        """Of one writer."""
+        with self._transactions(epochs[0]) as transactions:
+            transactions.commit(epochs, StagedEpochs(self.folder))
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         StagedEpochs(self.folder).clear(before, list(map(decode_epoch, keep)))

@@ -142,8 +142,9 @@ class KafkaSink(Sink):
 
     def committer(self) -> Committer | None:
         target = self.target
-        if self.guarantee == "at_least_once" or target.folder is None:
+        if target.folder is None:
             return None
+        # At least once, too: the job's last checkpoint may be of a program that staged.
         return EpochCommitter(target.options, target.folder, target.if_unknown)
 
     def describe(self) -> str:
