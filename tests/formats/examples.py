@@ -15,6 +15,7 @@ from rheos import formats
 from rheos.formats.avro_schemas import avro_of
 from rheos.formats.contract import Format
 from rheos.protocol.elements import Batch
+from tests.formats.messages import descriptors
 
 _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}
 
@@ -153,6 +154,20 @@ def one_column(name: str, kind: pa.DataType, *, nullable: bool = True) -> pa.Sch
 _NOT_AVRO = {"u64", "at_s", "at_ns", "noon_s", "noon_ns", "took", "ll", "d256", "map"}
 AVRO_TYPES = pa.schema([each for each in [*SIMPLE, *NESTED, *MORE] if each.name not in _NOT_AVRO])
 
+_ORDER = formats.protobuf("shop.Order", descriptors=descriptors())
+
+
+def _an_order() -> dict[str, Any]:
+    """Zeros and empty values, but for what may be absent."""
+    plain = {pa.string(): "", pa.binary(): b"", pa.bool_(): False}
+    found = {}
+    for each in _ORDER.own_schema():
+        nested = pa.types.is_list(each.type) or pa.types.is_map(each.type)
+        if not each.nullable:
+            found[each.name] = [] if nested else plain.get(each.type, 0)
+    return found | {"a_int64": 7, "items": [{"sku": "x", "cents": 5, "seen": None}]}
+
+
 EXAMPLES = {
     "avro": Example(formats.avro(avro_of(AVRO_TYPES)), AVRO_TYPES, row=A_ROW),
     "arrow": Example(
@@ -166,6 +181,7 @@ EXAMPLES = {
         formats.csv(delimiter=";"), one_column("s", pa.string(), nullable=False), row={"s": "x"}
     ),
     "json": Example(formats.json(), ALL_TYPES, row=A_ROW),
+    "protobuf": Example(_ORDER, _ORDER.own_schema(), row=_an_order()),
     "raw": Example(formats.raw(), one_column("value", pa.binary()), row={"value": b"x"}),
     "raw, large": Example(
         formats.raw(), one_column("bytes", pa.large_binary(), nullable=False), row={"bytes": b"x"}

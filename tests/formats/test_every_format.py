@@ -41,6 +41,16 @@ def outcomes(decoded: Decoded, payloads: int) -> list[Any]:
     return found
 
 
+def in_order(value: Any) -> Any:
+    """Maps, which are lists of pairs, in the order of their keys: some formats have no other."""
+    if isinstance(value, dict):
+        return {key: in_order(each) for key, each in value.items()}
+    if isinstance(value, list):
+        found = [in_order(each) for each in value]
+        return sorted(found, key=repr) if found and isinstance(found[0], tuple) else found
+    return tuple(map(in_order, value)) if isinstance(value, tuple) else value
+
+
 @every_format
 @drawn
 @given(data=st.data())
@@ -56,7 +66,7 @@ def test_rows_come_back_as_they_went(name: str, data: st.DataObject) -> None:
     decoded = example.format.decoder(example.schema).decode(payloads)
     assert decoded.bad == []
     assert decoded.rows.schema == example.schema
-    assert decoded.rows.to_pylist() == rows.to_pylist()
+    assert in_order(decoded.rows.to_pylist()) == in_order(rows.to_pylist())
     if per_payload == 1:
         assert decoded.origin is None
 

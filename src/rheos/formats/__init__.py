@@ -11,5 +11,6 @@ from rheos.formats.contract import Encoder as Encoder
 from rheos.formats.contract import Format as Format
 from rheos.formats.csv_format import csv as csv
 from rheos.formats.json_format import json as json
+from rheos.formats.protobuf_format import protobuf as protobuf
 from rheos.formats.raw_format import raw as raw
 from rheos.formats.text_format import text as text

@@ -17,7 +17,7 @@ from __future__ import annotations
 import io
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -26,9 +26,10 @@ import pyarrow as pa
 from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError
 from rheos.formats.avro_schemas import UnfitSchemaError, arrow_of, avro_of, fastavro, parsed
 from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format
-from rheos.formats.records import rows_from
+from rheos.formats.records import decoded_from
 from rheos.formats.schema_registry import SchemaRegistry, UnknownSchemaError, check_url
-from rheos.protocol.columns import columns_to_python
+from rheos.formats.sifting import RowsError
+from rheos.protocol.columns import TypeMismatch, column_of, columns_to_python
 from rheos.protocol.elements import Batch
 
 _PREFIX = struct.Struct(">bI")
@@ -142,7 +143,17 @@ class _AvroDecoder(Decoder):
                 kept.append(place)
             except _BadRecordError as error:
                 bad.append(BadPayload(place, payload, str(error)))
-        return rows_from(records, kept, bad, payloads, self.schema)
+        return decoded_from(records, kept, bad, payloads, self.schema, self._columns)
+
+    def _columns(self, records: Sequence[Mapping[str, Any]]) -> Sequence[pa.Array]:
+        """Fields by the names of columns: others are ignored, and missing ones are null."""
+        try:
+            return [
+                column_of([record.get(each.name) for record in records], each.with_nullable(True))
+                for each in self.schema
+            ]
+        except TypeMismatch as error:
+            raise RowsError(str(error)) from None
 
     def _record(self, payload: bytes) -> Mapping[str, Any]:
         writer, reader, data = self._own, None, io.BytesIO(payload)

@@ -1,0 +1,243 @@
+"""Protobuf: a payload is one message of a type that the user gives.
+
+Fields that can be absent are null then; others have their default, as Protobuf has it. Timestamps and
+durations of finer than a column's unit are cut off.
+
+    >>> import pyarrow as pa
+    >>> from google.protobuf.wrappers_pb2 import Int64Value
+    >>> from rheos import formats
+    >>> protobuf = formats.protobuf(Int64Value)
+    >>> decoded = protobuf.decoder(protobuf.own_schema()).decode(pa.array([b"\\x08\\x07", b"\\x08"]))
+    >>> decoded.rows.to_pylist(), decoded.bad[0].error
+    ([{'value': 7}], 'it is no google.protobuf.Int64Value: Error parsing message')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.errors import InputError, ProgramError
+from rheos.formats.conforming import conform
+from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format
+from rheos.formats.protobuf_schemas import (
+    DURATION,
+    TIMESTAMP,
+    arrow_field,
+    check_columns,
+    descriptors_of,
+    is_map,
+    is_wrapper,
+    message_class,
+    scalar_type,
+)
+from rheos.formats.records import decoded_from
+from rheos.formats.sifting import RowsError
+from rheos.protocol.columns import columns_to_python
+from rheos.protocol.elements import Batch
+
+_PER_S = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def protobuf(message: Any, *, descriptors: bytes | None = None) -> ProtobufFormat:
+    """One Protobuf message per payload.
+
+    Args:
+        message: the class that protoc has generated; or, with `descriptors`, the name of a message type
+            with its package, such as "shop.Order".
+        descriptors: what `protoc --include_imports --descriptor_set_out=FILE` has written.
+    """
+    if descriptors is None:
+        if not isinstance(message, type) or not hasattr(message, "DESCRIPTOR"):
+            raise ProgramError(
+                f"{message!r} is no class of a Protobuf message",
+                hint="give the class that protoc has generated, or its name and descriptors=",
+            )
+        return ProtobufFormat(message.DESCRIPTOR.full_name, descriptors_of(message))
+    if not isinstance(message, str):
+        raise ProgramError(f"{message!r} is no name of a message type", hint='such as "shop.Order"')
+    message_class(descriptors, message)
+    return ProtobufFormat(message, descriptors)
+
+
+@dataclass(frozen=True)
+class ProtobufFormat(Format):
+    """Made by `protobuf`."""
+
+    message: str
+    """The name of its type, with its package."""
+    descriptors: bytes = field(repr=False)
+
+    name: ClassVar[str] = "protobuf"
+
+    def own_schema(self) -> pa.Schema:
+        return pa.schema([arrow_field(each) for each in self._type().DESCRIPTOR.fields])
+
+    def check_decodes(self, schema: pa.Schema) -> None:
+        check_columns(self._type().DESCRIPTOR, list(schema), "", writes=False)
+
+    def check_encodes(self, schema: pa.Schema) -> None:
+        check_columns(self._type().DESCRIPTOR, list(schema), "", writes=True)
+
+    def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
+        return _ProtobufDecoder(schema, self._type())
+
+    def encoder(self, schema: pa.Schema) -> Encoder:
+        return _ProtobufEncoder(self._type())
+
+    def describe(self) -> str:
+        return f"protobuf {self.message}"
+
+    def _type(self) -> Any:
+        return message_class(self.descriptors, self.message)
+
+
+# --- messages to columns --------------------------------------------------------------------------
+
+
+class _ProtobufDecoder(Decoder):
+    def __init__(self, schema: pa.Schema, type_: Any) -> None:
+        super().__init__(schema)
+        self._parse = type_.FromString
+        self._name = type_.DESCRIPTOR.full_name
+        self._fields = [type_.DESCRIPTOR.fields_by_name[each.name] for each in schema]
+
+    def _decode(self, payloads: pa.Array) -> Decoded:
+        messages: list[Any] = []
+        kept: list[int] = []
+        bad: list[BadPayload] = []
+        for place, payload in enumerate(payloads.to_pylist()):
+            try:
+                messages.append(self._parse(payload))
+                kept.append(place)
+            except Exception as error:  # DecodeError, of the library, and whatever else comes up.
+                said = str(error).partition(" with type")[0]
+                bad.append(BadPayload(place, payload, f"it is no {self._name}: {said}"))
+        return decoded_from(messages, kept, bad, payloads, self.schema, self._columns)
+
+    def _columns(self, messages: Sequence[Any]) -> Sequence[pa.Array]:
+        try:
+            return [
+                conform(_column(messages, field, column.type), column.type)
+                for field, column in zip(self._fields, self.schema, strict=True)
+            ]
+        except (pa.ArrowException, OverflowError) as error:
+            raise RowsError(str(error)) from None
+
+
+def _column(messages: Sequence[Any], field: Any, kind: pa.DataType) -> pa.Array:
+    """A field of all messages, of a type that conforms to `kind`."""
+    held = [getattr(message, field.name) for message in messages]
+    if is_map(field):
+        entry = field.message_type.fields_by_name
+        keys = pa.array(list(chain.from_iterable(held)), scalar_type(entry["key"]))
+        found = [each[key] for each in held for key in each]
+        items = _values(found, entry["value"], kind.item_type, None)
+        return pa.MapArray.from_arrays(_offsets(held), keys, conform(items, kind.item_type), type=kind)
+    if field.is_repeated:
+        values = _values(list(chain.from_iterable(held)), field, kind.value_type, None)
+        return pa.ListArray.from_arrays(_offsets(held), values)
+    absent = None
+    if field.has_presence:
+        absent = np.array([not message.HasField(field.name) for message in messages], np.bool_)
+    return _values(held, field, kind, absent)
+
+
+def _values(held: Sequence[Any], field: Any, kind: pa.DataType, absent: Any) -> pa.Array:
+    """Values of the field, null where they are absent."""
+    message = field.message_type
+    if message is None:
+        if field.enum_type is not None:
+            names = {value.number: value.name for value in field.enum_type.values}
+            held = [names.get(number, str(number)) for number in held]
+        return pa.array(held, scalar_type(field), mask=absent)
+    if message.full_name in (TIMESTAMP, DURATION):
+        per_s = _PER_S[kind.unit]
+        units = [each.seconds * per_s + each.nanos * per_s // 10**9 for each in held]
+        return pa.array(units, pa.int64(), mask=absent).cast(kind)
+    if is_wrapper(field):
+        inner = message.fields_by_name["value"]
+        return pa.array([each.value for each in held], scalar_type(inner), mask=absent)
+    columns = [_column(held, message.fields_by_name[each.name], each.type) for each in kind]
+    mask = None if absent is None else pa.array(absent)
+    return pa.StructArray.from_arrays(columns, names=[each.name for each in kind], mask=mask)
+
+
+def _offsets(held: Sequence[Any]) -> pa.Array:
+    return pa.array(np.concatenate([[0], np.cumsum([len(each) for each in held])]), pa.int32())
+
+
+# --- rows to messages -----------------------------------------------------------------------------
+
+
+class _ProtobufEncoder(Encoder):
+    def __init__(self, type_: Any) -> None:
+        self._type = type_
+
+    def encode(self, rows: Batch) -> pa.Array:
+        names = rows.schema.names
+        columns = [columns_to_python(column) for column in rows.columns]
+        records = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
+        return pa.array([self._payload(record) for record in records], pa.binary())
+
+    def _payload(self, record: Mapping[str, Any]) -> bytes:
+        message = self._type()
+        try:
+            _fill(message, record)
+            data: bytes = message.SerializeToString(deterministic=True)
+        except Exception as error:  # ValueError, TypeError, EncodeError, as it comes up.
+            raise InputError(
+                f"a row has no form as {self._type.DESCRIPTOR.full_name}: {error}",
+                record=str(record),
+                hint="change the row or the message type, so that it fits",
+            ) from error
+        return data
+
+
+def _fill(message: Any, record: Mapping[str, Any]) -> None:
+    for name, value in record.items():
+        if value is None:
+            continue
+        field = message.DESCRIPTOR.fields_by_name[name]
+        into = getattr(message, name)
+        if is_map(field):
+            inner = field.message_type.fields_by_name["value"]
+            for key, each in value.items():
+                if inner.message_type is None:
+                    into[key] = _scalar(inner, each)
+                else:
+                    _set(into[key], inner, each)
+        elif field.is_repeated:
+            for each in value:
+                if field.message_type is None:
+                    into.append(_scalar(field, each))
+                else:
+                    _set(into.add(), field, each)
+        elif field.message_type is None:
+            setattr(message, name, _scalar(field, value))
+        else:
+            into.SetInParent()
+            _set(into, field, value)
+
+
+def _set(message: Any, field: Any, value: Any) -> None:
+    """Makes a message of the value of a column."""
+    if value is None:
+        raise ValueError(f"an element of {field.name} is null")
+    if field.message_type.full_name == TIMESTAMP:
+        message.FromDatetime(value)
+    elif field.message_type.full_name == DURATION:
+        message.FromTimedelta(value)
+    elif is_wrapper(field):
+        message.value = value
+    else:
+        _fill(message, value)
+
+
+def _scalar(field: Any, value: Any) -> Any:
+    return value if field.enum_type is None else field.enum_type.values_by_name[value].number
