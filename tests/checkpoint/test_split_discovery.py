@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.checkpoint import split_discovery
+from rheos.checkpoint.coordinator import Coordinator
 from rheos.checkpoint.events import (
     Action,
+    AttemptRunning,
     ListSplits,
+    LogAppended,
+    LogRead,
+    Recovered,
     SendToAll,
     SplitsListed,
     SplitsNotListed,
+    Start,
+    Tick,
     WatchedSource,
 )
+from rheos.checkpoint.log import LogView
 from rheos.checkpoint.split_discovery import MAX_BYTES, MAX_SPLITS, SLOW_MS, TRIES, SplitDiscovery
 from rheos.errors import InputError
 from rheos.protocol.control import SplitsFound, SplitsTaken
-from rheos.protocol.ids import Attempt, OperatorId
+from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.protocol.splits import Split
+from tests.checkpoint.timelines import CONFIG, SHAPE
 
 FOLDER = OperatorId("source-1")
 TOPIC = OperatorId("source-2")
@@ -266,3 +276,23 @@ def test_in_an_attempt_each_split_is_announced_once_in_one_order(
             assert all(min(got) >= begin + len(known[begin]) for begin in older)
     finally:
         split_discovery.MAX_SPLITS = before
+
+
+def test_a_story_tells_what_was_found_and_not_that_nothing_was() -> None:
+    shape = replace(SHAPE, watched={FOLDER: WatchedSource(EVERY_MS)}, parallelism=1)
+    coordinator = Coordinator(JobId("job"), "me", CONFIG, shape)
+    coordinator.handle(Start(), 0)
+    for event in (
+        LogRead(LogView()),
+        LogAppended(1),
+        Recovered(Attempt(1)),
+        AttemptRunning(Attempt(1)),
+    ):
+        coordinator.handle(event, 0)
+    known = len(coordinator.story())
+    for now_ms, ids in ((0, ""), (EVERY_MS, ""), (2 * EVERY_MS, "a")):
+        assert ListSplits(FOLDER) in coordinator.handle(Tick(), now_ms)
+        coordinator.handle(SplitsListed(FOLDER, tuple(map(Split, ids))), now_ms)
+    told = [str(chapter) for chapter in coordinator.story()[known:] if "Trigger" not in str(chapter)]
+    assert len(told) == 1
+    assert "SplitsFound" in told[0]

@@ -39,6 +39,7 @@ from rheos.checkpoint.events import (
     CheckpointStats,
     Event,
     JobShape,
+    ListSplits,
     LogAppended,
     LogFailed,
     LogLost,
@@ -185,7 +186,11 @@ class Coordinator:
         """`now_ms` is monotonic; `wall_ms`, the time of day, is only written down."""
         before = self.state
         actions = self._handle(event, now_ms, wall_ms)
-        if actions or self.state is not before or not isinstance(event, Tick):
+        # That time passes, and that a listing finds nothing, is no news.
+        says_nothing = isinstance(event, Tick | SplitsListed) and all(
+            isinstance(action, ListSplits) for action in actions
+        )
+        if self.state is not before or not says_nothing:
             self._story.note(wall_ms, event, actions, self.state)
         return actions
 
