@@ -19,7 +19,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -27,10 +27,12 @@ from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaErr
 from rheos.formats.avro_schemas import UnfitSchemaError, arrow_of, avro_of, fastavro, parsed
 from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format
 from rheos.formats.records import decoded_from
-from rheos.formats.schema_registry import SchemaRegistry, UnknownSchemaError, check_url
 from rheos.formats.sifting import RowsError
 from rheos.protocol.columns import TypeMismatch, column_of, columns_to_python
 from rheos.protocol.elements import Batch
+
+if TYPE_CHECKING:
+    from rheos.formats.schema_registry import SchemaRegistry
 
 _PREFIX = struct.Struct(">bI")
 """Confluent's: a zero byte, and the schema's id."""
@@ -64,7 +66,15 @@ def avro(
         raise ProgramError("subject= is for a schema registry", hint="give its URL, registry=")
     if text is not None:
         _own(text)
-    return AvroFormat(text, None if registry is None else check_url(registry), subject)
+    if registry is not None:
+        _registry_at(registry)
+    return AvroFormat(text, registry, subject)
+
+
+def _registry_at(url: str) -> SchemaRegistry:
+    from rheos.formats.schema_registry import SchemaRegistry  # It imports HTTP, which few need.
+
+    return SchemaRegistry(url)
 
 
 def _own(text: str) -> Any:
@@ -127,7 +137,7 @@ class _AvroDecoder(Decoder):
         super().__init__(schema)
         self._read = fastavro().schemaless_reader
         self._own = None if format.schema is None else _own(format.schema)
-        self._registry = None if format.registry is None else SchemaRegistry(format.registry)
+        self._registry = None if format.registry is None else _registry_at(format.registry)
         self._writers: dict[int, Any] = {}
         """The schemas of the registry that were parsed."""
 
@@ -181,14 +191,21 @@ class _AvroDecoder(Decoder):
             raise _BadRecordError(self._unknown[id])
         if id not in self._writers:
             try:
-                self._writers[id] = parsed(self._registry.schema(id))
-            except UnknownSchemaError as error:
-                self._unknown[id] = str(error)
+                self._writers[id] = _known(self._registry, id)
             except UnfitSchemaError as error:
-                self._unknown[id] = f"schema {id} of the registry cannot be used: {error}"
-            if id in self._unknown:
-                raise _BadRecordError(self._unknown[id])
+                self._unknown[id] = str(error)
+                raise _BadRecordError(str(error)) from None
         return self._writers[id]
+
+
+def _known(registry: SchemaRegistry, id: int) -> Any:
+    """A schema of the registry, parsed. Raises UnfitSchemaError."""
+    schema = registry.schema(id)
+    try:
+        return parsed(schema)
+    except UnfitSchemaError as error:
+        what = f"schema {id} of the registry cannot be used: {error}"
+        raise UnfitSchemaError(what) from None
 
 
 class _BadRecordError(Exception):
@@ -229,8 +246,8 @@ class _AvroEncoder(Encoder):
         assert self._format.registry is not None
         assert self._format.subject is not None
         try:
-            return SchemaRegistry(self._format.registry).registered(self._format.subject, self._text)
-        except UnknownSchemaError as error:
+            return _registry_at(self._format.registry).registered(self._format.subject, self._text)
+        except UnfitSchemaError as error:
             raise ConfigurationError(
                 f"the schema cannot be registered: {error}", hint="is it a schema registry?"
             ) from error

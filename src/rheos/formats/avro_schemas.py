@@ -55,7 +55,8 @@ def fastavro() -> ModuleType:
 
 
 class UnfitSchemaError(Exception):
-    """An Avro schema that cannot be read, or that lets a payload announce values without bound."""
+    """An Avro schema that is not there, cannot be read, or lets a payload announce values without
+    bound."""
 
 
 def parsed(schema: str) -> Any:

@@ -16,16 +16,13 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 import msgspec
 
 from rheos.errors import ConfigurationError, ProgramError, TransportError
+from rheos.formats.avro_schemas import UnfitSchemaError
 from rheos.redaction import redacted
 
 TIMEOUT_S = 10.0
 MAX_ANSWER_BYTES = 1 << 20
 _MAX_KEPT = 10_000
 _JSON = "application/vnd.schemaregistry.v1+json"
-
-
-class UnknownSchemaError(Exception):
-    """The registry has no such schema, or one that is no Avro schema."""
 
 
 class _Found(msgspec.Struct):
@@ -38,17 +35,6 @@ class _Registered(msgspec.Struct):
     id: int
 
 
-def check_url(url: str) -> str:
-    """The URL without a slash at its end. Raises ProgramError for what is none."""
-    parts = urlsplit(url) if isinstance(url, str) else None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        shown = redacted(repr(url))
-        raise ProgramError(
-            f"registry={shown} is no URL of a schema registry", hint='write "http://localhost:8081"'
-        )
-    return url.rstrip("/")
-
-
 class SchemaRegistry:
     """Asks one registry. Its calls block, up to `TIMEOUT_S` each; one runs at a time.
 
@@ -57,9 +43,15 @@ class SchemaRegistry:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
+        """Asks nothing yet. Raises ProgramError for what is no URL."""
+        parts = urlsplit(url if isinstance(url, str) else "")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ProgramError(
+                f"registry={redacted(repr(url))} is no URL of a schema registry",
+                hint='write "http://localhost:8081"',
+            )
         host = parts.netloc.rpartition("@")[2]
-        self._url = urlunsplit(parts._replace(netloc=host))
+        self._url = urlunsplit(parts._replace(netloc=host)).rstrip("/")
         self._headers = {"Accept": _JSON, "Content-Type": _JSON}
         if parts.username is not None:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -68,15 +60,15 @@ class SchemaRegistry:
         self._schemas: dict[int, str] = {}
 
     def schema(self, id: int) -> str:
-        """The Avro schema of the id, as JSON. Raises UnknownSchemaError, too."""
+        """The Avro schema of the id, as JSON. Raises UnfitSchemaError, too, where there is none."""
         if id not in self._schemas:
             found = self._asked(f"/schemas/ids/{id}", None, _Found, f"schema {id}")
             if found.schema_type != "AVRO":
-                raise UnknownSchemaError(
+                raise UnfitSchemaError(
                     f"schema {id} of the registry is of {found.schema_type}, not Avro"
                 )
             if found.references:
-                raise UnknownSchemaError(f"schema {id} refers to other schemas, which is not supported")
+                raise UnfitSchemaError(f"schema {id} refers to other schemas, which is not supported")
             if len(self._schemas) >= _MAX_KEPT:
                 self._schemas.clear()
             self._schemas[id] = found.schema
@@ -104,7 +96,7 @@ class SchemaRegistry:
                 hint="does it run, and does the URL lead to it from every worker?",
             ) from error
         if len(data) > MAX_ANSWER_BYTES:
-            raise UnknownSchemaError(f"{what} of the registry is longer than {MAX_ANSWER_BYTES} bytes")
+            raise UnfitSchemaError(f"{what} of the registry is longer than {MAX_ANSWER_BYTES} bytes")
         try:
             return msgspec.json.decode(data, type=kind)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -116,7 +108,7 @@ class SchemaRegistry:
     def _refused(self, error: urllib.error.HTTPError, what: str) -> Exception:
         said = error.read(500).decode(errors="replace")
         if error.code == 404:
-            return UnknownSchemaError(f"{what} is not in the schema registry {self._url}")
+            return UnfitSchemaError(f"{what} is not in the schema registry {self._url}")
         if error.code == 429 or error.code >= 500:
             return TransportError(
                 f"the schema registry {self._url} is in trouble: {error.code} {said}",
