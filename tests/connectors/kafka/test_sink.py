@@ -31,8 +31,9 @@ from rheos.errors import (
 from rheos.protocol.ids import CheckpointId
 from rheos.testing import simulate
 from rheos.testing.simulation import Simulated
-from tests.connectors.kafka.topics import Record, new_topic, read, values
+from tests.connectors.kafka.topics import Record, new_topic, read, set_topic, values
 from tests.connectors.ports import batch_of, sink_context
+from tests.waiting import wait_for
 
 SCHEMA = pa.schema([pa.field("k", pa.string()), pa.field("n", pa.int64())])
 
@@ -332,6 +333,36 @@ def test_a_record_that_is_too_large_is_refused_before_it_is_staged(
         writer.prepare(CheckpointId(1))
     assert "xxx" in (large.value.record or "")
     assert "max.message.bytes" in (large.value.hint or "")
+    writer.close()
+
+
+def test_a_record_that_the_broker_refuses_is_named_and_its_epoch_is_written_when_it_may_be(
+    kafka_broker: Any, tmp_path: Path
+) -> None:
+    """The topic was made to take less after the job was submitted."""
+    topic = new_topic(kafka_broker.address, max_message_bytes="1000")
+    sink = prepared(kafka_broker, tmp_path, topic, key="k")
+    sink = KafkaSink(replace(sink.target, max_bytes=0), "exactly_once")
+    writer = sink.open(sink_context(SCHEMA))
+    writer.write(batch_of(SCHEMA, {"k": "x" * 2000, "n": 1}))
+    committables = writer.prepare(CheckpointId(1))
+    with pytest.raises(InputError, match=r"has not taken a record.*MSG_SIZE_TOO_LARGE") as refused:
+        _commit(writer, committables)
+    assert (refused.value.key or "").startswith("b'xxx")
+    assert "max.message.bytes" in (refused.value.hint or "")
+    assert seen(kafka_broker, topic) == []
+    set_topic(kafka_broker.address, topic, "max.message.bytes", "10000")
+
+    def is_taken() -> bool:
+        """A broker may hear of the setting a little after the controller."""
+        try:
+            _commit(writer, committables)
+        except InputError:
+            return False
+        return True
+
+    wait_for(is_taken)
+    assert seen(kafka_broker, topic) == [1]
     writer.close()
 
 

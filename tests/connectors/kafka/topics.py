@@ -36,6 +36,21 @@ def new_topic(brokers: str, partitions: int = 1, **settings: str) -> str:
     return name
 
 
+def set_topic(brokers: str, topic: str, name: str, value: str) -> None:
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": brokers})
+    admin.incremental_alter_configs([resource])[resource].result(WITHIN_S)
+
+
 def read(brokers: str, topic: str, *, committed: bool = True) -> list[Record]:
     """All records that readers of the topic see now, by partitions."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
