@@ -171,6 +171,12 @@ def test_a_type_that_a_format_cannot_hold_is_refused(name: str, kind: pa.DataTyp
         assert caught.value.hint
 
 
+@every_format
+def test_rows_without_columns_are_refused(name: str) -> None:
+    with pytest.raises(SchemaError):
+        EXAMPLES[name].format.check_decodes(pa.schema([]))
+
+
 def test_every_format_is_here() -> None:
     from rheos import formats
 

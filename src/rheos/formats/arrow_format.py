@@ -32,6 +32,7 @@ from rheos.formats.contract import (
     Decoder,
     Encoder,
     Format,
+    check_any_column,
 )
 from rheos.formats.sifting import RowsError
 from rheos.protocol.elements import Batch
@@ -74,6 +75,7 @@ class ArrowFormat(Format):
     name: ClassVar[str] = "arrow"
 
     def check_decodes(self, schema: pa.Schema) -> None:
+        check_any_column(schema, self.name)
         for field in schema:
             if not _holds(field.type):
                 raise SchemaError(

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError
 from rheos.formats.avro_schemas import UnfitSchemaError, arrow_of, avro_of, fastavro, parsed
-from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format
+from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, check_any_column
 from rheos.formats.records import decoded_from
 from rheos.formats.sifting import RowsError
 from rheos.protocol.columns import TypeMismatch, column_of, columns_to_python
@@ -100,6 +100,7 @@ class AvroFormat(Format):
         return None if self.schema is None else arrow_of(_own(self.schema))
 
     def check_decodes(self, schema: pa.Schema) -> None:
+        check_any_column(schema, self.name)
         avro_of(schema)
         if self.schema is not None:
             known = [each["name"] for each in _own(self.schema)["fields"]]

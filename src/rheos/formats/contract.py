@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.errors import InputError
+from rheos.errors import InputError, SchemaError
 from rheos.formats.payloads import NEWLINE, Joined, joined
 from rheos.protocol.elements import Batch
 
@@ -176,6 +176,15 @@ def _no_line(rows: Batch, row: int, what: str) -> InputError:
         record=str(rows.slice(row, 1).to_pylist()[0]),
         hint="filter such rows out, change them before, or write another format, such as JSON",
     )
+
+
+def check_any_column(schema: pa.Schema, format: str) -> None:
+    """Raises SchemaError where there is no column: rows without columns cannot be counted."""
+    if not schema.names:
+        raise SchemaError(
+            f"the format {format} would fill no column",
+            hint="name a column of it in the schema, or read its bytes with rh.formats.raw()",
+        )
 
 
 class Format(ABC):

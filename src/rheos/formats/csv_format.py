@@ -27,7 +27,15 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from rheos.errors import InputError, ProgramError, SchemaError
-from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
+from rheos.formats.contract import (
+    BadPayload,
+    Decoded,
+    Decoder,
+    Encoder,
+    Format,
+    InLines,
+    check_any_column,
+)
 from rheos.formats.payloads import NEWLINE, Joined, joined, split_at
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
@@ -83,6 +91,7 @@ class CsvFormat(Format):
         return InLines(end="csv", header=self.header, quote=_QUOTE)
 
     def check_decodes(self, schema: pa.Schema) -> None:
+        check_any_column(schema, self.name)
         for field in schema:
             text = pa.types.is_dictionary(field.type) and field.type.value_type == pa.string()
             if not text and not any(is_a(field.type) for is_a in _HELD):

@@ -30,7 +30,15 @@ import pyarrow.json as pj
 
 from rheos.errors import SchemaError
 from rheos.formats.conforming import conform
-from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, InLines
+from rheos.formats.contract import (
+    BadPayload,
+    Decoded,
+    Decoder,
+    Encoder,
+    Format,
+    InLines,
+    check_any_column,
+)
 from rheos.formats.payloads import Joined, joined, split_at_newlines
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
@@ -80,6 +88,7 @@ class JsonFormat(Format):
         return InLines(end="jsonl")
 
     def check_decodes(self, schema: pa.Schema) -> None:
+        check_any_column(schema, self.name)
         wire_schema(schema)
 
     def check_encodes(self, schema: pa.Schema) -> None:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from rheos.errors import InputError, ProgramError
 from rheos.formats.conforming import conform
-from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format
+from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, check_any_column
 from rheos.formats.protobuf_schemas import (
     DURATION,
     TIMESTAMP,
@@ -79,6 +79,7 @@ class ProtobufFormat(Format):
         return pa.schema([arrow_field(each) for each in self._type().DESCRIPTOR.fields])
 
     def check_decodes(self, schema: pa.Schema) -> None:
+        check_any_column(schema, self.name)
         check_columns(self._type().DESCRIPTOR, list(schema), "", writes=False)
 
     def check_encodes(self, schema: pa.Schema) -> None:
