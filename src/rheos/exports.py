@@ -3,7 +3,7 @@
 from polars import col, lit
 
 from rheos import aggregates as agg
-from rheos import formats
+from rheos import connectors, formats
 from rheos.api import restart
 from rheos.api.environment import Environment
 from rheos.api.keyed import KeyedStream
@@ -97,6 +97,7 @@ __all__ = [
     "col",
     "collect_sink",
     "collection",
+    "connectors",
     "dataframe",
     "duration",
     "files",

@@ -37,6 +37,8 @@ ELSEWHERE = {
     "walks through it and checks every row",
     "docs/kafka.md": "its jobs read a real broker: tests/docs/test_kafka.py walks through it and "
     "checks every row",
+    "docs/connectors.md": "its programs are modules and their tests: tests/docs/test_connectors.py "
+    "runs them",
     "docs/state.md": "it makes and changes savepoints, and runs no job: tests/savepoints/test_page.py",
 }
 """Pages with programs that are not run here, and why."""

@@ -1,0 +1,77 @@
+"""Connectors, and what they are made of: `rh.connectors` has the stable names for writing your own.
+
+A **source** is a frozen, picklable description of where rows come from. It is cut into *splits*, and
+each is read by a reader that can say where it is. In order:
+
+    driver    source.staged(folder)             once; a source that is staged elsewhere first
+              source.splits()                   before the job runs
+              source.discover()                 every `discovery_ms`, where it is said, in a thread
+    subtask   source.client(ctx)                once, before its first reader, if it has any split
+              source.open(split, position)      for each split that it was dealt
+              reader.poll(max_rows), ...        until EndOfSplit; it never blocks
+              reader.position()                 between two polls, at each checkpoint
+              client.completed(positions)       when the checkpoint is in the log
+              reader.close(), client.close()    at the end, also after an error
+
+A **sink** is a frozen, picklable description of where rows go. It has two phases: its writers stage
+rows durably, and a committer publishes them when the checkpoint is complete. In order:
+
+    program   sink.validate(schema)             when the program is built
+    driver    sink.prepared(...).staged(...)    when the job is submitted
+              committer.check(), .begin()       where the job goes on from nothing
+              committer.commit(committables)    after a failure: what the log has, again
+              committer.abort_stale(...)        before each attempt: the rest of those before it
+    subtask   sink.open(ctx)                    once for each attempt
+              writer.write(batch), ...
+              writer.prepare(checkpoint)        at each barrier
+              committer.commit(committables)    when the checkpoint is in the log
+              writer.close()                    at the end, also after an error
+
+In a subtask all but the committer and `client.completed` is called in its mailbox. Readers never wait:
+what does goes to `ctx.io`. A writer may, and holds the subtask up. `rheos.testing.check_source` and
+`check_sink` hold a connector to this.
+"""
+
+from rheos.connectors.contract import (
+    Committer,
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    Source,
+    SourceClient,
+    Split,
+    SplitReader,
+)
+from rheos.connectors.times import TimeColumn
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.protocol.ports import Clock, Completion, IoExecutor
+from rheos.protocol.shapes import TypeShape
+
+__all__ = [
+    "Attempt",
+    "Batch",
+    "CheckpointId",
+    "Clock",
+    "Committer",
+    "Completion",
+    "EndOfSplit",
+    "IoExecutor",
+    "JobId",
+    "Pending",
+    "Polled",
+    "ReaderContext",
+    "Sink",
+    "SinkContext",
+    "SinkWriter",
+    "Source",
+    "SourceClient",
+    "Split",
+    "SplitReader",
+    "TimeColumn",
+    "TypeShape",
+]

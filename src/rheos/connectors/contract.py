@@ -306,10 +306,12 @@ class Sink(ABC):
         return None
 
     @abstractmethod
-    def open(self, ctx: SinkContext) -> SinkWriter: ...
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        """The writer of one subtask in one attempt. Called in the mailbox, before the first row."""
 
     def committer(self) -> Committer | None:
-        """None for a sink without a second phase (print)."""
+        """Who publishes what any writer of the sink has prepared; made anew wherever it is needed. None
+        for a sink without a second phase (print)."""
         return None
 
     def validate(self, schema: pa.Schema) -> None:
@@ -317,4 +319,5 @@ class Sink(ABC):
         ConfigurationError where the target cannot."""
 
     def describe(self) -> str:
+        """A few words for `explain` and the status."""
         return type(self).__name__

@@ -1,0 +1,247 @@
+"""The rules of sources."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rheos.connectors.contract import EndOfSplit, Source, Split
+from rheos.testing.connector_kit.reading import SplitReading
+from rheos.testing.connector_kit.rules import broken, checking, sent, some_of
+
+SENT = "a source can be sent to a worker"
+LISTED = "each listing gives the same splits, in the same order"
+UNIQUE = "the ids of splits are unique"
+ENDS = "the splits of a bounded source end"
+DISCOVERS = "a source that discovers is not bounded, and no split has a phase above discovery_phase"
+SAME = "a split gives the same rows at each reading, however many are asked for at once"
+GOES_ON = "a reader at a position goes on with just the rows not yet given"
+FINAL = "a reader at the end of its split gives no more rows"
+CLOSES = "a reader can be closed at any time, also after an error"
+
+_POLLS_BEFORE_CLOSE = 3
+
+
+def check_source(
+    source: Source,
+    *,
+    endless_rows: int = 100,
+    max_rows: Sequence[int] = (1, 7, 1000),
+    positions: int = 20,
+    patience_s: float = 60.0,
+) -> dict[str, list[dict[str, Any]]]:
+    """Holds a source to its contract. What it reads is small, and does not change meanwhile.
+
+    Args:
+        source: as `env.from_source` takes it; one that is staged by the driver, staged.
+        endless_rows: how many rows are read of a split that never ends; each such split has them.
+        max_rows: how many rows are asked for at once, in one reading of each split after the other.
+        positions: from how many of the positions that a reading gave new readers go on, at the most.
+        patience_s: how long a reader may give no row, in real time.
+
+    Returns the rows of each split by its id, to be compared with what the author expects. Raises
+    BrokenRuleError, which says the rule and where it is broken; what the source raises itself passes.
+    """
+    trial = _Trial(source, endless_rows, max_rows, positions, patience_s)
+    for rule, check in _RULES.items():
+        with checking(rule):
+            check(trial)
+    return {split_id: reading.rows for split_id, reading in trial.readings.items()}
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A moment between two polls."""
+
+    rows: int
+    rejected: int
+    position: bytes
+
+
+@dataclass
+class _Read:
+    """One reading of a split: to its end, or so far as it was asked for."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+    marks: list[_Mark] = field(default_factory=list)
+
+
+@dataclass
+class _Trial:
+    source: Source
+    endless_rows: int
+    max_rows: Sequence[int]
+    positions: int
+    patience_s: float
+    readings: dict[str, _Read] = field(default_factory=dict)
+    """The first reading of each split."""
+
+    def splits(self) -> Sequence[Split]:
+        return self.source.splits()
+
+    def limit(self, split: Split) -> int | None:
+        return self.endless_rows if self.source.endless(split) else None
+
+    def open(
+        self, split: Split, position: bytes | None = None, *, io_fails: bool = False
+    ) -> SplitReading:
+        return SplitReading(self.source, split, position, self.patience_s, io_fails=io_fails)
+
+    def read(self, split: Split, position: bytes | None, max_rows: int, limit: int | None) -> _Read:
+        read = _Read()
+        with self.open(split, position) as reading:
+            while True:
+                reading.reader.position()  # Asking changes nothing.
+                at = reading.reader.position()
+                read.marks.append(_Mark(len(read.rows), len(reading.rejected), at))
+                left = max_rows if limit is None else min(max_rows, limit - len(read.rows))
+                if left <= 0:
+                    break
+                polled = reading.poll(left)
+                if isinstance(polled, EndOfSplit):
+                    at = reading.reader.position()
+                    read.marks.append(_Mark(len(read.rows), len(reading.rejected), at))
+                    break
+                read.rows += polled.to_pylist()
+            read.rejected = reading.rejected
+        return read
+
+
+def _is_sent(trial: _Trial) -> None:
+    copy = sent(trial.source, SENT)
+    if list(copy.splits()) != list(trial.splits()):
+        broken(SENT, "what arrives there lists other splits")
+    trial.source = copy
+
+
+def _is_listed_alike(trial: _Trial) -> None:
+    first, second = list(trial.splits()), list(trial.splits())
+    if first != second:
+        broken(LISTED, f"at first {some_of(first)}, and then {some_of(second)}")
+
+
+def _has_unique_ids(trial: _Trial) -> None:
+    ids = [split.id for split in trial.splits()]
+    twice = sorted({split_id for split_id in ids if ids.count(split_id) > 1})
+    if twice:
+        broken(UNIQUE, f"there are several splits {some_of(twice)}")
+
+
+def _ends(trial: _Trial) -> None:
+    if not trial.source.bounded:
+        return
+    for split in trial.splits():
+        if trial.source.endless(split):
+            broken(ENDS, f"split {split.id!r} is said to be endless")
+
+
+def _discovers(trial: _Trial) -> None:
+    source = trial.source
+    if source.discovery_ms is None:
+        return
+    if source.bounded:
+        broken(DISCOVERS, "it is said to be bounded")
+    found = list(source.discover())
+    for split in [*trial.splits(), *found]:
+        if split.phase > source.discovery_phase:
+            broken(
+                DISCOVERS,
+                f"split {split.id!r} is of phase {split.phase}, and discovery_phase is "
+                f"{source.discovery_phase}",
+            )
+    ids = [split.id for split in found]
+    if len(set(ids)) < len(ids):
+        broken(UNIQUE, f"discover has given {some_of(sorted(ids))}")
+
+
+def _reads_alike(trial: _Trial) -> None:
+    for split in trial.splits():
+        limit = trial.limit(split)
+        first = trial.readings[split.id] = trial.read(split, None, max(trial.max_rows), limit)
+        if limit is not None and len(first.rows) < limit:
+            broken(ENDS, f"split {split.id!r} is said to be endless, and has ended")
+        for max_rows in trial.max_rows:
+            again = trial.read(split, None, max_rows, limit)
+            where = f"split {split.id!r} with max_rows={max_rows}"
+            _compare(SAME, where, first.rows, again.rows)
+            if limit is None:
+                _compare(SAME, f"{where}, rejected rows", first.rejected, again.rejected)
+
+
+def _goes_on(trial: _Trial) -> None:
+    for split in trial.splits():
+        limit = trial.limit(split)
+        first = trial.readings[split.id]
+        for number, max_rows in enumerate(trial.max_rows):
+            marks = trial.read(split, None, max_rows, limit).marks
+            then = trial.max_rows[(number + 1) % len(trial.max_rows)]
+            for mark in _spread(marks, trial.positions):
+                left = None if limit is None else limit - mark.rows
+                rest = trial.read(split, mark.position, then, left)
+                where = (
+                    f"split {split.id!r}, from the position after {mark.rows} rows, "
+                    f"given with max_rows={max_rows},"
+                )
+                rule = FINAL if mark is marks[-1] and limit is None else GOES_ON
+                _compare(rule, where, first.rows[mark.rows :], rest.rows)
+                if limit is None:
+                    _compare(
+                        rule,
+                        f"{where}, rejected rows",
+                        first.rejected[mark.rejected :],
+                        rest.rejected,
+                    )
+
+
+def _closes(trial: _Trial) -> None:
+    for split in trial.splits()[:1]:
+        for polls, io_fails in ((0, False), (1, False), (_POLLS_BEFORE_CLOSE, True)):
+            reading = trial.open(split, io_fails=io_fails)
+            with contextlib.suppress(Exception):  # That is the error after which it is closed.
+                for _ in range(polls):
+                    reading.reader.poll(1)
+            try:
+                reading.close()
+            except Exception as error:
+                when = "after its I/O failed" if io_fails else f"after {polls} polls"
+                broken(CLOSES, f"{when} close raises {type(error).__name__}: {error}")
+
+
+_RULES: Mapping[str, Callable[[_Trial], None]] = {
+    LISTED: _is_listed_alike,
+    UNIQUE: _has_unique_ids,
+    SENT: _is_sent,
+    ENDS: _ends,
+    DISCOVERS: _discovers,
+    SAME: _reads_alike,
+    GOES_ON: _goes_on,
+    CLOSES: _closes,
+}
+
+
+def _compare(
+    rule: str, where: str, wanted: Sequence[dict[str, Any]], got: Sequence[dict[str, Any]]
+) -> None:
+    # By their words: a NaN is itself.
+    pairs = zip(map(repr, wanted), map(repr, got), strict=False)
+    first = next(
+        (row for row, (one, other) in enumerate(pairs) if one != other), min(len(wanted), len(got))
+    )
+    if first < max(len(wanted), len(got)):
+        broken(
+            rule,
+            f"{where} gives {some_of(list(got[first:]))} and not {some_of(list(wanted[first:]))}"
+            + (f", behind {first} that are right" if first else ""),
+        )
+
+
+def _spread(marks: Sequence[_Mark], at_most: int) -> Sequence[_Mark]:
+    """So many of the marks, the first and the last among them."""
+    if len(marks) <= at_most:
+        return marks
+    last = len(marks) - 1
+    steps = max(at_most - 1, 1)
+    return [marks[step * last // steps] for step in range(steps + 1)]

@@ -1,0 +1,253 @@
+"""Each rule of sinks that a small faulty one breaks is noticed, by its name."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors import Attempt, CheckpointId, Committer, JobId, Sink, SinkContext, SinkWriter
+from rheos.testing import BrokenRuleError, MemorySink, check_sink
+from rheos.testing.connector_kit import sink_rules
+
+_names = itertools.count()
+
+
+@dataclass
+class Shelf:
+    """A target in memory: pieces by name, staged and then seen."""
+
+    staged: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    seen: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+class Writing(SinkWriter):
+    def __init__(self, shelf: Shelf, ctx: SinkContext) -> None:
+        self.shelf = shelf
+        self.ctx = ctx
+        self.rows: list[dict[str, Any]] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.rows += batch.to_pylist()
+
+    def name(self, checkpoint: CheckpointId) -> str:
+        return f"{self.ctx.job}/{self.ctx.attempt}/{self.ctx.subtask}-{checkpoint}"
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        rows, self.rows = self.rows, []
+        if not rows:
+            return []
+        self.shelf.staged[self.name(checkpoint)] = rows
+        return [self.name(checkpoint).encode()]
+
+
+@dataclass
+class Committing(Committer):
+    shelf: Shelf
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        for name in map(bytes.decode, committables):
+            if name in self.shelf.staged:
+                self.shelf.seen[name] = self.shelf.staged.pop(name)
+
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        for name in list(self.shelf.staged):
+            of_job, attempt, _ = name.split("/")
+            if of_job == job and int(attempt) < before and name.encode() not in keep:
+                del self.shelf.staged[name]
+
+
+@dataclass(frozen=True)
+class Shelving(Sink):
+    """Breaks nothing with these; the defects below are of one or the other."""
+
+    shelf: Shelf
+    writing: Callable[[Shelf, SinkContext], SinkWriter] = Writing
+    committing: Callable[[Shelf], Committer] = Committing
+    in_process = True
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return self.writing(self.shelf, ctx)
+
+    def committer(self) -> Committer:
+        return self.committing(self.shelf)
+
+
+def made(sink: Callable[[Shelf], Sink]) -> Any:
+    def make(name: str, schema: pa.Schema) -> Any:
+        shelf = Shelf()
+        return sink(shelf), lambda: itertools.chain(*shelf.seen.values())
+
+    return make
+
+
+def test_a_sink_that_breaks_nothing_takes_all_types() -> None:
+    assert len(check_sink(made(Shelving))) == 17
+
+
+# --- writers with a defect --------------------------------------------------------------------------
+
+
+class ShowsAtOnce(Writing):
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.shelf.seen[f"{next(_names)}"] = batch.to_pylist()
+
+
+class LosesTheSecondBatch(Writing):
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.rows = self.rows or batch.to_pylist()
+
+
+class NamesByCheckpointAlone(Writing):
+    """Subtasks write over each other."""
+
+    def name(self, checkpoint: CheckpointId) -> str:
+        return f"{self.ctx.job}/{self.ctx.attempt}/{checkpoint}"
+
+
+class StagesForTheNewest(Writing):
+    """A zombie writes over what a newer attempt has staged."""
+
+    def name(self, checkpoint: CheckpointId) -> str:
+        others = [name.split("/") for name in self.shelf.staged]
+        newest = max([int(of[1]) for of in others if of[0] == self.ctx.job], default=0)
+        return f"{self.ctx.job}/{max(newest, self.ctx.attempt)}/{self.ctx.subtask}-{checkpoint}"
+
+
+class CommitsAtClose(Writing):
+    def close(self) -> None:
+        if self.rows:
+            self.shelf.seen[f"{next(_names)}"] = self.rows
+
+
+class TakesPreparedWithIt(Writing):
+    def close(self) -> None:
+        self.shelf.staged.clear()
+
+
+class StagesEmptyRows(Writing):
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        self.rows = self.rows or [{}]
+        return super().prepare(checkpoint)
+
+
+class RoundsNumbers(Writing):
+    def write(self, batch: pa.RecordBatch) -> None:
+        for row in batch.to_pylist():
+            rounded = {
+                name: int(value) if type(value) is float else value for name, value in row.items()
+            }
+            self.rows.append(rounded)
+
+
+# --- committers with a defect -----------------------------------------------------------------------
+
+
+class CommitsTwice(Committing):
+    def commit(self, committables: Sequence[bytes]) -> None:
+        for name in map(bytes.decode, committables):
+            self.shelf.seen[f"{next(_names)}"] = self.shelf.staged[name]
+
+
+class AbortsNothingAndCommitsAll(Committing):
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        self.commit([name.encode() for name in self.shelf.staged])
+
+
+class AbortsWhatIsToBeKept(Committing):
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        super().abort_stale(job, before, [])
+
+
+class AbortsOfAllJobs(Committing):
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        for other in {name.split("/")[0] for name in self.shelf.staged}:
+            super().abort_stale(JobId(other), before, keep)
+
+
+class AbortsTheAttemptThatBegins(Committing):
+    def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
+        super().abort_stale(job, Attempt(before + 1), keep)
+
+
+class LeavesARowWhenItBegins(Committing):
+    def begin(self) -> None:
+        self.shelf.seen[f"{next(_names)}"] = [{"n": 0, "text": "header"}]
+
+
+@pytest.mark.parametrize(
+    ("defect", "rule"),
+    [
+        (ShowsAtOnce, sink_rules.HIDDEN),
+        (LosesTheSecondBatch, sink_rules.ARRIVES),
+        (NamesByCheckpointAlone, sink_rules.SIDE_BY_SIDE),
+        (StagesForTheNewest, sink_rules.FENCED),
+        (CommitsAtClose, sink_rules.DROPPED),
+        (TakesPreparedWithIt, sink_rules.OUTLIVES),
+        (StagesEmptyRows, sink_rules.EMPTY),
+        (RoundsNumbers, sink_rules.TYPES),
+        (CommitsTwice, sink_rules.AGAIN),
+        (AbortsNothingAndCommitsAll, sink_rules.KEPT),
+        (AbortsWhatIsToBeKept, sink_rules.KEPT),
+        (AbortsOfAllJobs, sink_rules.OTHERS),
+        (AbortsTheAttemptThatBegins, sink_rules.OTHERS),
+        (LeavesARowWhenItBegins, sink_rules.BEGUN),
+    ],
+)
+def test_a_defect_is_noticed(defect: Any, rule: str) -> None:
+    part = "writing" if issubclass(defect, Writing) else "committing"
+    with pytest.raises(BrokenRuleError) as failure:
+        check_sink(made(lambda shelf: Shelving(shelf, **{part: defect})))
+    assert str(failure.value).startswith(f"{rule}: ")
+
+
+def test_a_failure_says_what_the_target_has() -> None:
+    with pytest.raises(BrokenRuleError) as failure:
+        check_sink(made(lambda shelf: Shelving(shelf, writing=LosesTheSecondBatch)))
+    assert str(failure.value) == (
+        "rows are seen once their checkpoint is committed, each once: after the first checkpoint the "
+        "target lacks {'n': 2, 'text': ''}, {'n': 3, 'text': 'a \"quoted\" one'}"
+    )
+
+
+def test_a_sink_that_cannot_be_sent_is_noticed() -> None:
+    class Connected(MemorySink):
+        in_process = False
+
+    with pytest.raises(BrokenRuleError, match=f"^{sink_rules.SENT}: "):
+        check_sink(lambda name, schema: (Connected(), lambda: []))
+
+
+# --- the sinks that are there -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("end", "types"), [("parquet", 17), ("jsonl", 14), ("csv", 12)])
+def test_files_keep_the_rules(tmp_path: Path, end: Any, types: int) -> None:
+    def make(name: str, schema: pa.Schema) -> Any:
+        return rh.files.sink(tmp_path / name, format=end), lambda: rows_in(tmp_path / name, end, schema)
+
+    taken = check_sink(make)
+    assert len(taken) == types
+
+
+def rows_in(folder: Path, end: str, schema: pa.Schema) -> list[dict[str, Any]]:
+    if end == "parquet":
+        return pl.read_parquet(folder / "*.parquet").to_arrow().to_pylist()
+    from tests.connectors.ports import read_all
+
+    return read_all(rh.files.source(str(folder / f"*.{end}"), schema=schema))
+
+
+def test_the_memory_sink_keeps_the_rules() -> None:
+    def make(name: str, schema: pa.Schema) -> Any:
+        sink = MemorySink()
+        return sink, lambda: sink.target.table(schema)
+
+    assert len(check_sink(make)) == 17

@@ -1,0 +1,290 @@
+"""Each rule of sources that a small faulty one breaks is noticed, by its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rheos as rh
+from rheos.connectors import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    Source,
+    Split,
+    SplitReader,
+)
+from rheos.testing import BrokenRuleError, check_source
+from rheos.testing.connector_kit import reading, source_rules
+
+SCHEMA = pa.schema({"n": pa.int64()})
+IDS = ("a", "b")
+ROWS = {split_id: [{"n": n} for n in range(20)] for split_id in IDS}
+
+
+class Numbers(SplitReader):
+    """Twenty numbers; the defects below change a method of it."""
+
+    def __init__(self, at: int, ctx: ReaderContext) -> None:
+        self.at = at
+        self.ctx = ctx
+
+    def poll(self, max_rows: int) -> Polled:
+        if self.at == 20:
+            return EndOfSplit()
+        return self.give(min(max_rows, 20 - self.at))
+
+    def give(self, rows: int) -> pa.RecordBatch:
+        self.at += rows
+        return pa.RecordBatch.from_pydict({"n": range(self.at - rows, self.at)}, SCHEMA)
+
+    def position(self) -> bytes:
+        return b"%d" % self.at
+
+
+@dataclass(frozen=True)
+class Counting(Source):
+    reader: Callable[[int, ReaderContext], SplitReader] = Numbers
+    schema = SCHEMA
+    bounded = True
+
+    def splits(self) -> Sequence[Split]:
+        return [Split(split_id) for split_id in IDS]
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        return self.reader(int(position or b"0"), ctx)
+
+
+def test_a_source_that_breaks_nothing_gives_its_rows() -> None:
+    assert check_source(Counting()) == ROWS
+
+
+# --- readers with a defect --------------------------------------------------------------------------
+
+
+class GivesTooMany(Numbers):
+    def poll(self, max_rows: int) -> Polled:
+        return super().poll(max_rows + 1)
+
+
+class GivesOtherColumns(Numbers):
+    def give(self, rows: int) -> pa.RecordBatch:
+        return super().give(rows).rename_columns(["number"])
+
+
+class GivesNone(Numbers):
+    def poll(self, max_rows: int) -> Any:
+        return None if self.at == 10 else super().poll(max_rows)
+
+
+class LosesWhatIsLeftOfABlock(Numbers):
+    """It reads ten at a time, and gives the first of them."""
+
+    def poll(self, max_rows: int) -> Polled:
+        polled = super().poll(min(max_rows, 10))
+        self.at = -(-self.at // 10) * 10
+        return polled
+
+
+class IsAheadOfItsRows(Numbers):
+    """Its position is that of what it has read, in blocks of five."""
+
+    def position(self) -> bytes:
+        return b"%d" % (-(-self.at // 5) * 5)
+
+
+class IsBehindItsRows(Numbers):
+    def position(self) -> bytes:
+        return b"%d" % max(self.at - 1, 0)
+
+
+class GoesOnWhenAsked(Numbers):
+    def position(self) -> bytes:
+        said = super().position()
+        self.at = min(self.at + 1, 20)
+        return said
+
+
+class BeginsAgainAtTheEnd(Numbers):
+    def __init__(self, at: int, ctx: ReaderContext) -> None:
+        super().__init__(0 if at == 20 else at, ctx)
+
+
+class RejectsAgain(Numbers):
+    """The row before the position is looked at again."""
+
+    def __init__(self, at: int, ctx: ReaderContext) -> None:
+        super().__init__(at, ctx)
+        if at in (0, 7):
+            ctx.reject(pa.RecordBatch.from_pydict({"record": ["bad"]}))
+
+
+class Sleeps(Numbers):
+    """Nobody wakes it."""
+
+    def poll(self, max_rows: int) -> Polled:
+        return Pending() if self.at == 10 else super().poll(max_rows)
+
+
+class CannotBeClosedUnread(Numbers):
+    file: Any = None
+
+    def poll(self, max_rows: int) -> Polled:
+        self.file = self
+        return super().poll(max_rows)
+
+    def close(self) -> None:
+        self.file.at = 0
+
+
+class CannotBeClosedAfterAnError(Numbers):
+    failed: bool = False
+
+    def poll(self, max_rows: int) -> Polled:
+        self.failed = True
+        self.ctx.io.submit(lambda: None).result()
+        self.failed = False
+        return super().poll(max_rows)
+
+    def close(self) -> None:
+        assert not self.failed, "the buffer is locked"
+
+
+@pytest.mark.parametrize(
+    ("reader", "rule"),
+    [
+        (GivesTooMany, reading.BOUNDED),
+        (GivesOtherColumns, reading.OF_SCHEMA),
+        (GivesNone, reading.GIVES),
+        (LosesWhatIsLeftOfABlock, source_rules.SAME),
+        (IsAheadOfItsRows, source_rules.GOES_ON),
+        (IsBehindItsRows, source_rules.GOES_ON),
+        (GoesOnWhenAsked, source_rules.SAME),
+        (BeginsAgainAtTheEnd, source_rules.FINAL),
+        (RejectsAgain, source_rules.GOES_ON),
+        (Sleeps, reading.WOKEN),
+        (CannotBeClosedUnread, source_rules.CLOSES),
+        (CannotBeClosedAfterAnError, source_rules.CLOSES),
+    ],
+)
+def test_a_reader_with_a_defect_is_noticed(reader: Any, rule: str) -> None:
+    with pytest.raises(BrokenRuleError) as failure:
+        check_source(Counting(reader), patience_s=0.05 if reader is Sleeps else 60)
+    assert str(failure.value).startswith(f"{rule}: ")
+
+
+def test_a_failure_says_where() -> None:
+    with pytest.raises(BrokenRuleError) as failure:
+        check_source(Counting(IsAheadOfItsRows))
+    assert str(failure.value) == (
+        "a reader at a position goes on with just the rows not yet given: split 'a', from the position "
+        "after 1 rows, given with max_rows=1, gives {'n': 5}, {'n': 6}, {'n': 7}, ... (15 rows) and "
+        "not {'n': 1}, {'n': 2}, {'n': 3}, ... (19 rows)"
+    )
+
+
+# --- sources with a defect --------------------------------------------------------------------------
+
+
+class NamesTwoAlike(Counting):
+    def splits(self) -> Sequence[Split]:
+        return [Split("a"), Split("a")]
+
+
+_listings: list[int] = []
+
+
+class ListsInAnyOrder(Counting):
+    def splits(self) -> Sequence[Split]:
+        _listings.append(1)
+        return sorted(super().splits(), key=lambda split: split.id, reverse=len(_listings) % 2 == 0)
+
+
+class KeepsAFile(Counting):
+    def __getstate__(self) -> Any:
+        raise TypeError("cannot pickle a connection")
+
+
+class NeverEnds(Counting):
+    def endless(self, split: Split) -> bool:
+        return split.id == "b"
+
+
+class WatchesAndEnds(Counting):
+    discovery_ms = 1000
+
+
+class FindsALaterPhase(Counting):
+    discovery_ms = 1000
+    bounded = False
+
+    def endless(self, split: Split) -> bool:
+        return False
+
+    def discover(self) -> Sequence[Split]:
+        return [*self.splits(), Split("c", phase=1)]
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        (NamesTwoAlike(), source_rules.UNIQUE),
+        (ListsInAnyOrder(), source_rules.LISTED),
+        (KeepsAFile(), source_rules.SENT),
+        (NeverEnds(), source_rules.ENDS),
+        (WatchesAndEnds(), source_rules.DISCOVERS),
+        (FindsALaterPhase(), source_rules.DISCOVERS),
+    ],
+)
+def test_a_source_with_a_defect_is_noticed(source: Source, rule: str) -> None:
+    with pytest.raises(BrokenRuleError) as failure:
+        check_source(source)
+    assert str(failure.value).startswith(f"{rule}: ")
+
+
+def test_what_a_source_raises_itself_says_what_was_looked_at() -> None:
+    class Raises(Numbers):
+        def poll(self, max_rows: int) -> Polled:
+            raise rh.InputError("the line is no number")
+
+    with pytest.raises(rh.InputError) as failure:
+        check_source(Counting(Raises))
+    assert failure.value.__notes__ == [f"raised while the connector kit looked at: {source_rules.SAME}"]
+
+
+# --- the sources that are there ---------------------------------------------------------------------
+
+
+def test_collections_and_generators_keep_the_rules() -> None:
+    rows = [{"n": n, "text": str(n)} for n in range(20)]
+    assert check_source(rh.collection(rows)) == {"0": rows}
+    made = check_source(rh.generator(lambda block: {"n": block.number()}, count=40, splits=2))
+    assert sorted(row["n"] for split in made.values() for row in split) == list(range(40))
+    endless = rh.generator(lambda block: {"n": block.number()}, splits=2, rate_per_s=10)
+    assert [len(rows) for rows in check_source(endless, endless_rows=15).values()] == [15, 15]
+
+
+@pytest.mark.parametrize("end", ["jsonl", "csv", "parquet"])
+def test_files_keep_the_rules(tmp_path: Path, end: str) -> None:
+    rows = pa.table({"n": range(30), "text": [f"line {n}" for n in range(30)]})
+    (tmp_path / "of-lines").mkdir()
+    match end:
+        case "jsonl":
+            lines = [json.dumps(row) for row in rows.to_pylist()]
+            lines.insert(11, "no JSON")  # The rejected record comes once, too.
+            (tmp_path / "a.jsonl").write_text("\n".join(lines))
+        case "csv":
+            (tmp_path / "a.csv").write_text("n,text\n" + "".join(f"{n},line {n}\n" for n in range(30)))
+        case _:
+            pq.write_table(rows, tmp_path / "a.parquet", row_group_size=8)
+    source = rh.files.source(str(tmp_path / f"*.{end}"), schema=rows.schema, on_error="skip")
+    read = check_source(source)
+    assert [row for split in read.values() for row in split] == rows.to_pylist()
