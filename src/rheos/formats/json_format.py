@@ -212,7 +212,8 @@ def _wire_type(type_: pa.DataType, column: pa.Field) -> pa.DataType:
         return pa.list_(_wire_type(type_.value_type, column))
     raise SchemaError(
         f"column {column.name!r} of type {column.type} has no form in JSON",
-        hint="use Parquet, or make it a number, a string, a list or a nested record",
+        hint="use Parquet or, in messages, rh.formats.arrow(), or make it a number, a string, a list "
+        "or a nested record",
     )
 
 

@@ -52,6 +52,7 @@ class Brokers:
         (datetime.fromtimestamp(0.061, UTC), {A: 7, B: 7}),
         (datetime(1970, 1, 1), {A: 5, B: 0}),
         (1000, {A: 20, B: 7}),
+        (datetime(1969, 1, 1), {A: 5, B: 0}),
         ({"orders": {0: 17}}, {A: 17, B: 0}),
     ],
 )

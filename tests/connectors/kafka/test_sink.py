@@ -415,6 +415,12 @@ def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
     ("given", "said"),
     [
         ({"topic": "a b"}, "'a b' is no topic's name"),
+        ({"topic": ["a", "b"]}, "is no topic's name"),
+        ({"key": ["page", "user"]}, "key=.* is not the name of a column"),
+        ({"partition": 3}, "partition=3 is not the name of a column"),
+        ({"value": 3}, "value=3 names no columns"),
+        ({"headers": ["trace"]}, "headers=.* is not a dict"),
+        ({"brokers": None}, "brokers=None names no broker"),
         ({"guarantee": "twice"}, "guarantee='twice'"),
         ({"if_unknown": "guess"}, "if_unknown='guess'"),
         ({"id_prefix": "a b"}, "id_prefix='a b'"),

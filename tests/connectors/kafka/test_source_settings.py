@@ -66,6 +66,15 @@ def test_metadata_fills_columns_of_the_schema_or_further_ones() -> None:
         ({"isolation": "dirty"}, ProgramError, "isolation='dirty'"),
         ({"on_error": "ignore"}, ProgramError, "on_error='ignore'"),
         ({"start": "group"}, ProgramError, "without group="),
+        ({"start": -1}, ProgramError, "start=-1 is no place"),
+        ({"start": 2000, "end": 1000}, ProgramError, "end= is before start=: 1000 ms"),
+        (
+            {"start": {"orders": {0: 1, 1: 9}}, "end": {"orders": {0: 5, 1: 5}}},
+            ProgramError,
+            "end= is before start=: in orders[1], 5 is less than 9",
+        ),
+        ({"group": ""}, ProgramError, "group='' names no group"),
+        ({"group": 5, "start": "group"}, ProgramError, "group=5 names no group"),
         ({"brokers": ""}, ProgramError, "names no broker"),
         ({"options": {"group.id": "g"}}, ProgramError, "'group.id' is set by Rheos"),
     ],
@@ -77,7 +86,7 @@ def test_what_is_wrong_is_found_at_the_users_line(given: Any, error: Any, words:
     assert raised.value.site.file == __file__
 
 
-@pytest.mark.parametrize("topics", ["", [], [""], [3]])
+@pytest.mark.parametrize("topics", ["", [], [""], [3], None, 3, "orders-*"])
 def test_no_topic(topics: Any) -> None:
     with pytest.raises(ProgramError, match="names no topic"):
         rh.kafka.source(topics, brokers="localhost:9092")

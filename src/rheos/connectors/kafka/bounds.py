@@ -97,8 +97,8 @@ def _bound(name: str, given: Any, hint: str) -> Bound:
         return TopicEdge(given)
     if isinstance(given, datetime):
         zoned = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
-        return Moment(int(zoned.timestamp() * 1000))
-    if isinstance(given, int) and not isinstance(given, bool):
+        return Moment(max(0, int(zoned.timestamp() * 1000)))
+    if _is_number(given):
         return Moment(given)
     if not isinstance(given, Mapping) or not all(isinstance(of, Mapping) for of in given.values()):
         raise wrong
@@ -107,6 +107,22 @@ def _bound(name: str, given: Any, hint: str) -> Bound:
         if not (_is_number(partition) and _is_number(offset)):
             raise wrong
     return Given(tuple(sorted(offsets)))
+
+
+def check_order(start: Bound, end: Bound) -> None:
+    """Raises ProgramError where the end is before the start, whatever the topic holds."""
+    before = ""
+    if isinstance(start, Moment) and isinstance(end, Moment) and end.ms < start.ms:
+        before = f"{end.ms} ms since the epoch is less than {start.ms}"
+    if isinstance(start, Given) and isinstance(end, Given):
+        ends = dict(end.offsets)
+        for at, offset in start.offsets:
+            if ends.get(at, offset) < offset:
+                before = f"in {named(at)}, {ends[at]} is less than {offset}"
+    if before:
+        raise ProgramError(
+            f"end= is before start=: {before}", hint="nothing would be read: look at which is which"
+        )
 
 
 def _is_number(value: Any) -> bool:

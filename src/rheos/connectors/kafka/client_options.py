@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from rheos.connectors.kafka.client_log import LOGGER, OncePerWhile
 from rheos.errors import ConfigurationError, ProgramError
 
 Value: TypeAlias = str | int | float | bool | Callable[..., Any]
-
-LOGGER = logging.getLogger("rheos.kafka")
-"""What Kafka's client has to say, such as that a broker is away."""
 
 _NOTICE = 5
 """Of syslog: below it the client tells of what is no news to anybody."""
@@ -57,7 +55,9 @@ class ClientOptions:
     ) -> ClientOptions:
         """As a user gives them. `owned` are further names that a user may not set, with what to do
         instead. Raises ProgramError, which shows no value."""
-        addresses = [brokers] if isinstance(brokers, str) else list(brokers)
+        addresses: list[Any] = [brokers]
+        if isinstance(brokers, Iterable) and not isinstance(brokers, str):
+            addresses = list(brokers)
         if not addresses or not all(isinstance(each, str) and each.strip() for each in addresses):
             raise ProgramError(f"brokers={brokers!r} names no broker", hint=_BROKERS)
         if options is not None and not isinstance(options, Mapping):
@@ -68,7 +68,10 @@ class ClientOptions:
         forbidden = {**_OWNED, **(owned or {})}
         for name, value in (options or {}).items():
             if not isinstance(name, str):
-                raise ProgramError(f"options has the name {name!r}, which is no text", hint="see above")
+                raise ProgramError(
+                    f"options has the name {name!r}, which is not text",
+                    hint='write options={"security.protocol": "SSL", ...}',
+                )
             if name in forbidden:
                 raise ProgramError(f"the option {name!r} is set by Rheos", hint=forbidden[name])
             if not isinstance(value, str | int | float) and not callable(value):
@@ -113,6 +116,7 @@ class ClientOptions:
         logger = LOGGER.getChild(f"client-{hash(self) & 0xFFFFFFFF:08x}")
         if not logger.filters:
             logger.addFilter(self._redact_record)
+            logger.addFilter(OncePerWhile())
         return logger
 
     def _redact_record(self, record: logging.LogRecord) -> bool:

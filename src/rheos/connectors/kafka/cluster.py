@@ -17,11 +17,14 @@ from rheos.errors import ConfigurationError, InputError, RheosError, Unavailable
 
 Topics: TypeAlias = tuple[str, ...] | re.Pattern[str]
 """Names, or a pattern that a whole name is to match."""
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 REACHED_WITHIN_S = 30.0
 """How long a cluster may take to answer: it may be starting, too."""
 _ASKED_AGAIN_S = 1.0
 _LOOK_EVERY_S = 0.1
+_UNREACHED = ("_TRANSPORT", "_RESOLVE")
+"""What the client says by itself where it finds no broker; its calls say only that there is none."""
 _INTERNAL = "__"
 """Topics of the brokers themselves begin so: no pattern matches them."""
 
@@ -32,6 +35,11 @@ class FoundTopic:
     id: str
     """Another one once the topic was deleted and made again; empty where the broker does not say."""
     partitions: tuple[int, ...]
+
+
+def is_topic_name(given: Any) -> bool:
+    """Whether a topic may be called so."""
+    return isinstance(given, str) and _NAME.fullmatch(given) is not None
 
 
 class _NoTopicError(InputError):
@@ -56,6 +64,7 @@ class KafkaCluster:
         self._spec = admin.OffsetSpec
         self._committed_only = read_committed
         self._refused: Any = None
+        self._unreached: Any = None
         config: dict[str, Any] = options.config("rheos-source")
         try:
             self._admin = admin.AdminClient({**config, "error_cb": self._on_error})
@@ -114,7 +123,8 @@ class KafkaCluster:
             except client().KafkaException as error:
                 self._admin.poll(0)  # Here it is said why not.
                 if self._refused is not None or time.monotonic() > deadline:
-                    raise self._error(self._refused or error, "the cluster cannot be asked") from None
+                    why = self._refused or self._unreached or error
+                    raise self._error(why, "the cluster cannot be asked") from None
 
     def _missing(self, name: str, there: Sequence[str]) -> RheosError:
         near = difflib.get_close_matches(name, there, n=3)
@@ -190,6 +200,8 @@ class KafkaCluster:
     def _on_error(self, error: Any) -> None:
         if is_refusal(error):
             self._refused = error
+        elif self._unreached is None and error.name() in _UNREACHED:
+            self._unreached = error
 
 
 def _known_id(id: Any) -> str:

@@ -80,7 +80,8 @@ _KINDS: Mapping[str, _Kind] = {
 
 _AWAY = _Kind(
     UnavailableError,
-    "it is tried again by the restart strategy; are the brokers up, and their disks not full?",
+    "are the brokers up at that address, do they speak this security.protocol, and are their disks not "
+    "full? A job that is running is restarted by its strategy",
 )
 
 

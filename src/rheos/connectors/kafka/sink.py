@@ -12,7 +12,7 @@ import pyarrow as pa
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.formatted import check_format
 from rheos.connectors.kafka.client_options import ClientOptions, Value, client
-from rheos.connectors.kafka.cluster import KafkaCluster
+from rheos.connectors.kafka.cluster import KafkaCluster, is_topic_name
 from rheos.connectors.kafka.epoch_commits import IfUnknown
 from rheos.connectors.kafka.epoch_committer import EpochCommitter
 from rheos.connectors.kafka.producing import OWNED
@@ -81,7 +81,7 @@ def sink(
             may be so where a job was killed and has stood still for a week. "fail": the error says what
             to look at; "write" or "skip".
     """
-    if not isinstance(topic, str) or re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic) is None:
+    if not is_topic_name(topic):
         raise ProgramError(
             f"{topic!r} is no topic's name", hint="topics have letters, digits, '.', '_' and '-'"
         )
@@ -98,6 +98,21 @@ def sink(
             f"id_prefix={id_prefix!r} cannot begin an id",
             hint="it has letters, digits, '.', '_' and '-'",
         )
+    if headers is not None and not isinstance(headers, Mapping):
+        raise ProgramError(
+            f"headers={headers!r} is not a dict",
+            hint='write the names of headers and their columns: headers={"trace-id": "trace"}',
+        )
+    values = [value] if isinstance(value, str) else value
+    if values is not None and not isinstance(values, Sequence):
+        raise ProgramError(f"value={value!r} names no columns", hint='write value=["a", "b"]')
+    columns = {"key": key, "partition": partition, "timestamp": timestamp, "tombstone": tombstone}
+    for name, column in columns.items():
+        if column is not None and not isinstance(column, str):
+            raise ProgramError(
+                f"{name}={column!r} is not the name of a column",
+                hint=f'write {name}="column"; of several columns make one before',
+            )
     layout = RecordLayout(
         format=check_format(json_format() if format is None else format),
         key=key,
@@ -105,7 +120,7 @@ def sink(
         partition=partition,
         timestamp=timestamp,
         tombstone=tombstone,
-        value=None if value is None else (value,) if isinstance(value, str) else tuple(value),
+        value=None if values is None else tuple(values),
     )
     client()
     reached = ClientOptions.of(brokers, options, OWNED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
@@ -16,13 +16,14 @@ from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.kafka.bounds import (
     Bound,
     Partition,
+    check_order,
     end_of,
     resolved_ends,
     resolved_starts,
     start_of,
 )
 from rheos.connectors.kafka.client_options import ClientOptions, Value, client
-from rheos.connectors.kafka.cluster import FoundTopic, KafkaCluster, Topics
+from rheos.connectors.kafka.cluster import FoundTopic, KafkaCluster, Topics, is_topic_name
 from rheos.connectors.kafka.consumer import TopicConsumer
 from rheos.connectors.kafka.decoding import Decoding
 from rheos.connectors.kafka.messages import named_fields
@@ -116,13 +117,19 @@ def source(
     rows, record = rows_of(form, None) if schema is None else resolve(schema)
     decoding = Decoding.of(form, rows, named_fields(metadata), on_error)
     form.check_decodes(decoding.payload)
-    stop = end_of(end)
+    begin, stop = start_of(start, group), end_of(end)
+    if stop is not None:
+        check_order(begin, stop)
+    if group is not None and not (isinstance(group, str) and group):
+        raise ProgramError(
+            f"group={group!r} names no group", hint='write group="name", or leave it out'
+        )
     return KafkaSource(
         topics=_topics(topics),
         options=ClientOptions.of(brokers, options, _OWNED),
         decoding=decoding,
         record=record,
-        start=start_of(start, group),
+        start=begin,
         end=stop,
         group=group,
         read_committed=isolation == "read_committed",
@@ -133,11 +140,13 @@ def source(
 def _topics(given: Any) -> Topics:
     if isinstance(given, re.Pattern):
         return given
-    names = (given,) if isinstance(given, str) else tuple(given)
-    if not names or not all(isinstance(name, str) and name for name in names):
+    one = isinstance(given, str) or not isinstance(given, Iterable)
+    names = (given,) if one else tuple(given)
+    if not names or not all(map(is_topic_name, names)):
         raise ProgramError(
             f"topics={given!r} names no topic",
-            hint='write "orders", ["orders", "returns"], or re.compile("orders-.*")',
+            hint='write "orders", ["orders", "returns"], or for a pattern re.compile("orders-.*"); '
+            "names have letters, digits, '.', '_' and '-'",
         )
     return names
 
