@@ -219,13 +219,15 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Takes rows (hidden columns removed). May buffer a bounded amount."""
+        """Takes rows, at least one, of the context's schema. May buffer a bounded amount. Called in the
+        mailbox: while it waits, the subtask does."""
 
     @abstractmethod
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         """Stages durably all that was written and returns what a committer needs to publish it.
 
-        Called at each barrier. What it returns is kept until the committer has committed it.
+        Called in the mailbox at each barrier, also where nothing was written since the last one. What
+        it returns is kept until the committer has committed it.
         """
 
     def committer(self) -> Committer | None:
