@@ -61,7 +61,6 @@ def read(brokers: str, topic: str, *, committed: bool = True) -> list[Record]:
             "group.id": f"reader-{next(_numbers)}",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "fetch.wait.max.ms": 10,
             "isolation.level": "read_committed" if committed else "read_uncommitted",
         }
     )
