@@ -150,7 +150,7 @@ def test_what_cannot_be_read_as_lines_is_refused_where_it_is_written(tmp_path: P
         files.source("x")
     with pytest.raises(SchemaError, match="column 'l' of type list<item: int64> has no form in CSV"):
         files.source("x.csv", schema=pa.schema([("l", pa.list_(pa.int64()))]))
-    with pytest.raises(ProgramError, match="the format arrow is not one of files of lines"):
+    with pytest.raises(ProgramError, match="the format arrow cannot be in lines of a file"):
         files.source("x", schema=SCHEMA, format=formats.arrow())
     with pytest.raises(ProgramError, match="compression='rar' is not known"):
         files.source("x", schema=SCHEMA, compression="rar")  # type: ignore[arg-type]

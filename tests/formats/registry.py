@@ -1,4 +1,4 @@
-"""A schema registry on this machine, for tests: it keeps schemas, and answers as it is told."""
+"""A schema registry on this machine, for tests: it keeps schemas, and answers as a test says."""
 
 from __future__ import annotations
 

@@ -133,11 +133,15 @@ def test_what_cannot_be_right_is_refused_where_it_is_written() -> None:
         formats.avro(V2).check_decodes(pa.schema([pa.field("total", pa.int64(), nullable=False)]))
     with pytest.raises(SchemaError, match="field 'name' of the Avro schema is no column"):
         formats.avro(V2).check_encodes(pa.schema([("id", pa.int64())]))
+    with pytest.raises(SchemaError, match="'age' is no field of the Avro schema"):
+        formats.avro(V2).check_encodes(pa.schema([*ROWS, ("age", pa.int64())]))
+    with pytest.raises(SchemaError, match="is not that of a record"):
+        formats.avro('"string"')
     with pytest.raises(ProgramError, match="the schema needs a subject"):
         formats.avro(registry="http://localhost:8081").check_encodes(ROWS)
 
 
-def test_a_row_that_has_no_form_is_told() -> None:
+def test_a_row_that_has_no_form_is_an_error_with_the_row() -> None:
     loose = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
     rows = pa.RecordBatch.from_pylist([{"id": None, "name": "x"}], schema=loose)
     with pytest.raises(InputError, match="a row has no form in its Avro schema") as caught:

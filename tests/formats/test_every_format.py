@@ -4,6 +4,7 @@ alone."""
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from rheos.errors import SchemaError
+from rheos import formats
+from rheos.errors import ProgramError, SchemaError
 from rheos.formats import contract
 from rheos.formats.contract import Decoded, Decoder
 from tests.formats.examples import EXAMPLES, Example, batches
@@ -177,8 +179,22 @@ def test_rows_without_columns_are_refused(name: str) -> None:
         EXAMPLES[name].format.check_decodes(pa.schema([]))
 
 
-def test_every_format_is_here() -> None:
-    from rheos import formats
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: formats.avro(),
+        lambda: formats.protobuf("shop.Order"),
+        lambda: formats.csv(delimiter=";;"),
+        lambda: formats.arrow(rows_per_payload=0),
+    ],
+)
+def test_what_is_wrong_with_a_format_is_said_at_its_line(made: Callable[[], Any]) -> None:
+    with pytest.raises(ProgramError) as caught:
+        made()
+    assert caught.value.site is not None
+    assert caught.value.site.file == __file__
 
+
+def test_every_format_is_here() -> None:
     made = {name for name in dir(formats) if callable(getattr(formats, name)) and name.islower()}
     assert made == {name.split(",")[0] for name in EXAMPLES}

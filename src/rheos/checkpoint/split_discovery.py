@@ -1,4 +1,4 @@
-"""Which splits of an attempt's sources are found while it runs, and who is told of them.
+"""Which splits of an attempt's sources are found while it runs, and who is notified of them.
 
 Pure. A source is listed anew at an interval, one listing at a time. What of it was not there before is
 announced to all subtasks, in messages of bounded size: the next goes when all have taken the one

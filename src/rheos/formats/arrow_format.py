@@ -36,6 +36,7 @@ from rheos.formats.contract import (
 )
 from rheos.formats.sifting import RowsError
 from rheos.protocol.elements import Batch
+from rheos.site import located_at_call
 
 _PLAIN = (
     pa.types.is_boolean,
@@ -52,6 +53,7 @@ _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 """Kinds of message in Arrow's Message.fbs."""
 
 
+@located_at_call
 def arrow(*, rows_per_payload: int = 1000) -> ArrowFormat:
     """A whole Arrow IPC stream per payload: the fastest format, where both sides know it.
 

@@ -24,12 +24,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError
-from rheos.formats.avro_schemas import UnfitSchemaError, arrow_of, avro_of, fastavro, parsed
+from rheos.formats.avro_schemas import (
+    UnfitSchemaError,
+    arrow_of,
+    avro_of,
+    check_record,
+    fastavro,
+    parsed,
+)
 from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, check_any_column
 from rheos.formats.records import decoded_from
 from rheos.formats.sifting import RowsError
 from rheos.protocol.columns import TypeMismatch, column_of, columns_to_python
 from rheos.protocol.elements import Batch
+from rheos.site import located_at_call
 
 if TYPE_CHECKING:
     from rheos.formats.schema_registry import SchemaRegistry
@@ -38,6 +46,7 @@ _PREFIX = struct.Struct(">bI")
 """Confluent's: a zero byte, and the schema's id."""
 
 
+@located_at_call
 def avro(
     schema: str | Mapping[str, Any] | None = None,
     *,
@@ -80,9 +89,11 @@ def _registry_at(url: str) -> SchemaRegistry:
 def _own(text: str) -> Any:
     """The user's schema, parsed. Raises SchemaError."""
     try:
-        return parsed(text)
+        found = parsed(text)
     except UnfitSchemaError as error:
         raise SchemaError(f"the Avro schema cannot be used: {error}", hint="correct it") from None
+    check_record(found)
+    return found
 
 
 @dataclass(frozen=True)
@@ -119,7 +130,15 @@ class AvroFormat(Format):
                 hint='write subject="orders-value", which is the topic\'s name and "-value"',
             )
         if self.schema is not None:
-            for each in _own(self.schema)["fields"]:
+            fields = _own(self.schema)["fields"]
+            known = [each["name"] for each in fields]
+            for column in schema.names:
+                if column not in known:
+                    raise SchemaError(
+                        f"column {column!r} is no field of the Avro schema, and would be lost",
+                        hint=f"its fields are {', '.join(known)}; select those",
+                    )
+            for each in fields:
                 if each["name"] not in schema.names and "default" not in each:
                     raise SchemaError(
                         f"field {each['name']!r} of the Avro schema is no column",

@@ -163,13 +163,19 @@ def _type_of(kind: pa.DataType, place: str, column: pa.Field) -> Any:
 # --- to Arrow -------------------------------------------------------------------------------------
 
 
-def arrow_of(schema: Any) -> pa.Schema:
-    """The rows of a parsed record schema. Raises SchemaError where there is no such column type."""
-    named: Mapping[str, Any] = schema.get("__named_schemas", {}) if isinstance(schema, dict) else {}
+def check_record(schema: Any) -> None:
+    """Raises SchemaError where a parsed schema is not that of a record."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise SchemaError(
-            "the Avro schema is of no record", hint="rows need a record with a field each"
+            "the Avro schema is not that of a record",
+            hint="a row needs a record, with a field for each column",
         )
+
+
+def arrow_of(schema: Any) -> pa.Schema:
+    """The rows of a parsed record schema. Raises SchemaError where there is no such column type."""
+    check_record(schema)
+    named: Mapping[str, Any] = schema.get("__named_schemas", {})
     return pa.schema([_arrow_field(field["name"], field["type"], named) for field in schema["fields"]])
 
 

@@ -1,6 +1,6 @@
 """CSV: a payload is one record of fields.
 
-Arrow decodes all payloads at once, and only where that fails are the bad ones sought. A field without
+Arrow decodes all payloads at once, and only where that fails looks for the bad ones. A field without
 any text is null; in a column of text that may not be null it is the empty text, as `""` always is.
 Timestamps are ISO 8601 (without zone: UTC), dates and times ISO.
 
@@ -39,6 +39,7 @@ from rheos.formats.contract import (
 from rheos.formats.payloads import NEWLINE, Joined, joined, split_at
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
+from rheos.site import located_at_call
 
 _RETURN = b"\r"[0]
 _BOM = b"\xef\xbb\xbf"
@@ -60,6 +61,7 @@ _INVALID = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion erro
 _FIELDS = re.compile(r"Expected (\d+) columns, got (\d+)")
 
 
+@located_at_call
 def csv(*, header: bool = True, delimiter: str = ",") -> CsvFormat:
     """Records of fields. A field without any text is null; in a column of text that may not be null it
     is the empty text. A field that holds a delimiter, a quote or a line end stands in double quotes.

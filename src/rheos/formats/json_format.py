@@ -1,6 +1,6 @@
 """JSON: a payload is one object, read strictly by the schema.
 
-Arrow decodes all payloads at once; only where that fails are the bad ones sought. Types are strict: "1"
+Arrow decodes all payloads at once; only where that fails are bad ones looked for. Types are strict: "1"
 is no number, 1.0 no integer, 1 no string. Timestamps are ISO 8601 (without zone: UTC), dates and times
 ISO strings. Fields that the schema does not name are ignored.
 

@@ -40,10 +40,12 @@ from rheos.formats.records import decoded_from
 from rheos.formats.sifting import RowsError
 from rheos.protocol.columns import columns_to_python
 from rheos.protocol.elements import Batch
+from rheos.site import located_at_call
 
 _PER_S = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
+@located_at_call
 def protobuf(message: Any, *, descriptors: bytes | None = None) -> ProtobufFormat:
     """One Protobuf message per payload.
 

@@ -24,7 +24,7 @@ def check_codec(codec: str | None) -> None:
     if codec is not None and codec not in ENDS:
         raise ProgramError(
             f"compression={codec!r} is not known for files of lines",
-            hint=f"choose of {', '.join(ENDS)}",
+            hint=f"write one of {', '.join(ENDS)}",
         )
 
 

@@ -176,7 +176,7 @@ def check_kind(format: Kind | Format | None) -> None:
     if isinstance(format, Format):
         if format.in_lines is None:
             raise ProgramError(
-                f"the format {format.name} is not one of files of lines",
+                f"the format {format.name} cannot be in lines of a file",
                 hint=f"write one of {', '.join(map(repr, get_args(Kind)))}, or rh.formats.json()",
             )
     elif format is not None and format not in get_args(Kind):

@@ -84,7 +84,8 @@ def source(
     if watch is None:
         if order != "name":
             raise ProgramError(
-                "files that are all there are read in no order", hint='say order= with watch="10s"'
+                "order= is for a folder that is watched",
+                hint='write watch="10s", too, or leave it out',
             )
         return FileSource(paths, rows, record, format, on_error, replay, compression)
     if replay is not None:

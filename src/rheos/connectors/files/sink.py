@@ -69,7 +69,7 @@ def sink(
     if codec not in known:
         raise ProgramError(
             f"compression={codec!r} is not known for {_word(format)}",
-            hint=f"choose of {', '.join(known)}",
+            hint=f"write one of {', '.join(known)}",
         )
     if roll_bytes <= 0:
         raise ProgramError(f"roll_bytes={roll_bytes} is no size", hint="give a number of bytes above 0")

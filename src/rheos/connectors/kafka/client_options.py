@@ -19,7 +19,7 @@ from rheos.errors import ConfigurationError, ProgramError
 Value: TypeAlias = str | int | float | bool | Callable[..., Any]
 
 _NOTICE = 5
-"""Of syslog: below it the client tells of what is no news to anybody."""
+"""Of syslog: below it the client logs what nobody needs to know."""
 _OF_ANOTHER_KIND = "property and will be ignored by this"
 
 _SECRET = re.compile(
