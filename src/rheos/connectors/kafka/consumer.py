@@ -89,6 +89,7 @@ class TopicConsumer(SourceClient):
         self._new: deque[PartitionFeed] = deque()
         self._left: deque[PartitionFeed] = deque()
         self._counts: Counter[str] = Counter()
+        self._to_commit: list[Any] = []
         # The thread's alone:
         self._feeds: dict[Partition, PartitionFeed] = {}
         self._assigned_again_at_s = 0.0
@@ -134,18 +135,18 @@ class TopicConsumer(SourceClient):
     # --- for the subtask -----------------------------------------------------------------------------
 
     def completed(self, positions: Mapping[str, bytes]) -> None:
-        """Commits the offsets to the group, for those who watch how far it is."""
-        consumer = self._consumer
-        if self._group is None or consumer is None:
+        """Has the thread commit the offsets to the group, for those who watch how far it is. A commit
+        from here would wait until the thread has nothing to poll."""
+        if self._group is None:
             return
         offsets = []
         for id, position in positions.items():
             topic, _, partition = id.rpartition("/")
             offset = Position.decode(position).offset
             offsets.append(client().TopicPartition(topic, int(partition), offset))
-        if offsets:
-            # What becomes of it is counted: see `_on_commit`.
-            consumer.commit(offsets=offsets, asynchronous=True)
+        with self._lock:
+            self._to_commit = offsets
+            self._lock.notify()
 
     def close(self) -> None:
         with self._lock:
@@ -197,6 +198,7 @@ class TopicConsumer(SourceClient):
         while not self._closing:
             self._forget_the_left()
             self._assign_the_new()
+            self._commit_to_the_group()
             self._watch_topics()
             if self._reads_on():
                 self._take(self._consumed())
@@ -206,6 +208,14 @@ class TopicConsumer(SourceClient):
                         self._lock.wait(_WAIT_S)
             if self._refused is not None:
                 raise self._error(self._refused)
+        self._commit_to_the_group()
+
+    def _commit_to_the_group(self) -> None:
+        with self._lock:
+            offsets, self._to_commit = self._to_commit, []
+        if offsets:
+            # What becomes of it is counted: see `_on_commit`.
+            self._consumer.commit(offsets=offsets, asynchronous=True)
 
     def _consumed(self) -> list[Any]:
         """What is there, at once; where nothing is, what comes first."""
