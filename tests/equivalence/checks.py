@@ -12,7 +12,7 @@ import pytest
 from tests.equivalence.compare import difference
 from tests.equivalence.corpus import PROGRAMS
 from tests.equivalence.corpus.program import Golden, Program
-from tests.equivalence.modes import SLOW, Mode, gap
+from tests.equivalence.modes import Mode, gap, is_slow
 from tests.equivalence.runs import Found
 
 
@@ -33,7 +33,7 @@ def each_program(*kinds: str) -> list[Any]:
                 declared = gap(program, mode)
                 if declared is None or declared.raises is not None:
                     marks = [pytest.mark.spark] if program.spark else []
-                    if mode in SLOW:
+                    if is_slow(program, mode):
                         marks.append(pytest.mark.slow)
                     name = f"{mode.value}: {program.name}"
                     found.append(pytest.param(program, mode, marks=marks, id=name))

@@ -32,6 +32,12 @@ SLOW = {
 Spark, and drawn worlds find splits."""
 
 
+def is_slow(program: Program, mode: Mode) -> bool:
+    """Whether it is left out of the suite. A program with state is killed with its state on disk, and
+    restored into memory on Spark."""
+    return mode in SLOW or (mode is Mode.SIMULATED_KILLED and program.stateful)
+
+
 @dataclass(frozen=True)
 class Gap:
     """A program that is not run in some way."""

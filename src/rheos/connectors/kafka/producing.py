@@ -44,6 +44,7 @@ _GIVE_WAY_S = 1e-6
 would get it back only after 5 ms: measured, it ran at a quarter of its speed."""
 _WHEN_FULL_S = 0.005
 _CLOSE_S = 5.0
+_REPORTED_S = 0.5
 _FENCE_S = 1.0
 """A call that times out is continued by the next."""
 
@@ -116,6 +117,11 @@ class Producing:
     def flush(self, at_most_s: float) -> int:
         """Waits until all is delivered, or not. Returns how many records are not yet."""
         return int(self.client.flush(at_most_s))
+
+    def hear_reports(self) -> None:
+        """To be called once the client has raised: which record it was for may be reported a little
+        later than that."""
+        self.client.flush(_REPORTED_S)
 
     def close(self) -> None:
         """What is queued and not delivered is dropped, and an open transaction aborted."""

@@ -190,8 +190,10 @@ class Transactions:
         except Exception as error:
             if as_kafka_error(error) is None:
                 raise
-            if self._producing is not None and self._producing.refused is not None:
-                raise self._producing.refused from None
+            if self._producing is not None:
+                self._producing.hear_reports()
+                if self._producing.refused is not None:
+                    raise self._producing.refused from None
             raise kafka_error(error, self._doing, self._options) from None
 
     @property
