@@ -121,7 +121,8 @@ class Producing:
     def hear_reports(self) -> None:
         """To be called once the client has raised: which record it was for may be reported a little
         later than that."""
-        self.client.flush(_REPORTED_S)
+        with contextlib.suppress(Exception):  # Of a producer that is fenced, that again.
+            self.client.flush(_REPORTED_S)
 
     def close(self) -> None:
         """What is queued and not delivered is dropped, and an open transaction aborted."""
