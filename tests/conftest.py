@@ -15,7 +15,7 @@ from rheos.spark import ahead
 
 # The first example of a property pays for imports, and machines differ: time is no property here.
 # Every run draws the same examples, and few; `pytest --hypothesis-profile=search` looks for others.
-settings.register_profile("rheos", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("rheos", deadline=None, derandomize=True, max_examples=30)
 settings.register_profile("search", deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=100_000)
 settings.load_profile("rheos")

@@ -92,7 +92,8 @@ def test_submitted_with_py_files_to_executors_without_rheos(
     sales.check(tmp_path / "out")
 
 
-def test_executors_without_rheos_are_told_of(
+@pytest.mark.slow
+def test_executors_without_rheos_are_named_in_the_error(
     tmp_path: Path, started: Started, standalone: Standalone
 ) -> None:
     job = sales.written(tmp_path)
