@@ -57,7 +57,10 @@ class Brokers:
     ],
 )
 def test_starts(start: Any, offsets: Offsets) -> None:
-    assert resolved_starts(start_of(start, "the group"), [A, B], Brokers()) == offsets
+    assert (
+        resolved_starts(start_of(start, "the group"), [A, B], Brokers(), Brokers().earliest([A, B]))
+        == offsets
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,4 +127,4 @@ def test_an_end_is_needed_for_each_partition() -> None:
 
 def test_partitions_that_are_not_there_are_refused() -> None:
     with pytest.raises(InputError, match=r"there is no orders\[7\]"):
-        resolved_starts(start_of({"orders": {7: 1}}, None), [A, B], Brokers())
+        resolved_starts(start_of({"orders": {7: 1}}, None), [A, B], Brokers(), {A: 0, B: 0})

@@ -30,7 +30,10 @@ class Consumer:
     """Stands for the thread that reads ahead."""
 
     def __init__(self) -> None:
-        self.taken: list[RecordChunk] = []
+        self.handed_out: list[RecordChunk] = []
+
+    def taken(self, chunk: RecordChunk) -> None:
+        self.handed_out.append(chunk)
 
     def report(self) -> None:
         pass
@@ -51,13 +54,7 @@ def reader(begin: Position, *chunks: RecordChunk) -> tuple[PartitionReader, Prob
     feed = PartitionFeed(SPLIT, begin.offset)
     feed.chunks += chunks
     feed.finished = True
-    made = PartitionReader(
-        feed,
-        begin,
-        probe.context(),
-        cast(TopicConsumer, consumer),
-        lambda done: consumer.taken.append(1),
-    )
+    made = PartitionReader(feed, begin, probe.context(), cast(TopicConsumer, consumer))
     return made, probe, feed
 
 

@@ -129,13 +129,17 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def resolved_starts(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -> Offsets:
-    """Where each partition begins: one of which nothing is said, with its first record.
+def resolved_starts(
+    bound: Bound, partitions: Sequence[Partition], cluster: Cluster, earliest: Offsets
+) -> Offsets:
+    """Where each partition begins: one of which nothing is said, with its first record (`earliest`).
 
     Whether there is (still) a record is seen where it is read: a job that goes on from a checkpoint
     does not begin here.
     """
-    return {**cluster.earliest(partitions), **_resolved(bound, partitions, cluster)}
+    if bound is TopicEdge.EARLIEST:
+        return earliest
+    return {**earliest, **_resolved(bound, partitions, cluster)}
 
 
 def resolved_ends(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -> Offsets:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
+from rheos.connectors.kafka.admin import admin_client, admin_module, answer
 from rheos.connectors.kafka.bounds import Offsets, Partition, named
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.errors import is_refusal, kafka_error
@@ -22,7 +23,6 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 REACHED_WITHIN_S = 30.0
 """How long a cluster may take to answer: it may be starting, too."""
 _ASKED_AGAIN_S = 1.0
-_LOOK_EVERY_S = 0.1
 _UNREACHED = ("_TRANSPORT", "_RESOLVE")
 """What the client says by itself where it finds no broker; its calls say only that there is none."""
 _INTERNAL = "__"
@@ -58,16 +58,14 @@ class KafkaCluster:
         given_up: Callable[[], bool] = lambda: False,
     ) -> None:
         client()
-        admin: Any = importlib.import_module("confluent_kafka.admin")
         self._options = options
         self._given_up = given_up
-        self._spec = admin.OffsetSpec
+        self._spec = admin_module().OffsetSpec
         self._committed_only = read_committed
         self._refused: Any = None
         self._unreached: Any = None
-        config: dict[str, Any] = options.config("rheos-source")
         try:
-            self._admin = admin.AdminClient({**config, "error_cb": self._on_error})
+            self._admin = admin_client(options, "rheos-source", self._on_error)
         except client().KafkaException as error:
             raise self._error(error, "Kafka's client cannot be made") from None
 
@@ -104,7 +102,7 @@ class KafkaCluster:
 
     def max_message_bytes(self, topic: str) -> int | None:
         """The setting of the topic; None where this client may not see it."""
-        admin: Any = importlib.import_module("confluent_kafka.admin")
+        admin = admin_module()
         resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic)
         try:
             [asked] = self._admin.describe_configs(
@@ -180,19 +178,18 @@ class KafkaCluster:
     # --- errors --------------------------------------------------------------------------------------
 
     def _result(self, future: Any, doing: str) -> Any:
-        while True:
-            try:
-                return future.result(_LOOK_EVERY_S)
-            except client().KafkaException as error:
-                if error.args[0].code() == client().KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise _NoTopicError(str(self._error(error, doing))) from None
-                raise self._error(self._refused or error, doing) from None
-            except TimeoutError:
-                self._admin.poll(0)  # Here it is said whether it is refused.
-                if self._refused is not None:
-                    raise self._error(self._refused, doing) from None
-                if self._given_up():
-                    raise UnavailableError(f"{doing}: nobody waits for it any more") from None
+        try:
+            return answer(self._admin, future, partial(self._give_up, doing))
+        except client().KafkaException as error:
+            if error.args[0].code() == client().KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise _NoTopicError(str(self._error(error, doing))) from None
+            raise self._error(self._refused or error, doing) from None
+
+    def _give_up(self, doing: str) -> None:
+        if self._refused is not None:
+            raise self._error(self._refused, doing)
+        if self._given_up():
+            raise UnavailableError(f"{doing}: nobody waits for it any more")
 
     def _error(self, error: Any, doing: str) -> RheosError:
         return kafka_error(error, doing, self._options)

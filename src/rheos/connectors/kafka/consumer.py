@@ -109,7 +109,7 @@ class TopicConsumer(SourceClient):
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="rheos-kafka", daemon=True)
             self._thread.start()
-        return PartitionReader(feed, begin, self._ctx, self, self._taken)
+        return PartitionReader(feed, begin, self._ctx, self)
 
     def report(self) -> None:
         """Counts what the thread has counted, and raises what it has ended with."""
@@ -126,7 +126,8 @@ class TopicConsumer(SourceClient):
         with self._lock:
             self._left.append(feed)
 
-    def _taken(self, chunk: RecordChunk) -> None:
+    def taken(self, chunk: RecordChunk) -> None:
+        """The chunk is handed out."""
         with self._lock:
             self._ahead_bytes -= chunk.size_bytes
             self._taken_at_s = time.monotonic()

@@ -6,10 +6,10 @@ call is bounded in time, and raises RheosError.
 
 from __future__ import annotations
 
-import importlib
 import time
 from typing import Any
 
+from rheos.connectors.kafka.admin import admin_client, answer
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.errors import as_kafka_error, is_refusal, kafka_error
 from rheos.errors import RheosError
@@ -35,16 +35,14 @@ class Mark:
         """Sets it to 0. Only who drew the name does, before anybody else knows it."""
         # A consumer's commit, and its end after one, wait for brokers without a limit.
         kafka = client()
-        module: Any = importlib.import_module("confluent_kafka.admin")
         asked = kafka.ConsumerGroupTopicPartitions(self._name, [self.place(0)])
         deadline = time.monotonic() + REACH_S
         try:
-            config = self._options.config(self._name)
-            admin = module.AdminClient({**config, "error_cb": self._on_error})
+            admin = admin_client(self._options, self._name, self._on_error)
             while True:
                 future = admin.alter_consumer_group_offsets([asked], request_timeout=REACH_S)
                 try:
-                    self._checked(self._answer(admin, future[self._name]).topic_partitions)
+                    self._checked(answer(admin, future[self._name], self._give_up).topic_partitions)
                     return
                 except kafka.KafkaException as error:
                     found = as_kafka_error(error)
@@ -54,14 +52,9 @@ class Mark:
         except kafka.KafkaException as error:
             raise self._error(error) from None
 
-    def _answer(self, admin: Any, future: Any) -> Any:
-        while True:
-            try:
-                return future.result(_AGAIN_S)
-            except TimeoutError:  # The request has a limit of its own.
-                admin.poll(0)
-                if self._refused is not None:
-                    raise client().KafkaException(self._refused) from None
+    def _give_up(self) -> None:
+        if self._refused is not None:
+            raise client().KafkaException(self._refused)
 
     def read(self) -> tuple[int | None, Any]:
         """The mark, or None where there is none, and the group, as the client wants it within a

@@ -10,7 +10,7 @@ an offset that the broker has said.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,7 @@ class PartitionFeed:
 
 
 class PartitionReader(SplitReader):
-    """Hands out the chunks of one partition. `taken` hears of each that was."""
+    """Hands out the chunks of one partition."""
 
     def __init__(
         self,
@@ -111,12 +111,10 @@ class PartitionReader(SplitReader):
         begin: Position,
         ctx: ReaderContext,
         consumer: TopicConsumer,
-        taken: Callable[[RecordChunk], None],
     ) -> None:
         self._feed = feed
         self._ctx = ctx
         self._consumer = consumer
-        self._taken = taken
         self._position = begin
         self._chunk: RecordChunk | None = None
         self._row = 0
@@ -142,7 +140,7 @@ class PartitionReader(SplitReader):
             self._position = Position(chunk.after)
             self._reject(chunk, chunk.after)
             self._chunk = None
-            self._taken(chunk)
+            self._consumer.taken(chunk)
         return chunk.rows.slice(begin, self._row - begin)
 
     def _given_before(self, chunk: RecordChunk) -> int:

@@ -186,9 +186,10 @@ class KafkaSource(Source):
                 hint="look at the pattern, which a whole name is to match",
             )
         partitions = _partitions(found)
-        starts = resolved_starts(self.start, partitions, cluster)
+        earliest = cluster.earliest(partitions)
+        starts = resolved_starts(self.start, partitions, cluster, earliest)
         ends = {} if self.end is None else resolved_ends(self.end, partitions, cluster)
-        return _splits(found, cluster.earliest(partitions), starts, ends)
+        return _splits(found, earliest, starts, ends)
 
     def discover(self) -> Sequence[Split]:
         try:

@@ -22,12 +22,12 @@ import pyarrow as pa
 
 from rheos.connectors.files.checked import CheckedFile, ChecksummingFile
 from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.kafka.cluster import is_topic_name
 from rheos.errors import UnrestorableError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt
 
 _WRITER = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,240}")
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NOTE = re.compile(r"(.+)-(\d+)\.done")
 
 
@@ -68,7 +68,7 @@ def decode_epoch(committable: bytes) -> StagedEpoch:
         epoch = _decoder.decode(committable)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _damaged(str(error)) from error
-    if _WRITER.fullmatch(epoch.writer) is None or _TOPIC.fullmatch(epoch.topic) is None:
+    if _WRITER.fullmatch(epoch.writer) is None or not is_topic_name(epoch.topic):
         raise _damaged(f"the writer {epoch.writer!r} of the topic {epoch.topic!r}")
     if min(epoch.attempt, epoch.number, epoch.records, epoch.checkpoint - 1) < 0:
         raise _damaged(f"{epoch.records} records of checkpoint {epoch.checkpoint}")

@@ -119,12 +119,7 @@ class Transactions:
                 return
             answer = failure = None
             try:
-                if isinstance(action, Settle):
-                    epoch = by_number[action.epoch]
-                    staged.settle(epoch, self._noted)
-                    self._noted = max(self._noted, epoch.checkpoint)
-                else:
-                    answer = self._carry_out(action, by_number, staged)
+                answer = self._carry_out(action, by_number, staged)
             except RheosError as error:
                 # KS8: records that are gone may have been committed by another since the mark was read.
                 again = may_pass(error) or isinstance(error, MissingRecordsError)
@@ -158,8 +153,10 @@ class Transactions:
                 self.close()
             case Pause(ms):
                 time.sleep(ms / 1000)
-            case Settle():
-                raise AssertionError("settled by the caller")
+            case Settle(epoch):
+                noted = self._noted or 0
+                staged.settle(epochs[epoch], noted)
+                self._noted = max(noted, epoch)
             case _:
                 assert_never(action)
         return None
