@@ -32,10 +32,10 @@ from rheos.formats.avro_schemas import (
     fastavro,
     parsed,
 )
-from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, check_any_column
-from rheos.formats.records import decoded_from
+from rheos.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
+from rheos.formats.records import decoded_records, records_of
 from rheos.formats.sifting import RowsError
-from rheos.protocol.columns import TypeMismatch, column_of, columns_to_python
+from rheos.protocol.columns import TypeMismatch, column_of
 from rheos.protocol.elements import Batch
 from rheos.site import located_at_call
 
@@ -164,16 +164,7 @@ class _AvroDecoder(Decoder):
     def _decode(self, payloads: pa.Array) -> Decoded:
         self._unknown: dict[int, str] = {}
         """Ids that the registry does not know; another batch asks again."""
-        records: list[Mapping[str, Any]] = []
-        kept: list[int] = []
-        bad: list[BadPayload] = []
-        for place, payload in enumerate(payloads.to_pylist()):
-            try:
-                records.append(self._record(payload))
-                kept.append(place)
-            except _BadRecordError as error:
-                bad.append(BadPayload(place, payload, str(error)))
-        return decoded_from(records, kept, bad, payloads, self.schema, self._columns)
+        return decoded_records(payloads, self.schema, self._record, self._columns)
 
     def _columns(self, records: Sequence[Mapping[str, Any]]) -> Sequence[pa.Array]:
         """Fields by the names of columns: others are ignored, and missing ones are null."""
@@ -193,28 +184,28 @@ class _AvroDecoder(Decoder):
             record = self._read(data, writer, reader)
         except Exception as error:  # fastavro raises whatever comes up: IndexError, OverflowError, ...
             said = f": {error}" if str(error) else ""
-            raise _BadRecordError(
+            raise RowsError(
                 f"it is no record of its Avro schema: {type(error).__name__}{said}"
             ) from None
         if data.tell() != len(payload):
-            raise _BadRecordError(f"{len(payload) - data.tell()} bytes follow its Avro record")
+            raise RowsError(f"{len(payload) - data.tell()} bytes follow its Avro record")
         if not isinstance(record, dict):
-            raise _BadRecordError("its Avro schema is of no record")
+            raise RowsError("its Avro schema is of no record")
         return record
 
     def _writer(self, prefix: bytes) -> Any:
         assert self._registry is not None
         if len(prefix) < _PREFIX.size or prefix[0]:
-            raise _BadRecordError("it does not begin with a zero byte and the id of a schema")
+            raise RowsError("it does not begin with a zero byte and the id of a schema")
         _, id = _PREFIX.unpack(prefix)
         if id in self._unknown:
-            raise _BadRecordError(self._unknown[id])
+            raise RowsError(self._unknown[id])
         if id not in self._writers:
             try:
                 self._writers[id] = _known(self._registry, id)
             except UnfitSchemaError as error:
                 self._unknown[id] = str(error)
-                raise _BadRecordError(str(error)) from None
+                raise RowsError(str(error)) from None
         return self._writers[id]
 
 
@@ -226,10 +217,6 @@ def _known(registry: SchemaRegistry, id: int) -> Any:
     except UnfitSchemaError as error:
         what = f"schema {id} of the registry cannot be used: {error}"
         raise UnfitSchemaError(what) from None
-
-
-class _BadRecordError(Exception):
-    """What is wrong with one payload."""
 
 
 class _AvroEncoder(Encoder):
@@ -244,10 +231,8 @@ class _AvroEncoder(Encoder):
     def encode(self, rows: Batch) -> pa.Array:
         if self._prefix is None:
             self._prefix = _PREFIX.pack(0, self._registered())
-        names = rows.schema.names
-        columns = [columns_to_python(column) for column in rows.columns]
-        records = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-        return pa.array([self._payload(self._prefix, record) for record in records], pa.binary())
+        prefix = self._prefix
+        return pa.array([self._payload(prefix, record) for record in records_of(rows)], pa.binary())
 
     def _payload(self, prefix: bytes, record: Mapping[str, Any]) -> bytes:
         out = io.BytesIO()

@@ -7,6 +7,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """The column in one piece, which is not copied where it is one."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def conform(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """The array as of another type, safely cast. Raises ArrowInvalid where values do not fit.
 

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.formats.conforming import whole
 from rheos.formats.contract import (
     BadPayload,
     Decoded,
@@ -222,9 +223,7 @@ def _wire_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    array = whole(column)
     if pa.types.is_timestamp(field.type) and field.type.tz is not None:
         zoned = pc.match_substring_regex(array, _ZONE)
         utc = pc.binary_join_element_wise(array, "Z", "")

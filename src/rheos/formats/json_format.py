@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from rheos.errors import SchemaError
-from rheos.formats.conforming import conform
+from rheos.formats.conforming import conform, whole
 from rheos.formats.contract import (
     BadPayload,
     Decoded,
@@ -156,15 +156,11 @@ def decode_objects(data: pa.Buffer, wire: pa.Schema, schema: pa.Schema) -> Batch
             parse_options=pj.ParseOptions(explicit_schema=wire, unexpected_field_behavior="ignore"),
         )
         table.validate(full=True)
-        columns = [_typed(_whole(table.column(field.name)), field.type) for field in schema]
+        columns = [_typed(whole(table.column(field.name)), field.type) for field in schema]
     except pa.ArrowInvalid as error:
         raise RowsError(_said(str(error))) from None
     nullable = pa.schema([field.with_nullable(True) for field in schema])
     return pa.RecordBatch.from_arrays(columns, schema=nullable)
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _typed(column: pa.Array, type_: pa.DataType) -> pa.Array:

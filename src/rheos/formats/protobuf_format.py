@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from rheos.errors import InputError, ProgramError
 from rheos.formats.conforming import conform
-from rheos.formats.contract import BadPayload, Decoded, Decoder, Encoder, Format, check_any_column
+from rheos.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
 from rheos.formats.protobuf_schemas import (
     DURATION,
     TIMESTAMP,
@@ -36,9 +36,8 @@ from rheos.formats.protobuf_schemas import (
     message_class,
     scalar_type,
 )
-from rheos.formats.records import decoded_from
+from rheos.formats.records import decoded_records, records_of
 from rheos.formats.sifting import RowsError
-from rheos.protocol.columns import columns_to_python
 from rheos.protocol.elements import Batch
 from rheos.site import located_at_call
 
@@ -111,17 +110,14 @@ class _ProtobufDecoder(Decoder):
         self._fields = [type_.DESCRIPTOR.fields_by_name[each.name] for each in schema]
 
     def _decode(self, payloads: pa.Array) -> Decoded:
-        messages: list[Any] = []
-        kept: list[int] = []
-        bad: list[BadPayload] = []
-        for place, payload in enumerate(payloads.to_pylist()):
-            try:
-                messages.append(self._parse(payload))
-                kept.append(place)
-            except Exception as error:  # DecodeError, of the library, and whatever else comes up.
-                said = str(error).partition(" with type")[0]
-                bad.append(BadPayload(place, payload, f"it is no {self._name}: {said}"))
-        return decoded_from(messages, kept, bad, payloads, self.schema, self._columns)
+        return decoded_records(payloads, self.schema, self._message, self._columns)
+
+    def _message(self, payload: bytes) -> Any:
+        try:
+            return self._parse(payload)
+        except Exception as error:  # DecodeError, of the library, and whatever else comes up.
+            said = str(error).partition(" with type")[0]
+            raise RowsError(f"it is no {self._name}: {said}") from None
 
     def _columns(self, messages: Sequence[Any]) -> Sequence[pa.Array]:
         try:
@@ -183,10 +179,7 @@ class _ProtobufEncoder(Encoder):
         self._type = type_
 
     def encode(self, rows: Batch) -> pa.Array:
-        names = rows.schema.names
-        columns = [columns_to_python(column) for column in rows.columns]
-        records = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
-        return pa.array([self._payload(record) for record in records], pa.binary())
+        return pa.array([self._payload(record) for record in records_of(rows)], pa.binary())
 
     def _payload(self, record: Mapping[str, Any]) -> bytes:
         message = self._type()
