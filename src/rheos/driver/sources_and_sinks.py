@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rheos.checkpoint.events import WatchedSource
@@ -94,19 +94,27 @@ def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
 
 def prepared_sinks(plan: PhysicalPlan) -> PhysicalPlan:
     """The plan with its sinks made ready to be written. Raises RheosError, with the user's line."""
+
+    def prepared(planned: PlannedOperator, sink: Sink) -> Sink:
+        return sink.prepared(visible(planned.ports[0].schema), (plan.name, planned.id))
+
+    return _with_sinks(plan, prepared)
+
+
+def _with_sinks(plan: PhysicalPlan, changed: Callable[[PlannedOperator, Sink], Sink]) -> PhysicalPlan:
+    """The plan with other sinks in place of its own."""
+
+    def with_sink(planned: PlannedOperator) -> PlannedOperator:
+        if not isinstance(planned.spec, SinkSpec):
+            return planned
+        with _located(planned):
+            sink = changed(planned, planned.spec.sink)
+        return replace(planned, spec=replace(planned.spec, sink=sink))
+
     chains = tuple(
-        replace(chain, operators=tuple(_prepared(each, plan.name) for each in chain.operators))
-        for chain in plan.chains
+        replace(chain, operators=tuple(map(with_sink, chain.operators))) for chain in plan.chains
     )
     return replace(plan, chains=chains)
-
-
-def _prepared(planned: PlannedOperator, job: str) -> PlannedOperator:
-    if not isinstance(planned.spec, SinkSpec):
-        return planned
-    with _located(planned):
-        sink = planned.spec.sink.prepared(visible(planned.ports[0].schema), (job, planned.id))
-    return replace(planned, spec=replace(planned.spec, sink=sink))
 
 
 def sinks_stage(plan: PhysicalPlan) -> bool:
@@ -117,18 +125,9 @@ def sinks_stage(plan: PhysicalPlan) -> bool:
 
 def staged_sinks(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
     """The plan with its sinks given a folder each, below `folder`, for what is not yet committed."""
-    chains = tuple(
-        replace(chain, operators=tuple(_with_folder(each, folder) for each in chain.operators))
-        for chain in plan.chains
+    return _with_sinks(
+        plan, lambda planned, sink: sink.staged(f"{folder.rstrip('/')}/{safe_name(planned.id)}")
     )
-    return replace(plan, chains=chains)
-
-
-def _with_folder(planned: PlannedOperator, folder: str) -> PlannedOperator:
-    if not isinstance(planned.spec, SinkSpec):
-        return planned
-    sink = planned.spec.sink.staged(f"{folder.rstrip('/')}/{safe_name(planned.id)}")
-    return replace(planned, spec=replace(planned.spec, sink=sink))
 
 
 def published_here(plan: PhysicalPlan) -> frozenset[OperatorId]:

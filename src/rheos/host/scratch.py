@@ -9,12 +9,23 @@ import os
 import shutil
 import stat
 import tempfile
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 _PREFIX = "rheos-state-"
 _LOCK = ".lock"
+
+
+def folder_of(owner: object, prefix: str, directory: str | None = None) -> str:
+    """The path of a new private folder, which goes when `owner` does: below `directory`, which is made
+    if it is not there, or among the temporary files."""
+    if directory is not None:
+        os.makedirs(directory, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix=prefix, dir=directory)
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @contextlib.contextmanager

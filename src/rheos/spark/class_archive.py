@@ -21,6 +21,8 @@ import stat
 import time
 from pathlib import Path
 
+from rheos.host.user_cache import user_cache
+
 _OFF = ("off", "0", "no", "false")
 _MAGIC = (0xF00BABA8).to_bytes(4, "little")
 """Of a dynamic archive. The JVM writes it last: a file that was broken off has none."""
@@ -42,7 +44,7 @@ def java_options(
     if os.environ.get("RHEOS_CLASS_ARCHIVE", "").lower() in _OFF or "Server VM" not in java_version:
         return []
     try:
-        folder = _private(default_folder() if folder is None else folder)
+        folder = _private(user_cache("classes") if folder is None else folder)
         archive = folder / f"{of}-{_identity(java_version, jars)}.jsa"
         _tidy(folder, archive)
         if _trusted(archive):
@@ -52,11 +54,6 @@ def java_options(
         return [f"-XX:ArchiveClassesAtExit={new}", *_QUIET]
     except OSError:
         return []  # No home, no room, or not our own: it only starts more slowly.
-
-
-def default_folder() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "rheos" / "classes"
 
 
 def _private(folder: Path) -> Path:

@@ -3,15 +3,12 @@ program has one, else in a folder of this machine, for as long as the job is the
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
-
 from pyspark import SparkContext
 
 from rheos.checkpoint.names import safe_name
 from rheos.driver.sources_and_sinks import sinks_stage, staged_sinks
 from rheos.errors import ConfigurationError
+from rheos.host.scratch import folder_of
 from rheos.job import JobConfig
 from rheos.plan.physical import PhysicalPlan
 
@@ -32,6 +29,4 @@ def staged_for(
             "on a cluster what a sink stages needs a directory that every executor reaches",
             hint='give one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir',
         )
-    folder = tempfile.mkdtemp(prefix="rheos-staged-")
-    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
-    return staged_sinks(plan, folder)
+    return staged_sinks(plan, folder_of(owner, "rheos-staged-"))

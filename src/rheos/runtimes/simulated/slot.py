@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES
 from rheos.errors import RheosError
+from rheos.host.scratch import folder_of
 from rheos.protocol import control
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ports import Clock, Store
@@ -56,11 +53,7 @@ class Slot:
         self._io = SimIo(clock.monotonic_us, io_delay_us)
         self._engine: SubtaskEngine | None = None
         # However the slot ends, its disk goes with it.
-        directory = deployment.state.directory
-        if directory is not None:
-            os.makedirs(directory, exist_ok=True)
-        scratch = tempfile.mkdtemp(prefix="rheos-", dir=directory)
-        weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
+        scratch = folder_of(self, "rheos-", deployment.state.directory)
 
         self._open_engine = partial(
             open_slot,

@@ -3,11 +3,8 @@ yet committed: real files, for as long as the job is there to be looked at."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
-
 from rheos.driver.sources_and_sinks import sinks_stage, staged_sinks, staged_sources, stages
+from rheos.host.scratch import folder_of
 from rheos.plan.physical import PhysicalPlan
 
 
@@ -16,6 +13,5 @@ def staged_beside(owner: object, plan: PhysicalPlan) -> PhysicalPlan:
     `owner` does."""
     if not stages(plan) and not sinks_stage(plan):
         return plan
-    folder = tempfile.mkdtemp(prefix="rheos-staged-")
-    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    folder = folder_of(owner, "rheos-staged-")
     return staged_sources(staged_sinks(plan, folder), folder)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rheos.errors import ConfigurationError
+from rheos.host.user_cache import user_cache
 
 CENTRAL = "https://repo1.maven.org/maven2"
 _AT_ONCE = 8
@@ -71,8 +72,7 @@ def installed(name: str) -> Path:
 
 
 def default_folder() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "rheos" / "jars"
+    return user_cache("jars")
 
 
 def _file(name: str) -> Path:

@@ -33,7 +33,7 @@ class KafkaBroker(Server):
 
     ```python
     with servers.KafkaBroker() as broker:
-        rh.kafka.source("orders", servers=broker.address, ...)
+        rh.kafka.source("orders", brokers=broker.address, ...)
     ```
 
     Args:
