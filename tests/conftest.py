@@ -65,3 +65,19 @@ def kafka_broker() -> Iterator[Any]:
         pytest.skip(f"there is no Kafka: {error.what}")
     with broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[Any]:
+    """A real Redis for all tests (`RedisServer`), which each use keys of their own. Who kills it starts
+    it again."""
+    pytest.importorskip("redis", reason="the extra rheos[redis] is not installed")
+    from rheos.testing.servers import RedisServer
+
+    server = RedisServer(password="queen of hearts")
+    try:
+        server.install()
+    except ConfigurationError as error:
+        pytest.skip(f"there is no Redis: {error.what}")
+    with server:
+        yield server

@@ -74,6 +74,7 @@ class StateBackend(StrEnum):
 
 class ServerName(StrEnum):
     KAFKA = "kafka"
+    REDIS = "redis"
 
 
 def _show_version(wanted: bool) -> None:
