@@ -12,7 +12,7 @@ from rheos.api.sinks import collect_sink, print_sink
 from rheos.api.sources import dataframe
 from rheos.api.streams import DataStream
 from rheos.api.windowed import WindowedStream
-from rheos.connectors import files, kafka, tables
+from rheos.connectors import files, kafka, socket, tables
 from rheos.connectors.collection import collection
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import hybrid
@@ -110,5 +110,6 @@ __all__ = [
     "print_sink",
     "restart",
     "savepoint",
+    "socket",
     "tables",
 ]

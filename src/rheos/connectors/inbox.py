@@ -1,0 +1,218 @@
+"""Payloads that come once and cannot be asked for again: the lines of a socket, the bodies of requests.
+
+A position of such a source is what has come and was not given yet. So rows that wait when a checkpoint
+is taken are in it, and a job that goes on from it gives each of them once. What comes after the last
+checkpoint is lost with the process, unless whoever sent it sends it again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from rheos.connectors.contract import Pending, Polled, ReaderContext
+from rheos.connectors.rejected import SKIPPED, BadRecord, bad_record, rejected_rows, rejected_schema
+from rheos.errors import RheosError
+from rheos.formats.contract import Decoded, Format
+
+REJECTED = rejected_schema(pa.field("address", pa.string(), nullable=False))
+"""Where a bad record came from, and the record."""
+
+
+class InboxPosition(msgspec.Struct, frozen=True, array_like=True):
+    rows: int = 0
+    """Of the first payload, given already."""
+    payloads: list[bytes] = []
+    """That have come, and whose rows were not given, or not all of them."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """Payloads that came together, on their way out."""
+
+    payloads: Sequence[bytes]
+    decoded: Decoded
+    size_bytes: int
+    row: int = 0
+    bad: int = 0
+
+    def payload_of_next_row(self) -> int:
+        origin = self.decoded.origin
+        if self.row == self.decoded.rows.num_rows:
+            return len(self.payloads)
+        return self.row if origin is None else int(origin[self.row])
+
+    def rows_given_of(self, payload: int) -> int:
+        origin = self.decoded.origin
+        if origin is None or self.row == self.decoded.rows.num_rows:
+            return 0
+        return self.row - int(np.searchsorted(origin, payload))
+
+
+class Inbox:
+    """A bounded queue of decoded payloads between the threads that receive and the mailbox.
+
+    Args:
+        address: where the payloads come from, for people.
+        position: what another inbox of the same source gave; None for an empty one.
+        max_bytes: once so many bytes of payloads wait, none is taken until some are given.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        schema: pa.Schema,
+        address: str,
+        position: bytes | None,
+        ctx: ReaderContext,
+        max_bytes: int,
+        *,
+        skip_bad: bool = False,
+    ) -> None:
+        self._address = address
+        self._ctx = ctx
+        self._max_bytes = max_bytes
+        self._skip_bad = skip_bad
+        self._decoder = format.decoder(schema)
+        self._decoding = threading.Lock()
+        self.lock = threading.Condition()
+        """Held while what waits is changed or told. It may be taken again by who holds it."""
+        # Under the lock:
+        self._restored = msgspec.msgpack.decode(position, type=InboxPosition) if position else None
+        """Until `begin` has decoded it."""
+        self._pieces: deque[_Piece] = deque()
+        self._waiting_bytes = 0
+        self._counts: Counter[str] = Counter()
+        self._failed: RheosError | None = None
+        self.closing = False
+
+    # --- for threads ---------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Takes up what the position held. Called once, before anything is put in; may block."""
+        restored = self._restored
+        if restored is None:
+            return
+        pieces = deque[_Piece]()
+        if restored.payloads:
+            piece = self._piece(restored.payloads, self.decode(restored.payloads))
+            piece.row = min(restored.rows, _rows_of_first(piece.decoded))
+            pieces.append(piece)
+        with self.lock:
+            self._pieces, self._restored = pieces, None
+            self._waiting_bytes = sum(piece.size_bytes for piece in pieces)
+        self._ctx.wake()
+
+    def decode(self, payloads: Sequence[bytes]) -> Decoded:
+        """For any thread; may block. Raises what the decoder raises."""
+        with self._decoding:
+            return self._decoder.decode(pa.array(payloads, pa.binary()))
+
+    def put(self, payloads: Sequence[bytes], decoded: Decoded) -> None:
+        """Waits for room, and puts them in; not once the inbox is closed. Raises InputError where one
+        is bad, unless these are skipped."""
+        piece = self._piece(payloads, decoded)
+        with self.lock:
+            while not self.has_room and not self.closing:
+                self.lock.wait()
+            self._add(piece)
+
+    def offer(self, payloads: Sequence[bytes], decoded: Decoded) -> bool:
+        """Puts them in if there is room."""
+        piece = self._piece(payloads, decoded)
+        with self.lock:
+            if not self.has_room or self.closing:
+                return False
+            self._add(piece)
+            return True
+
+    @property
+    def has_room(self) -> bool:
+        return self._waiting_bytes < self._max_bytes
+
+    def count(self, name: str, by: int = 1) -> None:
+        with self.lock:
+            self._counts[name] += by
+        self._ctx.wake()
+
+    def fail(self, error: RheosError) -> None:
+        """The next `poll` raises it."""
+        self._failed = error
+        self._ctx.wake()
+
+    def _piece(self, payloads: Sequence[bytes], decoded: Decoded) -> _Piece:
+        if decoded.bad and not self._skip_bad:
+            raise bad_record(self._address, BadRecord.of(decoded.bad[0]))
+        return _Piece(payloads, decoded, sum(map(len, payloads)) + len(payloads))
+
+    def _add(self, piece: _Piece) -> None:
+        if not self.closing:
+            self._pieces.append(piece)
+            self._waiting_bytes += piece.size_bytes
+            self._ctx.wake()
+
+    # --- for the mailbox -----------------------------------------------------------------------------
+
+    def poll(self, max_rows: int) -> Polled:
+        """Rows, or `Pending`. Raises what a thread has failed with, behind the rows before it."""
+        if self._counts:
+            with self.lock:
+                counted, self._counts = self._counts, Counter()
+            for name, times in counted.items():
+                self._ctx.count(name, times)
+        with self.lock:
+            if not self._pieces:
+                if self._failed is not None:
+                    raise self._failed
+                return Pending()
+            piece = self._pieces[0]
+            begin, piece.row = piece.row, min(piece.row + max_rows, piece.decoded.rows.num_rows)
+            if piece.row == piece.decoded.rows.num_rows:
+                self._pieces.popleft()
+                self._waiting_bytes -= piece.size_bytes
+                self.lock.notify_all()
+        self._reject(piece)
+        return piece.decoded.rows.slice(begin, piece.row - begin)
+
+    def _reject(self, piece: _Piece) -> None:
+        """The bad records among the rows that were given."""
+        before, bad = piece.payload_of_next_row(), piece.decoded.bad
+        end = piece.bad
+        while end < len(bad) and bad[end].at < before:
+            end += 1
+        found, piece.bad = bad[piece.bad : end], end
+        if found:
+            self._ctx.count(SKIPPED, len(found))
+            place = [[self._address] * len(found)]
+            self._ctx.reject(rejected_rows(REJECTED, place, [BadRecord.of(each) for each in found]))
+
+    def position(self) -> bytes:
+        with self.lock:
+            if self._restored is not None:
+                return msgspec.msgpack.encode(self._restored)
+            rows = 0
+            payloads: list[bytes] = []
+            for number, piece in enumerate(self._pieces):
+                first = piece.payload_of_next_row() if piece.row else 0
+                if number == 0:
+                    rows = piece.rows_given_of(first)
+                payloads += piece.payloads[first:]
+            return msgspec.msgpack.encode(InboxPosition(rows, payloads))
+
+    def close(self) -> None:
+        with self.lock:
+            self.closing = True
+            self.lock.notify_all()
+
+
+def _rows_of_first(decoded: Decoded) -> int:
+    """How many rows the first payload gives."""
+    if decoded.origin is None:
+        return 1 if decoded.rows.num_rows else 0
+    return int(np.searchsorted(decoded.origin, 0, side="right"))

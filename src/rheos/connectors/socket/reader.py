@@ -1,0 +1,139 @@
+"""Reads lines from a TCP server in a thread, and connects again where the connection is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+
+from rheos.connectors.contract import Polled, SplitReader
+from rheos.connectors.inbox import Inbox
+from rheos.connectors.rejected import SKIPPED
+from rheos.errors import InternalError, RheosError
+
+LOGGER = logging.getLogger("rheos.socket")
+"""Why there is no connection, once for each time that it is lost."""
+
+MAX_LINE_BYTES = 1 << 20
+_RECEIVE_BYTES = 1 << 16
+_CONNECT_WITHIN_S = 10.0
+_FIRST_WAIT_S = 0.1
+_LONGEST_WAIT_S = 5.0
+_END_WITHIN_S = 5.0
+
+
+class LineCutter:
+    """Bytes as they come, into lines without their ends. A line that is too long is left out."""
+
+    def __init__(self, *, max_bytes: int = MAX_LINE_BYTES, keep_blank: bool = False) -> None:
+        self._max_bytes = max_bytes
+        self._keep_blank = keep_blank
+        self._begun = b""
+        self._skips = False
+        """Up to the next line end."""
+        self.too_long = 0
+        """Lines that were left out."""
+
+    def cut(self, data: bytes) -> list[bytes]:
+        """The lines that end in `data`, in their order."""
+        *ended, rest = (self._begun + data).split(b"\n")
+        if self._skips and ended:
+            self._skips = False
+            del ended[0]
+        self._begun = b"" if self._skips else rest
+        if len(self._begun) > self._max_bytes:
+            self._begun, self._skips = b"", True
+            self.too_long += 1
+        return self._fit(ended)
+
+    def end(self) -> list[bytes]:
+        """What has come behind the last line end, where nothing more will; none if it is empty."""
+        begun, self._begun, self._skips = self._begun, b"", False
+        return self._fit([begun]) if begun else []
+
+    def _fit(self, lines: list[bytes]) -> list[bytes]:
+        lines = [line.removesuffix(b"\r") for line in lines]
+        fit = [line for line in lines if len(line) <= self._max_bytes]
+        self.too_long += len(lines) - len(fit)
+        return fit if self._keep_blank else [line for line in fit if line.strip()]
+
+
+class SocketReader(SplitReader):
+    def __init__(self, address: tuple[str, int], inbox: Inbox, *, keep_blank: bool) -> None:
+        self._address = address
+        self._inbox = inbox
+        self._keep_blank = keep_blank
+        self._closing = threading.Event()
+        self._connection: socket.socket | None = None
+        self._thread = threading.Thread(target=self._run, name="rheos-socket", daemon=True)
+        self._thread.start()
+
+    def poll(self, max_rows: int) -> Polled:
+        return self._inbox.poll(max_rows)
+
+    def position(self) -> bytes:
+        return self._inbox.position()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._inbox.close()
+        with contextlib.suppress(OSError, AttributeError):  # It may be none, or closed just now.
+            self._connection.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+        self._thread.join(_END_WITHIN_S)
+
+    # --- the thread ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._inbox.begin()
+            wait_s = _FIRST_WAIT_S
+            while not self._closing.is_set():
+                has_read, why = self._read_a_connection()
+                if has_read:
+                    wait_s = _FIRST_WAIT_S
+                if not self._closing.is_set() and (has_read or wait_s == _FIRST_WAIT_S):
+                    host, port = self._address
+                    LOGGER.warning("%s:%s: %s; it is tried again", host, port, why)
+                self._closing.wait(wait_s)
+                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        except RheosError as error:
+            self._inbox.fail(error)
+        except Exception as error:
+            self._inbox.fail(InternalError.of(error))
+
+    def _read_a_connection(self) -> tuple[bool, str]:
+        """Until it ends: whether anything came, and why it has ended."""
+        try:
+            connection = socket.create_connection(self._address, _CONNECT_WITHIN_S)
+        except OSError as error:
+            self._inbox.count("connect_failures")
+            return False, f"no connection: {error}"
+        with connection:
+            self._connection = connection
+            self._inbox.count("connections")
+            connection.settimeout(None)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            cutter = LineCutter(keep_blank=self._keep_blank)
+            has_read = False
+            try:
+                while not self._closing.is_set():
+                    data = connection.recv(_RECEIVE_BYTES)
+                    if not data:
+                        if not self._closing.is_set():
+                            self._put(cutter.end())
+                        return has_read, "the server has closed the connection"
+                    has_read = True
+                    self._put(cutter.cut(data))
+                    if cutter.too_long:
+                        self._inbox.count(SKIPPED, cutter.too_long)
+                        cutter.too_long = 0
+            except OSError as error:
+                return has_read, f"the connection was lost: {error}"
+            finally:
+                self._connection = None
+        return has_read, "the source is closed"
+
+    def _put(self, lines: list[bytes]) -> None:
+        if lines:
+            self._inbox.put(lines, self._inbox.decode(lines))

@@ -1,0 +1,116 @@
+"""A TCP server that writes lines, as a source. It has one split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.connectors.formatted import check_format, rows_of
+from rheos.connectors.inbox import REJECTED, Inbox
+from rheos.connectors.rejected import OnError, check_on_error
+from rheos.connectors.socket.reader import SocketReader
+from rheos.errors import ProgramError
+from rheos.formats import text
+from rheos.formats.contract import Format
+from rheos.site import located_at_call
+
+_HELD_BYTES = 1 << 20
+"""Of lines that wait: so much may be in a checkpoint."""
+
+
+@located_at_call
+def source(
+    address: str,
+    *,
+    format: Format | None = None,
+    schema: Any = None,
+    on_error: OnError = "fail",
+) -> SocketSource:
+    """Lines that a TCP server writes to whoever connects, such as `nc -lk 9999`. For demonstrations: a
+    socket cannot be read again.
+
+    ```python
+    words = env.from_source(rh.socket.source("localhost:9999"))
+    ```
+
+    Each line that has come when a checkpoint is taken is given once, also after a failure or a stop.
+    What comes after the job's last checkpoint is given at most once. Where the connection ends or
+    cannot be made, it is tried again for ever, after 0.1 s and up to 5 s; the status counts
+    `connections` and `connect_failures`.
+
+    Args:
+        address: "host:port" of the server.
+        format: what a line is: text, in a column `value`, where none is given. JSON, CSV without a
+            header, and any other format whose payloads lie in lines.
+        schema: a dataclass or a pyarrow schema. Not needed where the format has columns of its own.
+        on_error: what a line that does not fit the schema does: "fail" the job, or "skip", which counts
+            it (`skipped`) and gives it to the side output "rejected". A line of more than 1 MB is
+            counted, too, and not kept.
+    """
+    check_on_error(on_error)
+    form = text() if format is None else check_format(format)
+    lies = form.in_lines
+    if lies is None:
+        raise ProgramError(
+            f"payloads of the format {form.name} do not lie in lines",
+            hint="write format=rh.formats.text(), json() or csv(header=False)",
+        )
+    if lies.header:
+        raise ProgramError(
+            "a socket has no line that names the columns",
+            hint="write format=rh.formats.csv(header=False): fields are in the order of the schema",
+        )
+    rows, record = rows_of(form, schema)
+    return SocketSource(*_host_and_port(address), form, rows, record, on_error)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise ProgramError(
+            f"address={address!r} is no host and port", hint='write "localhost:9999" or "[::1]:9999"'
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+@dataclass(frozen=True)
+class SocketSource(Source):
+    """Made by `source`."""
+
+    host: str
+    port: int
+    format: Format
+    schema: pa.Schema
+    record: type | None
+    on_error: OnError
+    bounded: ClassVar[bool] = False  # type: ignore[misc]
+
+    def splits(self) -> Sequence[Split]:
+        return [Split("socket")]
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        inbox = Inbox(
+            self.format,
+            self.schema,
+            f"{self.host}:{self.port}",
+            position,
+            ctx,
+            _HELD_BYTES,
+            skip_bad=self.on_error == "skip",
+        )
+        lies = self.format.in_lines
+        assert lies is not None
+        return SocketReader((self.host, self.port), inbox, keep_blank=lies.blank)
+
+    def record_class(self) -> type | None:
+        return self.record
+
+    def rejected_schema(self) -> pa.Schema | None:
+        return REJECTED if self.on_error == "skip" else None
+
+    def describe(self) -> str:
+        return f"lines of {self.host}:{self.port}"
