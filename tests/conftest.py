@@ -81,3 +81,18 @@ def redis_server() -> Iterator[Any]:
         pytest.skip(f"there is no Redis: {error.what}")
     with server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Any]:
+    """A real PostgreSQL for all tests (`PostgresServer`), which each use tables of their own."""
+    pytest.importorskip("psycopg", reason="the extra rheos[postgres] is not installed")
+    from rheos.testing.servers import PostgresServer
+
+    server = PostgresServer()
+    try:
+        server.install()
+    except ConfigurationError as error:
+        pytest.skip(f"there is no PostgreSQL: {error.what}")
+    with server:
+        yield server

@@ -75,6 +75,7 @@ class StateBackend(StrEnum):
 class ServerName(StrEnum):
     KAFKA = "kafka"
     REDIS = "redis"
+    POSTGRES = "postgres"
 
 
 def _show_version(wanted: bool) -> None:

