@@ -46,6 +46,8 @@ class Plan:
     for_s: float | None = None
     """Strikes end after so long, and the job is cancelled once it runs again; None: it is struck until
     it ends by itself."""
+    drained: Callable[[], bool] = lambda: True
+    """Asked again and again once strikes have ended: the job is cancelled when it says yes."""
     seed: int = 0
     """Draws the kinds, the victims and the lengths of freezes."""
     freeze_s: float = 20.0

@@ -71,7 +71,7 @@ class _Runner:
         due = first + plan.kill_every_s
         while not self._over():
             over = plan.for_s is not None and self._now() >= first + plan.for_s
-            if over and not self._frozen and self._waiting is None:
+            if over and not self._frozen and self._waiting is None and plan.drained():
                 return self._cancel()
             if not self._hasty:
                 due = max(due, self._up_at + plan.kill_every_s)
