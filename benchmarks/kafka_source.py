@@ -15,7 +15,7 @@ import argparse
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -40,31 +40,34 @@ SCHEMA = pa.schema(
 )
 
 
-def fill(brokers: str, records: int, partitions: int) -> int:
-    """Writes events of some 200 bytes, and returns how long one is."""
+def event(n: int) -> str:
+    return (
+        f'{{"user": {n % 10_000}, "at": {1_700_000_000_000 + n}, "kind": "click", '
+        f'"price": {n % 97}.25, "note": "{"x" * 110}"}}'
+    )
+
+
+def fill(brokers: str, topic: str, partitions: int, messages: Iterable[str | bytes]) -> int:
+    """Makes the topic and writes the messages to its partitions in turn, and returns how many."""
     admin = AdminClient({"bootstrap.servers": brokers})
-    admin.create_topics([NewTopic(TOPIC, partitions, 1)])[TOPIC].result()
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result()
     producer = Producer({"bootstrap.servers": brokers, "linger.ms": 50, "batch.size": 1_000_000})
-    note = "x" * 110
-    event = ""
-    for n in range(records):
-        event = (
-            f'{{"user": {n % 10_000}, "at": {1_700_000_000_000 + n}, "kind": "click", '
-            f'"price": {n % 97}.25, "note": "{note}"}}'
-        )
+    written = 0
+    for message in messages:
         while True:
             try:
-                producer.produce(TOPIC, event, str(n % 1000), partition=n % partitions)
+                producer.produce(topic, message, str(written % 1000), partition=written % partitions)
                 break
             except BufferError:
                 producer.poll(0.1)
-        if n % 1000 == 0:
+        written += 1
+        if written % 1000 == 0:
             producer.poll(0)
     producer.flush()
-    return len(event)
+    return written
 
 
-def by_the_client(brokers: str, records: int, partitions: int) -> int:
+def by_the_client(brokers: str, topic: str, records: int, partitions: Iterable[int]) -> int:
     consumer = Consumer(
         {
             "bootstrap.servers": brokers,
@@ -74,7 +77,7 @@ def by_the_client(brokers: str, records: int, partitions: int) -> int:
             "queued.min.messages": 200_000,
         }
     )
-    consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(partitions)])
+    consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
     taken = 0
     while taken < records:
         messages = consumer.consume(BATCH_ROWS, 0.05)
@@ -121,14 +124,17 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=4)
     given = parser.parse_args()
     with KafkaBroker() as broker:
-        size = fill(broker.address, given.records, given.partitions)
+        fill(broker.address, TOPIC, given.partitions, map(event, range(given.records)))
+        size = len(event(given.records - 1))
         print(f"{given.records:,} events of {size} bytes in {given.partitions} partitions", flush=True)
         read = {"brokers": broker.address, "end": "latest"}
         raw = rh.kafka.source(TOPIC, **read)
         beside = rh.kafka.source(TOPIC, metadata=["key", "timestamp", "offset"], **read)
         json = rh.kafka.source(TOPIC, schema=SCHEMA, format=rh.formats.json(), **read)
         ways: dict[str, Callable[[], int]] = {
-            "client": lambda: by_the_client(broker.address, given.records, given.partitions),
+            "client": lambda: by_the_client(
+                broker.address, TOPIC, given.records, range(given.partitions)
+            ),
             "raw": lambda: by_the_source(raw),
             "raw, with key, timestamp, offset": lambda: by_the_source(beside),
             "json": lambda: by_the_source(json),

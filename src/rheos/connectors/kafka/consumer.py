@@ -52,6 +52,9 @@ have more: the client's own queue may be full of it, so that it does not hear of
 _END_WITHIN_S = 10.0
 _FETCHING: Mapping[str, Any] = {
     "fetch.wait.max.ms": 100,
+    # How long a partition is not asked for more once the queue is full: by default a second, in which a
+    # fast job empties the queue and waits.
+    "fetch.queue.backoff.ms": 10,
     "queued.min.messages": 200_000,
     "queued.max.messages.kbytes": 32_768,
 }
