@@ -140,6 +140,9 @@ class MeasuredWindow(msgspec.Struct, frozen=True):
     cpu_share: float
     """The share of a core that the processes had, on average. Well below 1 at full load, something else
     held them up: other programs on the machine, most of all."""
+    begins_ns: int = 0
+    """Since the epoch."""
+    ends_ns: int = 0
 
 
 def first_complete(recorded: Iterable[list[Slice]]) -> int | None:
@@ -169,6 +172,8 @@ def measured(
         rss_start_mib=max((slices[0].rss_mib for slices in seen if slices), default=0.0),
         rss_end_mib=max((slices[-1].rss_mib for slices in seen if slices), default=0.0),
         cpu_share=cpu_share(seen),
+        begins_ns=first * SLICE_NS,
+        ends_ns=end * SLICE_NS,
     )
 
 

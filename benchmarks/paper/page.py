@@ -1,0 +1,61 @@
+"""Draws what the page shows of each experiment, from its results.
+
+`docs/benchmarks.md` is written by hand: what was done, and what figures do not say. Between two marks
+
+    <!-- results: NAME -->
+    <!-- end -->
+
+stands what an experiment shows of its results. That is made anew here, and its plots with it; what has
+no results stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.paper.experiment import Experiment, load, result_path
+from benchmarks.paper.plots import Plots
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "benchmarks.md"
+PLOTS = "benchmarks"
+"""The folder of the plots, beside the page."""
+
+_BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def rewrite(experiments: Sequence[Experiment], results: Path, page: Path = PAGE) -> list[str]:
+    """Makes the blocks of the page anew. Gives the names of those that had results."""
+    plots = Plots(page.parent / PLOTS, PLOTS)
+    shown = {}
+    for experiment in experiments:
+        path = result_path(experiment.name, folder=results)
+        if path.exists():
+            result = load(path)
+            shown[experiment.name] = (
+                f"{experiment.show(result['results'], plots)}\n\n{_footnote(result)}"
+            )
+    text = page.read_text()
+    missing = sorted(set(shown) - {found[1] for found in _BLOCK.findall(text)})
+    if missing:
+        raise ValueError(f"{page} has no place for {', '.join(missing)}")
+    page.write_text(_BLOCK.sub(lambda found: _filled(found, shown), text))
+    return list(shown)
+
+
+def _filled(found: re.Match[str], shown: dict[str, str]) -> str:
+    return f"{found[1]}{shown[found[2]]}\n{found[3]}" if found[2] in shown else found[0]
+
+
+def _footnote(result: dict[str, Any]) -> str:
+    """How it was run: the command, and on what."""
+    machine, options = result["machine"], result["options"]
+    command = f"python -m benchmarks.paper {result['experiment']}" + " --quick" * options["quick"]
+    return (
+        f"`{command}`: {options['seconds']:g} s a run, {options['rounds']} "
+        f"round{'s' * (options['rounds'] > 1)}, {result['took_s']} s in all; {machine['cores']} cores, "
+        f"{machine['memory_gib']} GiB, PySpark {machine['versions']['pyspark']}."
+    )
