@@ -109,8 +109,9 @@ def _says(runs: list[dict[str, Any]], cores: int) -> str:
         spark = of(SPARK, "each micro-batch")
         said.append(
             f"On {cores} cores {program} runs at {millions(plain)} records/s per core, "
-            f"{digits(plain / spark)} times the rate of Structured Streaming and {digits(plain / flink)} "
-            f"times that of Flink in the paper; with a checkpoint every {INTERVAL} it is "
+            f"{digits(plain / spark)} times the rate of Structured Streaming and "
+            f"{digits(plain / flink)} times that of Flink in the paper; with a checkpoint every "
+            f"{INTERVAL} it is "
             f"{percent(kept / plain - 1, signed=True)}."
         )
     return " ".join(said)
