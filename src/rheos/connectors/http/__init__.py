@@ -1,0 +1,4 @@
+"""Requests as a source, and rows for browsers: `http.source(port=8080)`, `http.sink(port=8081)`."""
+
+from rheos.connectors.http.source import WebhookSource as WebhookSource
+from rheos.connectors.http.source import source as source

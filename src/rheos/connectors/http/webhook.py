@@ -1,0 +1,208 @@
+"""Takes the rows of requests, and answers when it may.
+
+    a request's thread                                  mailbox
+    decodes the body, refuses it if a record is bad
+    enters it in the inbox, with the next number ──>    gives its rows
+    waits                                               position(): all numbers so far, and what waits
+    answers  <── completed(position) ── once that position is in a complete checkpoint
+
+A request is *in* a checkpoint when its number is: its rows were given before the barrier, or wait in
+the position. So numbers, keys and the inbox change, and are told, under one lock.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.contract import Polled, ReaderContext, SourceClient, SplitReader
+from rheos.connectors.http.bodies import payloads_of
+from rheos.connectors.http.listener import LOGGER, Exchange, ListenAt, Listener, RefusedError
+from rheos.connectors.inbox import Inbox
+from rheos.errors import InternalError, RheosError
+from rheos.formats.contract import Decoded, Format
+
+REMEMBERED_KEYS = 10_000
+_KEY_BYTES = 16
+_MAX_KEY_LENGTH = 256
+_HELD_BYTES = 1 << 22
+"""Of bodies that wait; a last one may go beyond."""
+_ANSWER_WITHIN_S = 60.0
+"""A checkpoint should come by then; else the sender is to send again."""
+_END_WITHIN_S = 5.0
+
+
+class WebhookPosition(msgspec.Struct, frozen=True, array_like=True):
+    taken: int
+    """How many requests."""
+    keys: bytes
+    """Digests of the last keys, the oldest first."""
+    waiting: bytes
+    """The inbox's own position."""
+
+
+class Webhook(SourceClient):
+    """Made for the one subtask that has the split."""
+
+    def __init__(
+        self,
+        at: ListenAt,
+        path: str,
+        format: Format,
+        schema: pa.Schema,
+        *,
+        waits: bool,
+        max_body_bytes: int,
+        ctx: ReaderContext,
+    ) -> None:
+        self._path = path
+        self._format = format
+        self._schema = schema
+        self._waits = waits
+        self._max_body_bytes = max_body_bytes
+        self._ctx = ctx
+        self._listener = Listener(at, self._serve)
+        self._inbox: Inbox
+        """Made when the split is opened."""
+        self._thread: threading.Thread | None = None
+        # Under the inbox's lock:
+        self._taken = 0
+        self._completed = 0
+        """The number of the last request that is in a complete checkpoint."""
+        self._keys: dict[bytes, int] = {}
+        """The numbers of the last requests that had keys."""
+
+    def open(self, position: bytes | None) -> SplitReader:
+        """The reader of the one split; starts to listen."""
+        at = self._listener.at
+        waiting = None
+        if position is not None:
+            known = msgspec.msgpack.decode(position, type=WebhookPosition)
+            self._taken = self._completed = known.taken
+            self._keys = dict.fromkeys(_digests(known.keys), 0)
+            waiting = known.waiting
+        place = f"{at.host}:{at.port}{self._path}"
+        self._inbox = Inbox(self._format, self._schema, place, waiting, self._ctx, _HELD_BYTES)
+        self._thread = threading.Thread(target=self._start, name="rheos-webhook", daemon=True)
+        self._thread.start()
+        return _WebhookReader(self)
+
+    def _start(self) -> None:
+        try:
+            self._inbox.begin()
+            self._listener.start()
+            if not self._inbox.closing:
+                LOGGER.warning("rows are taken at http://%s%s", self._listener.address, self._path)
+        except RheosError as error:
+            self._inbox.fail(error)
+        except Exception as error:
+            self._inbox.fail(InternalError.of(error))
+
+    # --- the mailbox and its notices -----------------------------------------------------------------
+
+    def poll(self, max_rows: int) -> Polled:
+        return self._inbox.poll(max_rows)
+
+    def position(self) -> bytes:
+        with self._inbox.lock:
+            keys = b"".join(self._keys)
+            return msgspec.msgpack.encode(WebhookPosition(self._taken, keys, self._inbox.position()))
+
+    def completed(self, positions: Mapping[str, bytes]) -> None:
+        for position in positions.values():
+            known = msgspec.msgpack.decode(position, type=WebhookPosition)
+            with self._inbox.lock:
+                self._completed = max(self._completed, known.taken)
+                self._inbox.lock.notify_all()
+
+    def close(self) -> None:
+        self._inbox.close()  # Those who wait are answered.
+        self._listener.close()
+        if self._thread is not None:
+            self._thread.join(_END_WITHIN_S)
+
+    # --- the threads of requests ---------------------------------------------------------------------
+
+    def _serve(self, exchange: Exchange) -> None:
+        if exchange.path != self._path:
+            raise RefusedError(404, f"rows are taken at {self._path}")
+        if exchange.method != "POST":
+            raise RefusedError(405, "rows are taken by POST", Allow="POST")
+        if "Origin" in exchange.headers and self._listener.at.token is None:
+            raise RefusedError(403, "a page of a browser may send rows only with a token")
+        payloads = payloads_of(exchange.body(self._max_body_bytes), self._format)
+        if not payloads:
+            raise RefusedError(400, "the body has no record")
+        decoded = self._decoded(payloads)
+        key = _digest(exchange.headers.get("Idempotency-Key"))
+        number, is_new = self._take(payloads, decoded, key)
+        if self._waits and not self._is_in_checkpoint(number):
+            raise RefusedError(503, "no checkpoint has the rows yet: send them again", Retry_After="1")
+        told = {"rows": decoded.rows.num_rows, "duplicate": not is_new}
+        exchange.answer_json(200 if self._waits else 202, told)
+
+    def _decoded(self, payloads: Sequence[bytes]) -> Decoded:
+        try:
+            decoded = self._inbox.decode(payloads)
+        except RheosError as error:
+            LOGGER.warning("a request could not be decoded: %s", error.what)
+            raise RefusedError(503, "records cannot be decoded for now", Retry_After="5") from None
+        if decoded.bad:
+            bad = decoded.bad[0]
+            self._inbox.count("refused")
+            raise RefusedError(400, f"record {bad.at + 1} of {len(payloads)}: {bad.error}")
+        return decoded
+
+    def _take(self, payloads: Sequence[bytes], decoded: Decoded, key: bytes | None) -> tuple[int, bool]:
+        """The number of the request, and whether it is a new one. Raises RefusedError where there is no
+        room."""
+        with self._inbox.lock:
+            if key is not None and key in self._keys:
+                self._inbox.count("duplicates")
+                return self._keys[key], False
+            if not self._inbox.offer(payloads, decoded):
+                self._inbox.count("held_off")
+                raise RefusedError(429, "the job has more than it can do: send again", Retry_After="1")
+            self._taken += 1
+            if key is not None:
+                self._keys[key] = self._taken
+                if len(self._keys) > REMEMBERED_KEYS:
+                    del self._keys[next(iter(self._keys))]
+            return self._taken, True
+
+    def _is_in_checkpoint(self, number: int) -> bool:
+        """Waits for it."""
+        deadline_s = time.monotonic() + _ANSWER_WITHIN_S
+        with self._inbox.lock:
+            while self._completed < number and not self._inbox.closing:
+                if not self._inbox.lock.wait(deadline_s - time.monotonic()):
+                    break
+            return self._completed >= number
+
+
+class _WebhookReader(SplitReader):
+    def __init__(self, webhook: Webhook) -> None:
+        self._webhook = webhook
+
+    def poll(self, max_rows: int) -> Polled:
+        return self._webhook.poll(max_rows)
+
+    def position(self) -> bytes:
+        return self._webhook.position()
+
+
+def _digest(key: str | None) -> bytes | None:
+    if key is None:
+        return None
+    if not 0 < len(key) <= _MAX_KEY_LENGTH:
+        raise RefusedError(400, f"an Idempotency-Key has 1 to {_MAX_KEY_LENGTH} characters")
+    return blake2b(key.encode(), digest_size=_KEY_BYTES).digest()
+
+
+def _digests(keys: bytes) -> list[bytes]:
+    return [keys[at : at + _KEY_BYTES] for at in range(0, len(keys), _KEY_BYTES)]
