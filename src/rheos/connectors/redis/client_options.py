@@ -1,0 +1,107 @@
+"""How to reach a Redis: its URL and the options of its client, of which no secret is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from rheos.errors import ConfigurationError, ProgramError
+
+_URL = (
+    'write "redis://host:6379/0", with :password@ or user:password@ before the host where it asks for '
+    "one; rediss:// for TLS"
+)
+_RETRIES = "retry_for= says how long it is tried"
+_OWNED: Mapping[str, str] = {
+    "decode_responses": "leave it out: the schema says what is text",
+    "protocol": "leave it out",
+    "retry": _RETRIES,
+    "retry_on_error": _RETRIES,
+    "retry_on_timeout": _RETRIES,
+    "max_connections": "leave it out: each subtask has one connection",
+    "ssl": "write rediss:// in the URL",
+    "host": _URL,
+    "port": _URL,
+}
+
+
+@dataclass(frozen=True, repr=False)
+class RedisOptions:
+    """How to reach a Redis. It is sent to the workers with the program, secrets and all."""
+
+    url: str
+    options: tuple[tuple[str, Any], ...] = ()
+    """By the names of redis-py; those of Rheos are not among them."""
+
+    @classmethod
+    def of(cls, url: str, options: Mapping[str, Any] | None = None) -> RedisOptions:
+        """As a user gives them. Raises ProgramError, which shows no value."""
+        scheme = urlsplit(url).scheme if isinstance(url, str) else ""
+        if scheme not in ("redis", "rediss", "unix"):
+            raise ProgramError("url= is no URL of a Redis", hint=_URL)
+        if options is not None and not isinstance(options, Mapping):
+            raise ProgramError(
+                f"options is a {type(options).__name__}, not a dict",
+                hint='write options={"ssl_ca_certs": "/etc/ssl/redis-ca.pem", ...}',
+            )
+        for name in options or {}:
+            if name in _OWNED:
+                raise ProgramError(f"the option {name!r} is set by Rheos", hint=_OWNED[name])
+        made = cls(url, tuple(sorted((options or {}).items())))
+        try:
+            made.connection()  # It does not connect yet.
+        except (TypeError, ValueError) as error:
+            raise ProgramError(
+                f"the options of the Redis at {made.address} cannot be used: {made.redact(str(error))}",
+                hint="options={...} are those of redis-py's Connection and SSLConnection",
+            ) from None
+        return made
+
+    @property
+    def address(self) -> str:
+        """Where it is, without user and password."""
+        parts = urlsplit(self.url)
+        place = parts.netloc.rpartition("@")[2]
+        return f"{place}{parts.path}"
+
+    def connection(self) -> Any:
+        """A connection of redis-py, not yet connected, which does not retry by itself."""
+        redis = client()
+        nothing = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
+        own = {"protocol": 2, "retry": nothing, "decode_responses": False}
+        return redis.ConnectionPool.from_url(
+            self.url, **{**dict(self.options), **own}
+        ).make_connection()
+
+    def redact(self, text: str) -> str:
+        """The text, with `***` for the password of the URL and those of the options."""
+        for secret in self._secrets():
+            text = text.replace(secret, "***")
+        return text
+
+    def _secrets(self) -> list[str]:
+        parts = urlsplit(self.url)
+        given = [value for name, value in self.options if isinstance(value, str) and "pass" in name]
+        found = {each for each in (parts.password, *given) if each}
+        return sorted(found | set(map(unquote, found)), key=len, reverse=True)
+
+    def __repr__(self) -> str:
+        names = "".join(f", {name}=***" for name, _ in self.options)
+        return f"RedisOptions({self.address!r}{names})"
+
+
+def client() -> ModuleType:
+    """The module of Redis's client. Raises ConfigurationError where it is not installed."""
+    try:
+        import redis
+        import redis.backoff
+        import redis.retry
+    except ImportError as error:
+        raise ConfigurationError(
+            f"Redis's client cannot be loaded: {error}",
+            hint="pip install 'rheos[redis]', on the driver and on every worker",
+        ) from None
+    return redis

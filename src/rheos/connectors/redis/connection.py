@@ -1,0 +1,120 @@
+"""One connection to a Redis: commands go out together, and their answers come back in order.
+
+What a server refuses for now, and what a lost connection leaves open, is sent again: all commands that
+Rheos writes may be.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from time import monotonic, sleep
+from typing import Any
+
+from rheos.connectors.redis.client_options import RedisOptions, client
+from rheos.connectors.redis.commands import command
+from rheos.connectors.redis.errors import may_pass, redis_error
+
+LOGGER = logging.getLogger("rheos.redis")
+
+_FIRST_WAIT_S = 0.05
+_LONGEST_WAIT_S = 1.0
+
+
+class RefusedError(Exception):
+    """An answer is an error."""
+
+    def __init__(self, reply: int, error: Exception) -> None:
+        super().__init__(str(error))
+        self.reply = reply
+        self.error = error
+
+
+class RedisConnection:
+    """Not for two threads at once. It connects by itself, also again."""
+
+    def __init__(self, options: RedisOptions) -> None:
+        self.options = options
+        self._connection = options.connection()
+
+    def send(self, data: bytes | memoryview) -> None:
+        """Sends commands. Raises what the client raises."""
+        try:
+            self._connection.send_packed_command([data])
+        except Exception:
+            self.close()
+            raise
+
+    def receive(self, count: int) -> list[Any]:
+        """So many answers. Raises RefusedError for the first that is an error, when all are read."""
+        errors = client().ResponseError
+        read, answers = self._connection.read_response, []
+        refused: RefusedError | None = None
+        try:
+            for number in range(count):
+                try:
+                    answers.append(read())
+                except errors as error:
+                    refused = refused or RefusedError(number, error)
+        except Exception:
+            self.close()
+            raise
+        if refused is not None:
+            raise refused
+        return answers
+
+    def ask(self, *commands: bytes) -> list[Any]:
+        """Sends some commands, and has their answers. Raises what the client raises."""
+        self.send(b"".join(commands))
+        try:
+            return self.receive(len(commands))
+        except RefusedError as refused:
+            raise refused.error from None
+
+    def close(self) -> None:
+        self._connection.disconnect()
+
+
+class Patience:
+    """How long something is tried again, and how often it was."""
+
+    def __init__(self, retry_for_ms: int, options: RedisOptions, retried: Callable[[], None]) -> None:
+        """`retried` is called before each further try."""
+        self._retry_for_s = retry_for_ms / 1000
+        self._options = options
+        self._retried = retried
+        self._since_s: float | None = None
+        self._wait_s = _FIRST_WAIT_S
+
+    def spend(self, error: Exception, doing: str, record: str | None = None) -> None:
+        """Waits before the next try, or raises the RheosError where there is to be none."""
+        now_s = monotonic()
+        if self._since_s is None:
+            self._since_s, self._wait_s = now_s, _FIRST_WAIT_S
+            if may_pass(error):
+                said = self._options.redact(str(error))
+                LOGGER.warning("%s, at %s: %s; trying again", doing, self._options.address, said)
+        if not may_pass(error) or now_s - self._since_s >= self._retry_for_s:
+            raise redis_error(error, doing, self._options, record=record) from None
+        self._retried()
+        sleep(self._wait_s)
+        self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
+
+    def restore(self) -> None:
+        """It went well."""
+        self._since_s = None
+
+
+def check_reachable(options: RedisOptions, retry_for_ms: int, doing: str) -> None:
+    """Raises the RheosError where it is not."""
+    connection = RedisConnection(options)
+    patience = Patience(retry_for_ms, options, lambda: None)
+    try:
+        while True:
+            try:
+                connection.ask(command("PING"))
+                return
+            except (OSError, client().RedisError) as error:
+                patience.spend(error, doing)
+    finally:
+        connection.close()

@@ -1,0 +1,304 @@
+"""Writes rows into a Redis, each to the key that its columns make: a hash, or a value in a format.
+
+Writing a row again changes nothing, so what is written again after a failure has one effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.connectors.formatted import check_format
+from rheos.connectors.redis.client_options import RedisOptions, client
+from rheos.connectors.redis.commands import (
+    NOTHING,
+    Commands,
+    argument,
+    concatenated,
+    of_texts,
+    with_those_there,
+)
+from rheos.connectors.redis.connection import (
+    Patience,
+    RedisConnection,
+    RefusedError,
+    check_reachable,
+)
+from rheos.connectors.redis.keys import KeyPattern
+from rheos.connectors.redis.text import check_fields, to_bytes
+from rheos.connectors.schemas import shorten
+from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.formats.contract import Format
+from rheos.protocol.durations import duration_ms
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import CheckpointId
+from rheos.site import located_at_call
+
+_TOGETHER_ROWS = 4096
+_TOGETHER_BYTES = 4 << 20
+_DOING = "rows cannot be written to Redis"
+
+
+@located_at_call
+def sink(
+    url: str,
+    *,
+    key: str,
+    format: Format | None = None,
+    value: str | Sequence[str] | None = None,
+    ttl: str | None = None,
+    delete: str | None = None,
+    retry_for: str = "30s",
+    options: Mapping[str, Any] | None = None,
+) -> RedisSink:
+    """Writes each row to a key of a Redis, over what is there: the newest row of a key is what stays.
+
+    ```python
+    counts.sink_to(rh.redis.sink("redis://localhost:6379", key="page:{page}"))
+    ```
+
+    Rows are seen at once. After a failure those since the last checkpoint are written again, in their
+    order: a key may show a value that it had before, until the job has come to where it was.
+
+    Args:
+        url: "redis://host:6379/0", "rediss://..." for TLS, "unix://..."; with user and password.
+        key: the key, with names of columns in braces (text, bytes or whole numbers).
+        format: of the value, such as rh.formats.json(). Without one the row is a hash, with a field for
+            each column, numbers and times as texts; a null removes the field.
+        value: the columns that are written; all but that of `delete` by default.
+        ttl: how long the key stays after its last row ("1h").
+        delete: a column of true and false: where it is true the key is deleted.
+        retry_for: how long a Redis that is away, or refuses for now, is tried again before the job
+            fails, and is restarted by its strategy. Each further try is counted (`retries`).
+        options: further options of the client (redis-py's Connection), such as ssl_ca_certs. Their
+            values are shown nowhere.
+    """
+    client()
+    names = [value] if isinstance(value, str) else value
+    if names is not None and (not isinstance(names, Sequence) or not names):
+        raise ProgramError(f"value={value!r} names no columns", hint='write value=["a", "b"]')
+    layout = RedisLayout(
+        KeyPattern.of(key),
+        None if format is None else check_format(format),
+        None if names is None else tuple(names),
+        None if ttl is None else duration_ms(ttl),
+        delete,
+    )
+    return RedisSink(RedisOptions.of(url, options), layout, duration_ms(retry_for))
+
+
+@dataclass(frozen=True)
+class RedisLayout:
+    """Which commands become of a row."""
+
+    key: KeyPattern
+    format: Format | None
+    """None: a hash."""
+    value: tuple[str, ...] | None
+    ttl_ms: int | None
+    delete: str | None
+
+    def value_columns(self, schema: pa.Schema) -> pa.Schema:
+        names = self.value or [name for name in schema.names if name != self.delete]
+        return pa.schema([schema.field(name) for name in names])
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raises SchemaError where rows of the schema cannot be written so."""
+        self.key.check(schema)
+        for what, names in (("value", self.value or ()), ("delete", (self.delete,))):
+            for name in names:
+                if name is not None and name not in schema.names:
+                    raise SchemaError(
+                        f"{what}= names the column {name!r}, which the stream does not have",
+                        hint=f"it has {', '.join(schema.names)}",
+                    )
+        if self.delete is not None and not pa.types.is_boolean(schema.field(self.delete).type):
+            kind = schema.field(self.delete).type
+            raise SchemaError(
+                f"delete= names the column {self.delete!r}, which is {kind}",
+                hint="it must be true or false",
+            )
+        columns = self.value_columns(schema)
+        if not columns.names:
+            raise SchemaError("no column is left for the value", hint='name them: value=["a", "b"]')
+        if self.format is None:
+            check_fields(columns)
+        elif self.format.rows_per_payload > 1:
+            raise SchemaError(
+                f"the format {self.format.name} puts several rows into a value, and each has a key",
+                hint="choose a format with a row in each value",
+            )
+        else:
+            self.format.check_encodes(columns)
+
+
+class CommandEncoder:
+    """Encodes rows of one schema, which has been checked."""
+
+    def __init__(self, layout: RedisLayout, schema: pa.Schema) -> None:
+        self._layout = layout
+        columns = layout.value_columns(schema)
+        self._names = columns.names
+        self._values = None if layout.format is None else layout.format.encoder(columns)
+
+    def encode(self, rows: Batch) -> Commands:
+        """Raises InputError, with the row, where one cannot be written."""
+        layout = self._layout
+        keys = layout.key.keys(rows)
+        if keys.null_count:
+            raise self._refused(rows, pc.is_null(keys), "a column of its key is null")
+        key = argument(keys)
+        texts, counts = self._hash(rows, key) if self._values is None else self._value(rows, key)
+        if layout.delete is not None:
+            gone = pc.fill_null(rows.column(layout.delete), False)
+            texts = pc.if_else(gone, concatenated(_head(b"DEL", 2), key), texts)
+            counts = np.where(gone.to_numpy(zero_copy_only=False), 1, counts)
+        return of_texts(texts, counts)
+
+    def _hash(self, rows: Batch, key: pa.Array) -> tuple[pa.Array, Any]:
+        values = {name: argument(to_bytes(rows.column(name))) for name in self._names}
+        names = {name: _bulk(name.encode()) for name in self._names}
+        pairs = [concatenated(names[name], value) for name, value in values.items()]
+        texts, set_ = with_those_there(b"HSET", key, pairs, each=2)
+        counts = set_.astype(np.int64)
+        if any(value.null_count for value in values.values()):
+            gone = [
+                pc.if_else(pc.is_null(value), pa.scalar(names[name], pa.binary()), None)
+                for name, value in values.items()
+            ]
+            removals, removed = with_those_there(b"HDEL", key, gone)
+            texts, counts = concatenated(texts, removals), counts + removed
+        if self._layout.ttl_ms is not None:
+            until = concatenated(_head(b"PEXPIRE", 3), key, _bulk(b"%d" % self._layout.ttl_ms))
+            texts, counts = concatenated(texts, until), counts + 1
+        return texts, counts
+
+    def _value(self, rows: Batch, key: pa.Array) -> tuple[pa.Array, Any]:
+        assert self._values is not None
+        given = rows.select(self._names)
+        if self._layout.delete is not None:  # Of what is deleted the value need not have a form.
+            gone = pc.fill_null(rows.column(self._layout.delete), False)
+            kept = pc.invert(gone)
+            places = pc.subtract(pc.cumulative_sum(kept.cast(pa.int64())), 1)
+            encoded = self._values.encode(given.filter(kept))
+            values = encoded.take(pc.if_else(gone, pa.scalar(None, pa.int64()), places))
+            values = pc.if_else(gone, NOTHING, values)
+        else:
+            values = self._values.encode(given)
+        if values.null_count:
+            raise self._refused(rows, pc.is_null(values), "its value is null")
+        if self._layout.ttl_ms is None:
+            texts = concatenated(_head(b"SET", 3), key, argument(values))
+        else:
+            until = _bulk(b"PX") + _bulk(b"%d" % self._layout.ttl_ms)
+            texts = concatenated(_head(b"SET", 5), key, argument(values), until)
+        return texts, np.ones(len(texts), np.int64)
+
+    def _refused(self, rows: Batch, bad: pa.Array, what: str) -> InputError:
+        return InputError(
+            f"a row cannot be written: {what}",
+            record=shown(rows, pc.index(bad, True).as_py()),
+            hint="filter such rows out before, or fill the nulls",
+        )
+
+
+def shown(rows: Batch, row: int) -> str:
+    return shorten(str(rows.slice(row, 1).to_pylist()))
+
+
+def _bulk(value: bytes) -> bytes:
+    return b"$%d\r\n%b\r\n" % (len(value), value)
+
+
+def _head(name: bytes, arguments: int) -> bytes:
+    return b"*%d\r\n%b" % (arguments, _bulk(name))
+
+
+@dataclass(frozen=True)
+class RedisSink(Sink):
+    """Made by `sink`."""
+
+    options: RedisOptions
+    layout: RedisLayout
+    retry_for_ms: int
+
+    def validate(self, schema: pa.Schema) -> None:
+        self.layout.check(schema)
+
+    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> RedisSink:
+        check_reachable(self.options, self.retry_for_ms, _DOING)
+        return self
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return RedisWriter(self, ctx)
+
+    def describe(self) -> str:
+        form = "hashes" if self.layout.format is None else self.layout.format.describe()
+        return f"Redis at {self.options.address}, keys {self.layout.key}, {form}"
+
+
+class RedisWriter(SinkWriter):
+    """Some commands are on their way while the next rows come."""
+
+    def __init__(self, sink: RedisSink, ctx: SinkContext) -> None:
+        self._encoder = CommandEncoder(sink.layout, ctx.schema)
+        self._connection = RedisConnection(sink.options)
+        self._patience = Patience(sink.retry_for_ms, sink.options, lambda: ctx.count("retries", 1))
+        self._sent: tuple[Batch, Commands] | None = None
+
+    def write(self, batch: Batch) -> None:
+        for rows in _cut(batch):
+            commands = self._encoder.encode(rows)
+            self._settle()
+            self._sent = rows, commands
+            try:
+                self._connection.send(commands.data)
+            except (OSError, client().RedisError) as error:
+                self._patience.spend(error, _DOING)
+                self._send_again()
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        self._settle()
+        return []
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _settle(self) -> None:
+        """Waits for the answers to what was sent."""
+        while self._sent is not None:
+            rows, commands = self._sent
+            try:
+                self._connection.receive(commands.count)
+                self._sent = None
+                self._patience.restore()
+            except RefusedError as refused:
+                record = shown(rows, commands.row_of(refused.reply))
+                self._patience.spend(refused.error, _DOING, record)
+                self._send_again()
+            except (OSError, client().RedisError) as error:
+                self._patience.spend(error, _DOING)
+                self._send_again()
+
+    def _send_again(self) -> None:
+        assert self._sent is not None
+        while True:
+            try:
+                self._connection.close()
+                self._connection.send(self._sent[1].data)
+                return
+            except (OSError, client().RedisError) as error:
+                self._patience.spend(error, _DOING)
+
+
+def _cut(batch: Batch) -> Iterator[Batch]:
+    rows = batch.num_rows * _TOGETHER_BYTES // max(batch.nbytes, 1)
+    rows = max(1, min(rows, _TOGETHER_ROWS))
+    for begin in range(0, batch.num_rows, rows):
+        yield batch.slice(begin, rows)

@@ -1,0 +1,83 @@
+"""Values as Redis holds them, which is bytes: texts and bytes as they are, others as a text.
+
+    true    -7    0.1    2026-03-01    2026-03-01 12:30:15.123456Z
+
+Numbers are such that HINCRBY and HINCRBYFLOAT take them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.errors import SchemaError
+from rheos.formats.sifting import RowsError, sift
+from rheos.protocol.elements import Batch
+
+_HELD = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_float32,
+    pa.types.is_float64,
+    pa.types.is_decimal128,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_date32,
+    pa.types.is_time,
+    pa.types.is_timestamp,
+)
+
+
+def check_fields(schema: Iterable[pa.Field]) -> None:
+    """Raises SchemaError where a column has no text."""
+    for field in schema:
+        if not any(is_a(field.type) for is_a in _HELD):
+            raise SchemaError(
+                f"column {field.name!r} of type {field.type} cannot be a field in Redis",
+                hint="make it a number, a text or a time, or use a format with nested values: "
+                "format=rh.formats.json()",
+            )
+
+
+def to_bytes(column: pa.Array) -> pa.Array:
+    """The column as `binary`; null stays null."""
+    if not is_bytes(column.type):
+        column = column.cast(pa.string())
+    return column.cast(pa.binary())
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether it is text, or bytes."""
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def from_bytes(
+    columns: dict[str, pa.Array], rows: int, schema: pa.Schema
+) -> tuple[Batch, npt.NDArray[np.int64] | None, list[tuple[int, str]]]:
+    """Rows of the schema, of columns of `binary`: those that fit, which they are (None for all), and
+    those that do not, with what is wrong."""
+
+    def decode(i: int, j: int) -> Batch:
+        arrays = []
+        for field in schema:
+            given = columns[field.name].slice(i, j - i)
+            try:
+                text = given if is_bytes(field.type) else given.cast(pa.string())
+                arrays.append(text.cast(field.type))
+            except pa.ArrowInvalid:
+                what = f"column {field.name!r} must be {field.type}, and is {_shown(given)}"
+                raise RowsError(what) from None
+        nullable = pa.schema([field.with_nullable(True) for field in schema])
+        return pa.RecordBatch.from_arrays(arrays, schema=nullable)
+
+    return sift(rows, decode, schema)
+
+
+def _shown(values: pa.Array) -> str:
+    return repr(values[0].as_py())[:80]

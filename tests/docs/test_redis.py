@@ -1,0 +1,38 @@
+"""The programs of docs/redis.md, as they stand there but for the server's address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.walks import steps
+
+PAGE = Path(__file__).parents[2] / "docs" / "redis.md"
+
+
+@pytest.fixture
+def client(redis_server: Any) -> Any:
+    import redis
+
+    return redis.Redis.from_url(redis_server.url, decode_responses=True)
+
+
+def run(file: str, redis_server: Any) -> dict[str, Any]:
+    """What the program of that name leaves."""
+    [code] = [step.code for step in steps(PAGE) if step.file == file]
+    names: dict[str, Any] = {}
+    exec(compile(code.replace("redis://localhost:6379", redis_server.url), file, "exec"), names)
+    return names
+
+
+def test_rows_become_keys(redis_server: Any, client: Any) -> None:
+    run("counts.py", redis_server)
+    assert client.hgetall("visits:home") == {"visits": "3"}
+    assert client.hgetall("visits:about") == {"visits": "2"}
+
+
+def test_no_program_is_overlooked() -> None:
+    tested = Path(__file__).read_text()
+    assert all(f'run("{step.file}"' in tested for step in steps(PAGE))
