@@ -22,7 +22,8 @@ from rheos.connectors.contract import (
 from rheos.driver.drift import SourceDrift
 from rheos.errors import ProgramError
 from rheos.graph.windows import Watermark
-from rheos.operators.source import DRIFT_PAUSED_MS, MAX_OPEN_SPLITS, SourceOperator
+from rheos.operators.source import MAX_OPEN_SPLITS, SourceOperator
+from rheos.operators.source_alignment import DRIFT_PAUSED_MS
 from rheos.protocol.control import Align, Reached
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.testing import Faults, simulate
@@ -59,11 +60,11 @@ def test_a_split_that_is_ahead_waits_and_how_long_is_counted() -> None:
 def test_the_slowest_split_of_another_subtask_counts_too() -> None:
     source = Script(fast=[[100 + 5 * n] for n in range(9)], other=[[1]])
     op, _ = operator(source, strategy=aligned(), parallelism=2)
-    op.align(100)
+    op.alignment.align(100)
     assert max(given(op)) == 115
-    op.align(120)
+    op.alignment.align(120)
     assert max(given(op)) == 135
-    op.align(None)
+    op.alignment.align(None)
     assert max(given(op)) == 140
 
 

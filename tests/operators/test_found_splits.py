@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rheos.connectors.contract import Pending, Split
 from rheos.errors import TransportError
-from rheos.operators.source import SPLITS, EndOfInput, SourceOperator
+from rheos.operators.source import EndOfInput, SourceOperator
+from rheos.operators.source_split import SPLITS
 from rheos.protocol.control import SplitsFound
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.protocol.ids import Attempt, OperatorId

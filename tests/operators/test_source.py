@@ -26,7 +26,8 @@ from rheos.errors import InputError, Site
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.graph.windows import Watermark
 from rheos.operators.contract import OperatorContext, Out
-from rheos.operators.source import MAX_OPEN_SPLITS, REJECTED, SPLITS, EndOfInput, SourceOperator
+from rheos.operators.source import MAX_OPEN_SPLITS, REJECTED, EndOfInput, SourceOperator
+from rheos.operators.source_split import SPLITS
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SWM, TS, WM
 from rheos.protocol.ids import CheckpointId
 from tests.connectors.ports import ManualClock

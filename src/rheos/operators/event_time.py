@@ -40,7 +40,8 @@ import pyarrow as pa
 from rheos.graph.nodes import MAIN, EventTimeSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.event_times import event_times, split_watermarks
-from rheos.operators.source import NO_ORDER, SourceOperator
+from rheos.operators.source import SourceOperator
+from rheos.operators.source_split import NO_ORDER
 from rheos.protocol.elements import (
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,

@@ -35,7 +35,7 @@ from rheos.operators.held import HELD, HELD_WATERMARKS
 from rheos.operators.keyed_state import declared_shape, keyed_shape
 from rheos.operators.reduce import REDUCED
 from rheos.operators.running import STATE as RUNNING
-from rheos.operators.source import SPLITS
+from rheos.operators.source_split import SPLITS
 from rheos.operators.window.contract import MergingWindows
 from rheos.operators.window.frames import empty_frame, key_names
 from rheos.operators.window.kinds import windows_of

@@ -44,19 +44,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.contract import EndOfSplit, Pending, ReaderContext, Split, SplitReader
+from rheos.connectors.contract import EndOfSplit, Pending, ReaderContext, Split
 from rheos.errors import RheosError
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.event_times import event_times, split_watermarks
+from rheos.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
 from rheos.operators.source_client import ClientNotices
+from rheos.operators.source_split import SPLIT_ROWS, SPLITS, SplitState
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
@@ -67,35 +68,6 @@ REJECTED = "rejected"
 MAX_OPEN_SPLITS = 16
 """A subtask reads so many splits at a time of those that end; the others wait, and hold the watermark.
 Splits that never end are all open: one that waited for them would never be read."""
-
-DRIFT_LOOK_US = 50_000
-"""How often a subtask looks at, and reports, how far its splits are apart."""
-
-DRIFT_PAUSED_MS = "drift_paused_ms"
-"""The counter of how long splits were not read because they were ahead, all of them together."""
-
-SPLITS = "splits"
-"""The name of the state."""
-
-_STATE = pa.schema(
-    [
-        pa.field("split", pa.string(), nullable=False),
-        pa.field("payload", pa.binary(), nullable=False),
-        pa.field("position", pa.binary()),
-        pa.field("max_ts", pa.int64(), nullable=False),
-        pa.field("finished", pa.bool_(), nullable=False),
-        pa.field("phase", pa.int64(), nullable=False),
-    ]
-)
-
-
-NO_ORDER = -1
-"""The number of the split of rows that come in no order: none of them is late."""
-
-
-def split_number(id: str) -> int:
-    """What stands for a split in `__split`: the same in every run."""
-    return int.from_bytes(blake2b(id.encode(), digest_size=7).digest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +86,8 @@ class SourceOperator(Operator):
         super().__init__(ctx)
         self._spec = spec
         self._all = list(splits)
-        self._waiting: deque[_SplitState] = deque()
-        self._open: list[_SplitState] = []
+        self._waiting: deque[SplitState] = deque()
+        self._open: list[SplitState] = []
         self._finished: list[dict[str, object]] = []
         """The rows of state of the splits that are read: there may be many, and they do not change."""
         self._open_phase = 0
@@ -134,9 +106,13 @@ class SourceOperator(Operator):
         self._watermark = MIN_TIMESTAMP_MS
         strategy = spec.watermark
         self._bound_ms = 0 if strategy is None else strategy.bound_ms
-        self._max_drift_ms = None if strategy is None else strategy.max_drift_ms
-        self._slowest_ms: int | None = None
-        """Of all subtasks, as far as this one has heard."""
+        max_drift_ms = None if strategy is None else strategy.max_drift_ms
+        self.alignment: SourceAlignment | None = None
+        """Where splits wait for slower ones."""
+        if max_drift_ms is not None:
+            self.alignment = SourceAlignment(
+                ctx, self._open, max_drift_ms=max_drift_ms, bound_ms=self._bound_ms
+            )
         idle_after_ms = None if strategy is None else strategy.idle_after_ms
         self._idle_after_us = None if idle_after_ms is None else idle_after_ms * 1000
         self._idle_afters_us = [] if self._idle_after_us is None else [self._idle_after_us]
@@ -166,7 +142,7 @@ class SourceOperator(Operator):
         self._last_phase = max([*coming, *(split.phase for split in everything)], default=0)
         self._open_phase = min(unread, default=self._last_phase)
         self._known = listed | known.keys()
-        unread_own: list[_SplitState] = []
+        unread_own: list[SplitState] = []
         for split in self._own(everything):
             row = known.get(split.id)
             state = self._state_of(split)
@@ -195,8 +171,8 @@ class SourceOperator(Operator):
         self._dealt += len(splits)
         return splits[first::parallelism] if subtask < parallelism else ()
 
-    def _state_of(self, split: Split) -> _SplitState:
-        return _SplitState(split, self._before(split), self._spec.source.endless(split))
+    def _state_of(self, split: Split) -> SplitState:
+        return SplitState(split, self._before(split), self._spec.source.endless(split))
 
     def _before(self, split: Split) -> int:
         """The highest watermark that no row of the split is behind."""
@@ -271,49 +247,6 @@ class SourceOperator(Operator):
         """All subtasks have read the phases below."""
         self._open_phase = max(self._open_phase, phase)
 
-    # --- drift ----------------------------------------------------------------------------------------
-
-    @property
-    def drifts_with_others(self) -> bool:
-        """Whether splits wait for those of other subtasks."""
-        return self.ctx.parallelism > 1 and self._max_drift_ms is not None
-
-    def reached_ms(self) -> int | None:
-        """The watermark of the slowest split that has given rows and is not idle. Splits that wait to
-        be opened do not count: they would wait for those that wait for them."""
-        marks = (
-            state.watermark(self._bound_ms)
-            for state in self._open
-            if not state.idle and state.max_ts != MIN_TIMESTAMP_MS
-        )
-        return min(marks, default=None)
-
-    def align(self, slowest_ms: int | None) -> None:
-        """Where the slowest split of all subtasks is."""
-        self._slowest_ms = slowest_ms
-
-    def _furthest_ms(self) -> int:
-        """No split is read that is beyond."""
-        if self._max_drift_ms is None:
-            return MAX_TIMESTAMP_MS
-        known = [mark for mark in (self.reached_ms(), self._slowest_ms) if mark is not None]
-        return min(known) + self._max_drift_ms if known else MAX_TIMESTAMP_MS
-
-    def _is_ahead(self, state: _SplitState, furthest_ms: int) -> bool:
-        """Whether the split is to wait; how long it does is counted."""
-        ahead = state.watermark(self._bound_ms) > furthest_ms
-        if ahead or state.paused_us is not None:
-            now_us = self.ctx.clock.monotonic_us()
-            waited_ms = 0 if state.paused_us is None else (now_us - state.paused_us) // 1000
-            if waited_ms:
-                self.ctx.count(DRIFT_PAUSED_MS, waited_ms)
-            if not ahead:
-                state.paused_us = None
-            elif state.paused_us is None or waited_ms:
-                state.paused_us = now_us
-            state.quiet_since_us = None
-        return ahead
-
     # --- reading --------------------------------------------------------------------------------------
 
     def _poll(self, max_rows: int) -> Read:
@@ -324,11 +257,12 @@ class SourceOperator(Operator):
             self._client.poll()
         self._open_more()
         order = self._open[self._turn :] + self._open[: self._turn]
-        furthest_ms = self._furthest_ms()
+        if self.alignment is not None:
+            self.alignment.look()
         for state in order:
             if left <= 0:
                 break
-            if self._max_drift_ms is not None and self._is_ahead(state, furthest_ms):
+            if self.alignment is not None and self.alignment.holds(state):
                 wakes.append(DRIFT_LOOK_US)
                 continue
             assert state.reader is not None
@@ -378,14 +312,14 @@ class SourceOperator(Operator):
         if context.client is not None:
             self._client = ClientNotices(context.client, context.io, context.count)
 
-    def _wait(self, states: Sequence[_SplitState]) -> None:
+    def _wait(self, states: Sequence[SplitState]) -> None:
         """More splits wait, those of lower phases before others, and endless ones before those that
         end. There may be many, in many pieces: mostly they go behind what waits."""
-        behind = sorted(states, key=_SplitState.place)
+        behind = sorted(states, key=SplitState.place)
         out_of_order = self._waiting and behind and behind[0].place() < self._waiting[-1].place()
         self._waiting.extend(behind)
         if out_of_order:
-            self._waiting = deque(sorted(self._waiting, key=_SplitState.place))
+            self._waiting = deque(sorted(self._waiting, key=SplitState.place))
         self._waiting_ms = min([self._waiting_ms, *(state.before for state in states)])
 
     def _note_waiting(self) -> None:
@@ -395,7 +329,7 @@ class SourceOperator(Operator):
         """How many splits are open that have an end."""
         return sum(not state.endless for state in self._open)
 
-    def _finish(self, state: _SplitState) -> None:
+    def _finish(self, state: SplitState) -> None:
         assert state.reader is not None
         state.position = state.reader.position()
         state.reader.close()
@@ -403,7 +337,7 @@ class SourceOperator(Operator):
         self._open.remove(state)
         self._finished.append(state.row(finished=True))
 
-    def _quiet(self, state: _SplitState, pending: Pending) -> list[int]:
+    def _quiet(self, state: SplitState, pending: Pending) -> list[int]:
         """Notes that a split has nothing, and says when to ask again."""
         wakes = [] if pending.wake_after_us is None else [pending.wake_after_us]
         if self._idle_afters_us:
@@ -421,7 +355,7 @@ class SourceOperator(Operator):
 
     # --- event time -----------------------------------------------------------------------------------
 
-    def _stamped(self, state: _SplitState, batch: Batch) -> list[Out]:
+    def _stamped(self, state: SplitState, batch: Batch) -> list[Out]:
         strategy = self._spec.watermark
         number = [pa.array(np.full(batch.num_rows, state.number))] if self._carries_split else []
         if strategy is None:
@@ -438,7 +372,7 @@ class SourceOperator(Operator):
             columns.append(pa.array(self._merged(state, wm)))
         return self._out([*columns, *number])
 
-    def _merged(self, state: _SplitState, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _merged(self, state: SplitState, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The operator's watermark before each of the next rows of a split, from the split's own."""
         others = [
             other.watermark(self._bound_ms)
@@ -468,7 +402,9 @@ class SourceOperator(Operator):
             begun = {str(row["split"]): row["position"] for row in rows}
             positions = {id: at for id, at in begun.items() if isinstance(at, bytes)}
             self._client.snapshot(checkpoint, positions)
-        part = SnapshotPart(SPLITS, StateKind.UNION, lambda: pa.Table.from_pylist(rows, schema=_STATE))
+        part = SnapshotPart(
+            SPLITS, StateKind.UNION, lambda: pa.Table.from_pylist(rows, schema=SPLIT_ROWS)
+        )
         return Snapshot(parts=[part])
 
     def completed(self, checkpoint: CheckpointId) -> None:
@@ -485,59 +421,3 @@ class SourceOperator(Operator):
             if self._client is not None:
                 client, self._client = self._client, None
                 client.close()
-
-
-class _SplitState:
-    """A split of this subtask, on its way from waiting over open to finished."""
-
-    __slots__ = (
-        "before",
-        "endless",
-        "idle",
-        "max_ts",
-        "number",
-        "paused_us",
-        "position",
-        "quiet_since_us",
-        "reader",
-        "split",
-    )
-
-    def __init__(self, split: Split, before: int, endless: bool) -> None:
-        self.split = split
-        self.number = split_number(split.id)
-        self.endless = endless
-        self.before = before
-        """Its watermark before its first row, and while it waits."""
-        self.position: bytes | None = None
-        """Where to begin, until it is open; where it ended, once it is finished."""
-        self.max_ts = MIN_TIMESTAMP_MS
-        self.reader: SplitReader | None = None
-        self.quiet_since_us: int | None = None
-        self.idle = False
-        self.paused_us: int | None = None
-        """Since when it is not read because it is ahead, and not counted."""
-
-    def place(self) -> tuple[int, bool]:
-        """Among those that wait."""
-        return self.split.phase, not self.endless
-
-    def is_quiet(self, now_us: int, for_us: int | None) -> bool:
-        return (
-            for_us is not None
-            and self.quiet_since_us is not None
-            and now_us - self.quiet_since_us >= for_us
-        )
-
-    def watermark(self, bound_ms: int) -> int:
-        return max(self.max_ts - bound_ms - 1, self.before)
-
-    def row(self, *, finished: bool) -> dict[str, object]:
-        return {
-            "split": self.split.id,
-            "payload": self.split.payload,
-            "position": self.position if self.reader is None else self.reader.position(),
-            "max_ts": self.max_ts,
-            "finished": finished,
-            "phase": self.split.phase,
-        }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rheos.operators.contract import Operator
-from rheos.operators.source import DRIFT_LOOK_US, SourceOperator
+from rheos.operators.source import SourceOperator
+from rheos.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
 from rheos.protocol.control import Align, Reached
 from rheos.protocol.ids import Attempt, OperatorId
 
@@ -20,24 +21,26 @@ class DriftReporter:
         self._subtask = subtask
         self._next_us = 0
         self._reported: dict[OperatorId, int | None] = {}
-        self._sources: dict[OperatorId, SourceOperator] = {
-            id: operator
+        self._alignments: dict[OperatorId, SourceAlignment] = {
+            id: operator.alignment
             for id, operator in operators.items()
-            if isinstance(operator, SourceOperator) and operator.drifts_with_others
+            if isinstance(operator, SourceOperator)
+            and operator.alignment is not None
+            and operator.ctx.parallelism > 1
         }
 
     def heard(self, message: Align) -> None:
-        if message.operator in self._sources:
-            self._sources[message.operator].align(message.least_ms)
+        if message.operator in self._alignments:
+            self._alignments[message.operator].align(message.least_ms)
 
     def poll(self, now_us: int) -> list[Reached]:
         """What is news since the last call, from time to time."""
-        if not self._sources or now_us < self._next_us:
+        if not self._alignments or now_us < self._next_us:
             return []
         self._next_us = now_us + DRIFT_LOOK_US
         news = []
-        for id, source in self._sources.items():
-            reached = source.reached_ms()
+        for id, alignment in self._alignments.items():
+            reached = alignment.reached_ms()
             if reached != self._reported.get(id):
                 self._reported[id] = reached
                 news.append(

@@ -16,7 +16,8 @@ from rheos.connectors.spark.casts import cast_array
 from rheos.errors import InputError
 from rheos.graph.nodes import SourceSpec
 from rheos.operators.contract import OperatorContext, Out
-from rheos.operators.source import NO_ORDER, SourceOperator
+from rheos.operators.source import SourceOperator
+from rheos.operators.source_split import NO_ORDER
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, WM, Batch
 
 

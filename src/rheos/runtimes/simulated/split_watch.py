@@ -22,7 +22,7 @@ from rheos.connectors.contract import (
 )
 from rheos.connectors.times import TimeColumn
 from rheos.graph.nodes import SourceSpec
-from rheos.operators.source import SPLITS
+from rheos.operators.source_split import SPLITS
 from rheos.plan.physical import Chain, PhysicalPlan
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.snapshots import StateHandle
