@@ -408,7 +408,8 @@ class DataStream:
         *,
         parallelism: int | None = None,
     ) -> None:
-        """Writes the rows, in `parallelism` subtasks at the most; None: in all of the job.
+        """Writes the rows, in `parallelism` subtasks at the most; None: in all of the job, or as many
+        as the sink can be written by.
 
         ```python
         counts.sink_to(rh.files.sink("out/", format="parquet"), name="counts")
@@ -424,6 +425,13 @@ class DataStream:
             if not self.schema.names:
                 raise SchemaError("there are no columns to write, as the operator emits nothing")
             sink.validate(self.schema)
+            most = sink.max_parallelism
+            width = most if parallelism is None else check_width(None, parallelism)
+            if most is not None and width is not None and width > most:
+                raise ProgramError(
+                    f"{sink.describe()} is written by no more than {most} subtask(s), not {width}",
+                    hint="leave parallelism out",
+                )
             title = name if name is not None else redacted(sink.describe())
             self._program.add(
                 SinkSpec(sink),
@@ -432,7 +440,7 @@ class DataStream:
                 inputs=(self._port,),
                 outputs={},
                 uid=uid,
-                parallelism=None if parallelism is None else check_width(None, parallelism),
+                parallelism=width,
             )
 
     def print(self, name: str | None = None) -> None:

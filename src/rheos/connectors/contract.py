@@ -280,6 +280,10 @@ class Sink(ABC):
     in_process: ClassVar[bool] = False
     """Its rows stay in this process: it is for the simulated runtime alone, and cannot be sent."""
 
+    max_parallelism: ClassVar[int | None] = None
+    """How many subtasks of a continuous job write it at the most, the first ones; None: all. Writers of
+    the others are opened, too, and have no rows."""
+
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> Sink:
         """What is really written. A sink whose target has a life of its own looks at it here, and makes
         it where there is none; `schema` are the visible columns that it will be given, `writer` the

@@ -1,0 +1,81 @@
+"""Rows for browsers: server-sent events, for display only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from rheos.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.connectors.http.events import EventWriter
+from rheos.connectors.http.listener import ListenAt
+from rheos.errors import ProgramError
+from rheos.formats import json
+from rheos.site import located_at_call
+
+_MAX_CONNECTIONS = 64
+_MOST_KEPT = 100_000
+
+
+@located_at_call
+def sink(
+    port: int,
+    *,
+    path: str = "/events",
+    keep: int = 1000,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    cors: str | None = None,
+) -> EventSink:
+    """Shows rows to browsers as they come: as server-sent events, each a row in JSON, and on a page.
+
+    ```python
+    counts.sink_to(rh.http.sink(port=8081))
+    ```
+
+    It listens where the one subtask of the sink runs, with a local master on this machine; the logger
+    `rheos.http` says where. `http://localhost:8081/` is a page that shows the rows. For display only:
+    after a failure some rows come again, and who is too slow misses some.
+
+    Args:
+        port: 0 takes a free one.
+        path: of the events, for an EventSource. It begins with the rows that are kept, or behind the
+            one that `Last-Event-ID` names.
+        keep: how many of the last rows are kept for those who come later.
+        host: the address to listen at. One that others can reach needs a token.
+        token: who does not send it is refused: `Authorization: Bearer ...`, or `?token=...`, as an
+            EventSource has no headers. It is shown nowhere.
+        cors: the origin of pages of other sites that may read the events, such as
+            "https://app.example.com", or "*" for all; None for none.
+    """
+    if not (isinstance(path, str) and path.startswith("/") and path.isascii() and "?" not in path):
+        raise ProgramError(f"path={path!r} is no path", hint='write path="/events"')
+    if path == "/":
+        raise ProgramError("the page is at /", hint='write path="/events"')
+    if not isinstance(keep, int) or not 0 <= keep <= _MOST_KEPT:
+        raise ProgramError(f"keep={keep!r} is not between 0 and {_MOST_KEPT} rows")
+    if cors is not None and not (isinstance(cors, str) and cors.isascii() and cors.isprintable()):
+        raise ProgramError(f"cors={cors!r} is no origin", hint='write cors="https://app.example.com"')
+    return EventSink(ListenAt(host, port, token, _MAX_CONNECTIONS), path, keep, cors)
+
+
+@dataclass(frozen=True)
+class EventSink(Sink):
+    """Made by `sink`."""
+
+    max_parallelism: ClassVar[int | None] = 1
+
+    at: ListenAt
+    path: str
+    keep: int
+    cors: str | None
+
+    def validate(self, schema: pa.Schema) -> None:
+        json().check_encodes(schema)
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return EventWriter(self.at, self.path, self.keep, self.cors, ctx)
+
+    def describe(self) -> str:
+        return f"events at {self.at.host}:{self.at.port}{self.path}"
