@@ -12,7 +12,7 @@ from rheos.api.sinks import collect_sink, print_sink
 from rheos.api.sources import dataframe
 from rheos.api.streams import DataStream
 from rheos.api.windowed import WindowedStream
-from rheos.connectors import files, http, kafka, redis, socket, tables
+from rheos.connectors import files, http, kafka, postgres, redis, socket, tables
 from rheos.connectors.collection import collection
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import hybrid
@@ -108,6 +108,7 @@ __all__ = [
     "kafka",
     "lit",
     "new_savepoint",
+    "postgres",
     "print_sink",
     "redis",
     "restart",

@@ -1,0 +1,110 @@
+"""Arrow's types and PostgreSQL's: which column takes which, and how values are written as text."""
+
+from __future__ import annotations
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from rheos.protocol.elements import Batch
+
+_INTEGERS = ("bigint", "integer", "smallint", "numeric", "double precision", "real")
+_FLOATS = ("double precision", "real", "numeric")
+_DECIMALS = ("numeric", "double precision", "real")
+_NOT_OF_TEXT = frozenset(
+    (
+        *_INTEGERS,
+        "boolean",
+        "bytea",
+        "date",
+        "interval",
+        "time without time zone",
+        "timestamp with time zone",
+        "timestamp without time zone",
+    )
+)
+
+
+def column_types(type: pa.DataType) -> tuple[str, ...] | None:
+    """The types of PostgreSQL that take values of the Arrow type, by their names without what stands
+    in brackets; first the one that a new table has. None where none does. Text goes into columns of
+    all types that are not listed elsewhere, too, such as uuid and jsonb."""
+    kinds = pa.types
+    if kinds.is_dictionary(type):
+        return column_types(type.value_type)
+    if kinds.is_boolean(type):
+        return ("boolean",)
+    if kinds.is_uint64(type):
+        return "numeric", "bigint"
+    if kinds.is_int64(type) or kinds.is_uint32(type):
+        return _INTEGERS
+    if kinds.is_int32(type) or kinds.is_uint16(type):
+        return "integer", *(each for each in _INTEGERS if each != "integer")
+    if kinds.is_integer(type):
+        return "smallint", *(each for each in _INTEGERS if each != "smallint")
+    if kinds.is_float64(type):
+        return _FLOATS
+    if kinds.is_floating(type):
+        return "real", "double precision", "numeric"
+    if kinds.is_decimal(type):
+        return _DECIMALS
+    if kinds.is_string(type) or kinds.is_large_string(type) or kinds.is_string_view(type):
+        return "text", "character varying", "character"
+    if kinds.is_binary(type) or kinds.is_large_binary(type) or kinds.is_fixed_size_binary(type):
+        return ("bytea",)
+    if kinds.is_date(type):
+        return ("date",)
+    if kinds.is_timestamp(type):
+        return ("timestamp without time zone" if type.tz is None else "timestamp with time zone",)
+    if kinds.is_time(type):
+        return ("time without time zone",)
+    if kinds.is_duration(type):
+        return ("interval",)
+    return None
+
+
+def takes(column_type: str, type: pa.DataType) -> bool:
+    """Whether a column of the type (as `format_type` writes it) takes values of the Arrow type."""
+    names = column_types(type)
+    assert names is not None, "validate lets through what has a column type"
+    bare = column_type.split("(")[0].strip() + column_type.partition(")")[2]
+    return bare in names or (names[0] == "text" and bare not in _NOT_OF_TEXT)
+
+
+def new_type(type: pa.DataType) -> str:
+    """Of a column of a table that is made for the type."""
+    names = column_types(type)
+    assert names is not None, "validate lets through what has a column type"
+    if pa.types.is_decimal(type):
+        return f"numeric({type.precision}, {type.scale})" if type.scale >= 0 else "numeric"
+    return names[0]
+
+
+def as_csv(rows: Batch, numbers: pa.Array) -> pa.Buffer:
+    """The rows as COPY (FORMAT csv) takes them, each behind its number: nulls are bare, and all else is
+    quoted."""
+    columns = [numbers, *map(_as_text, rows.columns)]
+    names = [str(place) for place in range(len(columns))]
+    out = pa.BufferOutputStream()
+    options = csv.WriteOptions(include_header=False, quoting_style="all_valid")
+    csv.write_csv(pa.RecordBatch.from_arrays(columns, names), out, options)
+    return out.getvalue()
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """A column that the CSV writer writes as PostgreSQL reads it."""
+    kinds, type = pa.types, column.type
+    if kinds.is_dictionary(type):
+        return _as_text(column.dictionary_decode())
+    if kinds.is_binary(type) or kinds.is_large_binary(type) or kinds.is_fixed_size_binary(type):
+        bare = pl.Series(pl.from_arrow(column.cast(pa.large_binary()))).bin.encode("hex").to_arrow()
+        return pc.binary_join_element_wise(pa.scalar("\\x"), bare.cast(pa.string()), "")
+    if kinds.is_duration(type):
+        micros = column.cast(pa.duration("us"), safe=False).cast(pa.int64())
+        return pc.binary_join_element_wise(micros.cast(pa.string()), "microseconds", " ")
+    if kinds.is_float16(type):
+        return column.cast(pa.float32())
+    if kinds.is_string_view(type):
+        return column.cast(pa.string())
+    return column

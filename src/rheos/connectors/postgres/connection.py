@@ -1,0 +1,160 @@
+"""How a PostgreSQL server is reached: options of libpq, of which none is shown that may be a secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from rheos.connectors.postgres.errors import postgres_error
+from rheos.errors import ConfigurationError, ProgramError
+
+Row: TypeAlias = tuple[Any, ...]
+
+_SHOWN = ("host", "port", "dbname")
+_URL = 'write url="postgresql://user:password@host:5432/database"'
+_OWNED: Mapping[str, str] = {
+    "replication": "leave it out",
+    "client_encoding": "leave it out: text is UTF-8",
+    "service": "write what it stands for: workers may have no file of services",
+}
+_DEFAULTS: Mapping[str, str] = {
+    "application_name": "rheos",
+    "connect_timeout": "10",
+    # A server whose machine is gone says nothing: half a minute later that is known.
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "4",
+    "tcp_user_timeout": "30000",
+}
+_SETTINGS = (
+    "SET TimeZone TO 'UTC'; SET DateStyle TO ISO; SET IntervalStyle TO postgres; "
+    "SET bytea_output TO hex; SET extra_float_digits TO 1; SET client_encoding TO UTF8"
+)
+"""How values are written as text."""
+
+
+def client() -> ModuleType:
+    """The module of PostgreSQL's client. Raises ConfigurationError where it is not installed."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise ConfigurationError(
+            f"PostgreSQL's client cannot be loaded: {error}",
+            hint="pip install 'rheos[postgres]', on the driver and on every worker",
+        ) from None
+    return psycopg
+
+
+@dataclass(frozen=True, repr=False)
+class ServerOptions:
+    """Where the server is, and who comes in. It is sent to the workers with the program, secrets and
+    all."""
+
+    parameters: tuple[tuple[str, str], ...]
+    """Of libpq, by their names."""
+
+    @classmethod
+    def of(cls, url: str, options: Mapping[str, object] | None = None) -> ServerOptions:
+        """As a user gives them. Raises ProgramError, which shows no value."""
+        psycopg = client()
+        from psycopg.conninfo import conninfo_to_dict
+
+        if not isinstance(url, str) or not url.strip():
+            raise ProgramError("url= names no server", hint=_URL)
+        if options is not None and not isinstance(options, Mapping):
+            raise ProgramError(
+                f"options is a {type(options).__name__}, not a dict",
+                hint='write options={"sslmode": "verify-full", ...}',
+            )
+        for name in options or {}:
+            if name in _OWNED:
+                raise ProgramError(f"the option {name!r} is set by Rheos", hint=_OWNED[name])
+        try:
+            known = conninfo_to_dict(url, **{str(k): str(v) for k, v in (options or {}).items()})
+        except psycopg.Error:
+            # What libpq says of it has a part of the URL, which may be that of the password.
+            raise ProgramError("url= or options= is not as libpq has it", hint=_URL) from None
+        for name in known:
+            if name in _OWNED:
+                raise ProgramError(f"the parameter {name!r} is set by Rheos", hint=_OWNED[name])
+        return cls(tuple(sorted((name, str(value)) for name, value in known.items())))
+
+    def __str__(self) -> str:
+        known = dict(self.parameters)
+        port = f":{known['port']}" if "port" in known else ""
+        return f"{known.get('host', 'localhost')}{port}/{known.get('dbname', '')}"
+
+    def __repr__(self) -> str:
+        names = "".join(f", {name}=***" for name, _ in self.parameters if name not in _SHOWN)
+        return f"ServerOptions({str(self)!r}{names})"
+
+    def redact(self, text: str) -> str:
+        """The text, with `***` for what only who comes in is to know."""
+        for name, value in self.parameters:
+            if "password" in name and value:
+                text = text.replace(value, "***")
+        return text
+
+    def connect(self, doing: str, **own: str) -> Session:
+        """Raises a RheosError that begins with `doing`: UnavailableError where the server is away."""
+        psycopg = client()
+        try:
+            connection = psycopg.connect(
+                autocommit=True,
+                prepare_threshold=None,  # Poolers do not know of prepared statements.
+                **{**_DEFAULTS, **dict(self.parameters), **own},
+            )
+            session = Session(connection)
+            session.run(_SETTINGS)
+        except psycopg.Error as error:
+            raise postgres_error(error, doing, self) from None
+        return session
+
+
+class Session:
+    """A connection. What it raises is psycopg's."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    @property
+    def is_open(self) -> bool:
+        return not self.connection.closed and not self.connection.broken
+
+    def run(self, sql: str, values: Sequence[object] | None = None) -> int:
+        """Returns how many rows it concerned."""
+        count: int = self.connection.execute(sql.encode(), values).rowcount
+        return count
+
+    def rows(self, sql: str, values: Sequence[object] | None = None) -> list[Row]:
+        found: list[Row] = self.connection.execute(sql.encode(), values).fetchall()
+        return found
+
+    @contextmanager
+    def transaction(self, *, rolled_back: bool = False) -> Iterator[None]:
+        with self.connection.transaction(force_rollback=rolled_back):
+            yield
+
+    def copy_in(self, sql: str, data: Any) -> None:
+        """COPY ... FROM STDIN."""
+        with self.connection.cursor() as cursor, cursor.copy(sql.encode()) as copy:
+            copy.write(data)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __del__(self) -> None:
+        """A task that is given up does not close what it has."""
+        self.close()
+
+
+def quoted(name: str) -> str:
+    """An identifier, as it stands in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))

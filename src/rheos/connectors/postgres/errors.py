@@ -1,0 +1,103 @@
+"""What PostgreSQL and its client report, as errors of Rheos: what happened, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
+
+if TYPE_CHECKING:
+    from rheos.connectors.postgres.connection import ServerOptions
+
+
+class _Kind(NamedTuple):
+    error: type[RheosError]
+    hint: str
+
+
+_REFUSED = _Kind(ConfigurationError, "look at the user, the password and sslmode in url= and options=")
+_AWAY = _Kind(
+    UnavailableError,
+    "is the server up at that address, and does it take connections? A job that is running is "
+    "restarted by its strategy",
+)
+_VALUE = _Kind(InputError, "leave such rows out before they come here, or change the column's type")
+_RULE = _Kind(
+    InputError,
+    "leave such rows out before they come here, or change the table: the job then goes on from its "
+    "checkpoint",
+)
+_STATEMENT = _Kind(ConfigurationError, "look at the table: was it changed while the job ran?")
+
+_CLASSES: Mapping[str, _Kind] = {
+    "08": _AWAY,
+    "22": _VALUE,
+    "23": _RULE,
+    "28": _REFUSED,
+    "3D": _Kind(ConfigurationError, "create the database, or look at its name in url="),
+    "40": _AWAY,  # Deadlocks and the like.
+    "42": _STATEMENT,
+    "53": _Kind(UnavailableError, "the server has no room: disk, memory or max_connections"),
+    "55": _AWAY,
+    "57": _AWAY,
+    "58": _AWAY,
+}
+"""By the first two signs of an SQLSTATE."""
+_CODES: Mapping[str, _Kind] = {
+    "22021": _Kind(InputError, "PostgreSQL's text has no zero byte: replace it, or write bytes"),
+    "42501": _Kind(ConfigurationError, "grant the user what it lacks"),
+    "42P01": _Kind(ConfigurationError, "create the table, or look at its name and schema"),
+    "42P07": _AWAY,  # Another has just created it.
+    "42710": _AWAY,
+    "23505": _Kind(InputError, 'write mode="upsert" with key=..., or leave out what is there already'),
+    "57014": _Kind(ConfigurationError, "raise the server's statement_timeout for this user"),
+}
+_REFUSED_WORDS = (
+    "authentication failed",
+    "no pg_hba.conf entry",
+    "no password supplied",
+    "SSL",
+    "role ",
+)
+
+
+def postgres_error(
+    error: Any,
+    doing: str,
+    options: ServerOptions,
+    *,
+    record: str | None = None,
+    hint: str | None = None,
+) -> RheosError:
+    """Of a psycopg.Error. `doing` begins the sentence: "the table counts cannot be written"."""
+    said = [error.diag.message_primary or str(error).strip() or type(error).__name__]
+    if error.diag.column_name and error.diag.column_name not in said[0]:
+        said.append(f"column {error.diag.column_name}")
+    if error.diag.constraint_name and error.diag.constraint_name not in said[0]:
+        said.append(f"constraint {error.diag.constraint_name}")
+    kind = _kind(error)
+    code = f" ({error.sqlstate})" if error.sqlstate else ""
+    detail = error.diag.message_detail
+    return kind.error(
+        options.redact(f"{doing}, at {options}: {', '.join(said)}{code}"),
+        hint=hint or kind.hint,
+        record=record,
+        detail=None if detail is None else options.redact(detail),
+    )
+
+
+def _kind(error: Any) -> _Kind:
+    code = error.sqlstate
+    if code is None:
+        # The connection was refused, or was lost. Only words say why.
+        text = str(error)
+        if "does not exist" in text and "database" in text:
+            return _CLASSES["3D"]
+        return _REFUSED if any(word in text for word in _REFUSED_WORDS) else _AWAY
+    return _CODES.get(code) or _CLASSES.get(code[:2], _STATEMENT)
+
+
+def may_pass(error: RheosError) -> bool:
+    """Whether another try may go well."""
+    return isinstance(error, UnavailableError)

@@ -1,0 +1,60 @@
+"""A session that is made anew when the server was away, and what is done with it tried again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+from rheos.connectors.postgres.connection import ServerOptions, Session, client
+from rheos.connectors.postgres.errors import may_pass, postgres_error
+
+T = TypeVar("T")
+
+_PAUSES_S = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0, None)
+"""A server that restarts is back before they are over."""
+RETRIES = "retries"
+
+
+class RetryingSession:
+    """For one thread at a time."""
+
+    def __init__(self, options: ServerOptions, doing: str) -> None:
+        self._options = options
+        self._doing = doing
+        self._session: Session | None = None
+        self._counts: Counter[str] = Counter()
+
+    def counted(self) -> Counter[str]:
+        """What was counted since it was last asked for."""
+        counts, self._counts = self._counts, Counter()
+        return counts
+
+    def do(self, work: Callable[[Session], T]) -> T:
+        """What `work` gives, which may be called several times: after a failure it is not known
+        whether it was done. Raises a RheosError."""
+        psycopg = client()
+        for pause_s in _PAUSES_S:
+            try:
+                if self._session is None or not self._session.is_open:
+                    self._session = self._options.connect(self._doing)
+                return work(self._session)
+            except psycopg.Error as raised:
+                error = postgres_error(raised, self._doing, self._options)
+            except Exception as raised:
+                self.close()
+                if not may_pass(raised):  # type: ignore[arg-type]
+                    raise
+                error = raised  # type: ignore[assignment]
+            self.close()
+            if not may_pass(error) or pause_s is None:
+                raise error from None
+            self._counts[RETRIES] += 1
+            time.sleep(pause_s)
+        raise AssertionError("the last try returns or raises")
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None

@@ -1,0 +1,138 @@
+"""Writes a table of PostgreSQL, exactly once: rows are staged in the database, and each checkpoint's
+are put into the table in one transaction that notes the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.connectors.postgres.column_types import column_types
+from rheos.connectors.postgres.connection import ServerOptions, Session, client
+from rheos.connectors.postgres.retrying import RetryingSession
+from rheos.connectors.postgres.staged_rows import ROW, make_epochs
+from rheos.connectors.postgres.tables import (
+    check_fit,
+    check_table_name,
+    check_unique,
+    create_table,
+    find_table,
+)
+from rheos.connectors.postgres.writing import StagedRowsCommitter, StagingWriter, Target
+from rheos.errors import InternalError, ProgramError, SchemaError
+from rheos.site import located_at_call
+
+Mode = Literal["append", "upsert"]
+
+
+@located_at_call
+def sink(
+    table: str,
+    *,
+    url: str,
+    mode: Mode = "append",
+    key: str | Sequence[str] | None = None,
+    staging_schema: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> PostgresSink:
+    """Writes the rows of a stream into a table, exactly once. One that is not there is made.
+
+    ```python
+    counts.sink_to(
+        rh.postgres.sink("counts", url="postgresql://ada@localhost/shop", mode="upsert", key="page"))
+    ```
+
+    Args:
+        table: its name, or "schema.name".
+        url: where the server is, as libpq takes it. The password is shown nowhere.
+        mode: "append" adds each row; "upsert" replaces the row that has the key, and of several rows of
+            a key in one subtask the last one wins.
+        key: the column or columns of an upsert's key. A table that is there must have them as its
+            primary key or a unique index.
+        staging_schema: where rows are kept until their checkpoint is complete, in tables `rheos_...`;
+            by default the table's own schema.
+        options: further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
+            nowhere.
+    """
+    client()
+    check_table_name(table)
+    if mode not in get_args(Mode):
+        raise ProgramError(f"mode={mode!r} is not known", hint='write "append" or "upsert"')
+    keys = (key,) if isinstance(key, str) else tuple(key or ())
+    if not all(isinstance(each, str) for each in keys) or len(set(keys)) < len(keys):
+        raise ProgramError(f"key={key!r} names no columns", hint='write key="id" or key=["a", "b"]')
+    if mode == "upsert" and not keys:
+        raise ProgramError("an upsert goes by a key", hint='write key="id", or key=["a", "b"]')
+    if mode == "append" and keys:
+        raise ProgramError(f"key={key!r} is for upserts alone", hint='write mode="upsert", or no key')
+    if staging_schema is not None:
+        check_table_name(staging_schema)
+    return PostgresSink(table, ServerOptions.of(url, options), keys, staging_schema)
+
+
+@dataclass(frozen=True)
+class PostgresSink(Sink):
+    """Made by `sink`."""
+
+    table: str
+    options: ServerOptions
+    key: tuple[str, ...]
+    """Of upserts; without one rows are appended."""
+    staging_schema: str | None
+    target: Target | None = None
+    """Once prepared."""
+
+    def validate(self, schema: pa.Schema) -> None:
+        for field in schema:
+            if column_types(field.type) is None:
+                raise SchemaError(
+                    f"the column {field.name!r} is {field.type}, which no column of PostgreSQL takes",
+                    hint="make text of it, such as JSON for jsonb, or leave it out by select(...)",
+                )
+            if field.name == ROW or not 0 < len(field.name.encode()) <= 63:
+                raise SchemaError(f"no column can be called {field.name!r}", hint="rename it")
+        for name in self.key:
+            if name not in schema.names:
+                raise SchemaError(
+                    f"there is no column {name!r} for the key",
+                    hint=f"the columns are {', '.join(schema.names)}",
+                )
+
+    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> PostgresSink:
+        session = RetryingSession(self.options, f"the table {self.table} cannot be written")
+        try:
+            return replace(self, target=session.do(lambda found: self._made(found, schema)))
+        finally:
+            session.close()
+
+    def _made(self, session: Session, schema: pa.Schema) -> Target:
+        found = find_table(session, self.table)
+        if found is None:
+            create_table(session, self.table, schema, self.key)
+            found = find_table(session, self.table)
+            if found is None:
+                raise InternalError(f"the table {self.table} was made, and is not there")
+        check_fit(found, schema)
+        if self.key:
+            check_unique(session, found, self.key)
+        staging = self.staging_schema or found.schema
+        make_epochs(session, staging)
+        return Target(self.options, self.key, found, staging)
+
+    def staged(self, folder: str) -> PostgresSink:
+        assert self.target is not None, "a sink is prepared before it is staged"
+        return replace(self, target=self.target.in_folder(folder))
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        assert self.target is not None, "a sink is prepared before it is opened"
+        return StagingWriter(self.target, ctx)
+
+    def committer(self) -> Committer | None:
+        return None if self.target is None else StagedRowsCommitter(self.target)
+
+    def describe(self) -> str:
+        how = f"upserts by {', '.join(self.key)}" if self.key else "appended"
+        return f"PostgreSQL table {self.table} at {self.options}, {how}"

@@ -1,0 +1,236 @@
+"""What is written and not yet committed: an epoch's rows, in a table of its own beside the target.
+
+In the staging schema lie
+
+    rheos_stage_<owner><job>_<attempt>_<writer>_<number>   an epoch's rows
+    rheos_epochs                                           the newest committed epoch of each writer
+
+An epoch's table is made with its first rows, and dropped in the transaction that puts them into the
+target and notes the epoch (PE2). A writer's name is drawn at random, and never used twice (PE1).
+docs/decisions/postgres-epochs-are-staged-in-tables.md says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from rheos.connectors.postgres.connection import Session, client, listed, quoted
+from rheos.connectors.postgres.tables import Table
+from rheos.errors import UnrestorableError
+from rheos.protocol.ids import Attempt, JobId
+
+ROW = "rheos_row"
+"""The column of an epoch's table with the place of each row in it: the last row of a key wins."""
+EPOCHS = "rheos_epochs"
+_STAGE = re.compile(r"rheos_stage_[0-9a-f]{18}_(\d{1,7})_[0-9a-f]{12}_\d{1,10}")
+_KEPT_DAYS = 30
+"""How long the note of a writer stays that nobody asks for any more."""
+_LOCK_WITHIN = "SET LOCAL lock_timeout TO '5s'"
+
+
+class StagedRows(msgspec.Struct, frozen=True):
+    """The committable: the rows that one writer staged at the barrier of one checkpoint."""
+
+    job: str
+    operator: str
+    subtask: int
+    attempt: int
+    writer: str
+    checkpoint: int
+    rows: int
+    staging_schema: str
+    stage: str
+    schema: str
+    """Of the table that they are for."""
+    table: str
+    columns: list[str]
+    key: list[str]
+    """Of an upsert; without one they are appended."""
+
+    def encoded(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @property
+    def target_sql(self) -> str:
+        return f"{quoted(self.schema)}.{quoted(self.table)}"
+
+    @property
+    def stage_sql(self) -> str:
+        return f"{quoted(self.staging_schema)}.{quoted(self.stage)}"
+
+    @property
+    def epochs_sql(self) -> str:
+        return f"{quoted(self.staging_schema)}.{EPOCHS}"
+
+
+_decoder = msgspec.msgpack.Decoder(StagedRows)
+
+
+def decode_staged(committable: bytes) -> StagedRows:
+    """Raises UnrestorableError where it is none."""
+    try:
+        staged = _decoder.decode(committable)
+        assert _STAGE.fullmatch(staged.stage), f"the table {staged.stage!r}"
+        assert min(staged.attempt, staged.rows, staged.checkpoint - 1) >= 0, "a negative number"
+        assert staged.columns, "no columns"
+    except (msgspec.MsgspecError, ValueError, RecursionError, AssertionError) as error:
+        raise UnrestorableError(
+            f"what the checkpoint says was staged is not as Rheos writes it: {error}",
+            hint="restore the job's checkpoint directory from a copy, or start it from a savepoint",
+        ) from error
+    return staged
+
+
+def owner_of(folder: str) -> str:
+    """What distinguishes a sink from all others, by the folder that is its own."""
+    return hashlib.sha256(folder.encode()).hexdigest()[:10]
+
+
+def stage_prefix(owner: str, job: JobId) -> str:
+    return f"rheos_stage_{owner}{hashlib.sha256(job.encode()).hexdigest()[:8]}_"
+
+
+def make_epochs(session: Session, staging_schema: str) -> None:
+    """The table of epochs, if it is not there."""
+    session.run(
+        f"CREATE TABLE IF NOT EXISTS {quoted(staging_schema)}.{EPOCHS} (job text NOT NULL, "
+        "operator text NOT NULL, subtask integer NOT NULL, attempt bigint NOT NULL, "
+        "writer text PRIMARY KEY, checkpoint bigint NOT NULL, rows bigint NOT NULL, "
+        "committed_at timestamptz NOT NULL DEFAULT now())"
+    )
+
+
+@dataclass(frozen=True)
+class StageTable:
+    """The table of one epoch, while it is written."""
+
+    sql: str
+    definition: str
+    columns: str
+
+    @classmethod
+    def of(
+        cls, name: str, staging_schema: str, table: Table, columns: Sequence[str], key: Sequence[str]
+    ) -> StageTable:
+        """With the types of the target, what may be null, and its CHECK constraints: so most of what
+        the target would refuse is refused before the checkpoint is complete."""
+        parts = [f"{ROW} bigint NOT NULL"]
+        for column in table.columns:
+            if column.name in columns:
+                not_null = column.not_null or column.name in key
+                parts.append(f"{quoted(column.name)} {column.type}" + (" NOT NULL" if not_null else ""))
+        parts += [check for check, about in table.checks if about and set(about) <= set(columns)]
+        sql = f"{quoted(staging_schema)}.{quoted(name)}"
+        return cls(sql, ", ".join(parts), f"{ROW}, {listed(columns)}")
+
+    def put(self, session: Session, data: object, before: int, rows: int, *, again: bool) -> None:
+        """Adds rows, in a transaction; `before` are there already. Where it is tried again, it looks
+        first whether the last try was done."""
+        with session.transaction():
+            if again and session.rows("SELECT to_regclass(%s) IS NOT NULL", [self.sql]) == [(True,)]:
+                # Waits for who tried before, and may be at it still.
+                session.run(f"LOCK TABLE {self.sql} IN SHARE ROW EXCLUSIVE MODE")
+                [(there,)] = session.rows(f"SELECT count(*) FROM {self.sql}")
+                if there == before + rows:
+                    return
+            if before == 0:
+                session.run(f"CREATE TABLE IF NOT EXISTS {self.sql} ({self.definition})")
+            session.copy_in(f"COPY {self.sql} ({self.columns}) FROM STDIN (FORMAT csv)", data)
+
+    def refuses(self, session: Session, data: object) -> bool:
+        """Whether it would, with an error of the rows. Adds nothing."""
+        psycopg = client()
+        try:
+            with session.transaction(rolled_back=True):
+                session.run(f"CREATE TABLE IF NOT EXISTS {self.sql} ({self.definition})")
+                session.copy_in(f"COPY {self.sql} ({self.columns}) FROM STDIN (FORMAT csv)", data)
+        except (psycopg.DataError, psycopg.IntegrityError):
+            return True
+        return False
+
+    def drop(self, session: Session) -> None:
+        session.run(f"DROP TABLE IF EXISTS {self.sql}")
+
+
+def apply(session: Session, staged: StagedRows) -> None:
+    """Puts the rows of an epoch into the target, once. Raises psycopg.Error and UnrestorableError."""
+    with session.transaction():
+        session.run(
+            f"INSERT INTO {staged.epochs_sql} (job, operator, subtask, attempt, writer, checkpoint, "
+            "rows) VALUES (%s, %s, %s, %s, %s, 0, 0) ON CONFLICT (writer) DO NOTHING",
+            [staged.job, staged.operator, staged.subtask, staged.attempt, staged.writer],
+        )
+        # Whoever else commits for this writer waits here (PE3).
+        [(mark,)] = session.rows(
+            f"SELECT checkpoint FROM {staged.epochs_sql} WHERE writer = %s FOR UPDATE", [staged.writer]
+        )
+        if staged.checkpoint <= mark:
+            return
+        if session.rows("SELECT to_regclass(%s) IS NULL", [staged.stage_sql]) == [(True,)]:
+            raise _lost(staged)
+        session.run(_insert(staged))
+        session.run(
+            f"UPDATE {staged.epochs_sql} SET checkpoint = %s, rows = rows + %s, committed_at = now() "
+            "WHERE writer = %s",
+            [staged.checkpoint, staged.rows, staged.writer],
+        )
+        session.run(f"DROP TABLE {staged.stage_sql}")
+
+
+def _insert(staged: StagedRows) -> str:
+    columns, key = listed(staged.columns), listed(staged.key)
+    if not staged.key:
+        return (
+            f"INSERT INTO {staged.target_sql} ({columns}) "
+            f"SELECT {columns} FROM {staged.stage_sql} ORDER BY {ROW}"
+        )
+    others = [quoted(name) for name in staged.columns if name not in staged.key]
+    sets = ", ".join(f"{name} = EXCLUDED.{name}" for name in others)
+    # In the order of their keys, so that of two who write the same rows one waits for the other.
+    return (
+        f"INSERT INTO {staged.target_sql} ({columns}) SELECT DISTINCT ON ({key}) {columns} "
+        f"FROM {staged.stage_sql} ORDER BY {key}, {ROW} DESC "
+        f"ON CONFLICT ({key}) DO " + (f"UPDATE SET {sets}" if sets else "NOTHING")
+    )
+
+
+def _lost(staged: StagedRows) -> UnrestorableError:
+    return UnrestorableError(
+        f"{staged.rows} rows that were staged for checkpoint {staged.checkpoint} are not in the table "
+        f"{staged.schema}.{staged.table}, and their table {staged.stage_sql} is gone",
+        hint="was it dropped by hand, or the database restored from a copy? Start the job from a "
+        "savepoint before",
+    )
+
+
+def clear(
+    session: Session, schema: str, prefix: str, job: JobId, before: Attempt, keep: Sequence[StagedRows]
+) -> None:
+    """Drops the tables of attempts before `before`, but for those to be kept; and old notes."""
+    psycopg = client()
+    kept = {staged.stage for staged in keep}
+    found = session.rows(
+        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = %s AND c.relkind = 'r' AND starts_with(c.relname, %s)",
+        [schema, prefix],
+    )
+    for (name,) in found:
+        match = _STAGE.fullmatch(name)
+        if match is None or int(match[1]) >= before or name in kept:
+            continue
+        try:
+            with session.transaction():
+                session.run(_LOCK_WITHIN)
+                session.run(f"DROP TABLE IF EXISTS {quoted(schema)}.{quoted(name)}")
+        except psycopg.errors.LockNotAvailable:
+            continue  # A zombie is at it. The next attempt looks again.
+    session.run(
+        f"DELETE FROM {quoted(schema)}.{EPOCHS} WHERE job = %s AND attempt < %s AND NOT "
+        f"(writer = ANY (%s)) AND committed_at < now() - interval '{_KEPT_DAYS} days'",
+        [job, before, [staged.writer for staged in keep]],
+    )

@@ -1,0 +1,147 @@
+"""A table of the server: what its columns are, whether rows fit it, and how a new one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rheos.connectors.postgres.column_types import new_type, takes
+from rheos.connectors.postgres.connection import Session, listed, quoted
+from rheos.errors import ConfigurationError, ProgramError, SchemaError
+
+_KINDS = {"r": "a table", "p": "a partitioned table", "f": "a foreign table", "v": "a view"}
+_NAME_BYTES = 63
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: str
+    """As `format_type` writes it, such as "character varying(20)"."""
+    not_null: bool
+    has_default: bool
+    generated: bool
+    """It cannot be written."""
+
+
+@dataclass(frozen=True)
+class Table:
+    schema: str
+    name: str
+    columns: tuple[Column, ...]
+    checks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The definitions of CHECK constraints, and the columns that they are about."""
+
+    @property
+    def sql(self) -> str:
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    def column(self, name: str) -> Column | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+
+def check_table_name(table: object) -> str:
+    """Raises ProgramError for what is no name of a table, with or without its schema."""
+    parts = table.split(".") if isinstance(table, str) else []
+    if not 1 <= len(parts) <= 2 or not all(0 < len(part.encode()) <= _NAME_BYTES for part in parts):
+        raise ProgramError(f"{table!r} is no table's name", hint='write "orders" or "shop.orders"')
+    assert isinstance(table, str)
+    return table
+
+
+def name_in_sql(table: str) -> str:
+    return ".".join(map(quoted, table.split(".")))
+
+
+def find_table(session: Session, table: str) -> Table | None:
+    """By its name; without a schema, where the server's search_path finds it."""
+    found = session.rows(
+        "SELECT c.oid, n.nspname, c.relname, c.relkind::text FROM pg_class c "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)",
+        [name_in_sql(table)],
+    )
+    if not found:
+        return None
+    [(oid, schema, name, kind)] = found
+    if kind not in _KINDS:
+        raise ConfigurationError(f"{schema}.{name} is no table", hint="name one that holds rows")
+    columns = session.rows(
+        "SELECT attname, format_type(atttypid, atttypmod), attnotnull, "
+        "atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a' "
+        "FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        [oid],
+    )
+    checks = session.rows(
+        "SELECT 'CONSTRAINT ' || quote_ident(k.conname) || ' ' || pg_get_constraintdef(k.oid), "
+        "ARRAY(SELECT attname::text FROM pg_attribute "
+        "WHERE attrelid = k.conrelid AND attnum = ANY (k.conkey)) "
+        "FROM pg_constraint k WHERE k.conrelid = %s AND k.contype = 'c' ORDER BY k.conname",
+        [oid],
+    )
+    return Table(
+        schema,
+        name,
+        tuple(Column(*column) for column in columns),
+        tuple((definition, tuple(names)) for definition, names in checks),
+    )
+
+
+def create_table(session: Session, table: str, rows: pa.Schema, key: Sequence[str]) -> None:
+    """For rows of the schema. Of two that do so at once, both find it made."""
+    columns = [
+        f"{quoted(field.name)} {new_type(field.type)}" + ("" if field.nullable else " NOT NULL")
+        for field in rows
+    ]
+    if key:
+        columns.append(f"PRIMARY KEY ({listed(key)})")
+    session.run(f"CREATE TABLE IF NOT EXISTS {name_in_sql(table)} ({', '.join(columns)})")
+
+
+def check_fit(table: Table, rows: pa.Schema) -> None:
+    """Raises SchemaError where the rows cannot be written into the table."""
+    for field in rows:
+        column = table.column(field.name)
+        if column is None:
+            raise SchemaError(
+                f"the table {table} has no column {field.name!r}",
+                hint=f"it has {', '.join(each.name for each in table.columns)}: rename the column, or "
+                f"add it to the table; select(...) leaves columns out",
+            )
+        if column.generated:
+            raise SchemaError(
+                f"the column {field.name!r} of the table {table} is generated",
+                hint="leave it out of what is written by select(...)",
+            )
+        if not takes(column.type, field.type):
+            raise SchemaError(
+                f"the column {field.name!r} of the table {table} is {column.type}, and the rows have "
+                f"{field.type}",
+                hint=f"cast it in select(...), or make the column {new_type(field.type)}",
+            )
+    for column in table.columns:
+        if column.not_null and not column.has_default and column.name not in rows.names:
+            raise SchemaError(
+                f"the table {table} wants a value of {column.name!r}, and the rows have no such column",
+                hint="add the column to the rows, or give it a default in the table",
+            )
+
+
+def check_unique(session: Session, table: Table, key: Sequence[str]) -> None:
+    """Raises ConfigurationError where the table may have several rows of a key."""
+    found = session.rows(
+        "SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique "
+        "AND i.indpred IS NULL AND i.indexprs IS NULL AND (SELECT array_agg(a.attname::text "
+        'ORDER BY a.attname::text COLLATE "C") FROM pg_attribute a WHERE a.attrelid = i.indrelid '
+        "AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])) = %s",
+        [table.sql, sorted(key)],
+    )
+    if not found:
+        raise ConfigurationError(
+            f"the table {table} has no primary key or unique index of {', '.join(key)}",
+            hint=f"ALTER TABLE {table.sql} ADD PRIMARY KEY ({listed(key)}), or choose another key",
+        )

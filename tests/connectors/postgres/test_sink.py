@@ -1,0 +1,308 @@
+"""Tables as a sink at the real server: what is there after each checkpoint, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.connectors.postgres import retrying
+from rheos.connectors.postgres.staged_rows import StageTable
+from rheos.errors import (
+    ConfigurationError,
+    FencedError,
+    InputError,
+    ProgramError,
+    SchemaError,
+    UnavailableError,
+    UnrestorableError,
+)
+from rheos.host.inline_io import InlineIo
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.testing import Faults, simulate
+from tests.connectors.postgres.databases import Database
+
+SCHEMA = pa.schema({"page": pa.string(), "n": pa.int64()})
+JOB = JobId("job")
+
+
+def prepared(sink: Sink, schema: pa.Schema = SCHEMA) -> Sink:
+    return sink.prepared(schema, ("job", "sink")).staged("/checkpoints/sink")
+
+
+def opened(
+    sink: Sink, schema: pa.Schema = SCHEMA, counts: Counter[str] | None = None, attempt: int = 1
+) -> SinkWriter:
+    counted = Counter() if counts is None else counts
+    return sink.open(
+        SinkContext(
+            job=JOB,
+            attempt=Attempt(attempt),
+            operator="op-1",
+            subtask=0,
+            clock=SimClock(),
+            io=InlineIo(),
+            schema=schema,
+            name="counts",
+            count=lambda name, by: counted.update({name: by}),
+        )
+    )
+
+
+def rows(*pairs: tuple[str | None, int | None]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"page": page, "n": n} for page, n in pairs], SCHEMA)
+
+
+def commit(sink: Sink, staged: Sequence[bytes]) -> None:
+    committer = sink.committer()
+    assert committer is not None
+    committer.commit(staged)
+
+
+def stages(database: Database) -> list[tuple[Any, ...]]:
+    return database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'rheos_stage%'")
+
+
+def test_of_each_key_the_last_row_is_there(database: Database) -> None:
+    database.run("CREATE TABLE counts (page text PRIMARY KEY, n int, seen text DEFAULT 'kept')")
+    database.run("INSERT INTO counts VALUES ('b', 0, 'before'), ('z', 26, 'before')")
+    sink = prepared(rh.postgres.sink("counts", url=database.url, mode="upsert", key="page"))
+    writer = opened(sink)
+    writer.write(rows(("a", 1), ("b", 2), ("a", 3)))
+    writer.write(rows(("c", 1), ("a", 4)))
+    first = writer.prepare(CheckpointId(1))
+    writer.write(rows(("c", None), ("b", 5)))
+    second = writer.prepare(CheckpointId(2))
+    commit(sink, [*second, *first])
+    writer.close()
+    assert database.rows("SELECT * FROM counts ORDER BY page") == [
+        ("a", 4, "kept"),
+        ("b", 5, "before"),
+        ("c", None, "kept"),
+        ("z", 26, "before"),
+    ]
+    assert stages(database) == []
+    assert database.rows(
+        "SELECT job, operator, attempt, subtask, checkpoint, rows FROM rheos_epochs"
+    ) == [("job", "op-1", 1, 0, 2, 7)]
+
+
+def test_a_job_whose_commits_fail_and_whose_workers_crash_writes_each_row_once(
+    database: Database,
+) -> None:
+    def numbers(block: Any) -> Any:
+        return {"n": block.number()}
+
+    def build(env: rh.Environment) -> Any:
+        made = env.from_source(rh.generator(numbers, count=300, rate_per_s=100))
+        made.sink_to(rh.postgres.sink("numbers", url=database.url))
+        return made
+
+    done = simulate(build, seed=3, faults=Faults(crash_slot=2.0, commit_error=0.3))
+    assert done.crashes > 0
+    written = database.rows("SELECT n FROM numbers ORDER BY n")
+    assert written == [(n,) for n in sorted(done.out["n"].to_pylist())]
+    assert len(written) == 300
+
+
+def test_a_server_that_restarts_is_waited_for(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.run("CREATE TABLE restarted (page text, n bigint)")
+    counts: Counter[str] = Counter()
+    sink = prepared(rh.postgres.sink("restarted", url=database.url))
+    writer = opened(sink, counts=counts)
+    own = writer.committer()
+    assert own is not None
+    writer.write(rows(("a", 1)))
+    own.commit(writer.prepare(CheckpointId(1)))
+    monkeypatch.setattr(retrying.time, "sleep", lambda pause_s: database.server.start())
+    writer.write(rows(("b", 2)))
+    database.server.kill()
+    staged = writer.prepare(CheckpointId(2))
+    database.server.kill()
+    own.commit(staged)
+    own.commit(staged)
+    writer.prepare(CheckpointId(3))
+    writer.close()
+    assert database.rows("SELECT * FROM restarted ORDER BY n") == [("a", 1), ("b", 2)]
+    assert counts["retries"] >= 2
+
+
+def test_a_server_that_stays_away_ends_the_attempt(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrying.time, "sleep", lambda pause_s: None)
+    nobody = rh.postgres.sink("counts", url="postgresql://ada:secret-word@127.0.0.1:1/shop")
+    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1/shop") as raised:
+        prepared(nobody)
+    assert "secret-word" not in str(raised.value)
+
+
+def test_rows_whose_answer_was_lost_are_staged_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    database.run("CREATE TABLE answers (page text, n bigint)")
+    sink = prepared(rh.postgres.sink("answers", url=database.url))
+    put = StageTable.put
+    lost = iter((True, False, True))
+
+    def put_and_lose(*given: Any, **more: Any) -> None:
+        put(*given, **more)
+        if next(lost, False):
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(StageTable, "put", put_and_lose)
+    monkeypatch.setattr(retrying.time, "sleep", lambda pause_s: None)
+    writer = opened(sink)
+    writer.write(rows(("a", 1), ("b", 2)))
+    first = writer.prepare(CheckpointId(1))
+    writer.write(rows(("c", 3)))
+    commit(sink, [*first, *writer.prepare(CheckpointId(2))])
+    writer.close()
+    assert database.rows("SELECT * FROM answers ORDER BY n") == [("a", 1), ("b", 2), ("c", 3)]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (("longer\nthan five", 1), r"column page.*too long for type character varying\(5\)"),
+        ((None, 1), "column page.*not-null"),
+        (("odd", 1), 'relation "strict" violates check constraint "even"'),
+        (("big", 2**40), "column n.*out of range"),
+        (("a\0b", 2), "zero byte"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_refused_before_its_checkpoint(
+    database: Database, row: tuple[str | None, int], said: str
+) -> None:
+    database.run(
+        "DROP TABLE IF EXISTS strict",
+        "CREATE TABLE strict (page varchar(5) NOT NULL, n int CONSTRAINT even CHECK (n % 2 = 0))",
+    )
+    sink = prepared(rh.postgres.sink("strict", url=database.url))
+    writer = opened(sink)
+    writer.write(rows(("a\nb", 2), ("c", 4)))
+    writer.write(rows(row, ("d", 6)))
+    with pytest.raises(InputError, match=r"public\.strict") as raised:
+        writer.prepare(CheckpointId(1))
+    writer.close()
+    message = str(raised.value).replace("\n", " ")
+    assert re.search(said, message), message
+    assert raised.value.record == str({"page": row[0], "n": row[1]})
+    assert raised.value.hint
+    assert database.rows("SELECT * FROM strict") == []
+    assert stages(database) == []
+
+
+def test_a_row_that_breaks_a_unique_index_ends_the_commit_and_nothing_of_its_epoch_is_there(
+    database: Database,
+) -> None:
+    database.run("CREATE TABLE single (page text UNIQUE, n bigint)")
+    database.run("INSERT INTO single VALUES ('b', 1)")
+    sink = prepared(rh.postgres.sink("single", url=database.url))
+    writer = opened(sink)
+    writer.write(rows(("a", 1), ("b", 2)))
+    staged = writer.prepare(CheckpointId(7))
+    with pytest.raises(InputError) as raised:
+        commit(sink, staged)
+    assert "public.single; checkpoint 7" in str(raised.value)
+    assert "Key (page)=(b) already exists" in str(raised.value)
+    assert 'mode="upsert"' in str(raised.value)
+    assert database.rows("SELECT * FROM single") == [("b", 1)]
+    # Once the table is put right, the same checkpoint is committed.
+    database.run("DELETE FROM single")
+    commit(sink, staged)
+    writer.close()
+    assert database.rows("SELECT * FROM single ORDER BY n") == [("a", 1), ("b", 2)]
+
+
+def test_what_is_lost_or_taken_away_is_no_success(database: Database) -> None:
+    database.run("CREATE TABLE lost (page text, n bigint)")
+    sink = prepared(rh.postgres.sink("lost", url=database.url))
+    writer = opened(sink)
+    writer.write(rows(("a", 1)))
+    staged = writer.prepare(CheckpointId(1))
+    committer = sink.committer()
+    assert committer is not None
+    committer.abort_stale(JOB, Attempt(2), [])
+    assert stages(database) == []
+    with pytest.raises(UnrestorableError, match="checkpoint 1 are not in the table"):
+        commit(sink, staged)
+    with pytest.raises(UnrestorableError, match="not as Rheos writes it"):
+        commit(sink, [b"\x80"])
+    writer.write(rows(*[("b", n) for n in range(40_000)]))
+    committer.abort_stale(JOB, Attempt(2), [])
+    writer.write(rows(("c", 3)))
+    with pytest.raises(FencedError):
+        writer.prepare(CheckpointId(2))
+    writer.close()
+    assert database.rows("SELECT * FROM lost") == []
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("(page text)", "has no column 'n'"),
+        ("(page text, n text)", "'n' .* is text, and the rows have int64"),
+        ("(page int, n bigint)", "'page' .* is integer, and the rows have string"),
+        ("(page text, n bigint GENERATED ALWAYS AS IDENTITY)", "'n' .* is generated"),
+        ("(page text, n bigint, more int NOT NULL)", "wants a value of 'more'"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(database: Database, table: str, message: str) -> None:
+    database.run("DROP TABLE IF EXISTS misfit", f"CREATE TABLE misfit {table}")
+    with pytest.raises(SchemaError, match=message):
+        prepared(rh.postgres.sink("misfit", url=database.url))
+
+
+def test_an_upsert_wants_a_unique_key(database: Database) -> None:
+    database.run("CREATE TABLE keyless (page text, n bigint)")
+    sink = rh.postgres.sink("keyless", url=database.url, mode="upsert", key=["page", "n"])
+    with pytest.raises(ConfigurationError, match=r"no primary key or unique index of page, n"):
+        prepared(sink)
+    database.run("CREATE UNIQUE INDEX ON keyless (n, page)")
+    prepared(sink)
+
+
+def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
+    url = database.url
+    for build, message in [
+        (lambda: rh.postgres.sink("a.b.c", url=url), "no table's name"),
+        (lambda: rh.postgres.sink("t", url=url, mode="merge"), "mode='merge'"),
+        (lambda: rh.postgres.sink("t", url=url, mode="upsert"), "goes by a key"),
+        (lambda: rh.postgres.sink("t", url=url, key="page"), "upserts alone"),
+        (lambda: rh.postgres.sink("t", url="secret-word"), "not as libpq has it"),
+        (lambda: rh.postgres.sink("t", url=url, options={"replication": "database"}), "set by Rheos"),
+    ]:
+        with pytest.raises(ProgramError, match=message) as raised:
+            build()
+        assert raised.value.site is not None
+        assert raised.value.site.file == __file__
+    sink = rh.postgres.sink("t", url=url, mode="upsert", key="key")
+    with pytest.raises(SchemaError, match="no column 'key'"):
+        sink.validate(SCHEMA)
+    with pytest.raises(SchemaError, match="no column of PostgreSQL takes"):
+        sink.validate(pa.schema({"key": pa.list_(pa.int64())}))
+
+
+def test_secrets_are_sent_and_not_shown(database: Database) -> None:
+    sink = prepared(rh.postgres.sink("hidden", url=database.url, options={"sslmode": "prefer"}))
+    shown = f"{sink!r} {sink.describe()} {sink.committer()!r}"
+    assert database.password not in shown
+    assert f"{database.server.address}/{database.name}" in shown
+    opened(pickle.loads(pickle.dumps(sink))).close()
+    guessed = rh.postgres.sink("t", url=database.url.replace(database.password, "guessed-word"))
+    with pytest.raises(ConfigurationError, match="password authentication failed") as raised:
+        prepared(guessed)
+    assert "guessed-word" not in str(raised.value)
