@@ -25,4 +25,9 @@ def bench(program: str, options: Options, *, parallelism: int, **settings: Any) 
     window = outcome.window
     cpu_s = sampler.cpu_between(window.begins_ns, window.ends_ns)
     records = window.records_per_s * (window.ends_ns - window.begins_ns) / 1e9
-    return {**as_json(outcome), "us_per_record": round(cpu_s * 1e6 / max(records, 1), 4)}
+    return {
+        **as_json(outcome),
+        "us_per_record": round(cpu_s * 1e6 / max(records, 1), 4),
+        "checkpoint_bytes": outcome.status.last_checkpoint_bytes,
+        "checkpoint_sync_us": outcome.status.last_checkpoint_sync_us,
+    }

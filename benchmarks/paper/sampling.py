@@ -11,7 +11,9 @@ from types import TracebackType
 import numpy as np
 import psutil
 
-from benchmarks.processor import processor_s
+_KEEPER = "keeper.py"
+"""What keeps a server of `rheos.testing.servers` is a process of that script."""
+_DAEMON = "rheos.spark.daemon"
 
 
 @dataclass(frozen=True)
@@ -21,14 +23,15 @@ class Sample:
     cpu_s: float
     """Processor time since then, of the process and all below it."""
     rss_mib: dict[int, float]
-    """Memory by process id: of the process, and of each below it."""
+    """Memory by process id."""
     figures: dict[str, float] = field(default_factory=dict)
     """What the caller's `also` gave."""
 
 
 class Sampler:
     """Takes samples in a thread, from `with` to its end. One sampler watches one process tree: by
-    default this process, with Spark's JVM and the workers, which are below it.
+    default this process, with Spark's JVM and the workers, which are below it. A broker or another
+    server that was started for the experiment is left out.
 
     ```python
     with Sampler(every_s=0.5, also=lambda: {"records": job.status().records_per_s}) as sampler:
@@ -51,7 +54,7 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._began = time.perf_counter()
         self.began_ns = time.time_ns()
-        self._cpu_s = processor_s(self._process)
+        self._cpu_s = _cpu_s(self._watched())
 
     def __enter__(self) -> Sampler:
         self._thread.start()
@@ -75,15 +78,57 @@ class Sampler:
             self.samples.append(self._sample())
 
     def _sample(self) -> Sample:
-        memory = {}
-        for each in [self._process, *self._process.children(recursive=True)]:
-            try:
-                memory[each.pid] = round(each.memory_info().rss / 2**20, 1)
-            except psutil.NoSuchProcess:
-                continue
+        watched = self._watched()
         return Sample(
             at_s=round(time.perf_counter() - self._began, 2),
-            cpu_s=round(processor_s(self._process) - self._cpu_s, 2),
-            rss_mib=memory,
+            cpu_s=round(_cpu_s(watched) - self._cpu_s, 2),
+            rss_mib={each.pid: rss for each in watched if (rss := _rss_mib(each)) is not None},
             figures=self._also(),
         )
+
+    def _watched(self) -> list[psutil.Process]:
+        """The process and all below it, but no server that it has started for the experiment."""
+        found = [self._process]
+        for child in self._process.children():
+            try:
+                if any(part.endswith(_KEEPER) for part in child.cmdline()):
+                    continue
+                found += [child, *child.children(recursive=True)]
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+
+def workers(process: psutil.Process | None = None) -> list[psutil.Process]:
+    """The Python workers of Spark below a process: what its daemon has forked."""
+    found = []
+    for each in (process or psutil.Process()).children(recursive=True):
+        try:
+            parent = each.parent()
+            if parent is not None and _DAEMON in each.cmdline() and _DAEMON in parent.cmdline():
+                found.append(each)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def _cpu_s(processes: list[psutil.Process]) -> float:
+    """What they have used up to now, and those below them that have ended."""
+    total = 0.0
+    for each in processes:
+        try:
+            times = each.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+        # The first one's children are counted by themselves; of ended ones it would count servers, too.
+        if each is not processes[0]:
+            total += times.children_user + times.children_system
+    return total
+
+
+def _rss_mib(process: psutil.Process) -> float | None:
+    try:
+        return round(process.memory_info().rss / 2**20, 1)
+    except psutil.NoSuchProcess:
+        return None

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming import StreamingQuery
@@ -56,10 +57,24 @@ class Batches:
     cpu_s: float
     durations_ms: list[int]
     """How long each micro-batch took."""
+    commits_ms: list[int]
+    """How much of that was the commit of its state and of its log."""
+    interval_ms: int = 0
+    """Of the trigger: a micro-batch has the rows that were due within that time before it."""
 
     @property
     def rows_per_s(self) -> float:
         return self.rows / self.seconds if self.seconds else 0.0
+
+    def latency_ms(self) -> dict[str, float]:
+        """From when a row was due, or was made where there is no trigger, to the end of its
+        micro-batch, which is when its update is there. Micro-batches are of one size here."""
+        waits = np.linspace(0, self.interval_ms, 101)
+        latencies = np.add.outer(np.array(self.durations_ms), waits).ravel()
+        quantiles = np.quantile(latencies, [0.5, 0.9, 0.99])
+        return {
+            name: round(float(ms), 1) for name, ms in zip(("p50", "p90", "p99"), quantiles, strict=True)
+        }
 
     def figures(self, cores: int) -> dict[str, Any]:
         """By the names that `rheos bench --json` has."""
@@ -69,6 +84,8 @@ class Batches:
             "us_per_record": round(self.cpu_s * 1e6 / max(self.rows, 1), 4),
             "cpu_share": round(self.cpu_s / self.seconds / cores, 3),
             "micro_batch_ms": round(statistics.median(self.durations_ms)),
+            "commit_share": round(sum(self.commits_ms) / sum(self.durations_ms), 3),
+            "latency_ms": self.latency_ms(),
         }
 
 
@@ -109,7 +126,7 @@ def measure(
     partitions: int,
     warmup_s: float,
     seconds: float,
-    trigger: str | None = None,
+    interval_ms: int | None = None,
     settings: dict[str, str] | None = None,
 ) -> Batches:
     """Runs a stream into nothing, and counts the micro-batches that begin and end in the time measured.
@@ -117,7 +134,7 @@ def measure(
     Args:
         mode: of output: "append" or "update".
         partitions: of its shuffles.
-        trigger: the interval of micro-batches; None begins one as soon as the last is done.
+        interval_ms: of the trigger; None begins a micro-batch as soon as the last is done.
         settings: of the session, while it runs.
     """
     before = {name: spark.conf.get(name, None) for name in (settings or {})}
@@ -126,7 +143,9 @@ def measure(
         spark.conf.set(name, value)
     folder = tempfile.mkdtemp(prefix="rheos-paper-")
     writer = stream.writeStream.format("noop").outputMode(mode).option("checkpointLocation", folder)
-    query = (writer.trigger(processingTime=trigger) if trigger else writer).start()
+    if interval_ms is not None:
+        writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
+    query = writer.start()
     try:
         _until(query, lambda: len(query.recentProgress) >= 2)
         time.sleep(warmup_s)
@@ -150,7 +169,20 @@ def measure(
         seconds=took,
         cpu_s=sampler.samples[-1].cpu_s,
         durations_ms=[each["durationMs"]["triggerExecution"] for each in counted],
+        commits_ms=[_commit_ms(each) for each in counted],
+        interval_ms=interval_ms or 0,
     )
+
+
+def _commit_ms(progress: Any) -> int:
+    """Of the offsets, the log and the slowest task of each operator with state."""
+    durations = progress["durationMs"]
+    logged = durations.get("walCommit", 0) + durations.get("commitOffsets", 0)
+    tasks = [
+        state["commitTimeMs"] // max(state["numShufflePartitions"], 1)
+        for state in progress["stateOperators"]
+    ]
+    return int(logged + sum(tasks))
 
 
 def _until(query: StreamingQuery, is_so: Callable[[], Any]) -> None:

@@ -1,0 +1,113 @@
+"""Latency of grouping at full load, and at 10, 50 and 90 % of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.paper.experiment import Cell, Experiment, Options, in_turns, where
+from benchmarks.paper.on_rheos import RHEOS, SPARK, bench
+from benchmarks.paper.plots import RHEOS as BLUE
+from benchmarks.paper.plots import SPARK as ORANGE
+from benchmarks.paper.plots import Plots, legend, level, panels, titled
+from benchmarks.paper.published import FULL_LOAD_P50_MS, FULL_LOAD_P99_MS
+from benchmarks.paper.tables import digits, middle, millions, percent, spread, table, values
+
+KEYS = 1_000
+CORES = 2
+LOADS = (0.1, 0.5, 0.9)
+"""Shares of the engine's own rate at full load."""
+INTERVAL_MS = 500
+"""Of Structured Streaming's trigger at a given load."""
+BATCH_ROWS = 2_000_000
+"""Of a micro-batch at full load."""
+PERCENTILES = {"p50": "-", "p90": "--", "p99": ":"}
+
+
+def run(options: Options) -> dict[str, Any]:
+    from benchmarks.paper import structured_streaming
+
+    spark = structured_streaming.session(CORES + 1)
+    full: dict[str, float] = {}
+    """Records per second of each engine at full load, as its first run has shown."""
+
+    def on_rheos(load: float) -> dict[str, Any]:
+        rate = None if load == 1 else full[RHEOS] * load / CORES
+        return bench("grouping", options, parallelism=CORES, keys=KEYS, rate_per_core=rate)
+
+    def on_spark(load: float) -> dict[str, Any]:
+        rows = BATCH_ROWS if load == 1 else round(full[SPARK] * load * INTERVAL_MS / 1000)
+        numbers = structured_streaming.made_up(spark, rows, CORES)
+        done = structured_streaming.measure(
+            spark,
+            structured_streaming.totals(numbers, KEYS),
+            mode="update",
+            partitions=CORES,
+            warmup_s=options.warmup_s,
+            seconds=options.seconds,
+            interval_ms=None if load == 1 else INTERVAL_MS,
+        )
+        return done.figures(CORES)
+
+    def measure(cell: Cell) -> dict[str, Any]:
+        engine, load = cell["engine"], cell["load"]
+        figures = on_rheos(load) if engine == RHEOS else on_spark(load)
+        if load == 1:
+            full.setdefault(engine, figures["records_per_s"])
+        asked = None if load == 1 else round(full[engine] * load)
+        return {"asked_per_s": asked, **figures}
+
+    cells = [
+        {"engine": engine, "load": load}
+        for load in (1, *((0.5,) if options.quick else LOADS))
+        for engine in (RHEOS, SPARK)
+    ]
+    return {"keys": KEYS, "cores": CORES, "runs": in_turns(options, cells, measure)}
+
+
+def show(results: dict[str, Any], plots: Plots) -> str:
+    runs = results["runs"]
+    loads = sorted({run["load"] for run in runs})
+    figure, (axes,) = panels()
+    for engine, colour in ((RHEOS, BLUE), (SPARK, ORANGE)):
+        for name, line in PERCENTILES.items():
+            of = [middle(where(runs, engine=engine, load=x), f"latency_ms.{name}") for x in loads]
+            at = [load * 100 for load in loads]
+            axes.plot(at, of, line, color=colour, marker="o", label=f"{engine}, {name}")
+    axes.set_yscale("log")
+    axes.set_xticks([load * 100 for load in loads])
+    level(axes, FULL_LOAD_P50_MS, "Flink at full load, as published: p50")
+    level(axes, FULL_LOAD_P99_MS, "p99")
+    titled(axes, "Latency of grouping", "% of the rate at full load", "ms")
+    legend(axes, loc="center left", bbox_to_anchor=(1, 0.5))
+    drawn = plots.save(figure, "latency", "Latency percentiles of grouping against the load")
+    rows = [
+        [
+            engine,
+            f"{load:.0%}",
+            millions(middle(of, "asked_per_s")) or "all",
+            spread(of, "records_per_s", millions),
+            *(spread(of, f"latency_ms.{name}", digits) for name in PERCENTILES),
+            percent(middle(of, "cpu_share")),
+        ]
+        for engine in (RHEOS, SPARK)
+        for load in loads
+        for of in [where(runs, engine=engine, load=load)]
+    ]
+    heads = ["engine", "load", "asked for, records/s", "records/s"]
+    heads += [f"{name}, ms" for name in PERCENTILES] + ["share of its cores"]
+    ours = where(runs, engine=RHEOS, load=1)
+    p50, p99 = (middle(ours, f"latency_ms.{name}") or float("nan") for name in ("p50", "p99"))
+    spark = middle(where(runs, engine=SPARK, load=1), "latency_ms.p50") or float("nan")
+    least = min(values(where(runs, engine=SPARK), "latency_ms.p50"), default=float("nan"))
+    says = (
+        f"At full load half of the updates are there within {digits(p50)} ms and 99 % within "
+        f"{digits(p99)} ms (Flink in the paper: {FULL_LOAD_P50_MS} and {FULL_LOAD_P99_MS} ms). "
+        f"A row of Structured Streaming waits for its micro-batch: {digits(spark)} ms at the median at "
+        f"full load, and {digits(least)} ms at the best of these loads."
+    )
+    return "\n\n".join([drawn, table(heads, rows), says])
+
+
+EXPERIMENT = Experiment(
+    "latency", "latency of grouping at full load and below", run, show, seconds=6, rounds=1
+)
