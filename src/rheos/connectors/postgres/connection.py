@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -46,6 +47,17 @@ def client() -> ModuleType:
             hint="pip install 'rheos[postgres]', on the driver and on every worker",
         ) from None
     return psycopg
+
+
+@cache
+def _connections() -> Any:
+    """Connections that nobody complains about when a task is given up, which closes nothing."""
+
+    class Connection(client().Connection):  # type: ignore[misc]
+        def __del__(self) -> None:
+            self.close()
+
+    return Connection
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,7 +114,7 @@ class ServerOptions:
         """Raises a RheosError that begins with `doing`: UnavailableError where the server is away."""
         psycopg = client()
         try:
-            connection = psycopg.connect(
+            connection = _connections().connect(
                 autocommit=True,
                 prepare_threshold=None,  # Poolers do not know of prepared statements.
                 **{**_DEFAULTS, **dict(self.parameters), **own},
@@ -145,10 +157,6 @@ class Session:
 
     def close(self) -> None:
         self.connection.close()
-
-    def __del__(self) -> None:
-        """A task that is given up does not close what it has."""
-        self.close()
 
 
 def quoted(name: str) -> str:

@@ -21,7 +21,7 @@ from rheos.connectors.postgres.tables import (
     create_table,
     find_table,
 )
-from rheos.connectors.postgres.writing import StagedRowsCommitter, StagingWriter, Target
+from rheos.connectors.postgres.writing import StagedRowsCommitter, StagingWriter, TableTarget
 from rheos.errors import InternalError, ProgramError, SchemaError
 from rheos.site import located_at_call
 
@@ -82,7 +82,7 @@ class PostgresSink(Sink):
     key: tuple[str, ...]
     """Of upserts; without one rows are appended."""
     staging_schema: str | None
-    target: Target | None = None
+    target: TableTarget | None = None
     """Once prepared."""
 
     def validate(self, schema: pa.Schema) -> None:
@@ -108,7 +108,7 @@ class PostgresSink(Sink):
         finally:
             session.close()
 
-    def _made(self, session: Session, schema: pa.Schema) -> Target:
+    def _made(self, session: Session, schema: pa.Schema) -> TableTarget:
         found = find_table(session, self.table)
         if found is None:
             create_table(session, self.table, schema, self.key)
@@ -120,7 +120,7 @@ class PostgresSink(Sink):
             check_unique(session, found, self.key)
         staging = self.staging_schema or found.schema
         make_epochs(session, staging)
-        return Target(self.options, self.key, found, staging)
+        return TableTarget(self.options, self.key, found, staging)
 
     def staged(self, folder: str) -> PostgresSink:
         assert self.target is not None, "a sink is prepared before it is staged"

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rheos.connectors.postgres.connection import Session, client, listed, quoted
-from rheos.connectors.postgres.tables import Table
+from rheos.connectors.postgres.tables import TargetTable
 from rheos.errors import UnrestorableError
 from rheos.protocol.ids import Attempt, JobId
 
@@ -115,7 +115,12 @@ class StageTable:
 
     @classmethod
     def of(
-        cls, name: str, staging_schema: str, table: Table, columns: Sequence[str], key: Sequence[str]
+        cls,
+        name: str,
+        staging_schema: str,
+        table: TargetTable,
+        columns: Sequence[str],
+        key: Sequence[str],
     ) -> StageTable:
         """With the types of the target, what may be null, and its CHECK constraints: so most of what
         the target would refuse is refused before the checkpoint is complete."""

@@ -16,7 +16,7 @@ _NAME_BYTES = 63
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     name: str
     type: str
     """As `format_type` writes it, such as "character varying(20)"."""
@@ -27,10 +27,10 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class TargetTable:
     schema: str
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     checks: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The definitions of CHECK constraints, and the columns that they are about."""
 
@@ -41,7 +41,7 @@ class Table:
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> TableColumn | None:
         return next((column for column in self.columns if column.name == name), None)
 
 
@@ -58,7 +58,7 @@ def name_in_sql(table: str) -> str:
     return ".".join(map(quoted, table.split(".")))
 
 
-def find_table(session: Session, table: str) -> Table | None:
+def find_table(session: Session, table: str) -> TargetTable | None:
     """By its name; without a schema, where the server's search_path finds it."""
     found = session.rows(
         "SELECT c.oid, n.nspname, c.relname, c.relkind::text FROM pg_class c "
@@ -83,10 +83,10 @@ def find_table(session: Session, table: str) -> Table | None:
         "FROM pg_constraint k WHERE k.conrelid = %s AND k.contype = 'c' ORDER BY k.conname",
         [oid],
     )
-    return Table(
+    return TargetTable(
         schema,
         name,
-        tuple(Column(*column) for column in columns),
+        tuple(TableColumn(*column) for column in columns),
         tuple((definition, tuple(names)) for definition, names in checks),
     )
 
@@ -102,7 +102,7 @@ def create_table(session: Session, table: str, rows: pa.Schema, key: Sequence[st
     session.run(f"CREATE TABLE IF NOT EXISTS {name_in_sql(table)} ({', '.join(columns)})")
 
 
-def check_fit(table: Table, rows: pa.Schema) -> None:
+def check_fit(table: TargetTable, rows: pa.Schema) -> None:
     """Raises SchemaError where the rows cannot be written into the table."""
     for field in rows:
         column = table.column(field.name)
@@ -131,7 +131,7 @@ def check_fit(table: Table, rows: pa.Schema) -> None:
             )
 
 
-def check_unique(session: Session, table: Table, key: Sequence[str]) -> None:
+def check_unique(session: Session, table: TargetTable, key: Sequence[str]) -> None:
     """Raises ConfigurationError where the table may have several rows of a key."""
     found = session.rows(
         "SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique "

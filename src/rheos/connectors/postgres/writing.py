@@ -24,7 +24,7 @@ from rheos.connectors.postgres.staged_rows import (
     owner_of,
     stage_prefix,
 )
-from rheos.connectors.postgres.tables import Table
+from rheos.connectors.postgres.tables import TargetTable
 from rheos.connectors.schemas import shorten
 from rheos.errors import FencedError, RheosError
 from rheos.protocol.elements import Batch
@@ -36,23 +36,23 @@ _COLUMN = re.compile(r"line \d+, column ([^:]+)")
 
 
 @dataclass(frozen=True)
-class Target:
+class TableTarget:
     """What writers and committers know of the table."""
 
     options: ServerOptions
     key: tuple[str, ...]
-    table: Table
+    table: TargetTable
     staging_schema: str
     owner: str = ""
 
-    def in_folder(self, folder: str) -> Target:
+    def in_folder(self, folder: str) -> TableTarget:
         return replace(self, owner=owner_of(folder))
 
 
 class StagingWriter(SinkWriter):
     """Stages each epoch in a table. It has a name of its own, drawn when it is opened (PE1)."""
 
-    def __init__(self, target: Target, ctx: SinkContext) -> None:
+    def __init__(self, target: TableTarget, ctx: SinkContext) -> None:
         self._target = target
         self._ctx = ctx
         self._name = uuid4().hex[:12]
@@ -182,7 +182,7 @@ class StagingWriter(SinkWriter):
 class StagedRowsCommitter(Committer):
     """Puts staged rows into the target, an epoch in a transaction."""
 
-    def __init__(self, target: Target, *, keeps_session: bool = False) -> None:
+    def __init__(self, target: TableTarget, *, keeps_session: bool = False) -> None:
         self._target = target
         self._keeps_session = keeps_session
         self.session = RetryingSession(target.options, f"the table {target.table} cannot be written")
