@@ -110,7 +110,7 @@ class ServerOptions:
                 text = text.replace(value, "***")
         return text
 
-    def connect(self, doing: str, **own: str) -> Session:
+    def connect(self, doing: str, **own: str) -> ServerSession:
         """Raises a RheosError that begins with `doing`: UnavailableError where the server is away."""
         psycopg = client()
         try:
@@ -119,14 +119,14 @@ class ServerOptions:
                 prepare_threshold=None,  # Poolers do not know of prepared statements.
                 **{**_DEFAULTS, **dict(self.parameters), **own},
             )
-            session = Session(connection)
+            session = ServerSession(connection)
             session.run(_SETTINGS)
         except psycopg.Error as error:
             raise postgres_error(error, doing, self) from None
         return session
 
 
-class Session:
+class ServerSession:
     """A connection. What it raises is psycopg's."""
 
     def __init__(self, connection: Any) -> None:

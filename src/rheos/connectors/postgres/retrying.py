@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
-from rheos.connectors.postgres.connection import ServerOptions, Session, client
+from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.errors import may_pass, postgres_error
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ class RetryingSession:
     def __init__(self, options: ServerOptions, doing: str) -> None:
         self._options = options
         self._doing = doing
-        self._session: Session | None = None
+        self._session: ServerSession | None = None
         self._counts: Counter[str] = Counter()
 
     def counted(self) -> Counter[str]:
@@ -31,7 +31,7 @@ class RetryingSession:
         counts, self._counts = self._counts, Counter()
         return counts
 
-    def do(self, work: Callable[[Session], T]) -> T:
+    def do(self, work: Callable[[ServerSession], T]) -> T:
         """What `work` gives, which may be called several times: after a failure it is not known
         whether it was done. Raises a RheosError."""
         psycopg = client()

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.connectors.postgres.column_types import column_types
-from rheos.connectors.postgres.connection import ServerOptions, Session, client
+from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.staged_rows import ROW, make_epochs
 from rheos.connectors.postgres.tables import (
@@ -21,7 +21,7 @@ from rheos.connectors.postgres.tables import (
     create_table,
     find_table,
 )
-from rheos.connectors.postgres.writing import StagedRowsCommitter, StagingWriter, TableTarget
+from rheos.connectors.postgres.writing import StagedRowsCommitter, TableStagingWriter, TableTarget
 from rheos.errors import InternalError, ProgramError, SchemaError
 from rheos.site import located_at_call
 
@@ -108,7 +108,7 @@ class PostgresSink(Sink):
         finally:
             session.close()
 
-    def _made(self, session: Session, schema: pa.Schema) -> TableTarget:
+    def _made(self, session: ServerSession, schema: pa.Schema) -> TableTarget:
         found = find_table(session, self.table)
         if found is None:
             create_table(session, self.table, schema, self.key)
@@ -128,7 +128,7 @@ class PostgresSink(Sink):
 
     def open(self, ctx: SinkContext) -> SinkWriter:
         assert self.target is not None, "a sink is prepared before it is opened"
-        return StagingWriter(self.target, ctx)
+        return TableStagingWriter(self.target, ctx)
 
     def committer(self) -> Committer | None:
         return None if self.target is None else StagedRowsCommitter(self.target)

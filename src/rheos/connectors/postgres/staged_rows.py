@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rheos.connectors.postgres.connection import Session, client, listed, quoted
+from rheos.connectors.postgres.connection import ServerSession, client, listed, quoted
 from rheos.connectors.postgres.tables import TargetTable
 from rheos.errors import UnrestorableError
 from rheos.protocol.ids import Attempt, JobId
@@ -33,7 +33,7 @@ _KEPT_DAYS = 30
 _LOCK_WITHIN = "SET LOCAL lock_timeout TO '5s'"
 
 
-class StagedRows(msgspec.Struct, frozen=True):
+class StagedTableRows(msgspec.Struct, frozen=True):
     """The committable: the rows that one writer staged at the barrier of one checkpoint."""
 
     job: str
@@ -68,10 +68,10 @@ class StagedRows(msgspec.Struct, frozen=True):
         return f"{quoted(self.staging_schema)}.{EPOCHS}"
 
 
-_decoder = msgspec.msgpack.Decoder(StagedRows)
+_decoder = msgspec.msgpack.Decoder(StagedTableRows)
 
 
-def decode_staged(committable: bytes) -> StagedRows:
+def decode_staged(committable: bytes) -> StagedTableRows:
     """Raises UnrestorableError where it is none."""
     try:
         staged = _decoder.decode(committable)
@@ -95,7 +95,7 @@ def stage_prefix(owner: str, job: JobId) -> str:
     return f"rheos_stage_{owner}{hashlib.sha256(job.encode()).hexdigest()[:8]}_"
 
 
-def make_epochs(session: Session, staging_schema: str) -> None:
+def make_epochs(session: ServerSession, staging_schema: str) -> None:
     """The table of epochs, if it is not there."""
     session.run(
         f"CREATE TABLE IF NOT EXISTS {quoted(staging_schema)}.{EPOCHS} (job text NOT NULL, "
@@ -133,7 +133,7 @@ class StageTable:
         sql = f"{quoted(staging_schema)}.{quoted(name)}"
         return cls(sql, ", ".join(parts), f"{ROW}, {listed(columns)}")
 
-    def put(self, session: Session, data: object, before: int, rows: int, *, again: bool) -> None:
+    def put(self, session: ServerSession, data: object, before: int, rows: int, *, again: bool) -> None:
         """Adds rows, in a transaction; `before` are there already. Where it is tried again, it looks
         first whether the last try was done."""
         with session.transaction():
@@ -147,7 +147,7 @@ class StageTable:
                 session.run(f"CREATE TABLE IF NOT EXISTS {self.sql} ({self.definition})")
             session.copy_in(f"COPY {self.sql} ({self.columns}) FROM STDIN (FORMAT csv)", data)
 
-    def refuses(self, session: Session, data: object) -> bool:
+    def refuses(self, session: ServerSession, data: object) -> bool:
         """Whether it would, with an error of the rows. Adds nothing."""
         psycopg = client()
         try:
@@ -158,11 +158,11 @@ class StageTable:
             return True
         return False
 
-    def drop(self, session: Session) -> None:
+    def drop(self, session: ServerSession) -> None:
         session.run(f"DROP TABLE IF EXISTS {self.sql}")
 
 
-def apply(session: Session, staged: StagedRows) -> None:
+def apply(session: ServerSession, staged: StagedTableRows) -> None:
     """Puts the rows of an epoch into the target, once. Raises psycopg.Error and UnrestorableError."""
     with session.transaction():
         session.run(
@@ -187,7 +187,7 @@ def apply(session: Session, staged: StagedRows) -> None:
         session.run(f"DROP TABLE {staged.stage_sql}")
 
 
-def _insert(staged: StagedRows) -> str:
+def _insert(staged: StagedTableRows) -> str:
     columns, key = listed(staged.columns), listed(staged.key)
     if not staged.key:
         return (
@@ -204,7 +204,7 @@ def _insert(staged: StagedRows) -> str:
     )
 
 
-def _lost(staged: StagedRows) -> UnrestorableError:
+def _lost(staged: StagedTableRows) -> UnrestorableError:
     return UnrestorableError(
         f"{staged.rows} rows that were staged for checkpoint {staged.checkpoint} are not in the table "
         f"{staged.schema}.{staged.table}, and their table {staged.stage_sql} is gone",
@@ -214,7 +214,12 @@ def _lost(staged: StagedRows) -> UnrestorableError:
 
 
 def clear(
-    session: Session, schema: str, prefix: str, job: JobId, before: Attempt, keep: Sequence[StagedRows]
+    session: ServerSession,
+    schema: str,
+    prefix: str,
+    job: JobId,
+    before: Attempt,
+    keep: Sequence[StagedTableRows],
 ) -> None:
     """Drops the tables of attempts before `before`, but for those to be kept; and old notes."""
     psycopg = client()

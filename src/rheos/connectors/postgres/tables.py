@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rheos.connectors.postgres.column_types import new_type, takes
-from rheos.connectors.postgres.connection import Session, listed, quoted
+from rheos.connectors.postgres.connection import ServerSession, listed, quoted
 from rheos.errors import ConfigurationError, ProgramError, SchemaError
 
 _KINDS = {"r": "a table", "p": "a partitioned table", "f": "a foreign table", "v": "a view"}
@@ -16,7 +16,7 @@ _NAME_BYTES = 63
 
 
 @dataclass(frozen=True)
-class TableColumn:
+class TargetColumn:
     name: str
     type: str
     """As `format_type` writes it, such as "character varying(20)"."""
@@ -30,7 +30,7 @@ class TableColumn:
 class TargetTable:
     schema: str
     name: str
-    columns: tuple[TableColumn, ...]
+    columns: tuple[TargetColumn, ...]
     checks: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The definitions of CHECK constraints, and the columns that they are about."""
 
@@ -41,7 +41,7 @@ class TargetTable:
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
 
-    def column(self, name: str) -> TableColumn | None:
+    def column(self, name: str) -> TargetColumn | None:
         return next((column for column in self.columns if column.name == name), None)
 
 
@@ -58,7 +58,7 @@ def name_in_sql(table: str) -> str:
     return ".".join(map(quoted, table.split(".")))
 
 
-def find_table(session: Session, table: str) -> TargetTable | None:
+def find_table(session: ServerSession, table: str) -> TargetTable | None:
     """By its name; without a schema, where the server's search_path finds it."""
     found = session.rows(
         "SELECT c.oid, n.nspname, c.relname, c.relkind::text FROM pg_class c "
@@ -86,12 +86,12 @@ def find_table(session: Session, table: str) -> TargetTable | None:
     return TargetTable(
         schema,
         name,
-        tuple(TableColumn(*column) for column in columns),
+        tuple(TargetColumn(*column) for column in columns),
         tuple((definition, tuple(names)) for definition, names in checks),
     )
 
 
-def create_table(session: Session, table: str, rows: pa.Schema, key: Sequence[str]) -> None:
+def create_table(session: ServerSession, table: str, rows: pa.Schema, key: Sequence[str]) -> None:
     """For rows of the schema. Of two that do so at once, both find it made."""
     columns = [
         f"{quoted(field.name)} {new_type(field.type)}" + ("" if field.nullable else " NOT NULL")
@@ -131,7 +131,7 @@ def check_fit(table: TargetTable, rows: pa.Schema) -> None:
             )
 
 
-def check_unique(session: Session, table: TargetTable, key: Sequence[str]) -> None:
+def check_unique(session: ServerSession, table: TargetTable, key: Sequence[str]) -> None:
     """Raises ConfigurationError where the table may have several rows of a key."""
     found = session.rows(
         "SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique "

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from rheos.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.connectors.postgres.column_types import as_csv
-from rheos.connectors.postgres.connection import ServerOptions, Session, client
+from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.errors import postgres_error
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.staged_rows import (
-    StagedRows,
+    StagedTableRows,
     StageTable,
     apply,
     clear,
@@ -49,7 +49,7 @@ class TableTarget:
         return replace(self, owner=owner_of(folder))
 
 
-class StagingWriter(SinkWriter):
+class TableStagingWriter(SinkWriter):
     """Stages each epoch in a table. It has a name of its own, drawn when it is opened (PE1)."""
 
     def __init__(self, target: TableTarget, ctx: SinkContext) -> None:
@@ -84,7 +84,7 @@ class StagingWriter(SinkWriter):
         if not self._staged_rows:
             return []
         ctx, target = self._ctx, self._target
-        staged = StagedRows(
+        staged = StagedTableRows(
             job=ctx.job,
             operator=ctx.operator,
             subtask=ctx.subtask,
@@ -136,7 +136,7 @@ class StagingWriter(SinkWriter):
             tries = 0
 
             def put(
-                session: Session, data: Any = data, before: int = before, rows: Batch = rows
+                session: ServerSession, data: Any = data, before: int = before, rows: Batch = rows
             ) -> None:
                 nonlocal tries
                 tries += 1
@@ -150,7 +150,7 @@ class StagingWriter(SinkWriter):
             self._session.do(put)
             self._staged_rows += rows.num_rows
 
-    def _refused(self, error: Any, rows: Batch, session: Session) -> RheosError:
+    def _refused(self, error: Any, rows: Batch, session: ServerSession) -> RheosError:
         """With the row that it is about, which is looked for by halves."""
         begin, end = 0, rows.num_rows
         while end - begin > 1:
@@ -196,8 +196,8 @@ class StagedRowsCommitter(Committer):
             if not self._keeps_session:
                 self.session.close()
 
-    def _commit(self, staged: StagedRows) -> None:
-        def work(session: Session) -> None:
+    def _commit(self, staged: StagedTableRows) -> None:
+        def work(session: ServerSession) -> None:
             try:
                 apply(session, staged)
             except (client().DataError, client().IntegrityError) as error:
