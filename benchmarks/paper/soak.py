@@ -29,6 +29,8 @@ import msgspec
 
 import rheos as rh
 from benchmarks.paper.committed import Committed, make_topics
+from benchmarks.paper.experiment import Experiment, Options
+from benchmarks.paper.plots import Plots
 from benchmarks.paper.soak_check import Out, Sequences
 from benchmarks.paper.struck import Record, Strikes, strike
 from rheos.checkpoint.log import JobLog
@@ -73,10 +75,10 @@ class Delays:
             self.longest_silence_s = max(self.longest_silence_s, now_s - self.last_s)
         self.last_s = now_s
 
-    def within(self, begin_s: float, end_s: float) -> float:
-        """The longest delay of what came out then."""
+    def within(self, begin_s: float, end_s: float) -> float | None:
+        """The longest delay of what came out then; None where nothing did."""
         worst = [delay for at, delay in self.worst_s.items() if begin_s < at + 1 and at < end_s]
-        return max(worst, default=0.0)
+        return max(worst, default=None)
 
 
 class BrokerKiller(threading.Thread):
@@ -142,7 +144,7 @@ def soak(settings: Settings) -> dict[str, Any]:
     for each in report.strikes:
         at_s = struck.began_s + each.at_s
         delay = delays.within(at_s, at_s + settings.kill_every_s)
-        strikes.append({**asdict(each), "delay_s": round(delay, 2)})
+        strikes.append({**asdict(each), "delay_s": delay and round(delay, 2)})
     back = [each.back_after_s for each in report.strikes if each.back_after_s is not None]
     return {
         "minutes": settings.minutes,
@@ -154,7 +156,7 @@ def soak(settings: Settings) -> dict[str, Any]:
         "restarts": attempts - 1,
         "runs_again_after_s": _median_and_max(back),
         "delay_s": round(statistics.median(delays.sample_s), 2),
-        "delay_after_kill_s": _median_and_max([each["delay_s"] for each in strikes]),
+        "delay_after_kill_s": _median_and_max([each["delay_s"] for each in strikes if each["delay_s"]]),
         "longest_silence_s": round(delays.longest_silence_s, 1),
         "verdict": asdict(verdict),
         "failure": report.failure,
@@ -197,6 +199,25 @@ def table(figures: dict[str, Any]) -> str:
 
 def _seconds(found: dict[str, float] | None) -> str:
     return "none" if found is None else f"{found['median']:.1f} / {found['max']:.1f} s"
+
+
+def run(options: Options) -> dict[str, Any]:
+    quick = Settings(minutes=1.0, kill_every_s=10.0)
+    return soak(quick if options.quick else Settings(minutes=options.seconds / 60))
+
+
+def show(results: dict[str, Any], plots: Plots) -> str:
+    return table(results)
+
+
+EXPERIMENT = Experiment(
+    name="soak",
+    about="from Kafka to Kafka exactly once, a worker killed every 20 s: 20 minutes",
+    run=run,
+    show=show,
+    seconds=20 * 60,
+    rounds=1,
+)
 
 
 def main() -> int:
