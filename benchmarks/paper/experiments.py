@@ -1,6 +1,16 @@
 """All experiments, in the order of the page. A further one is a module and a line here."""
 
-from benchmarks.paper import buffer_timeout, checkpoints, latency, stress, throughput, visitors
+from benchmarks.paper import (
+    buffer_timeout,
+    checkpoints,
+    latency,
+    soak,
+    state_machine,
+    stress,
+    throughput,
+    visitors,
+    yahoo,
+)
 from benchmarks.paper.experiment import Experiment
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -8,6 +18,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     latency.EXPERIMENT,
     buffer_timeout.EXPERIMENT,
     checkpoints.EXPERIMENT,
+    state_machine.EXPERIMENT,
+    yahoo.EXPERIMENT,
     visitors.EXPERIMENT,
     stress.EXPERIMENT,
+    soak.EXPERIMENT,
 )
