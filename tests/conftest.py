@@ -96,3 +96,32 @@ def postgres_server() -> Iterator[Any]:
         pytest.skip(f"there is no PostgreSQL: {error.what}")
     with server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def opensearch_node() -> Iterator[Any]:
+    """A real OpenSearch for all tests (`OpenSearchNode`), which each use indices of their own."""
+    from rheos.testing.servers import OpenSearchNode
+
+    node = OpenSearchNode()
+    try:
+        node.install()
+    except ConfigurationError as error:
+        pytest.skip(f"there is no OpenSearch: {error.what}")
+    with node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def cassandra_node() -> Iterator[Any]:
+    """A real Cassandra (`CassandraNode`) for tests that each use keyspaces of their own. It takes some
+    16 s of processor time to start: they are slow."""
+    from rheos.testing.servers import CassandraNode
+
+    node = CassandraNode()
+    try:
+        node.install()
+    except ConfigurationError as error:
+        pytest.skip(f"there is no Cassandra: {error.what}")
+    with node:
+        yield node

@@ -73,7 +73,9 @@ class StateBackend(StrEnum):
 
 
 class ServerName(StrEnum):
+    CASSANDRA = "cassandra"
     KAFKA = "kafka"
+    OPENSEARCH = "opensearch"
     REDIS = "redis"
     POSTGRES = "postgres"
 

@@ -14,7 +14,9 @@ outlives the process that started it. A further system is a file with a class th
 
 from collections.abc import Mapping
 
+from rheos.testing.servers.cassandra import CassandraNode
 from rheos.testing.servers.kafka import KafkaBroker
+from rheos.testing.servers.opensearch import OpenSearchNode
 from rheos.testing.servers.postgres import PostgresServer
 from rheos.testing.servers.redis import RedisServer
 from rheos.testing.servers.server import Server
@@ -22,11 +24,21 @@ from rheos.testing.servers.server import Server
 KINDS: Mapping[str, type[Server]] = {
     kind.name: kind
     for kind in (
+        CassandraNode,
         KafkaBroker,
+        OpenSearchNode,
         PostgresServer,
         RedisServer,
     )
 }
 """By the names that `rheos servers` takes."""
 
-__all__ = ["KINDS", "KafkaBroker", "PostgresServer", "RedisServer", "Server"]
+__all__ = [
+    "KINDS",
+    "CassandraNode",
+    "KafkaBroker",
+    "OpenSearchNode",
+    "PostgresServer",
+    "RedisServer",
+    "Server",
+]

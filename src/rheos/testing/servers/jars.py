@@ -1,8 +1,9 @@
 """Jars from Maven Central, as a list pins them: downloaded once for a user, checked before each use.
 
-A list is a file beside this one: a line for each jar, `group:artifact:version SHA-256 bytes`. Its jars
-lie in a folder of the user's cache that is there whole or not at all. `RHEOS_MAVEN` names another
-repository than Maven Central, such as a mirror: what it gives must have the same checksums.
+A list is a file beside this one: a line for each jar, `group:artifact:version SHA-256 bytes` (a
+classifier may follow the version). Its jars lie in a folder of the user's cache that is there whole or
+not at all. `RHEOS_MAVEN` names another repository than Maven Central, such as a mirror: what it gives
+must have the same checksums.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ class Jar:
     group: str
     artifact: str
     version: str
+    classifier: str
+    """Empty for most."""
     sha256: str
     size_bytes: int
 
     @property
     def name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
+        return f"{'-'.join(filter(None, [self.artifact, self.version, self.classifier]))}.jar"
 
     @property
     def path(self) -> str:
@@ -52,8 +55,8 @@ def listed(name: str) -> Sequence[Jar]:
     for line in _file(name).read_text().splitlines():
         if line and not line.startswith("#"):
             coordinates, sha256, size = line.split()
-            group, artifact, version = coordinates.split(":")
-            jars.append(Jar(group, artifact, version, sha256, int(size)))
+            group, artifact, version, *classifier = coordinates.split(":")
+            jars.append(Jar(group, artifact, version, "".join(classifier), sha256, int(size)))
     return jars
 
 

@@ -11,16 +11,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from rheos.errors import ConfigurationError
-from rheos.spark import class_archive
-from rheos.spark.jvm_options import find_java
-from rheos.testing.servers import jars
-from rheos.testing.servers.server import HOST, Server, free_port
+from rheos.testing.servers.java_server import JavaServer
+from rheos.testing.servers.server import HOST, free_port
 
 _JVM = (
-    # Little memory, and no more compiling than a short life is worth.
     "-Xmx384m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",  # It says when it has started.
@@ -28,7 +23,7 @@ _JVM = (
 _FORMAT_WITHIN_S = 120.0
 
 
-class KafkaBroker(Server):
+class KafkaBroker(JavaServer):
     """A Kafka of one broker.
 
     ```python
@@ -43,6 +38,7 @@ class KafkaBroker(Server):
     """
 
     name: ClassVar[str] = "kafka"
+    title: ClassVar[str] = "Kafka"
     ready: ClassVar[str] = "Kafka Server started"
 
     def __init__(
@@ -58,8 +54,6 @@ class KafkaBroker(Server):
         self._sasl_port: int | None = None
         self._settings = dict(settings or {})
         self._controller_port: int | None = None
-        self._java: Sequence[str] = ()
-        self._archive: Sequence[str] = ()
 
     @property
     def sasl_address(self) -> str:
@@ -67,19 +61,13 @@ class KafkaBroker(Server):
         assert self._sasl_port is not None
         return f"{HOST}:{self._sasl_port}"
 
-    def install(self) -> None:
-        java, version = find_java("Kafka")
-        folder = jars.installed("kafka")
-        self._java = (java, *_JVM, "-cp", f"{folder}/*")
-        self._archive = class_archive.java_options(version, folder, of="kafka")
-
     def command(self, folder: Path, port: int) -> Sequence[str]:
         properties = folder / "server.properties"
         properties.touch(mode=0o600)
         properties.write_text("".join(f"{k}={v}\n" for k, v in self._properties(folder, port).items()))
         if not (folder / "log" / "meta.properties").exists():
             self._format(properties)
-        return [*self._java, *self._archive, "kafka.Kafka", str(properties)]
+        return [*self.java(*_JVM), "kafka.Kafka", str(properties)]
 
     def _properties(self, folder: Path, port: int) -> dict[str, object]:
         if self._controller_port is None:
@@ -131,11 +119,9 @@ class KafkaBroker(Server):
     def _format(self, properties: Path) -> None:
         # It may not begin with a hyphen.
         cluster = "R" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-        # The archive is of the classes of the first JVM that ends: the broker's.
-        archive = [option for option in self._archive if "AtExit" not in option]
         tool = [
-            *self._java,
-            *archive,
+            # The archive is of the classes of the first JVM that ends: the broker's.
+            *self.java(*_JVM, may_archive=False),
             "kafka.tools.StorageTool",
             "format",
             "--cluster-id",
