@@ -80,9 +80,10 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     titled(rates, "At full load", "buffer timeout, ms", "million records/s")
     for name, line in (("p50", "-"), ("p99", ":")):
         given = of(GIVEN, f"latency_ms.{name}")
-        latencies.plot(ticks, given, line, color=BLUE, marker="o", label=name)
-    titled(latencies, "At the given rate", "buffer timeout, ms", "latency, ms")
-    legend(latencies)
+        latencies.plot(ticks, given, line, color=BLUE, marker="o", label=f"Rheos, {name}")
+    titled(
+        latencies, f"At {results['rate_per_core']:,}/s per core", "buffer timeout, ms", "latency, ms"
+    )
     spark = [where(runs, engine=SPARK, batch_rows=size) for size in sizes]
     for label, colour, x, y in (
         (RHEOS, BLUE, of(FULL, "latency_ms.p99"), per_s),
@@ -93,10 +94,10 @@ def show(results: dict[str, Any], plots: Plots) -> str:
             [(middle(each, "records_per_s") or 0) / 1e6 for each in spark],
         ),
     ):
-        trade.plot(x, y, "o", color=colour, label=label)
+        trade.plot(x, y, "o", color=colour, label=f"{label}, at full load")
     trade.set_xscale("log")
     titled(trade, "Both, at full load", "p99 latency, ms", "million records/s")
-    legend(trade)
+    legend(figure, columns=4)
     drawn = plots.save(figure, "buffer-timeout", "Throughput and latency against the buffer timeout")
     rows = [
         [

@@ -7,9 +7,9 @@ from typing import Any
 
 from benchmarks.paper.experiment import Cell, Experiment, Options, in_turns, where
 from benchmarks.paper.on_rheos import RHEOS, SPARK, bench
+from benchmarks.paper.plots import FLINK, Plots, legend, panels, titled
 from benchmarks.paper.plots import RHEOS as BLUE
 from benchmarks.paper.plots import SPARK as ORANGE
-from benchmarks.paper.plots import Plots, legend, panels, titled
 from benchmarks.paper.published import CHECKPOINT_COST
 from benchmarks.paper.tables import digits, middle, millions, percent, spread, table
 
@@ -114,9 +114,10 @@ def show(results: dict[str, Any], plots: Plots) -> str:
             "state, MB",
         ),
     ):
-        axes.axhspan(*(share * 100 for share in CHECKPOINT_COST), alpha=0.2, color="#8a8f98")
+        low, high = (share * 100 for share in CHECKPOINT_COST)
+        axes.axhspan(low, high, alpha=0.2, color=FLINK, label="Flink, as published")
         axes.plot(x, [each * 100 for each in costs], color=BLUE, marker="o", label=RHEOS)
-        axes.axhline(0, color="#8a8f98", linewidth=0.8)
+        axes.axhline(0, color=FLINK, linewidth=0.8)
         titled(axes, title, label, "throughput lost, %")
     shares = {
         run["size_mb"]: middle(where(spark, size_mb=run["size_mb"]), "commit_share") for run in spark
@@ -129,7 +130,7 @@ def show(results: dict[str, Any], plots: Plots) -> str:
         color=ORANGE,
         label=f"{SPARK}: commits' share of a micro-batch",
     )
-    legend(by_size)
+    legend(figure)
     drawn = plots.save(
         figure, "checkpoints", "Throughput lost to checkpoints, by interval and by state"
     )
@@ -167,15 +168,17 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     ]
     heads = ["engine", "state, MB", "checkpoints", "records/s", "throughput lost"]
     heads += ["more processor time", "checkpoint, MB", "held up, ms", "took, ms", "share of its cores"]
-    low, high = (f"{share:.0%}" for share in CHECKPOINT_COST)
+    least, most = (f"{share:.0%}" for share in CHECKPOINT_COST)
     largest = sizes[-1]
+    by_size_cost = percent(cost(largest, BY_SIZE_S), signed=True)
+    often, seldom = (
+        percent(cost(BY_INTERVAL_MB, each), signed=True) for each in (intervals[0], intervals[-1])
+    )
     says = (
-        f"With {BY_INTERVAL_MB} MB of state a checkpoint every {intervals[-1]} s costs "
-        f"{percent(cost(BY_INTERVAL_MB, intervals[-1]), signed=True)} of the throughput, one every "
-        f"{intervals[0]} s {percent(cost(BY_INTERVAL_MB, intervals[0]), signed=True)} (Flink in the "
-        f"paper: {low} to {high}, the grey band). With {largest:,} MB of state, of which most changes "
-        f"between two checkpoints, one every {BY_SIZE_S} s costs "
-        f"{percent(cost(largest, BY_SIZE_S), signed=True)}."
+        f"With {BY_INTERVAL_MB} MB of state a checkpoint every {intervals[-1]} s costs {seldom} of the "
+        f"throughput, one every {intervals[0]} s {often} (Flink in the paper: {least} to {most}, the "
+        f"grey band). With {largest:,} MB of state, of which most changes between two checkpoints, one "
+        f"every {BY_SIZE_S} s costs {by_size_cost}."
     )
     return "\n\n".join([drawn, table(heads, rows), says])
 

@@ -3,6 +3,7 @@
 from benchmarks.paper import (
     buffer_timeout,
     checkpoints,
+    kafka_latency,
     latency,
     soak,
     state_machine,
@@ -22,5 +23,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     yahoo.EXPERIMENT,
     visitors.EXPERIMENT,
     stress.EXPERIMENT,
+    kafka_latency.EXPERIMENT,
     soak.EXPERIMENT,
 )

@@ -75,10 +75,10 @@ def show(results: dict[str, Any], plots: Plots) -> str:
             axes.plot(at, of, line, color=colour, marker="o", label=f"{engine}, {name}")
     axes.set_yscale("log")
     axes.set_xticks([load * 100 for load in loads])
-    level(axes, FULL_LOAD_P50_MS, "Flink at full load, as published: p50")
-    level(axes, FULL_LOAD_P99_MS, "p99")
+    level(axes, FULL_LOAD_P50_MS, "Flink at full load, as published, p50")
+    level(axes, FULL_LOAD_P99_MS, "Flink at full load, as published, p99", ":")
     titled(axes, "Latency of grouping", "% of the rate at full load", "ms")
-    legend(axes, loc="center left", bbox_to_anchor=(1, 0.5))
+    legend(figure)
     drawn = plots.save(figure, "latency", "Latency percentiles of grouping against the load")
     rows = [
         [

@@ -24,6 +24,7 @@ _INK, _GROUND, _GRID = "#010203", "#fdfcfb", "#d0d1d2"
 _STYLE = """<style>
 :root { --ink: #24292f; --ground: #ffffff; --grid: #d8dde3; }
 @media (prefers-color-scheme: dark) { :root { --ink: #d5dbe2; --ground: #0d1117; --grid: #30363d; } }
+text { fill: var(--ink); }
 </style>"""
 
 
@@ -75,19 +76,28 @@ def bars(axes: Axes, groups: list[str], series: dict[str, tuple[str, list[float 
         at = [group + (number - (len(series) - 1) / 2) * width for group in range(len(groups))]
         axes.bar(at, [height or 0 for height in heights], width * 0.92, color=colour, label=name)
     axes.set_xticks(range(len(groups)), groups)
-    if len(series) > 1:
-        legend(axes)
 
 
-def level(axes: Axes, y: float, label: str) -> None:
-    """A dashed line across the panel, such as a published figure."""
-    axes.axhline(y, color=FLINK, linestyle="--", linewidth=1)
-    place = axes.get_yaxis_transform()
-    axes.text(0.01, y, label, transform=place, fontsize=7, va="bottom", color=_INK)
+def level(axes: Axes, y: float, label: str, line: str = "--") -> None:
+    """A line across the panel, such as a published figure."""
+    axes.axhline(y, color=FLINK, linestyle=line, linewidth=1.2, label=label)
 
 
-def legend(axes: Axes, **where: Any) -> None:
-    axes.legend(frameon=False, fontsize=8, labelcolor=_INK, **where)
+def legend(figure: Figure, columns: int = 3) -> None:
+    """What has a label in any panel, each once, below them all."""
+    named: dict[Any, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    figure.legend(
+        named.values(),
+        named.keys(),
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=8,
+        labelcolor=_INK,
+    )
 
 
 def svg(figure: Figure) -> str:

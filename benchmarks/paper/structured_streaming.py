@@ -99,6 +99,25 @@ def made_up(spark: SparkSession, rows_per_batch: int, partitions: int) -> DataFr
     )
 
 
+def from_kafka(
+    spark: SparkSession, brokers: str, topic: str, schema: str, rows_per_batch: int | None
+) -> DataFrame:
+    """A topic of JSON from its beginning, as columns; without a number all that is there at once."""
+    read = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", brokers)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+    )
+    if rows_per_batch is not None:
+        read = read.option("maxOffsetsPerTrigger", rows_per_batch)
+    return (
+        read.load()
+        .select(fn.from_json(fn.col("value").cast("string"), schema).alias("row"))
+        .select("row.*")
+    )
+
+
 def grep_lines(numbers: DataFrame) -> DataFrame:
     """The lines of `rheos bench grep` that match, of a pool that is a constant of the query."""
     pool = grep.lines(0).slice(0, 4096).to_pylist()

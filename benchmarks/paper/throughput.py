@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.paper.experiment import Cell, Experiment, Options, in_turns, where
 from benchmarks.paper.on_rheos import RHEOS, SPARK, bench
-from benchmarks.paper.plots import OTHERS, Plots, bars, level, panels, titled
+from benchmarks.paper.plots import OTHERS, Plots, bars, legend, level, panels, titled
 from benchmarks.paper.plots import RHEOS as BLUE
 from benchmarks.paper.plots import SPARK as ORANGE
 from benchmarks.paper.published import GREP_PER_CORE, GROUPING_PER_CORE
@@ -77,6 +77,7 @@ def show(results: dict[str, Any], plots: Plots) -> str:
         bars(axis, [f"{n} core{'s' * (n > 1)}" for n in cores], series)
         level(axis, flink / 1e6, "Flink, as published")
         titled(axis, program, "", "million records/s per core")
+    legend(figure, columns=4)
     drawn = plots.save(figure, "throughput", "Throughput per core of grep and grouping")
     rows = []
     for run in {tuple(run[name] for name in CELL): run for run in runs}.values():
@@ -118,5 +119,5 @@ def _says(runs: list[dict[str, Any]], cores: int) -> str:
 
 
 EXPERIMENT = Experiment(
-    "throughput", "grep and grouping: records per second and core", run, show, seconds=6, rounds=2
+    "throughput", "grep and grouping: records per second and core", run, show, seconds=5, rounds=2
 )

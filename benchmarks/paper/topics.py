@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.paper.committed import make_topics
 
 _OPTIONS = {
     "linger.ms": 20,
@@ -18,12 +19,11 @@ _OPTIONS = {
 def fill(brokers: str, topic: str, partitions: int, chunks: Iterable[list[bytes]]) -> int:
     """Makes a topic, and writes the values in turns to its partitions, the last of all to partition 0.
     Gives how many there are. Raises RuntimeError where the broker has another number in the end."""
-    admin = AdminClient({"bootstrap.servers": brokers})
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result()
+    make_topics(brokers, {topic: partitions})
     producer = Producer({"bootstrap.servers": brokers, **_OPTIONS})
     sent = 0
     for values in chunks:
-        for partition in range(partitions):
+        for partition in range(min(partitions, len(values))):
             # Backwards from the last, so that it is partition 0's, whatever their number.
             part = values[len(values) - 1 - partition :: -partitions][::-1]
             queued = producer.produce_batch(topic, [{"value": v} for v in part], partition=partition)

@@ -1,7 +1,8 @@
-"""The experiments' page says what their results say, and every experiment has its place there."""
+"""The experiments' page is made of their results, and every experiment has its place there."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -11,10 +12,41 @@ from benchmarks.paper.experiment import RESULTS, Options, in_turns, where
 from benchmarks.paper.experiments import EXPERIMENTS
 from benchmarks.paper.page import PAGE, rewrite
 
+SAMPLES = Path(__file__).with_name("paper_results")
+"""Results of an earlier run, made smaller. Their figures mean nothing."""
+
+IMAGE = re.compile(r"!\[[^\]]+\]\((benchmarks/[\w-]+\.svg)\)")
+NO_FIGURE = re.compile(r"\b(nan|None|inf)\b")
+
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
     return Path(shutil.copy(PAGE, tmp_path))
+
+
+def block(page: Path, name: str) -> str:
+    """What a page shows of an experiment."""
+    return page.read_text().partition(f"<!-- results: {name} -->\n")[2].partition("<!-- end -->")[0]
+
+
+def test_results_become_a_figure_a_table_and_sentences(page: Path) -> None:
+    names = [e.name for e in EXPERIMENTS if (SAMPLES / f"{e.name}.json").exists()]
+    assert rewrite(EXPERIMENTS, SAMPLES, page) == names
+    for name in names:
+        shown = block(page, name)
+        images = [(page.parent / image).read_text() for image in IMAGE.findall(shown)]
+        assert images
+        assert all(image.startswith("<svg") and "scheme: dark" in image for image in images)
+        assert "|---|---:|" in shown
+        assert f"`python -m benchmarks.paper {name} --quick`: " in shown
+        assert NO_FIGURE.findall(shown) == []
+
+
+def test_a_page_that_is_made_again_is_the_same(page: Path) -> None:
+    rewrite(EXPERIMENTS[:1], SAMPLES, page)
+    once = page.read_text()
+    rewrite(EXPERIMENTS[:1], SAMPLES, page)
+    assert page.read_text() == once
 
 
 def test_the_page_is_what_the_results_say(page: Path) -> None:
@@ -22,9 +54,10 @@ def test_the_page_is_what_the_results_say(page: Path) -> None:
     assert page.read_text() == PAGE.read_text(), "run: python -m benchmarks.paper page"
 
 
-def test_every_experiment_has_its_place_on_the_page() -> None:
-    text = PAGE.read_text()
-    assert [e.name for e in EXPERIMENTS if f"<!-- results: {e.name} -->\n" not in text] == []
+def test_results_without_a_place_on_the_page_are_an_error(page: Path) -> None:
+    page.write_text("# Nothing here\n")
+    with pytest.raises(ValueError, match="has no place for throughput"):
+        rewrite(EXPERIMENTS[:1], SAMPLES, page)
 
 
 def test_runs_are_made_in_turns_and_every_second_round_backwards() -> None:

@@ -1,0 +1,234 @@
+"""From Kafka to Kafka at a given rate: how long a record takes, in Rheos, in micro-batches, and in the
+real-time mode of Structured Streaming."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from benchmarks.paper.experiment import Cell, Experiment, Options, in_turns, where
+from benchmarks.paper.on_rheos import RHEOS, SPARK
+from benchmarks.paper.plots import OTHERS, Plots, legend, panels, titled
+from benchmarks.paper.plots import RHEOS as BLUE
+from benchmarks.paper.plots import SPARK as ORANGE
+from benchmarks.paper.sampling import Sampler
+from benchmarks.paper.tables import digits, middle, spread, table
+
+CORES = 2
+PARTITIONS = 2
+RATE_PER_S = 5_000
+REAL_TIME = f"{SPARK}, real-time mode"
+PERCENTILES = (50, 90, 99)
+_PAUSE_S = 0.005
+_START_WITHIN_S = 120.0
+_SCHEMA = "sent_us BIGINT, user BIGINT, kind STRING"
+
+
+class Producer:
+    """Sends records at the rate, until it is stopped."""
+
+    def __init__(self, brokers: str, topic: str) -> None:
+        from confluent_kafka import Producer as Client
+
+        self._client = Client({"bootstrap.servers": brokers, "linger.ms": 0})
+        self._topic = topic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        began, sent = time.perf_counter(), 0
+        while not self._stop.wait(_PAUSE_S):
+            due = int((time.perf_counter() - began) * RATE_PER_S)
+            for number in range(sent, due):
+                kind = "click" if number % 2 else "view"
+                record = {"sent_us": time.time_ns() // 1000, "user": number % 1000, "kind": kind}
+                self._client.produce(self._topic, json.dumps(record), partition=number % PARTITIONS)
+            self._client.poll(0)
+            sent = due
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._client.flush()
+
+
+class Reader:
+    """Reads what comes out, from now on, and notes how old each record is when it is there."""
+
+    def __init__(self, brokers: str, topic: str) -> None:
+        from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+        self._client = Consumer(
+            {"bootstrap.servers": brokers, "group.id": topic, "fetch.wait.max.ms": 5}
+        )
+        self._client.assign([TopicPartition(topic, n, OFFSET_BEGINNING) for n in range(PARTITIONS)])
+        self.ages_us: list[int] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            messages = self._client.consume(1_000, 0.005)
+            now = time.time_ns() // 1000
+            self.ages_us += [
+                now - json.loads(message.value())["sent_us"]
+                for message in messages
+                if message.error() is None
+            ]
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._client.close()
+
+
+@contextmanager
+def rheos_job(brokers: str, source: str, target: str) -> Iterator[None]:
+    import polars as pl
+    import pyarrow as pa
+
+    import rheos as rh
+
+    schema = pa.schema([("sent_us", pa.int64()), ("user", pa.int64()), ("kind", pa.string())])
+    env = rh.Environment(CORES, runtime="continuous", checkpoint_interval="5s", buffer_timeout=0)
+    read = rh.kafka.source(source, brokers=brokers, schema=schema, format=rh.formats.json())
+    clicks = env.from_source(read).filter(pl.col("kind") == "click")
+    clicks.sink_to(rh.kafka.sink(target, brokers=brokers, guarantee="at_least_once"))
+    job = env.execute_async("kafka to kafka")
+    try:
+        yield
+    finally:
+        job.cancel()
+
+
+@contextmanager
+def spark_query(spark: Any, brokers: str, source: str, target: str, real_time: bool) -> Iterator[None]:
+    from pyspark.sql import functions as fn
+
+    from benchmarks.paper import structured_streaming
+
+    rows = structured_streaming.from_kafka(spark, brokers, source, _SCHEMA, None)
+    clicks = rows.where("kind = 'click'").select(fn.to_json(fn.struct("*")).alias("value"))
+    folder = tempfile.mkdtemp(prefix="rheos-paper-")
+    writer = (
+        clicks.writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", brokers)
+        .option("topic", target)
+        .option("checkpointLocation", folder)
+        .outputMode("update")
+    )
+    # A batch of the real-time mode is what lies between two checkpoints.
+    query = (writer.trigger(realTime="5 seconds") if real_time else writer).start()
+    try:
+        yield
+        if query.exception() is not None:
+            raise query.exception()
+    finally:
+        query.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(options: Options) -> dict[str, Any]:
+    from benchmarks.paper import structured_streaming
+    from benchmarks.paper.committed import make_topics
+    from rheos.testing.servers import KafkaBroker
+
+    with KafkaBroker() as broker:
+        spark = structured_streaming.session(CORES * 2, kafka=True)
+        brokers = broker.address
+
+        def measure(cell: Cell) -> dict[str, Any]:
+            engine = cell["engine"]
+            name = f"{engine}-{time.time_ns()}".replace(" ", "-").replace(",", "")
+            source, target = f"in-{name}", f"out-{name}"
+            make_topics(brokers, {source: PARTITIONS, target: PARTITIONS})
+            if engine == RHEOS:
+                job = rheos_job(brokers, source, target)
+            else:
+                job = spark_query(spark, brokers, source, target, engine == REAL_TIME)
+            producer, reader = Producer(brokers, source), Reader(brokers, target)
+            try:
+                with job:
+                    _until(lambda: len(reader.ages_us) > 100)
+                    time.sleep(options.warmup_s)
+                    before = len(reader.ages_us)
+                    with Sampler() as sampler:
+                        time.sleep(options.seconds)
+                    ages = np.array(reader.ages_us[before:])
+            finally:
+                producer.stop()
+                reader.stop()
+            records = options.seconds * RATE_PER_S
+            quantiles = np.percentile(ages, PERCENTILES) / 1000
+            return {
+                "records_per_s": round(len(ages) * 2 / options.seconds),
+                "latency_ms": {
+                    f"p{n}": round(float(q), 2) for n, q in zip(PERCENTILES, quantiles, strict=True)
+                },
+                "us_per_record": round(sampler.samples[-1].cpu_s * 1e6 / records, 1),
+            }
+
+        engines = (RHEOS, SPARK, REAL_TIME)
+        runs = in_turns(options, [{"engine": engine} for engine in engines], measure)
+    return {"rate_per_s": RATE_PER_S, "runs": runs}
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + _START_WITHIN_S
+    while not is_so():
+        if time.monotonic() > give_up:
+            raise TimeoutError(f"no records came out within {_START_WITHIN_S:.0f} s")
+        time.sleep(0.05)
+
+
+def show(results: dict[str, Any], plots: Plots) -> str:
+    runs = results["runs"]
+    figure, (axes,) = panels(height=2.8)
+    rows = []
+    for engine, colour in ((RHEOS, BLUE), (SPARK, ORANGE), (REAL_TIME, OTHERS[0])):
+        of = where(runs, engine=engine)
+        ms = [middle(of, f"latency_ms.p{n}") for n in PERCENTILES]
+        axes.plot([f"p{n}" for n in PERCENTILES], ms, color=colour, marker="o", label=engine)
+        rows.append(
+            [
+                engine,
+                spread(of, "records_per_s", lambda rate: f"{rate:,.0f}"),
+                *(spread(of, f"latency_ms.p{n}", digits) for n in PERCENTILES),
+                spread(of, "us_per_record", digits),
+            ]
+        )
+    axes.set_yscale("log")
+    titled(axes, f"From Kafka to Kafka at {results['rate_per_s']:,} records/s", "", "latency, ms")
+    legend(figure)
+    drawn = plots.save(figure, "kafka-latency", "Latency from Kafka to Kafka of three engines")
+    heads = ["engine", "records/s", *(f"p{n}, ms" for n in PERCENTILES), "processor µs per record"]
+
+    def p(engine: str, n: int) -> str:
+        return digits(middle(where(runs, engine=engine), f"latency_ms.p{n}"))
+
+    says = (
+        f"A record is in the other topic after {p(RHEOS, 50)} ms at the median and {p(RHEOS, 99)} ms "
+        f"at the 99th percentile; in micro-batches after {p(SPARK, 50)} and {p(SPARK, 99)} ms, in the "
+        f"real-time mode after {p(REAL_TIME, 50)} and {p(REAL_TIME, 99)} ms."
+    )
+    return "\n\n".join([drawn, table(heads, rows), says])
+
+
+EXPERIMENT = Experiment(
+    "kafka-latency",
+    "from Kafka to Kafka, beside Spark's real-time mode",
+    run,
+    show,
+    seconds=8,
+    rounds=1,
+)
