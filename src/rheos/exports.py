@@ -9,7 +9,7 @@ from rheos.api.environment import Environment
 from rheos.api.keyed import KeyedStream
 from rheos.api.settings import Checkpoints, Settings
 from rheos.api.sinks import collect_sink, print_sink
-from rheos.api.sources import dataframe
+from rheos.api.sources import dataframe, spark_stream
 from rheos.api.streams import DataStream
 from rheos.api.windowed import WindowedStream
 from rheos.connectors import files, http, kafka, postgres, redis, socket, tables
@@ -114,5 +114,6 @@ __all__ = [
     "restart",
     "savepoint",
     "socket",
+    "spark_stream",
     "tables",
 ]

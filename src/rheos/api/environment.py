@@ -12,6 +12,7 @@ from rheos.api import overrides, partial_settings
 from rheos.api.program import Program
 from rheos.api.resolve import resolve
 from rheos.api.settings import SettingArguments, Settings
+from rheos.api.sources import StreamArguments, spark_stream
 from rheos.api.streams import DataStream
 from rheos.connectors.contract import Source
 from rheos.connectors.spark.dataframe import (
@@ -130,7 +131,7 @@ class Environment:
                         hint='write watermark=rh.Watermark.bounded_out_of_orderness("5s", on="at")',
                     )
                 check_watermark(source.schema, watermark)
-                source = ordered_by(source, watermark.on)
+                source = ordered_by(source, watermark.column)
             if self._config.spark is None and self._config.master is None:
                 # What a DataFrame is made of lives in its own session.
                 self._config = replace(self._config, spark=session_of(source))
@@ -171,6 +172,40 @@ class Environment:
         """
         with located(call_site(), name or "from_dataframe"):
             return self.from_source(dataframe_source(df, event_time), name=name, uid=uid)
+
+    def from_stream(
+        self,
+        df: Any,
+        watermark: Watermark | None = None,
+        name: str | None = None,
+        uid: str | None = None,
+        **options: Unpack[StreamArguments],
+    ) -> DataStream:
+        """A stream of what a *streaming* Spark DataFrame brings, each row once.
+
+        ```python
+        orders = env.from_stream(
+            spark.readStream.format("delta").table("orders"),
+            watermark=rh.Watermark.bounded_out_of_orderness("1m", on="ordered_at"),
+            trigger="2s")
+        ```
+
+        A query of Structured Streaming runs on the driver beside the job. It writes each of its
+        micro-batches down, below the job's checkpoint directory, before Spark takes it for read; the
+        job reads them there. A job that is started again finds both, and goes on. The query takes a
+        slot beside the job's own.
+
+        A row is late where its time is behind that of the batches *before* its own, by more than the
+        watermark's bound.
+
+        Args:
+            df: what Spark streams.
+            watermark: the event time: a timestamp, a date, or a long of ms since the epoch.
+            options: as of `rh.spark_stream`: `trigger`, `available_now`, `lanes`, `max_unread`,
+                `retain`.
+        """
+        with located(call_site(), name or "from_stream"):
+            return self.from_source(spark_stream(df, **options), watermark, name=name, uid=uid)
 
     def execute(self, name: str = "job") -> JobResult:
         """Runs the program and waits for its end. Raises the error that ended it.

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from rheos.bench.recorder import Recorder
 from rheos.connectors.contract import (
-    EndOfSplit,
-    Pending,
     Polled,
     ReaderContext,
     Sink,
     SinkContext,
     SinkWriter,
-    Source,
-    SourceClient,
     Split,
     SplitReader,
 )
+from rheos.connectors.wrapped import WrappedSource
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 
@@ -62,35 +59,18 @@ class _MeasuringWriter(SinkWriter):
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredSource(Source):
+class MeasuredSource(WrappedSource):
     """A source whose rows are counted as they are handed out, for programs that do not answer each row.
 
     What is handed out and not yet processed is bounded by the credits, so over seconds the one rate is
     the other.
     """
 
-    source: Source
     folder: str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.source.schema)
-        object.__setattr__(self, "bounded", self.source.bounded)
-
-    def record_class(self) -> type | None:
-        return self.source.record_class()
-
-    def splits(self) -> Sequence[Split]:
-        return self.source.splits()
-
-    def client(self, ctx: ReaderContext) -> SourceClient | None:
-        return self.source.client(ctx)
-
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        reader = self.source.open(split, position, ctx)
+        reader = super().open(split, position, ctx)
         return _MeasuredReader(reader, Recorder(self.folder, SOURCE, ctx.clock))
-
-    def describe(self) -> str:
-        return self.source.describe()
 
 
 class _MeasuredReader(SplitReader):
@@ -100,7 +80,7 @@ class _MeasuredReader(SplitReader):
 
     def poll(self, max_rows: int) -> Polled:
         polled = self._reader.poll(max_rows)
-        if not isinstance(polled, Pending | EndOfSplit):
+        if isinstance(polled, pa.RecordBatch):
             self._recorder.record(polled.num_rows)
         return polled
 

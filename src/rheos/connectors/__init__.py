@@ -6,6 +6,7 @@ each is read by a reader that can say where it is. In order:
     driver    source.staged(folder)             once; a source that is staged elsewhere first
               source.splits()                   before the job runs
               source.discover()                 every `discovery_ms`, where it is said, in a thread
+              source.released()                 when the job has ended
     subtask   source.client(ctx)                once, before its first reader, if it has any split
               source.open(split, position)      for each split that it was dealt
               reader.poll(max_rows), ...        until EndOfSplit; it never blocks
@@ -45,6 +46,7 @@ from rheos.connectors.contract import (
     SourceClient,
     Split,
     SplitReader,
+    TimeReached,
 )
 from rheos.connectors.times import TimeColumn
 from rheos.protocol.elements import Batch
@@ -73,5 +75,6 @@ __all__ = [
     "Split",
     "SplitReader",
     "TimeColumn",
+    "TimeReached",
     "TypeShape",
 ]

@@ -36,11 +36,19 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeReached:
+    """No rows, but the split has come to this moment, as if it had given a row of it: so its watermark
+    goes on where others have rows and this one has none."""
+
+    event_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class EndOfSplit:
     """The split is read to its end."""
 
 
-Polled: TypeAlias = Batch | Pending | EndOfSplit
+Polled: TypeAlias = Batch | Pending | TimeReached | EndOfSplit
 
 
 @dataclass(slots=True)
@@ -89,7 +97,8 @@ class SplitReader(ABC):
     @abstractmethod
     def poll(self, max_rows: int) -> Polled:
         """At most `max_rows` rows of the source's schema, or why there are none. A batch without rows
-        says that some were read, and that none of them counts.
+        says that some were read, and that none of them counts; `TimeReached` that the split's event
+        time has gone on without any.
 
         After `EndOfSplit` it is not called again. Raises InputError with file, row and hint.
         """
@@ -125,6 +134,11 @@ class Source(ABC):
         is started again finds there what it wrote before, and takes that.
         """
         return self
+
+    def released(self) -> None:
+        """Ends what `staged` has begun and goes on while the job runs, such as a query beside it.
+        Called on the driver when the job has ended, in whatever way, on what `staged` gave; also where
+        the job cannot be started after all. May wait, and may be called again."""
 
     @abstractmethod
     def splits(self) -> Sequence[Split]:

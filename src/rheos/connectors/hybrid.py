@@ -116,8 +116,19 @@ class HybridSource(Source):
         object.__setattr__(self, "discovery_phase", len(self.parts) - 1)
 
     def staged(self, folder: str) -> Source:
-        parts = [part.staged(f"{folder}/{number}") for number, part in enumerate(self.parts)]
+        parts: list[Source] = []
+        try:
+            for number, part in enumerate(self.parts):
+                parts.append(part.staged(f"{folder}/{number}"))
+        except BaseException:
+            for part in parts:
+                part.released()
+            raise
         return replace(self, parts=tuple(parts))
+
+    def released(self) -> None:
+        for part in self.parts:
+            part.released()
 
     def record_class(self) -> type | None:
         return self.record

@@ -12,7 +12,8 @@ from rheos.checkpoint.events import WatchedSource
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import safe_name
 from rheos.connectors.contract import Committer, Sink, Source, Split
-from rheos.errors import CheckpointError, InputError, RheosError
+from rheos.connectors.spark.dataframe import streams_in
+from rheos.errors import CheckpointError, ConfigurationError, InputError, RheosError
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.protocol.control import CommittableHandle
@@ -21,17 +22,55 @@ from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.protocol.shapes import TypeShape
 
 
+def sources(plan: PhysicalPlan) -> list[tuple[PlannedOperator, Source]]:
+    return [
+        (planned, planned.spec.source)
+        for planned in plan.operators()
+        if isinstance(planned.spec, SourceSpec)
+    ]
+
+
 def stages(plan: PhysicalPlan) -> bool:
     """Whether a source of the plan has something to write down, or may have."""
-    specs = (chain.operators[0].spec for chain in plan.chains)
-    sources = (spec.source for spec in specs if isinstance(spec, SourceSpec))
-    return any(type(source).staged is not Source.staged for source in sources)
+    return any(type(source).staged is not Source.staged for _, source in sources(plan))
+
+
+def streams_beside(plan: PhysicalPlan) -> bool:
+    """Whether queries of Spark are to run beside the job for as long as it does."""
+    return any(not stream.bounded for _, source in sources(plan) for stream in streams_in(source))
 
 
 def staged_sources(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
-    """The plan with its sources made ready to be read again, each below a folder of its own. Raises
-    RheosError, with the user's line."""
-    return replace(plan, chains=tuple(_staged_chain(chain, folder) for chain in plan.chains))
+    """The plan with its sources made ready to be read again, each below a folder of its own. To be
+    released (`release_sources`). Raises RheosError, with the user's line."""
+    staged: list[Chain] = []
+    try:
+        for chain in plan.chains:
+            ready = _staged_chain(chain, folder)
+            staged.append(ready)
+    except BaseException:
+        release_sources(replace(plan, chains=tuple(staged)))
+        raise
+    return replace(plan, chains=tuple(staged))
+
+
+def release_sources(plan: PhysicalPlan) -> None:
+    """The job has ended: so does what its sources have begun beside it."""
+    for _, source in sources(plan):
+        with contextlib.suppress(Exception):
+            source.released()
+
+
+def refuse_streams(plan: PhysicalPlan, hint: str) -> None:
+    """Where no query can run beside the job. Raises ConfigurationError, with the user's line."""
+    for planned, source in sources(plan):
+        if any(not stream.bounded for stream in streams_in(source)):
+            raise ConfigurationError(
+                "a stream of Spark is read by a query that runs beside the job, in real time",
+                site=planned.site,
+                operator=planned.name,
+                hint=hint,
+            )
 
 
 def _staged_chain(chain: Chain, folder: str) -> Chain:

@@ -50,7 +50,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.contract import EndOfSplit, Pending, ReaderContext, Split
+from rheos.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    ReaderContext,
+    Split,
+    TimeReached,
+)
 from rheos.errors import RheosError
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
@@ -271,6 +277,10 @@ class SourceOperator(Operator):
                 self._finish(state)
             elif isinstance(polled, Pending):
                 wakes += self._quiet(state, polled)
+            elif isinstance(polled, TimeReached):
+                state.quiet_since_us, state.idle = None, False
+                state.max_ts = max(state.max_ts, polled.event_time_ms)
+                has_read = True
             else:
                 state.quiet_since_us, state.idle = None, False
                 has_read = True

@@ -1,4 +1,4 @@
-"""A DataFrame as a bounded source.
+"""A DataFrame as a source; a streaming one is one of `stream.py`.
 
 The batch runtime reads the DataFrame itself. The other runtimes read it again and again, where they
 were, and a DataFrame may give other rows each time, in another order: so its rows are first written
@@ -19,17 +19,35 @@ import pyarrow as pa
 from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.connectors.hybrid import HybridSource
 from rheos.connectors.spark.staging import POSITIONS, staged
-from rheos.connectors.times import is_time
+from rheos.connectors.spark.stream import StreamSource
+from rheos.connectors.spark.stream_query import StreamSettings
+from rheos.connectors.times import TimeColumn, is_time
 from rheos.errors import ConfigurationError, ProgramError, SchemaError
 
 
 def dataframe_source(frame: Any, event_time: str | None = None) -> DataFrameSource:
     """The source of a DataFrame's rows. Raises ProgramError where it is none that can be read, and
     SchemaError where a column has no type in Rheos, or the event time is none."""
-    schema = _schema_of(_checked(frame))
+    if _checked(frame).isStreaming:
+        raise ProgramError(
+            "this DataFrame is streaming, and env.from_dataframe() reads a bounded one",
+            hint="write env.from_stream(df), or rh.spark_stream(df); or give what has come so far: "
+            "spark.read instead of spark.readStream",
+        )
+    schema = _schema_of(frame)
     if event_time is not None:
         _check_event_time(event_time, schema)
     return DataFrameSource(frame, schema, event_time)
+
+
+def stream_source(frame: Any, settings: StreamSettings) -> StreamSource:
+    """The source of a streaming DataFrame's rows. Raises as `dataframe_source` does."""
+    if not _checked(frame).isStreaming:
+        raise ProgramError(
+            "this DataFrame is bounded, and env.from_stream() reads a streaming one",
+            hint="write env.from_dataframe(df), or make it with spark.readStream",
+        )
+    return StreamSource(frame, _schema_of(frame), settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,22 +80,36 @@ class DataFrameSource(Source):
         return "DataFrame"
 
 
-def ordered_by(source: Source, event_time: str) -> Source:
-    """The source, with DataFrames in it ordered by the column: so that none of their rows is late.
+def ordered_by(source: Source, on: TimeColumn) -> Source:
+    """The source, with DataFrames in it ordered by the column: so that none of their rows is late, and
+    of a streaming one none that is ahead of those of the batches before.
 
     Raises ProgramError where a DataFrame has another event time.
     """
     if isinstance(source, HybridSource):
-        return replace(source, parts=tuple(ordered_by(part, event_time) for part in source.parts))
-    if not isinstance(source, DataFrameSource) or source.event_time == event_time:
+        return replace(source, parts=tuple(ordered_by(part, on) for part in source.parts))
+    if isinstance(source, StreamSource):
+        return _stream_ordered_by(source, on)
+    if not isinstance(source, DataFrameSource) or source.event_time == on.name:
         return source
     if source.event_time is not None:
         raise ProgramError(
             f"the event time of the DataFrame is {source.event_time!r}, and that of the watermark "
-            f"{event_time!r}",
+            f"{on.name!r}",
             hint="name the same column in both, or leave it out of rh.dataframe(...)",
         )
-    return replace(source, event_time=event_time)
+    return replace(source, event_time=on.name)
+
+
+def _stream_ordered_by(source: StreamSource, on: TimeColumn) -> StreamSource:
+    if not on.by_itself:
+        raise ProgramError(
+            f"the event time {on.name!r} of a stream of Spark is read by a unit= or a format=",
+            hint="make a timestamp of it before, in Spark: "
+            f'df.withColumn("{on.name}", timestamp_seconds("{on.name}")), or to_timestamp(...)',
+        )
+    _check_event_time(on.name, source.schema)
+    return replace(source, event_time=on.name)
 
 
 def session_of(source: Source) -> Any | None:
@@ -85,7 +117,15 @@ def session_of(source: Source) -> Any | None:
     if isinstance(source, HybridSource):
         found = (session_of(part) for part in source.parts)
         return next((session for session in found if session is not None), None)
-    return source.frame.sparkSession if isinstance(source, DataFrameSource) else None
+    return source.frame.sparkSession if isinstance(source, DataFrameSource | StreamSource) else None
+
+
+def streams_in(source: Source) -> list[StreamSource]:
+    """The streaming DataFrames that the source is to read, not staged yet. While one that does not end
+    is read, a query of Spark runs beside the job."""
+    if isinstance(source, HybridSource):
+        return [stream for part in source.parts for stream in streams_in(part)]
+    return [source] if isinstance(source, StreamSource) else []
 
 
 # --- what is checked when it is written -----------------------------------------------------------
@@ -106,12 +146,6 @@ def _checked(frame: Any) -> Any:
             f"a Spark DataFrame is wanted, and this is {_kind(frame)}",
             hint="give rh.collection(...) of a Polars DataFrame or an Arrow table; make a Spark "
             "DataFrame of others with spark.createDataFrame(...)",
-        )
-    if frame.isStreaming:
-        raise ProgramError(
-            "this DataFrame is streaming, and a DataFrame that Rheos reads is bounded",
-            hint="read the stream's source itself with env.from_source(...), or give what has "
-            "come so far: spark.read instead of spark.readStream",
         )
     if frame.sparkSession.sparkContext._jsc is None:
         raise ConfigurationError(

@@ -61,7 +61,9 @@ _LEAST_MOST_FILES = 16
 than there are slots: as many as a single subtask reads side by side."""
 
 
-class _Payload(msgspec.Struct, frozen=True, array_like=True):
+class FileAt(msgspec.Struct, frozen=True, array_like=True):
+    """A staged file where it lies: the payload of a split."""
+
     path: str
     first_ms: int | None
     rows: int | None = None
@@ -88,15 +90,7 @@ class StagedSource(Source):
         return [
             Split(
                 f"{self.staging}/{number:05d}",
-                msgspec.msgpack.encode(
-                    _Payload(
-                        f"{self.folder}/{self.staging}/{file.name}",
-                        file.first_ms,
-                        file.rows,
-                        file.size_bytes,
-                        file.checksums,
-                    )
-                ),
+                msgspec.msgpack.encode(file_at(f"{self.folder}/{self.staging}", file)),
             )
             for number, file in enumerate(self.files)
         ]
@@ -110,15 +104,11 @@ class StagedSource(Source):
     def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
         if self.event_time is None or on != TimeColumn(self.event_time):
             return None
-        return msgspec.msgpack.decode(split.payload, type=_Payload).first_ms
+        return msgspec.msgpack.decode(split.payload, type=FileAt).first_ms
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        staged = msgspec.msgpack.decode(split.payload, type=_Payload)
-        start = parquet.START if position is None else position
-        decoder = parquet.ParquetDecoder(
-            staged.path, stored_schema(self.schema), position=start, opened=partial(_opened, staged)
-        )
-        return _StagedReader(ChunkReader(staged.path, decoder, start, ctx), self.schema)
+        staged = msgspec.msgpack.decode(split.payload, type=FileAt)
+        return open_staged(staged, self.schema, position, ctx)
 
     def positions(self) -> str:
         return POSITIONS
@@ -127,7 +117,23 @@ class StagedSource(Source):
         return "DataFrame"
 
 
-def _opened(staged: _Payload) -> pq.ParquetFile:
+def file_at(folder: str, file: StagedFile) -> FileAt:
+    """Of a file of the staging in the folder."""
+    return FileAt(f"{folder}/{file.name}", file.first_ms, file.rows, file.size_bytes, file.checksums)
+
+
+def open_staged(
+    file: FileAt, schema: pa.Schema, position: bytes | None, ctx: ReaderContext
+) -> SplitReader:
+    """A reader of the rows, which are of the schema."""
+    start = parquet.START if position is None else position
+    decoder = parquet.ParquetDecoder(
+        file.path, stored_schema(schema), position=start, opened=partial(_opened, file)
+    )
+    return _StagedReader(ChunkReader(file.path, decoder, start, ctx), schema)
+
+
+def _opened(staged: FileAt) -> pq.ParquetFile:
     """Raises InputError where it is not what was written."""
     checked = None
     if staged.size_bytes is not None and staged.checksums is not None:
@@ -178,7 +184,7 @@ def staged(frame: Any, schema: pa.Schema, event_time: str | None, folder: str) -
         manifest = read_manifest(system, root)
         if manifest is None:
             system.makedirs(root, exist_ok=True)
-            manifest = _stage(frame, schema, event_time, folder, system, root)
+            manifest = stage(frame, schema, event_time, folder, files=_file_count(frame))
         remove_leftovers(system, root, manifest)
     except OSError as error:
         raise CheckpointError(
@@ -187,18 +193,28 @@ def staged(frame: Any, schema: pa.Schema, event_time: str | None, folder: str) -
             "can write",
         ) from error
     found = pa.ipc.read_schema(pa.py_buffer(manifest.schema))
-    _check_same(found, manifest.event_time, schema, event_time, folder)
+    check_same(found, manifest.event_time, schema, event_time, folder)
     return StagedSource(folder, manifest.staging, schema, event_time, tuple(manifest.files))
 
 
-def _stage(
-    frame: Any, schema: pa.Schema, event_time: str | None, folder: str, system: Any, root: str
+def stage(
+    frame: Any,
+    schema: pa.Schema,
+    event_time: str | None,
+    folder: str,
+    *,
+    files: int,
+    what: str = "the DataFrame",
+    now_ms: int | None = None,
 ) -> Manifest:
+    """Writes the rows down, dealt out to as many files, and gives the staging that is there then: this
+    one, or that of another driver which was quicker. Raises as `staged` does, and OSError."""
+    system, root = fsspec.core.url_to_fs(folder)
     staging = uuid4().hex[:12]
     task = WriteTask(f"{folder}/{staging}", schema, event_time)
     system.makedirs(f"{root}/{staging}", exist_ok=True)
     try:
-        files = _written(frame, task)
+        written = _written(frame, task, files, what)
     except BaseException:
         remove_staging(system, root, staging)
         raise
@@ -207,7 +223,8 @@ def _stage(
         staging=staging,
         schema=schema.serialize().to_pybytes(),
         event_time=event_time,
-        files=files,
+        files=written,
+        staged_ms=now_ms,
     )
     put_manifest(system, root, manifest)
     # Another driver may have been quicker: what is there is what counts.
@@ -216,7 +233,7 @@ def _stage(
     return there
 
 
-def _written(frame: Any, task: WriteTask) -> list[StagedFile]:
+def _written(frame: Any, task: WriteTask, files: int, what: str) -> list[StagedFile]:
     from pyspark.errors import PySparkException
 
     from rheos.connectors.spark.collecting import collected
@@ -224,21 +241,21 @@ def _written(frame: Any, task: WriteTask) -> list[StagedFile]:
     schema = task.schema
     # By their places: Spark takes `a` and `A` for one, and takes a dot for a path.
     columns = [f"c{i}" for i in range(len(schema))]
-    rows = frame.toDF(*columns).repartition(_file_count(frame))
+    rows = frame.toDF(*columns).repartition(files)
     if task.event_time is not None:
         rows = rows.sortWithinPartitions(columns[schema.names.index(task.event_time)])
     try:
         lines = collected(rows.mapInArrow(shipped(task), LINES)).rows
     except PySparkException as error:
         raise module_lacking(str(error)) or InputError(
-            "the DataFrame could not be written down before the job",
+            f"{what} could not be written down before the job",
             hint="look whether it can be computed at all, as with df.count()",
             detail=_python_part(str(error)),
         ) from None
     bad = sorted(line.bad for line in lines if line.bad is not None)
     if bad:
         raise InputError(
-            f"a record of the DataFrame has no event time: column {task.event_time!r} is null, or "
+            f"a record of {what} has no event time: column {task.event_time!r} is null, or "
             "out of range",
             record=bad[0],
             hint="leave such rows out, as with df.filter(col(...).isNotNull()), or fill the column in",
@@ -249,7 +266,9 @@ def _written(frame: Any, task: WriteTask) -> list[StagedFile]:
         empty.finish()
         return [empty.finished()]
     return [
-        StagedFile(line.name, line.rows, line.first_ms, line.size_bytes, bytes(line.checksums))
+        StagedFile(
+            line.name, line.rows, line.first_ms, line.size_bytes, bytes(line.checksums), line.last_ms
+        )
         for line in sorted(lines, key=lambda line: line.name)
     ]
 
@@ -265,7 +284,7 @@ def _python_part(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("at ", "...")))
 
 
-def _check_same(
+def check_same(
     found: pa.Schema, found_time: str | None, wanted: pa.Schema, wanted_time: str | None, folder: str
 ) -> None:
     """The job goes on from rows that were staged before: they must be of the DataFrame there is now."""

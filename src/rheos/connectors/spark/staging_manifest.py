@@ -40,6 +40,8 @@ class StagedFile(msgspec.Struct, frozen=True):
     size_bytes: int | None = None
     """None in format 1, and so the checksums."""
     checksums: bytes | None = None
+    last_ms: int | None = None
+    """The greatest event time; None as `first_ms`, and in stagings of 0.1.0."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +51,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     schema: bytes
     event_time: str | None
     files: list[StagedFile]
+    staged_ms: int | None = None
+    """When, of a batch of a stream."""
 
 
 class _Manifest1(msgspec.Struct, frozen=True, tag_field="version", tag=1):
@@ -92,7 +96,11 @@ def decode_manifest(data: bytes, root: str) -> Manifest:
 def put_manifest(system: Any, root: str, manifest: Manifest) -> None:
     """Writes it, unless there is one."""
     data = _sealed(root).seal(msgspec.json.encode(manifest), FORMAT)
-    path = f"{root}/{MANIFEST}"
+    put_if_absent(system, f"{root}/{MANIFEST}", data)
+
+
+def put_if_absent(system: Any, path: str, data: bytes) -> None:
+    """Whole, or not at all. What is there stays."""
     with suppress(FileExistsError):
         if "file" not in system.protocol:
             system.pipe_file(path, data, mode="create")
@@ -122,6 +130,20 @@ def remove_leftovers(system: Any, root: str, manifest: Manifest) -> None:
         if name != manifest.staging and _is_folder(info) and _STAGING.fullmatch(name):
             _remove_files(system, f"{root}/{name}", frozenset())
     _remove_files(system, f"{root}/{manifest.staging}", {file.name for file in manifest.files})
+
+
+def remove_whole(system: Any, root: str, manifest: Manifest) -> None:
+    """Removes a staging that nothing needs any more: what its manifest lists, then the manifest."""
+    folder = f"{root}/{manifest.staging}"
+    for file in manifest.files:
+        with suppress(FileNotFoundError):
+            system.rm_file(f"{folder}/{file.name}")
+    with suppress(FileNotFoundError):
+        system.rm_file(f"{root}/{MANIFEST}")
+    for each in (folder, root):
+        # A store without folders has none to remove.
+        with suppress(OSError, NotImplementedError):
+            system.rmdir(each)
 
 
 def remove_staging(system: Any, root: str, staging: str) -> None:

@@ -26,7 +26,9 @@ from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
 _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 64 << 20
 
-LINES = "name string, rows long, first_ms long, size_bytes long, checksums binary, bad string"
+LINES = (
+    "name string, rows long, first_ms long, last_ms long, size_bytes long, checksums binary, bad string"
+)
 """What a task says of its file, as Spark spells the columns."""
 
 _LINE = pa.schema(
@@ -34,6 +36,7 @@ _LINE = pa.schema(
         "name": pa.string(),
         "rows": pa.int64(),
         "first_ms": pa.int64(),
+        "last_ms": pa.int64(),
         "size_bytes": pa.int64(),
         "checksums": pa.binary(),
         "bad": pa.string(),
@@ -107,6 +110,7 @@ class StagingWriter:
         self._writer: pq.ParquetWriter | None = None
         self.rows = 0
         self.first_ms: int | None = None
+        self.last_ms: int | None = None
         self.bad: str | None = None
         """A record without event time."""
 
@@ -128,8 +132,9 @@ class StagingWriter:
             row = int(np.flatnonzero(unfit)[0])
             self.bad = shorten(repr(batch.slice(row, 1).to_pylist()[0]))
             return False
-        least = int(ts.min())
+        least, most = int(ts.min()), int(ts.max())
         self.first_ms = least if self.first_ms is None else min(self.first_ms, least)
+        self.last_ms = most if self.last_ms is None else max(self.last_ms, most)
         return True
 
     def _flush(self) -> None:
@@ -160,7 +165,14 @@ class StagingWriter:
     def finished(self) -> StagedFile:
         """What was written, after `finish`."""
         written = self._checksums
-        return StagedFile(self._name, self.rows, self.first_ms, written.size_bytes, written.checksums())
+        return StagedFile(
+            self._name,
+            self.rows,
+            self.first_ms,
+            written.size_bytes,
+            written.checksums(),
+            self.last_ms,
+        )
 
     def close(self) -> None:
         """After an error: what was written counts for nothing, and is removed by the driver."""

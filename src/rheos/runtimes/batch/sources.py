@@ -106,8 +106,10 @@ def _source_frame(
         return _of_dataframe(session, plan, chain, source)
     if session_of(source) is not None:
         raise ConfigurationError(
-            "a DataFrame within a hybrid source has to be staged, which the batch runtime does not do",
-            hint="join the streams of the sources with union(...), or take another runtime",
+            "a DataFrame within a hybrid source, or a stream of Spark, has to be staged, which is not "
+            "done here",
+            hint="join the streams of the sources with union(...), or take another runtime; a stream "
+            "of Spark is staged when the job runs, with available_now=True",
         )
     splits = tuple(source.splits())
     try:

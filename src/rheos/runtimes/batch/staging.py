@@ -1,12 +1,14 @@
 """Where the sinks of a batch job keep what is not yet committed: in the checkpoint directory, if the
-program has one, else in a folder of this machine, for as long as the job is there."""
+program has one, else in a folder of this machine, for as long as the job is there. And where what
+Spark streams is staged, of streams that end: in such a folder, by each run anew."""
 
 from __future__ import annotations
 
 from pyspark import SparkContext
 
 from rheos.checkpoint.names import safe_name
-from rheos.driver.sources_and_sinks import sinks_stage, staged_sinks
+from rheos.connectors.spark.dataframe import streams_in
+from rheos.driver.sources_and_sinks import sinks_stage, sources, staged_sinks, staged_sources
 from rheos.errors import ConfigurationError
 from rheos.host.scratch import folder_of
 from rheos.job import JobConfig
@@ -16,17 +18,25 @@ from rheos.plan.physical import PhysicalPlan
 def staged_for(
     owner: object, plan: PhysicalPlan, config: JobConfig, spark: SparkContext
 ) -> PhysicalPlan:
-    """The plan with its sinks given a folder, where they want one. A temporary one goes when `owner`
-    does. Raises ConfigurationError where workers on other machines would not reach it."""
+    """The plan with its sinks given a folder, where they want one, and its streams staged. A temporary
+    folder goes when `owner` does. Raises ConfigurationError where workers on other machines would not
+    reach it."""
+    if any(streams_in(source) for _, source in sources(plan)):
+        hint = 'run it continuous, where it lies beside the checkpoints: runtime="continuous"'
+        plan = staged_sources(plan, _temporary(owner, spark, "a stream of Spark that is read", hint))
     if not sinks_stage(plan):
         return plan
     if config.checkpoint_dir is not None:
         return staged_sinks(
             plan, f"{config.checkpoint_dir.rstrip('/')}/{safe_name(config.job)}/staged-batch"
         )
+    hint = 'give one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir'
+    return staged_sinks(plan, _temporary(owner, spark, "what a sink stages", hint))
+
+
+def _temporary(owner: object, spark: SparkContext, what: str, hint: str) -> str:
     if not str(spark.master).startswith("local"):
         raise ConfigurationError(
-            "on a cluster what a sink stages needs a directory that every executor reaches",
-            hint='give one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir',
+            f"on a cluster {what} needs a directory that every executor reaches", hint=hint
         )
-    return staged_sinks(plan, folder_of(owner, "rheos-staged-"))
+    return folder_of(owner, "rheos-staged-")

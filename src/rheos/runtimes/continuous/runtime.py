@@ -24,9 +24,11 @@ from rheos.driver.sources_and_sinks import (
     check_targets,
     prepared_sinks,
     published_here,
+    release_sources,
     staged_sinks,
     staged_sources,
     stages,
+    streams_beside,
 )
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, RheosError
 from rheos.host.io import DetachedIo, SystemClock, ThreadedIo
@@ -70,9 +72,10 @@ class ContinuousRuntime:
         if session is not None:
             activate(session)
         plan = prepared_sinks(plan)
-        beside = 1 if published_here(plan) else 0
+        publishes = bool(published_here(plan))
+        beside = 1 if publishes or streams_beside(plan) else 0
         check_slots(context, config.min_parallelism or plan.parallelism, beside)
-        if beside:
+        if publishes:
             session = get_session(config, plan.parallelism + 1)
         return ContinuousJob(plan, config, splits, context, session, listener)
 
@@ -113,26 +116,36 @@ class ContinuousJob:
         directory = self._temporary or str(config.checkpoint_dir)
         staged = f"{directory.rstrip('/')}/{safe_name(config.job)}/staged"
         plan = staged_sinks(plan, staged)
+        beside = 1 if published_here(plan) or streams_beside(plan) else 0
         if splits is None:
             plan = self._staged(plan, staged, directory)
-            splits = enumerate_splits(plan)
+        self._plan = plan
         self._savepoints = f"{directory.rstrip('/')}/{default_directory(config.job)}"
         self._listener = listener
-        self._launcher = SparkLauncher(
-            plan,
-            config,
-            splits,
-            context,
-            directory,
-            VERSION,
-            beside=1 if published_here(plan) else 0,
-        )
         self._session = session
-        publishing = f"{plan.name}: publishing"
-        self._io = SessionIo(session, publishing) if session else ThreadedIo(1, wake=lambda: None)
+        try:
+            splits = enumerate_splits(plan) if splits is None else splits
+            self._launcher = SparkLauncher(
+                plan, config, splits, context, directory, VERSION, beside=beside
+            )
+            self._make_master(config, directory, splits)
+        except BaseException:
+            release_sources(plan)
+            raise
+        self._ended = threading.Event()
+        self._crash: BaseException | None = None
+        self._cancel = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rheos-master", daemon=True)
+        self._thread.start()
+
+    def _make_master(self, config: JobConfig, directory: str, splits: Any) -> None:
+        publishing = f"{self._plan.name}: publishing"
+        self._io = (
+            SessionIo(self._session, publishing) if self._session else ThreadedIo(1, wake=lambda: None)
+        )
         try:
             self._master = Master(
-                plan,
+                self._plan,
                 config,
                 store=open_store(directory),
                 clock=SystemClock(),
@@ -145,11 +158,6 @@ class ContinuousJob:
             self._launcher.close()
             self._io.close()
             raise
-        self._ended = threading.Event()
-        self._crash: BaseException | None = None
-        self._cancel = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rheos-master", daemon=True)
-        self._thread.start()
 
     def _staged(self, plan: PhysicalPlan, folder: str, directory: str) -> PhysicalPlan:
         """The staged rows lie beside the job's checkpoints, and stay as long as those."""
@@ -184,6 +192,7 @@ class ContinuousJob:
             self._master.abandon(CheckpointError("no savepoint was taken: the job's master failed"))
             self._launcher.close()
             self._io.close()
+            release_sources(self._plan)
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
             self._ended.set()

@@ -7,7 +7,7 @@ from the checkpoint that an attempt starts from, not from what the engine notes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rheos.checkpoint.savepoint import Restore
@@ -15,12 +15,10 @@ from rheos.connectors.contract import (
     EndOfSplit,
     Polled,
     ReaderContext,
-    Source,
-    SourceClient,
     Split,
     SplitReader,
 )
-from rheos.connectors.times import TimeColumn
+from rheos.connectors.wrapped import WrappedSource
 from rheos.graph.nodes import SourceSpec
 from rheos.operators.source_split import SPLITS
 from rheos.plan.physical import Chain, PhysicalPlan
@@ -102,37 +100,15 @@ def cut_through_a_phase(rows: Sequence[Mapping[str, Any]]) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Watched(Source):
-    source: Source
+@dataclass(frozen=True, eq=False)
+class _Watched(WrappedSource):
     operator: OperatorId
-    watch: SplitWatch = field(compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "schema", self.source.schema)
-        object.__setattr__(self, "bounded", self.source.bounded)
-        object.__setattr__(self, "discovery_ms", self.source.discovery_ms)
-        object.__setattr__(self, "discovery_phase", self.source.discovery_phase)
-
-    def splits(self) -> Sequence[Split]:
-        return self.source.splits()
-
-    def client(self, ctx: ReaderContext) -> SourceClient | None:
-        return self.source.client(ctx)
-
-    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        return self.source.resumed(splits, known)
+    watch: SplitWatch
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         self.watch.opened(self.operator, split)
-        reader = self.source.open(split, position, ctx)
+        reader = super().open(split, position, ctx)
         return _WatchedReader(reader, lambda: self.watch.ended(self.operator, split))
-
-    def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
-        return self.source.earliest_ms(split, on)
-
-    def endless(self, split: Split) -> bool:
-        return self.source.endless(split)
 
 
 class _WatchedReader(SplitReader):

@@ -3,14 +3,25 @@ yet committed: real files, for as long as the job is there to be looked at."""
 
 from __future__ import annotations
 
-from rheos.driver.sources_and_sinks import sinks_stage, staged_sinks, staged_sources, stages
+from rheos.driver.sources_and_sinks import (
+    refuse_streams,
+    sinks_stage,
+    staged_sinks,
+    staged_sources,
+    stages,
+)
 from rheos.host.scratch import folder_of
 from rheos.plan.physical import PhysicalPlan
 
 
 def staged_beside(owner: object, plan: PhysicalPlan) -> PhysicalPlan:
     """The plan with its sources staged in a temporary folder, and its sinks given one, which goes when
-    `owner` does."""
+    `owner` does. Raises ConfigurationError for a stream of Spark that does not end."""
+    refuse_streams(
+        plan,
+        "in a simulated job, whose time is virtual, read what is there now: "
+        "env.from_stream(df, available_now=True)",
+    )
     if not stages(plan) and not sinks_stage(plan):
         return plan
     folder = folder_of(owner, "rheos-staged-")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from rheos.connectors.contract import EndOfSplit, Pending, ReaderContext, Source, Split
+from rheos.connectors.contract import EndOfSplit, Pending, ReaderContext, Source, Split, TimeReached
 from rheos.host.inline_io import InlineIo
 from rheos.protocol.elements import Batch
 from rheos.protocol.ports import Completion
@@ -19,7 +19,7 @@ from rheos.testing.connector_kit.rules import broken
 T = TypeVar("T")
 
 WOKEN = "a reader that gives Pending is polled again when its time has come, or is woken"
-GIVES = "poll gives a batch, Pending or EndOfSplit"
+GIVES = "poll gives a batch, Pending, TimeReached or EndOfSplit"
 BOUNDED = "poll gives at most max_rows rows"
 OF_SCHEMA = "rows are of the source's schema"
 _NAP_S = 0.001
@@ -64,6 +64,8 @@ class SplitReading:
                     return polled
                 case Pending(wake_after_us):
                     self._wait(wake_after_us)
+                case TimeReached():
+                    self._wait(0)
                 case pa.RecordBatch():
                     self._check(polled, max_rows)
                     if polled.num_rows:

@@ -1,0 +1,74 @@
+"""A streaming DataFrame as a source: whatever Spark can stream.
+
+What Spark streams cannot be read again from where a job was. So a query of Structured Streaming runs on
+the driver beside the job (`stream_query.py`), and writes down each micro-batch before it counts as read
+(`stream_folder.py`); the job reads what is written (`stream_lanes.py`). Why it is so, and what is late:
+`docs/decisions/streams-of-spark.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.connectors.spark.stream_query import StreamQuery, StreamSettings
+from rheos.errors import ConfigurationError
+from rheos.protocol.durations import Duration, duration_ms
+
+LANES = 4
+MAX_UNREAD = 100
+_MOST_LANES = 10_000
+
+
+def stream_settings(
+    trigger: Duration, available_now: bool, lanes: int, max_unread: int, retain: Duration
+) -> StreamSettings:
+    """Raises ProgramError where a duration is none, ConfigurationError where a number is too small."""
+    for name, value, most in (("lanes", lanes, _MOST_LANES), ("max_unread", max_unread, 1_000_000)):
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+            raise ConfigurationError(
+                f"{name} is a whole number from 1 to {most}, not {value!r}",
+                hint="leave it out where nothing speaks for another",
+            )
+    return StreamSettings(
+        duration_ms(trigger), bool(available_now), lanes, max_unread, duration_ms(retain)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class StreamSource(Source):
+    """Made by `dataframe.stream_source`. It stays on the driver: what workers read is what the query
+    has staged."""
+
+    frame: Any
+    """A classic streaming pyspark.sql.DataFrame. Its columns are those of `schema`, in their order."""
+    schema: pa.Schema
+    settings: StreamSettings
+    event_time: str | None = None
+    """The column that the rows of a batch are ordered by."""
+    bounded: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounded", self.settings.available_now)
+
+    def staged(self, folder: str) -> Source:
+        return StreamQuery(self.frame, self.schema, self.event_time, self.settings, folder).started()
+
+    def splits(self) -> Sequence[Split]:
+        raise AssertionError("a stream of Spark is staged before its splits are asked for")
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        raise AssertionError("a stream of Spark is staged before it is read")
+
+    def __reduce__(self) -> Any:
+        raise AssertionError("a stream of Spark is staged before a plan with it travels")
+
+    def positions(self) -> str:
+        return "a stream of Spark"
+
+    def describe(self) -> str:
+        return "Spark stream"

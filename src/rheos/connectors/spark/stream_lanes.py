@@ -1,0 +1,285 @@
+"""How workers read the micro-batches that are staged: in lanes, each an endless split.
+
+Every batch was dealt out to the lanes when it was written, a file for each, in the order of event time.
+A lane's reader goes through its files, batch by batch; its position is the batch and the place in its
+file. Behind each batch it says the latest event time of the *whole* batch. So before batch n all lanes
+have reached the same time, that of the batches before it: what is late depends on which batch a row
+came in, and on nothing else.
+
+    batch        0              1                 2
+    lane 0   12:01 12:05  |  12:07         |  (none)        each lane is at 12:07 behind batch 1,
+    lane 1   12:02        |  12:03 12:04   |  12:08         and 12:03 is late where the bound is 1 min
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    Source,
+    SourceClient,
+    Split,
+    SplitReader,
+    TimeReached,
+)
+from rheos.connectors.spark.staging import file_at, open_staged
+from rheos.connectors.spark.staging_manifest import Manifest, StagedFile
+from rheos.connectors.spark.stream_folder import StreamFolder
+from rheos.errors import InputError, UnrestorableError
+from rheos.protocol.ports import Completion, IoExecutor
+
+_LOOK_AGAIN_US = 100_000
+"""How often a lane looks for the next batch."""
+_CHECK_MS = 1_000
+"""How often the driver looks whether the query is alive."""
+
+
+class QueryBeside(Protocol):
+    """The query beside the job, on the driver."""
+
+    def check(self) -> None: ...
+    def end(self) -> None: ...
+
+
+class _LanePosition(msgspec.Struct, frozen=True, array_like=True):
+    batch: int
+    inside: bytes | None
+    """Where in the lane's file of the batch; None is its beginning."""
+
+
+@dataclass(frozen=True)
+class StagedStream(Source):
+    """The batches of one query. The id of a lane begins with that of the query."""
+
+    folder: str
+    query: str
+    schema: pa.Schema
+    event_time: str | None
+    lanes: int
+    batches: int | None = None
+    """How many there are; None where more may come."""
+    running: QueryBeside | None = field(default=None, compare=False, repr=False)
+    """The driver's alone."""
+    bounded: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounded", self.batches is not None)
+        object.__setattr__(self, "discovery_ms", None if self.bounded else _CHECK_MS)
+
+    def splits(self) -> Sequence[Split]:
+        payload = msgspec.msgpack.encode(self.folder)
+        return [Split(f"{self.query}/{lane:05d}", payload) for lane in range(self.lanes)]
+
+    def discover(self) -> Sequence[Split]:
+        """No lane is ever added: it is the query that is looked after."""
+        if self.running is not None:
+            self.running.check()
+        return self.splits()
+
+    def released(self) -> None:
+        if self.running is not None:
+            self.running.end()
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        for id, payload in known.items():
+            if id.rpartition("/")[0] != self.query:
+                there = msgspec.msgpack.decode(payload, type=str)
+                raise UnrestorableError(
+                    "the job goes on from a checkpoint or savepoint that is in the middle of another "
+                    f"stream: that was staged in {there}, and the one here is in {self.folder}",
+                    hint="what Spark has read, and what is staged of it, stays with the name and the "
+                    "checkpoint directory of the job that began it: start the job under those",
+                )
+        return splits
+
+    def client(self, ctx: ReaderContext) -> SourceClient | None:
+        return None if self.bounded else _LaneMarks(StreamFolder(self.folder), ctx.io)
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        at = _LanePosition(0, None)
+        if position is not None:
+            at = msgspec.msgpack.decode(position, type=_LanePosition)
+        return _LaneReader(self, _lane_of(split.id), at, ctx)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        kept = (self.folder, self.query, self.schema, self.event_time, self.lanes, self.batches)
+        return StagedStream, kept
+
+    def positions(self) -> str:
+        return "a stream of Spark"
+
+    def describe(self) -> str:
+        return "Spark stream"
+
+
+def _lane_of(name: str) -> int:
+    """Of a split's id."""
+    return int(name.rpartition("/")[2])
+
+
+def lane_of(file: StagedFile) -> int:
+    """Which lane a file of a batch is for: the Spark partition that wrote it."""
+    return int(file.name[:5])
+
+
+class _LaneReader(SplitReader):
+    def __init__(self, source: StagedStream, lane: int, at: _LanePosition, ctx: ReaderContext) -> None:
+        self._source = source
+        self._lane = lane
+        self._number = at.batch
+        self._inside = at.inside
+        self._ctx = ctx
+        self._folder = StreamFolder(source.folder)
+        self._coming: Completion[Manifest | None] | None = None
+        self._look_at_us: int | None = None
+        self._is_first = True
+        """Nothing was found yet."""
+        self._file: SplitReader | None = None
+        self._last_ms: int | None = None
+
+    def poll(self, max_rows: int) -> Polled:
+        if self._file is None:
+            if self._number == self._source.batches:
+                return EndOfSplit()
+            manifest = self._found()
+            if isinstance(manifest, Pending):
+                return manifest
+            if not self._open(manifest):
+                return self._go_on()
+        assert self._file is not None
+        polled = self._file.poll(max_rows)
+        return self._go_on() if isinstance(polled, EndOfSplit) else polled
+
+    def _found(self) -> Manifest | Pending:
+        now_us = self._ctx.clock.monotonic_us()
+        if self._coming is None:
+            if self._look_at_us is not None and now_us < self._look_at_us:
+                return Pending(self._look_at_us - now_us)
+            look = partial(_look, self._folder, self._number, is_first=self._is_first)
+            self._coming = self._ctx.io.submit(look)
+        if not self._coming.done():
+            return Pending()
+        manifest = self._coming.result()
+        self._coming = None
+        if manifest is None:
+            self._is_first = False
+            self._look_at_us = now_us + _LOOK_AGAIN_US
+            return Pending(_LOOK_AGAIN_US)
+        self._is_first, self._look_at_us = False, None
+        return manifest
+
+    def _open(self, manifest: Manifest) -> bool:
+        """Opens the lane's file of the batch; False where it has none."""
+        self._last_ms = max((f.last_ms for f in manifest.files if f.last_ms is not None), default=None)
+        own = [file for file in manifest.files if lane_of(file) == self._lane]
+        assert len(own) < 2, (self._number, own)
+        if not own:
+            return False
+        file = file_at(f"{self._folder.batch_url(self._number)}/{manifest.staging}", own[0])
+        self._file = open_staged(file, self._source.schema, self._inside, self._ctx)
+        return True
+
+    def _go_on(self) -> Polled:
+        """Behind the batch."""
+        if self._file is not None:
+            self._file.close()
+        self._file = self._inside = None
+        self._number += 1
+        if isinstance(self._ctx.client, _LaneMarks):
+            self._ctx.client.reached(self._lane, self._number)
+        if self._last_ms is not None:
+            return TimeReached(self._last_ms)
+        return pa.RecordBatch.from_pylist([], schema=self._source.schema)
+
+    def position(self) -> bytes:
+        inside = self._inside if self._file is None else self._file.position()
+        return msgspec.msgpack.encode(_LanePosition(self._number, inside))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _look(folder: StreamFolder, number: int, *, is_first: bool) -> Manifest | None:
+    """The batch, if it is there. Raises InputError where it is no more, UnrestorableError where it
+    cannot come: so that a reader never waits for what was lost."""
+    manifest = folder.batch(number)
+    if manifest is not None or not is_first:
+        return manifest
+    numbers = folder.numbers()
+    if any(other > number for other in numbers):
+        manifest = folder.batch(number)  # It may have come meanwhile.
+        if manifest is None:
+            raise InputError(
+                f"batch {number} of the stream is to be read, and is not there any more: those from "
+                f"{min(n for n in numbers if n > number)} on are",
+                hint="what a job has read goes after a while; a savepoint is good for as long as "
+                'rh.spark_stream(..., retain="1h") says',
+            )
+    elif number > max(numbers, default=-1) + 1:
+        raise UnrestorableError(
+            f"the job has read the batches of the stream before {number}, and in {folder.url} they "
+            f"only go up to {max(numbers, default=-1)}",
+            hint="restore the folder from a copy",
+        )
+    return manifest
+
+
+class _LaneMarks(SourceClient):
+    """Notes for the driver how far the lanes of a subtask are read."""
+
+    def __init__(self, folder: StreamFolder, io: IoExecutor) -> None:
+        self._folder = folder
+        self._io = io
+        self._lock = threading.Lock()
+        self._due: dict[int, int] = {}
+        self._is_writing = False
+
+    def reached(self, lane: int, number: int) -> None:
+        """Called in the mailbox: written soon, the newest only."""
+        with self._lock:
+            self._due[lane] = number
+            if self._is_writing:
+                return
+            self._is_writing = True
+        self._io.submit(self._write)
+
+    def _write(self) -> None:
+        while True:
+            with self._lock:
+                due, self._due = self._due, {}
+                if not due:
+                    self._is_writing = False
+                    return
+            try:
+                for lane, number in due.items():
+                    self._folder.mark("reached", lane, number)
+            except BaseException:
+                with self._lock:
+                    self._due = due | self._due
+                    self._is_writing = False
+                raise
+
+    def completed(self, positions: Mapping[str, bytes]) -> None:
+        with self._lock:
+            retry = bool(self._due) and not self._is_writing
+            self._is_writing |= retry
+        if retry:
+            self._write()
+        for id, position in positions.items():
+            at = msgspec.msgpack.decode(position, type=_LanePosition)
+            self._folder.mark("completed", _lane_of(id), at.batch)
+
+    def close(self) -> None:
+        """What is not written yet is only that the driver waits a little longer."""

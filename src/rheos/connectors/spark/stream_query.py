@@ -1,0 +1,329 @@
+"""The query of Structured Streaming that runs on the driver beside a job, and stages its micro-batches.
+
+Spark hands each batch to `foreachBatch`, and enters it as done when that has returned. Here it returns
+when the batch is staged. After a failure between the two Spark gives the batch again, under its number:
+what is staged under that number stays, and nothing is written twice.
+
+The query is held while too many batches are staged that no reader has come to. One that dies is started
+again, from Spark's checkpoint of it; one that dies again and again, without a batch in between, fails
+the attempt with its error.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.connectors.spark.staging import check_same, stage
+from rheos.connectors.spark.stream_folder import StreamFolder, StreamNote
+from rheos.connectors.spark.stream_lanes import StagedStream, lane_of
+from rheos.errors import (
+    CheckpointError,
+    ConfigurationError,
+    InputError,
+    InternalError,
+    JobFailedError,
+    RheosError,
+    UnrestorableError,
+)
+
+_MAX_DEATHS = 3
+"""A query that has died so often without a batch in between is started again; then no more."""
+_LOOK_S = 0.1
+_REMOVED_AT_ONCE = 100
+
+
+@dataclass(frozen=True)
+class StreamSettings:
+    """What the user has said of the query."""
+
+    trigger_ms: int
+    available_now: bool
+    lanes: int
+    max_unread: int
+    retain_ms: int
+
+
+class StreamQuery:
+    """Made and started by `started`. `check` and `end` are for any thread."""
+
+    def __init__(
+        self,
+        frame: Any,
+        schema: pa.Schema,
+        event_time: str | None,
+        settings: StreamSettings,
+        folder: str,
+    ) -> None:
+        self._frame = frame
+        self._schema = schema
+        self._event_time = event_time
+        self._settings = settings
+        self._folder = StreamFolder(folder)
+        self._query: Any = None
+        self._error: RheosError | None = None
+        """What staging has raised, in the query that runs or has died."""
+        self._first = 0
+        """The oldest batch that is there."""
+        self._next = 0
+        """That which is to come."""
+        self._deaths = 0
+        self._died_at = -1
+        """The batch that was to come then."""
+        self._known = threading.Event()
+        """It is certain that the query is the one whose batches lie here."""
+        self._ended = threading.Event()
+
+    # --- for the owner --------------------------------------------------------------------------------
+
+    def started(self) -> StagedStream:
+        """Starts it, and says what is to be read; where only what is available now is wanted, when that
+        is staged. Raises RheosError."""
+        try:
+            return self._started()
+        except OSError as error:
+            self.end()
+            raise CheckpointError(
+                f"the stream cannot be staged in {self._folder.url}: {error}",
+                hint="the job's checkpoint directory must be a place that the driver and every worker "
+                "can write",
+            ) from error
+        except BaseException:
+            self.end()
+            raise
+
+    def check(self) -> None:
+        """Starts a query again that has died, and raises why it has, as a RheosError."""
+        if self._ended.is_set() or self._query.isActive:
+            return
+        error = self._failure()
+        self._deaths = self._deaths + 1 if self._died_at == self._next else 1
+        self._died_at = self._next
+        if self._deaths <= _MAX_DEATHS:
+            self._start()
+        raise error
+
+    def end(self) -> None:
+        self._ended.set()
+        self._known.set()
+        if self._query is not None:
+            # The session may be gone, and the query with it.
+            with suppress(Exception):
+                self._query.stop()
+
+    def __reduce__(self) -> Any:
+        raise AssertionError("the query stays on the driver")
+
+    # --- starting -------------------------------------------------------------------------------------
+
+    def _started(self) -> StagedStream:
+        folder, settings = self._folder, self._settings
+        note = folder.note()
+        if note is not None:
+            self._check_same(note)
+            batches = folder.whole(note.query)
+            if batches is not None:
+                return self._source(note.query, batches)
+        self._find_next()
+        # The job may go on from a savepoint, behind what its last run had read.
+        folder.unmark("completed", settings.lanes)
+        self._start()
+        query = str(self._query.id)
+        self._settle(query)
+        if not settings.available_now:
+            return self._source(query, None)
+        self._run_out()
+        folder.put_whole(query, self._next)
+        return self._source(query, self._next)
+
+    def _source(self, query: str, batches: int | None) -> StagedStream:
+        return StagedStream(
+            self._folder.url,
+            query,
+            self._schema,
+            self._event_time,
+            self._settings.lanes,
+            batches,
+            self if batches is None else None,
+        )
+
+    def _check_same(self, note: StreamNote) -> None:
+        settings = self._settings
+        found = pa.ipc.read_schema(pa.py_buffer(note.schema))
+        check_same(found, note.event_time, self._schema, self._event_time, self._folder.url)
+        for name, was, now in (
+            ("lanes", note.lanes, settings.lanes),
+            ("available_now", note.available_now, settings.available_now),
+        ):
+            if was != now:
+                raise ConfigurationError(
+                    f"this job has begun to read the stream with {name}={was}, and it is {now} now",
+                    hint=f"write {name}={was}, or start a job of another name",
+                )
+
+    def _find_next(self) -> None:
+        numbers = self._folder.numbers()
+        whole = [number for number in numbers[-2:] if self._folder.batch(number) is not None]
+        self._first = numbers[0] if numbers else 0
+        self._next = whole[-1] + 1 if whole else self._first
+
+    def _settle(self, query: str) -> None:
+        """The batches in the folder are those of this query."""
+        note = self._folder.note()
+        if note is None:
+            schema = self._schema.serialize().to_pybytes()
+            settings = self._settings
+            self._folder.put_note(
+                StreamNote(
+                    of=self._folder.identity,
+                    query=query,
+                    schema=schema,
+                    event_time=self._event_time,
+                    lanes=settings.lanes,
+                    available_now=settings.available_now,
+                )
+            )
+            note = self._folder.note()
+        assert note is not None
+        if note.query != query:
+            raise UnrestorableError(
+                f"what Spark had read of the stream was kept in {self._folder.query_url}, and is not "
+                "there any more: it would be read from its beginning, beside what is staged of it",
+                hint="restore that folder from a copy; or start a job of another name, which reads the "
+                "stream anew",
+            )
+        self._known.set()
+
+    def _start(self) -> None:
+        from pyspark.errors import PySparkException
+
+        settings = self._settings
+        writer = (
+            self._frame.writeStream.foreachBatch(self._take)
+            .queryName(f"rheos {self._folder.identity}")
+            .option("checkpointLocation", self._folder.query_url)
+        )
+        if settings.available_now:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds")
+        self._error = None
+        try:
+            self._query = writer.start()
+        except PySparkException as error:
+            raise InputError(
+                f"Spark cannot start the stream: {_first_line(error)}",
+                hint="look whether it runs without Rheos: df.writeStream.format('noop').start()",
+            ) from error
+
+    def _run_out(self) -> None:
+        while not self._query.awaitTermination(1):
+            pass
+        if self._query.exception() is not None:
+            raise self._failure()
+
+    def _failure(self) -> RheosError:
+        """Why the query has died."""
+        if self._error is not None:
+            return self._error
+        cause = self._query.exception()
+        if cause is None:
+            return InputError(
+                "the query of the stream was stopped by somebody else",
+                hint="it is started again, a few times",
+            )
+        return InputError(
+            f"the query of the stream has died: {_first_line(cause)}",
+            hint="it is started again, a few times; Spark's log says more",
+            detail=str(cause),
+        )
+
+    # --- in the query's thread ------------------------------------------------------------------------
+
+    def _take(self, frame: Any, number: int) -> None:
+        """Stages a batch. Spark calls it for one batch after the other."""
+        try:
+            self._take_next(frame, number)
+        except BaseException as error:
+            self._error = self._known_error(error, number)
+            # Spark searches the text of what is raised here, and its search fails on a long one.
+            raise JobFailedError(f"batch {number} of the stream was not staged") from None
+
+    def _take_next(self, frame: Any, number: int) -> None:
+        self._known.wait()
+        self._hold()
+        if number > self._next:
+            raise UnrestorableError(
+                f"Spark goes on with batch {number} of the stream, and batch {self._next} is not "
+                f"staged in {self._folder.url}",
+                hint="was it removed? restore the folder from a copy; or start a job of another "
+                "name, which reads the stream anew",
+            )
+        if number == self._next:
+            self._stage(frame, number)
+            self._remove_read()
+
+    def _known_error(self, error: BaseException, number: int) -> RheosError:
+        if isinstance(error, RheosError):
+            return error
+        if isinstance(error, OSError):
+            return CheckpointError(
+                f"batch {number} of the stream cannot be staged in {self._folder.url}: {error}",
+                hint="the job's checkpoint directory must be a place that the driver and every worker "
+                "can write",
+            )
+        return InternalError.of(error)
+
+    def _stage(self, frame: Any, number: int) -> None:
+        manifest = stage(
+            frame,
+            self._schema,
+            self._event_time,
+            self._folder.batch_url(number),
+            files=self._settings.lanes,
+            what=f"batch {number} of the stream",
+            now_ms=time.time_ns() // 1_000_000,
+        )
+        assert all(lane_of(file) < self._settings.lanes for file in manifest.files), manifest.files
+        self._folder.clear(number, manifest)
+        self._next = number + 1
+
+    def _hold(self) -> None:
+        """Until few enough batches are unread."""
+        while not self._ended.is_set():
+            if self._settings.available_now or self._unread() < self._settings.max_unread:
+                return
+            self._ended.wait(_LOOK_S)
+        raise ConfigurationError("the job has ended, and the query of the stream with it")
+
+    def _unread(self) -> int:
+        if self._next - self._first < self._settings.max_unread:
+            return 0
+        lanes = self._settings.lanes
+        reached = self._folder.marks("reached", lanes)
+        return self._next - min(reached.get(lane, self._first) for lane in range(lanes))
+
+    def _remove_read(self) -> None:
+        """What every lane has read by the newest checkpoint, and is old enough."""
+        lanes = self._settings.lanes
+        completed = self._folder.marks("completed", lanes)
+        if len(completed) < lanes:
+            return
+        end = min(*completed.values(), self._next - 1, self._first + _REMOVED_AT_ONCE)
+        old_ms = time.time_ns() // 1_000_000 - self._settings.retain_ms
+        while self._first < end:
+            manifest = self._folder.batch(self._first)
+            if manifest is not None:
+                if manifest.staged_ms is None or manifest.staged_ms > old_ms:
+                    return
+                self._folder.remove(self._first, manifest)
+            self._first += 1
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,64 @@
+"""A source around another: all of its contract is the inner one's, but for what a subclass says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from rheos.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.connectors.times import TimeColumn
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedSource(Source):
+    """Base of sources that watch or change how another is read: frozen dataclasses, too."""
+
+    source: Source
+
+    def __post_init__(self) -> None:
+        for name in ("schema", "bounded", "discovery_ms", "discovery_phase"):
+            object.__setattr__(self, name, getattr(self.source, name))
+
+    def staged(self, folder: str) -> Source:
+        return replace(self, source=self.source.staged(folder))
+
+    def released(self) -> None:
+        self.source.released()
+
+    def splits(self) -> Sequence[Split]:
+        return self.source.splits()
+
+    def discover(self) -> Iterable[Split]:
+        return self.source.discover()
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        return self.source.open(split, position, ctx)
+
+    def client(self, ctx: ReaderContext) -> SourceClient | None:
+        return self.source.client(ctx)
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        return self.source.resumed(splits, known)
+
+    def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
+        return self.source.earliest_ms(split, on)
+
+    def endless(self, split: Split) -> bool:
+        return self.source.endless(split)
+
+    def record_class(self) -> type | None:
+        return self.source.record_class()
+
+    def unpaced(self) -> Source:
+        return replace(self, source=self.source.unpaced())
+
+    def rejected_schema(self) -> pa.Schema | None:
+        return self.source.rejected_schema()
+
+    def positions(self) -> str:
+        return self.source.positions()
+
+    def describe(self) -> str:
+        return self.source.describe()
