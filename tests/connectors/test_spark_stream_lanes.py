@@ -78,7 +78,7 @@ def polled(reader: SplitReader, max_rows: int = 100) -> list[Any]:
             case TimeReached(event_time_ms):
                 found.append(f"to {event_time_ms - T}")
             case rows:
-                found += [at - T for at in rows.column("at").to_pylist()]  # type: ignore[union-attr]
+                found += [at - T for at in rows.column("at").to_pylist()]
 
 
 def test_behind_each_batch_every_lane_has_come_as_far_as_the_whole_of_it(whole: StagedStream) -> None:
@@ -96,13 +96,14 @@ def test_a_lane_goes_on_where_it_was(whole: StagedStream, lane: int) -> None:
     expected = polled(whole.open(split, None, Probe().context()))
     for polls in range(len(expected) + 1):
         first = whole.open(split, None, Probe().context())
-        before = []
+        before: list[Any] = []
         for _ in range(polls):
-            match first.poll(1):
+            polled_once: Any = first.poll(1)
+            match polled_once:
                 case TimeReached(event_time_ms):
                     before.append(f"to {event_time_ms - T}")
                 case rows:
-                    before += [at - T for at in rows.column("at").to_pylist()]  # type: ignore[union-attr]
+                    before += [at - T for at in rows.column("at").to_pylist()]
         again = pickle.loads(pickle.dumps(whole))
         after = polled(again.open(split, first.position(), Probe().context()), max_rows=1)
         assert before + after == expected

@@ -15,7 +15,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.contract import EndOfSplit, Pending, TimeReached
-from rheos.connectors.spark import stream_query
+from rheos.connectors.spark import staging, stream_query
 from rheos.connectors.spark.dataframe import stream_source
 from rheos.connectors.spark.staging_manifest import Manifest
 from rheos.connectors.spark.stream import StreamSource, stream_settings
@@ -101,15 +101,15 @@ def test_a_query_that_dies_around_a_batch_stages_it_once(
     frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before batch 1 is staged; and when batch 2 is, and Spark does not know."""
-    real, died = stream_query.stage, set()
+    died: set[int] = set()
 
     def stage(*args: Any, **named: Any) -> Manifest:
         number = int(args[3][-1])
-        manifest = None if number == 1 else real(*args, **named)
+        manifest = None if number == 1 else staging.stage(*args, **named)
         if number in (1, 2) and number not in died:
             died.add(number)
             raise OSError(f"the disk is full at batch {number}")
-        return manifest or real(*args, **named)
+        return manifest or staging.stage(*args, **named)
 
     monkeypatch.setattr(stream_query, "stage", stage)
     staged, query = started(stream(frame), tmp_path / "staged")
