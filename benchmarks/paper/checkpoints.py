@@ -146,8 +146,8 @@ def show(results: dict[str, Any], plots: Plots) -> str:
                 f"{size:,}",
                 "none" if is_plain else f"{interval} s",
                 spread(of, "records_per_s", millions),
-                "" if is_plain else percent(cost(size, interval), signed=True),
-                "" if is_plain else percent(cost(size, interval, "us_per_record"), signed=True),
+                "" if is_plain else percent(cost(size, interval), places=1),
+                "" if is_plain else percent(cost(size, interval, "us_per_record"), places=1),
                 digits((middle(of, "checkpoint_bytes") or 0) / 1e6) if not is_plain else "",
                 digits((middle(of, "checkpoint_sync_us") or 0) / 1e3) if not is_plain else "",
                 f"{middle(of, 'last_checkpoint_ms') or 0:,.0f}" if not is_plain else "",
@@ -168,11 +168,11 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     ]
     heads = ["engine", "state, MB", "checkpoints", "records/s", "throughput lost"]
     heads += ["more processor time", "checkpoint, MB", "held up, ms", "took, ms", "share of its cores"]
-    least, most = (f"{share:.0%}" for share in CHECKPOINT_COST)
+    least, most = (percent(share) for share in CHECKPOINT_COST)
     largest = sizes[-1]
-    by_size_cost = percent(cost(largest, BY_SIZE_S), signed=True)
+    by_size_cost = percent(cost(largest, BY_SIZE_S), places=1)
     often, seldom = (
-        percent(cost(BY_INTERVAL_MB, each), signed=True) for each in (intervals[0], intervals[-1])
+        percent(cost(BY_INTERVAL_MB, each), places=1) for each in (intervals[0], intervals[-1])
     )
     says = (
         f"With {BY_INTERVAL_MB} MB of state a checkpoint every {intervals[-1]} s costs {seldom} of the "

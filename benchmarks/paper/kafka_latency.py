@@ -25,6 +25,7 @@ from benchmarks.paper.tables import digits, middle, spread, table
 CORES = 2
 PARTITIONS = 2
 RATE_PER_S = 5_000
+TRICKLE_PER_S = 50
 REAL_TIME = f"{SPARK}, real-time mode"
 PERCENTILES = (50, 90, 99)
 _PAUSE_S = 0.005
@@ -33,27 +34,30 @@ _SCHEMA = "sent_us BIGINT, user BIGINT, kind STRING"
 
 
 class Producer:
-    """Sends records at the rate, until it is stopped."""
+    """Sends few records at first, so that a job that starts has no backlog, and then `rate_per_s`."""
 
     def __init__(self, brokers: str, topic: str) -> None:
         from confluent_kafka import Producer as Client
 
         self._client = Client({"bootstrap.servers": brokers, "linger.ms": 0})
         self._topic = topic
+        self.rate_per_s = TRICKLE_PER_S
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        began, sent = time.perf_counter(), 0
+        last, due, sent = time.perf_counter(), 0.0, 0
         while not self._stop.wait(_PAUSE_S):
-            due = int((time.perf_counter() - began) * RATE_PER_S)
-            for number in range(sent, due):
+            now = time.perf_counter()
+            due += (now - last) * self.rate_per_s
+            last = now
+            for number in range(sent, int(due)):
                 kind = "click" if number % 2 else "view"
                 record = {"sent_us": time.time_ns() // 1000, "user": number % 1000, "kind": kind}
                 self._client.produce(self._topic, json.dumps(record), partition=number % PARTITIONS)
             self._client.poll(0)
-            sent = due
+            sent = int(due)
 
     def stop(self) -> None:
         self._stop.set()
@@ -159,7 +163,8 @@ def run(options: Options) -> dict[str, Any]:
             producer, reader = Producer(brokers, source), Reader(brokers, target)
             try:
                 with job:
-                    _until(lambda: len(reader.ages_us) > 100)
+                    _until(lambda: len(reader.ages_us) > TRICKLE_PER_S)
+                    producer.rate_per_s = RATE_PER_S
                     time.sleep(options.warmup_s)
                     before = len(reader.ages_us)
                     with Sampler() as sampler:

@@ -50,10 +50,8 @@ def spread(runs: Sequence[dict[str, Any]], figure: str, text: Any = digits) -> s
     return f"{text(median(known))} ({text(min(known))} to {text(max(known))})"
 
 
-def percent(value: float | None, signed: bool = False) -> str:
-    if value is None:
-        return ""
-    return f"{value:+.1%}" if signed else f"{value:.0%}"
+def percent(value: float | None, places: int = 0) -> str:
+    return "" if value is None else f"{value * 100:.{places}f} %"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
