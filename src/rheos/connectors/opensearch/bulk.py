@@ -1,0 +1,143 @@
+"""Sends bulk requests, one after the other, and looks at what becomes of each item.
+
+200..299           written
+404 of a delete    it was not there
+409                of a version: a newer one is there, which is as it should be
+429, 502 to 504    sent again, alone, until it is taken or patience ends
+any other          the row's fault: it ends the job, or is skipped
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rheos.connectors.opensearch.client import Connection, may_pass
+from rheos.connectors.opensearch.documents import Action
+from rheos.connectors.patience import Patience
+from rheos.errors import InputError, RheosError, UnavailableError
+
+REJECTED = "rejected"
+STALE = "stale"
+_ITEMS = (
+    "?filter_path=items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
+)
+
+
+class _Cause(msgspec.Struct):
+    reason: str | None = None
+
+
+class _Error(msgspec.Struct):
+    type: str = ""
+    reason: str | None = None
+    caused_by: _Cause | None = None
+
+
+class _Item(msgspec.Struct):
+    status: int
+    error: _Error | None = None
+
+
+class _Answer(msgspec.Struct):
+    items: list[dict[str, _Item]] = []
+
+
+class Outcome(NamedTuple):
+    again: list[Action]
+    error: RheosError | None
+    """Why these are to be sent again."""
+
+
+class BulkSender:
+    def __init__(
+        self,
+        connection: Connection,
+        index: str,
+        patience: Patience,
+        count: Callable[[str, int], None],
+        *,
+        versioned: bool,
+        skip_bad: bool,
+    ) -> None:
+        self._connection = connection
+        self._index = index
+        self._patience = patience
+        self._count = count
+        self._versioned = versioned
+        self._skip_bad = skip_bad
+
+    def send(self, actions: Sequence[Action]) -> None:
+        """Returns when all are written, or skipped. Raises InputError for a row that is refused,
+        UnavailableError where patience has ended, ConfigurationError where the user is refused."""
+        left = list(actions)
+        while left:
+            try:
+                left, error = self._send_once(left)
+            except UnavailableError as away:
+                error = away
+            if error is None:
+                self._patience.restore()
+            else:
+                self._patience.spend(error)
+
+    def _send_once(self, actions: list[Action]) -> Outcome:
+        body = b"".join(action.lines for action in actions)
+        answer = self._connection.ask("POST", f"/{self._index}/_bulk{_ITEMS}", body)
+        if answer.status == 413 and len(actions) > 1:
+            half = len(actions) // 2
+            self.send(actions[:half])
+            self.send(actions[half:])
+            return Outcome([], None)
+        if answer.status != 200:
+            doing = f"the index {self._index!r} cannot be written"
+            error = self._connection.error(answer, doing)
+            if len(actions) == 1:
+                error.record = actions[0].record
+            raise error
+        return self._judged(actions, self._items(answer.content, len(actions)))
+
+    def _items(self, content: bytes, count: int) -> list[_Item]:
+        try:
+            items = msgspec.json.decode(content, type=_Answer).items
+        except msgspec.DecodeError as error:
+            raise UnavailableError(f"what answers is no OpenSearch: {error}") from None
+        if len(items) != count or any(len(item) != 1 for item in items):
+            raise UnavailableError(f"{len(items)} items were answered of {count}")
+        return [next(iter(item.values())) for item in items]
+
+    def _judged(self, actions: list[Action], items: list[_Item]) -> Outcome:
+        again: list[Action] = []
+        why: RheosError | None = None
+        for action, item in zip(actions, items, strict=True):
+            if item.status < 300 or (item.status == 404 and item.error is None):
+                continue
+            if item.status == 409 and self._versioned:
+                self._count(STALE, 1)
+            elif item.status == 409 or may_pass(item.status):
+                again.append(action)
+                why = UnavailableError(
+                    f"the index {self._index!r} cannot take rows now: {_reason(item)}",
+                    hint="it has too much to do, or no room; a job is restarted by its strategy",
+                )
+            elif self._skip_bad:
+                self._count(REJECTED, 1)
+            else:
+                named = f"document {action.id!r}" if action.id is not None else "a document"
+                raise InputError(
+                    f"{named} is refused by the index {self._index!r}: {_reason(item)}",
+                    record=action.record,
+                    hint="correct the row or the mapping of the index, or leave such rows out with "
+                    'on_error="skip"',
+                )
+        return Outcome(again, why)
+
+
+def _reason(item: _Item) -> str:
+    error = item.error or _Error()
+    parts = [f"status {item.status}", error.type, error.reason or ""]
+    if error.caused_by is not None:
+        parts.append(error.caused_by.reason or "")
+    return ", ".join(part for part in parts if part)[:500]

@@ -1,0 +1,167 @@
+"""The HTTP side of OpenSearch: where it is, who asks, and what its answers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import msgspec
+
+from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
+
+MAX_ANSWER_BYTES = 1 << 26
+_CONNECT_WITHIN_S = 5.0
+_ANSWER_WITHIN_S = 60.0
+_REASON_CHARS = 500
+_MAY_PASS = (429, 502, 503, 504)
+"""Of a whole request or of an item: it has too much to do, or is away for a while."""
+
+
+@dataclass(frozen=True, repr=False)
+class Endpoint:
+    """How to reach it. It is sent to the workers with the program, secrets and all."""
+
+    url: str
+    api_key: str | None
+    ca_certs: str | None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url) if isinstance(self.url, str) else urlsplit("")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ProgramError(
+                "url= is no URL of an OpenSearch",
+                hint='write "https://host:9200", with user:password@ before the host where it asks',
+            )
+
+    @property
+    def address(self) -> str:
+        """Its URL without user and password."""
+        parts = urlsplit(self.url)
+        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+        return urlunsplit(bare).rstrip("/")
+
+    def headers(self) -> dict[str, str]:
+        headers: dict[str, str] = {"Content-Type": "application/x-ndjson"}
+        parts = urlsplit(self.url)
+        if self.api_key is not None:
+            headers["Authorization"] = f"ApiKey {self.api_key}"
+        elif parts.username is not None:
+            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            headers |= client().make_headers(basic_auth=login)
+        return headers
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.address!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    content: bytes
+
+
+class Connection:
+    """One at a time is open; it is made when it is needed. Not for several threads."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        urllib3 = client()
+        self._endpoint = endpoint
+        tls: dict[str, Any] = {} if endpoint.ca_certs is None else {"ca_certs": endpoint.ca_certs}
+        self._pool = urllib3.PoolManager(
+            num_pools=1,
+            maxsize=1,
+            retries=False,
+            timeout=urllib3.Timeout(connect=_CONNECT_WITHIN_S, read=_ANSWER_WITHIN_S),
+            **tls,
+        )
+        self._headers = endpoint.headers()
+
+    def ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        """Raises UnavailableError where there is no answer, or one that says "not now"; and
+        ConfigurationError where who asks is refused. No redirect is followed."""
+        url = f"{self._endpoint.address}{path}"
+        try:
+            answer = self._pool.request(
+                method, url, body=body, headers=self._headers, redirect=False, preload_content=False
+            )
+            try:
+                content = answer.read(MAX_ANSWER_BYTES + 1)
+            finally:
+                answer.release_conn() if answer.length_remaining == 0 else answer.close()
+        except client().exceptions.SSLError as error:
+            raise ConfigurationError(
+                f"there is no TLS with {self._endpoint.address}: {error}",
+                hint='name the certificates that it is known by: ca_certs="/etc/ssl/opensearch-ca.pem"',
+            ) from None
+        except (client().exceptions.HTTPError, OSError) as error:
+            raise UnavailableError(
+                f"there is no answer from {self._endpoint.address}: {error}",
+                hint="is it up at that address? A job that is running is restarted by its strategy",
+            ) from None
+        if len(content) > MAX_ANSWER_BYTES:
+            raise InputError(
+                f"an answer of {self._endpoint.address} has more than {MAX_ANSWER_BYTES} bytes"
+            )
+        found = Answer(answer.status, content)
+        if found.status in (401, 403):
+            raise self.error(found, "the user is refused")
+        if found.status in _MAY_PASS:
+            raise self.error(found, "it cannot take requests now")
+        return found
+
+    def error(self, answer: Answer, what: str) -> RheosError:
+        """Of an answer that says no, with its reason."""
+        hints: Mapping[int, tuple[type[RheosError], str]] = {
+            401: (ConfigurationError, "give the user in the URL, or api_key="),
+            403: (ConfigurationError, "allow the user to write the index"),
+            404: (ConfigurationError, "create the index first, or let it be created"),
+            413: (InputError, "make its documents smaller, or raise http.max_content_length"),
+        }
+        kind, hint = hints.get(answer.status, (InputError, "look at the index, and its mapping"))
+        if answer.status in _MAY_PASS:
+            kind, hint = UnavailableError, "it has too much to do; a job is restarted by its strategy"
+        return kind(f"{what}, at {self._endpoint.address}: {reason(answer)}", hint=hint)
+
+    def close(self) -> None:
+        self._pool.clear()
+
+
+class _Cause(msgspec.Struct):
+    type: str = ""
+    reason: str | None = None
+
+
+class _Refusal(msgspec.Struct):
+    error: _Cause | str | None = None
+
+
+def reason(answer: Answer) -> str:
+    """What an answer says, for people."""
+    try:
+        said = msgspec.json.decode(answer.content, type=_Refusal).error
+    except msgspec.DecodeError:
+        said = answer.content.decode(errors="replace").strip()
+    if isinstance(said, _Cause):
+        said = f"{said.type}: {said.reason}"
+    return f"status {answer.status}{f', {said}' if said else ''}"[:_REASON_CHARS]
+
+
+def may_pass(status: int) -> bool:
+    """Of an item of a bulk request: whether it may be taken when it is sent again."""
+    return status in _MAY_PASS
+
+
+def client() -> ModuleType:
+    """The module of the HTTP client. Raises ConfigurationError where it is not installed."""
+    try:
+        import urllib3
+        import urllib3.exceptions
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the client of OpenSearch cannot be loaded: {error}",
+            hint="pip install 'rheos[opensearch]', on the driver and on every worker",
+        ) from None
+    return urllib3

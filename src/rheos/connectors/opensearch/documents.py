@@ -1,0 +1,141 @@
+"""Rows as the lines of a bulk request: for each an action, with the document's id, and the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.schemas import shorten
+from rheos.errors import InputError, SchemaError
+from rheos.formats import json
+from rheos.protocol.elements import Batch
+
+_MAX_ID_BYTES = 512
+_IDS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)
+
+
+@dataclass(frozen=True)
+class DocumentLayout:
+    """What becomes of a row."""
+
+    id: str | None
+    version: str | None
+    delete: str | None
+
+    def document(self, schema: pa.Schema) -> pa.Schema:
+        return pa.schema([field for field in schema if field.name != self.delete])
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raises SchemaError where rows of the schema cannot be written so."""
+        wanted = {
+            "id": (self.id, _IDS, "text or whole numbers"),
+            "version": (self.version, (pa.types.is_integer,), "whole numbers"),
+            "delete": (self.delete, (pa.types.is_boolean,), "true or false"),
+        }
+        for what, (name, kinds, words) in wanted.items():
+            if name is None:
+                continue
+            if name not in schema.names:
+                raise SchemaError(
+                    f"{what}= names the column {name!r}, which the stream does not have",
+                    hint=f"it has {', '.join(schema.names)}",
+                )
+            if not any(is_kind(schema.field(name).type) for is_kind in kinds):
+                raise SchemaError(
+                    f"{what}= names the column {name!r}, which is {schema.field(name).type}",
+                    hint=f"it must be {words}",
+                )
+        if not self.document(schema).names:
+            raise SchemaError("no column is left for the document")
+        json().check_encodes(self.document(schema))
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One row on its way."""
+
+    lines: bytes
+    rows: Batch
+    row: int
+    id: str | None
+
+    @property
+    def record(self) -> str:
+        return shorten(str(self.rows.slice(self.row, 1).to_pylist()[0]))
+
+
+class DocumentEncoder:
+    def __init__(self, layout: DocumentLayout, schema: pa.Schema) -> None:
+        self._layout = layout
+        self._columns = layout.document(schema)
+        self._encoder = json().encoder(self._columns)
+
+    def actions(self, rows: Batch) -> list[Action]:
+        """In the order of the rows. Raises InputError, with the row, where one has no id."""
+        documents = self._encoder.encode(rows.select(self._columns.names)).to_pylist()
+        ids = self._ids(rows)
+        versions = self._values(rows, self._layout.version)
+        deleted = self._values(rows, self._layout.delete)
+        found = []
+        for row, document in enumerate(documents):
+            head: dict[str, object] = {}
+            if ids[row] is not None:
+                head["_id"] = ids[row]
+            if self._layout.version is not None:
+                if versions[row] is None:
+                    raise self._refused(rows, row, f"its version ({self._layout.version!r}) is null")
+                # What is written again after a failure has the version that is there.
+                head |= {"version": versions[row], "version_type": "external_gte"}
+            name = "delete" if deleted[row] else "index"
+            lines = msgspec.json.encode({name: head}) + b"\n"
+            if not deleted[row]:
+                lines += document + b"\n"
+            found.append(Action(lines, rows, row, ids[row]))
+        return found
+
+    def _ids(self, rows: Batch) -> Sequence[str | None]:
+        if self._layout.id is None:
+            return [None] * rows.num_rows
+        ids: list[str] = []
+        for row, value in enumerate(rows.column(self._layout.id).to_pylist()):
+            id = "" if value is None else str(value)
+            if not 0 < len(id.encode()) <= _MAX_ID_BYTES:
+                what = "null or empty" if not id else f"longer than {_MAX_ID_BYTES} bytes"
+                raise self._refused(rows, row, f"its id ({self._layout.id!r}) is {what}")
+            ids.append(id)
+        return ids
+
+    @staticmethod
+    def _values(rows: Batch, name: str | None) -> Sequence[object]:
+        return [None] * rows.num_rows if name is None else rows.column(name).to_pylist()
+
+    @staticmethod
+    def _refused(rows: Batch, row: int, what: str) -> InputError:
+        return InputError(
+            f"a row cannot be written: {what}",
+            record=shorten(str(rows.slice(row, 1).to_pylist()[0])),
+            hint="filter such rows out before",
+        )
+
+
+def newest_of_each(actions: Sequence[Action]) -> list[Action]:
+    """The last action of each id, so that one which is sent again comes after none that is newer."""
+    last = {action.id: place for place, action in enumerate(actions)}
+    return [action for place, action in enumerate(actions) if last[action.id] == place]
+
+
+def cut(actions: Sequence[Action], max_bytes: int) -> Iterator[list[Action]]:
+    """Into requests of so many bytes at the most; one that is larger goes alone."""
+    part: list[Action] = []
+    size = 0
+    for action in actions:
+        if part and size + len(action.lines) > max_bytes:
+            yield part
+            part, size = [], 0
+        part.append(action)
+        size += len(action.lines)
+    if part:
+        yield part

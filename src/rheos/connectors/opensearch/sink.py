@@ -1,0 +1,172 @@
+"""Writes rows into an index of OpenSearch or Elasticsearch, each as the document of its id."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from rheos.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.connectors.opensearch.bulk import BulkSender
+from rheos.connectors.opensearch.client import Connection, Endpoint, client
+from rheos.connectors.opensearch.documents import (
+    Action,
+    DocumentEncoder,
+    DocumentLayout,
+    cut,
+    newest_of_each,
+)
+from rheos.connectors.patience import Patience
+from rheos.connectors.rejected import OnError, check_on_error
+from rheos.errors import ProgramError, UnavailableError
+from rheos.protocol.durations import duration_ms
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import CheckpointId
+from rheos.site import located_at_call
+
+_TOGETHER_ROWS = 4096
+_INDEX = re.compile(r"[a-z0-9.][a-z0-9._-]{0,200}")
+_LEAST_REQUEST_BYTES = 1 << 10
+
+
+@located_at_call
+def sink(
+    url: str,
+    *,
+    index: str,
+    id: str | None,
+    version: str | None = None,
+    delete: str | None = None,
+    on_error: OnError = "fail",
+    max_request_bytes: int = 5 << 20,
+    retry_for: str = "30s",
+    api_key: str | None = None,
+    ca_certs: str | None = None,
+) -> OpenSearchSink:
+    """Writes each row as a document of an index, over the one with its id.
+
+    ```python
+    counts.sink_to(rh.opensearch.sink("http://localhost:9200", index="pages", id="page"))
+    ```
+
+    Rows are written at each checkpoint at the latest, and are seen as the index is refreshed. After a
+    failure those since the last checkpoint are written again, in their order: a document may have a
+    value that it had before, until the job has come to where it was.
+
+    Args:
+        url: "https://host:9200", with user:password@ before the host where it asks for them.
+        index: its name, or that of an alias or a data stream's backing index.
+        id: the column with the document's id (text or whole numbers). Key the stream by it, so that one
+            subtask writes its rows in their order. `id=None` has the server make ids: then rows that
+            are written again after a failure are there twice.
+        version: a column of whole numbers: a row replaces only what has its version or a lower one
+            (external_gte). Older ones are counted (`stale`).
+        delete: a column of true and false: where it is true the document is deleted.
+        on_error: what a row that the index refuses does: "fail" the job with index, id, row and reason,
+            or "skip", which counts it (`rejected`).
+        max_request_bytes: of a bulk request, at the most.
+        retry_for: how long requests that are not taken for now (429, 503, no connection) are sent again
+            before the job fails, and is restarted by its strategy. Each time is counted (`retries`).
+        api_key: instead of a user. It is shown nowhere.
+        ca_certs: the file with the certificates that the server is known by.
+    """
+    client()
+    check_on_error(on_error)
+    if not isinstance(index, str) or not _INDEX.fullmatch(index) or index in (".", ".."):
+        raise ProgramError(
+            f"index={index!r} is no name of an index",
+            hint="names have small letters, digits, '.', '_' and '-'",
+        )
+    if id is None and (version is not None or delete is not None):
+        raise ProgramError("version= and delete= need an id=", hint='write id="column"')
+    if not isinstance(max_request_bytes, int) or max_request_bytes < _LEAST_REQUEST_BYTES:
+        raise ProgramError(
+            f"max_request_bytes={max_request_bytes!r} is less than {_LEAST_REQUEST_BYTES}"
+        )
+    return OpenSearchSink(
+        Endpoint(url, api_key, ca_certs),
+        index,
+        DocumentLayout(id, version, delete),
+        on_error,
+        max_request_bytes,
+        duration_ms(retry_for),
+    )
+
+
+@dataclass(frozen=True)
+class OpenSearchSink(Sink):
+    """Made by `sink`."""
+
+    endpoint: Endpoint
+    index: str
+    layout: DocumentLayout
+    on_error: OnError
+    max_request_bytes: int
+    retry_for_ms: int
+
+    def validate(self, schema: pa.Schema) -> None:
+        self.layout.check(schema)
+
+    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> OpenSearchSink:
+        """Looks whether it is there, and lets the user in."""
+        connection = Connection(self.endpoint)
+        patience = Patience(self.retry_for_ms, lambda: None)
+        try:
+            while True:
+                try:
+                    connection.ask("HEAD", f"/{self.index}")  # That it is not there yet is no error.
+                    return self
+                except UnavailableError as error:
+                    patience.spend(error)
+        finally:
+            connection.close()
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return OpenSearchWriter(self, ctx)
+
+    def describe(self) -> str:
+        return f"index {self.index} at {self.endpoint.address}"
+
+
+class OpenSearchWriter(SinkWriter):
+    """Gathers rows until they are worth a request."""
+
+    def __init__(self, sink: OpenSearchSink, ctx: SinkContext) -> None:
+        self._layout = sink.layout
+        self._max_request_bytes = sink.max_request_bytes
+        self._encoder = DocumentEncoder(sink.layout, ctx.schema)
+        self._connection = Connection(sink.endpoint)
+        patience = Patience(sink.retry_for_ms, lambda: ctx.count("retries", 1))
+        self._sender = BulkSender(
+            self._connection,
+            sink.index,
+            patience,
+            ctx.count,
+            versioned=sink.layout.version is not None,
+            skip_bad=sink.on_error == "skip",
+        )
+        self._gathered: list[Action] = []
+        self._gathered_bytes = 0
+
+    def write(self, batch: Batch) -> None:
+        for begin in range(0, batch.num_rows, _TOGETHER_ROWS):
+            actions = self._encoder.actions(batch.slice(begin, _TOGETHER_ROWS))
+            self._gathered += actions
+            self._gathered_bytes += sum(len(action.lines) for action in actions)
+            if len(self._gathered) >= _TOGETHER_ROWS or self._gathered_bytes >= self._max_request_bytes:
+                self._flush()
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        self._flush()
+        return []
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _flush(self) -> None:
+        actions, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        if self._layout.id is not None and self._layout.version is None:
+            actions = newest_of_each(actions)
+        for part in cut(actions, self._max_request_bytes):
+            self._sender.send(part)

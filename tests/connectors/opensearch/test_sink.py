@@ -1,0 +1,190 @@
+"""Documents by their ids: what a request holds, and what becomes of what is not taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors import patience
+from rheos.connectors.contract import SinkWriter
+from rheos.connectors.opensearch.sink import OpenSearchSink
+from rheos.errors import (
+    ConfigurationError,
+    InputError,
+    ProgramError,
+    SchemaError,
+    UnavailableError,
+)
+from rheos.protocol.ids import CheckpointId
+from tests.connectors.opensearch.stand_in import StandIn, items
+from tests.connectors.ports import batch_of, sink_context
+
+SCHEMA = pa.schema({"id": pa.string(), "n": pa.int64()})
+CHECKPOINT = CheckpointId(1)
+
+
+@pytest.fixture(autouse=True)
+def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_FIRST_WAIT_S", 0.0)
+
+
+class Writing:
+    def __init__(self, sink: OpenSearchSink, schema: pa.Schema = SCHEMA) -> None:
+        sink.validate(schema)
+        self.counts: dict[str, int] = {}
+        ctx = sink_context(schema)
+        ctx.count = self._count
+        self.schema = schema
+        self.writer: SinkWriter = sink.open(ctx)
+
+    def _count(self, name: str, by: int) -> None:
+        self.counts[name] = self.counts.get(name, 0) + by
+
+    def write(self, *rows: Any) -> None:
+        """And a checkpoint."""
+        named = [
+            row if isinstance(row, dict) else dict(zip(("id", "n"), row, strict=True)) for row in rows
+        ]
+        self.writer.write(batch_of(self.schema, *named))
+        assert self.writer.prepare(CHECKPOINT) == []
+
+
+def to(server: StandIn, **more: Any) -> OpenSearchSink:
+    return rh.opensearch.sink(server.url, **{"index": "numbers", "id": "id", **more})
+
+
+def test_of_each_id_the_newest_row_is_sent() -> None:
+    with StandIn([]) as server:
+        job = Writing(to(server))
+        job.write(("a", 1), ('b"', 2), ("a", 3))
+        job.writer.close()
+        assert server.requests == [
+            [
+                {"index": {"_id": 'b"'}},
+                {"id": 'b"', "n": 2},
+                {"index": {"_id": "a"}},
+                {"id": "a", "n": 3},
+            ]
+        ]
+
+
+def test_versions_and_deletes() -> None:
+    schema = SCHEMA.append(pa.field("gone", pa.bool_()))
+    with StandIn(
+        [items(200, 409), lambda lines: (200, {"items": [{"delete": {"status": 404}}]})]
+    ) as server:
+        job = Writing(to(server, version="n", delete="gone"), schema)
+        job.write({"id": "a", "n": 7, "gone": None}, {"id": "a", "n": 6, "gone": False})
+        job.write({"id": "a", "n": 8, "gone": True})
+        version = {"version_type": "external_gte"}
+        assert server.requests == [
+            [
+                {"index": {"_id": "a", "version": 7, **version}}, {"id": "a", "n": 7},
+                {"index": {"_id": "a", "version": 6, **version}}, {"id": "a", "n": 6},
+            ],
+            [{"delete": {"_id": "a", "version": 8, **version}}],
+        ]  # fmt: skip
+        assert job.counts == {"stale": 1}
+
+
+def test_only_what_was_not_taken_is_sent_again() -> None:
+    with StandIn([(429, {}), items(200, 429, 200), items(503)]) as server:
+        job = Writing(to(server))
+        job.write(("a", 1), ("b", 2), ("c", 3))
+        sent = [[line["index"]["_id"] for line in lines[::2]] for lines in server.requests]
+        assert sent == [["a", "b", "c"], ["a", "b", "c"], ["b"], ["b"]]
+        assert job.counts == {"retries": 3}
+
+
+def test_patience_ends() -> None:
+    with StandIn([(503, {"error": "too busy"})] * 9) as server:
+        job = Writing(to(server, retry_for="0s"))
+        with pytest.raises(UnavailableError, match=r"it cannot take requests now, .*too busy"):
+            job.write(("a", 1))
+    away = Writing(to(server, retry_for="0s"))
+    with pytest.raises(UnavailableError, match="there is no answer from"):
+        away.write(("a", 1))
+    with pytest.raises(UnavailableError, match="there is no answer from"):
+        to(server, retry_for="0s").prepared(SCHEMA, ("job", "sink"))
+
+
+def test_a_row_that_is_refused_ends_the_job_or_is_counted() -> None:
+    with StandIn([items(200, 400)]) as server:
+        with pytest.raises(InputError) as raised:
+            Writing(to(server)).write(("a", 1), ("b", 2))
+        assert raised.value.what == "document 'b' is refused by the index 'numbers': status 400, t, r"
+        assert raised.value.record == "{'id': 'b', 'n': 2}"
+    with StandIn([items(200, 400, 429)]) as server:
+        job = Writing(to(server, on_error="skip"))
+        job.write(("a", 1), ("b", 2), ("c", 3))
+        assert job.counts == {"rejected": 1, "retries": 1}
+
+
+def test_requests_are_bounded_and_halved_where_they_are_too_large() -> None:
+    with StandIn([(413, {})]) as server:
+        job = Writing(to(server, max_request_bytes=1024))
+        job.write(*((f"{n:040}", n) for n in range(30)))
+        sizes = [len(lines) // 2 for lines in server.requests]
+        assert sum(sizes[1:]) == 30
+        assert sizes[1] + sizes[2] == sizes[0]
+        assert max(sizes) < 12
+    with StandIn([(413, {"error": {"type": "x", "reason": "too large"}})]) as server:
+        with pytest.raises(InputError, match="too large") as raised:
+            Writing(to(server)).write(("a", 1))
+        assert raised.value.record == "{'id': 'a', 'n': 1}"
+
+
+@pytest.mark.parametrize("said", [{}, {"items": [{}]}, {"items": [{"index": {"status": "x"}}]}, [1]])
+def test_what_answers_otherwise_is_not_believed(said: Any) -> None:
+    with StandIn([(200, said)] * 9) as server, pytest.raises(UnavailableError):
+        Writing(to(server, retry_for="0s")).write(("a", 1))
+
+
+def test_users_and_keys_are_sent_and_never_shown() -> None:
+    with StandIn([(401, {"error": "who?"})]) as server:
+        secret = server.url.replace("http://", "http://ada:love%40lace@")
+        sink = rh.opensearch.sink(secret, index="numbers", id="id")
+        with pytest.raises(ConfigurationError, match=r"the user is refused, .*who") as raised:
+            Writing(sink).write(("a", 1))
+        assert server.headers[0]["Authorization"] == "Basic YWRhOmxvdmVAbGFjZQ=="
+        keyed = rh.opensearch.sink(server.url, index="numbers", id="id", api_key="topsecret")
+        Writing(keyed).write(("a", 1))
+        assert server.headers[1]["Authorization"] == "ApiKey topsecret"
+        shown = f"{sink!r} {sink.describe()} {keyed!r} {raised.value}"
+        assert "love" not in shown
+        assert "topsecret" not in shown
+
+
+def test_without_ids_the_server_makes_them() -> None:
+    with StandIn([]) as server:
+        job = Writing(to(server, id=None))
+        job.write(("a", 1), ("a", 2))
+        assert server.requests == [
+            [{"index": {}}, {"id": "a", "n": 1}, {"index": {}}, {"id": "a", "n": 2}]
+        ]
+
+
+@pytest.mark.parametrize("id", [None, "", "x" * 513])
+def test_a_row_without_an_id_is_an_error(id: str | None) -> None:
+    with StandIn([]) as server, pytest.raises(InputError, match="its id \\('id'\\) is"):
+        Writing(to(server)).write((id, 1))
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"url": "localhost:9200"}, ProgramError),
+        ({"index": "Orders"}, ProgramError),
+        ({"id": None, "delete": "gone"}, ProgramError),
+        ({"max_request_bytes": 1}, ProgramError),
+        ({"id": "missing"}, SchemaError),
+        ({"version": "id"}, SchemaError),
+        ({"delete": "n"}, SchemaError),
+    ],
+)
+def test_what_is_wrong_is_said_when_it_is_written(given: Any, error: type[ProgramError]) -> None:
+    with pytest.raises(error):
+        rh.opensearch.sink(**{"url": "http://h:1", "index": "i", "id": "id", **given}).validate(SCHEMA)
