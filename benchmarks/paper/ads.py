@@ -60,6 +60,12 @@ def _taken(texts: Sequence[str], at: Numbers) -> pa.Array:
     return pa.array(texts, pa.string()).take(pa.array(at))
 
 
+def _texts(at_ms: Numbers) -> pa.Array:
+    """Times in ms, in rising order; there are many of each."""
+    each = pa.array(np.arange(at_ms[0], at_ms[-1] + 1)).cast(pa.string())
+    return each.take(pa.array(at_ms - at_ms[0]))
+
+
 def drawn(number: Numbers) -> tuple[Numbers, Numbers]:
     """Of events, by their numbers, the number of the ad, and that of the event type."""
     bits = number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -90,7 +96,7 @@ def columns(number: Numbers, pace: Pace) -> dict[str, pa.Array]:
         "ad_id": _taken(ads(), ad),
         "ad_type": _taken(AD_TYPES, number % len(AD_TYPES)),
         "event_type": _taken(EVENT_TYPES, kind),
-        "event_time": pa.array(pace.at_ms(number)).cast(pa.string()),
+        "event_time": _texts(pace.at_ms(number)),
         "ip_address": pa.repeat(pa.scalar("1.2.3.4"), len(number)),
     }
 

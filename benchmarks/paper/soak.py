@@ -58,7 +58,7 @@ class Settings:
 
 @dataclass
 class Delays:
-    """How late records came out, and when none did; by seconds of the clock."""
+    """How late records came out, and when none did; by the machine's monotonic clock."""
 
     worst_s: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
     """The longest that a record of this second took to come out."""
@@ -66,8 +66,8 @@ class Delays:
     longest_silence_s: float = 0.0
     last_s: float | None = None
 
-    def take(self, sent_us: Sequence[int], now_ns: int) -> None:
-        now_s = now_ns / 1e9
+    def take(self, sent_us: Sequence[int]) -> None:
+        now_s = time.monotonic()
         worst = now_s - min(sent_us) / 1e6
         self.worst_s[int(now_s)] = max(self.worst_s[int(now_s)], worst)
         self.sample_s.append(now_s - sent_us[len(sent_us) // 2] / 1e6)
@@ -92,10 +92,10 @@ class BrokerKiller(threading.Thread):
 
     def run(self) -> None:
         while self._every_s is not None and not self._over.wait(self._every_s):
-            self.kills_s.append(time.time())
+            self.kills_s.append(time.monotonic())
             self._broker.kill()
             self._broker.start()
-            took_s = time.time() - self.kills_s[-1]
+            took_s = time.monotonic() - self.kills_s[-1]
             print(f"           SIGKILL  broker, which is back after {took_s:.1f} s", file=sys.stderr)
 
     def end(self) -> None:
@@ -112,11 +112,11 @@ def soak(settings: Settings) -> dict[str, Any]:
         sequences, delays = Sequences(), Delays()
         decode = msgspec.json.Decoder(Out).decode
 
-        def take(messages: Sequence[Any], now_ns: int) -> None:
+        def take(messages: Sequence[Any], _: int) -> None:
             records = [decode(message.value()) for message in messages]
             for record in records:
                 sequences.take(record)
-            delays.take([record.sent_us for record in records], now_ns)
+            delays.take([record.sent_us for record in records])
 
         def is_out(record: Record) -> bool:
             return sequences.rows >= sum(record["confirmed"].values())
@@ -142,7 +142,7 @@ def soak(settings: Settings) -> dict[str, Any]:
     report, verdict = struck.report, sequences.verdict(confirmed)
     strikes = []
     for each in report.strikes:
-        at_s = struck.began_s + each.at_s
+        at_s = struck.began_up_s + each.at_s
         delay = delays.within(at_s, at_s + settings.kill_every_s)
         strikes.append({**asdict(each), "delay_s": delay and round(delay, 2)})
     back = [each.back_after_s for each in report.strikes if each.back_after_s is not None]
@@ -152,7 +152,7 @@ def soak(settings: Settings) -> dict[str, Any]:
         "keys": settings.keys,
         "sent": sum(confirmed.values()),
         "kills": {kind: sum(each.fault is kind for each in report.strikes) for kind in Fault},
-        "broker_kills_at_s": [round(at_s - struck.began_s, 1) for at_s in killer.kills_s],
+        "broker_kills_at_s": [round(at_s - struck.began_up_s, 1) for at_s in killer.kills_s],
         "restarts": attempts - 1,
         "runs_again_after_s": _median_and_max(back),
         "delay_s": round(statistics.median(delays.sample_s), 2),

@@ -129,8 +129,7 @@ def _figures(struck: Struck, alerts: Alerts, shop: Shop, read: Sequence[Any]) ->
             rows[each.number / 10] += each.rows
     there, seen = np.array(alerts.there_ms), np.array(alerts.seen_ms)
     written = np.array(alerts.written_ms)
-    # What was sent before the job ran had to wait for it.
-    steady = there > seen[0] + SETTLED_S * 1000
+    steady = there > there[:1] + SETTLED_S * 1000
     strikes = []
     for each in struck.report.strikes:
         at_ms = (began_s + each.at_s) * 1000
@@ -150,6 +149,7 @@ def _figures(struck: Struck, alerts: Alerts, shop: Shop, read: Sequence[Any]) ->
         "sent": record["sent"],
         "ok": verdict.ok and struck.report.ok,
         "failure": struck.report.failure,
+        "clock_moved_ms": struck.clock_moved_ms,
         "verdict": asdict(verdict),
         "to_broker_ms": _quantiles((written - there)[steady]),
         "to_reader_ms": _quantiles((seen - there)[steady]),

@@ -1,7 +1,8 @@
 """A job between topics that is struck while a producer goes on: then all of it has to come out.
 
-The producer is a process of its own, with a record of its own. When the strikes are over it is asked to
-end (SIGTERM), writes its record, and the job goes on until everything in it has come out.
+The producer is a process of its own, with a record of its own, and begins when the job runs. When the
+strikes are over it is asked to end (SIGTERM), writes its record, and the job goes on until everything
+in it has come out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.paper.clock import ClockWatch
 from rheos.testing.chaos import Fault, Plan, Report, run
 
 _DRAIN_WITHIN_S = 180.0
@@ -40,6 +42,10 @@ class Struck:
     report: Report
     began_s: float
     """The wall-clock time from which the report counts."""
+    began_up_s: float
+    """The same by the machine's monotonic clock."""
+    clock_moved_ms: int
+    """See `ClockWatch`."""
     record: Record
     """The producer's own."""
 
@@ -63,47 +69,52 @@ def strike(
 
     Raises RuntimeError where the producer leaves no record.
     """
-    producing = subprocess.Popen(producer)
-    drain = _Drain(producing, record, is_out, quiet)
+    produced = _Produced(producer, record, is_out, quiet)
     plan = Plan(
         [sys.executable, "-m", "rheos", "run", *job],
         faults=strikes.faults,
         kill_every_s=strikes.every_s or 10 * strikes.for_s,
         for_s=strikes.for_s,
         seed=strikes.seed,
-        drained=drain.is_over,
+        runs=produced.begin,
+        drained=produced.is_over,
     )
-    began_s = time.time()
+    clock, began_s, began_up_s = ClockWatch(), time.time(), time.monotonic()
     try:
         report = run(plan, log=lambda line: print(line, file=sys.stderr, flush=True))
     finally:
-        if producing.poll() is None:
-            producing.kill()
-        producing.wait()
-    if drain.record is None:
-        raise RuntimeError(
-            f"the producer has left no record (exit code {producing.returncode}), and the job: "
-            f"{report.failure or 'sound'}"
-        )
-    return Struck(report, began_s, drain.record)
+        produced.end()
+    if produced.record is None:
+        raise RuntimeError(f"the producer has left no record; the job: {report.failure or 'sound'}")
+    return Struck(report, began_s, began_up_s, clock.moved_ms(), produced.record)
 
 
-class _Drain:
+class _Produced:
     def __init__(
         self,
-        producing: subprocess.Popen[bytes],
+        producer: Sequence[str],
         record: Path,
         is_out: Callable[[Record], bool],
         quiet: Callable[[], None],
     ) -> None:
         self.record: Record | None = None
-        self._producing = producing
+        self._producer = producer
+        self._producing: subprocess.Popen[bytes] | None = None
         self._path = record
         self._is_out = is_out
         self._quiet = quiet
         self._until_s: float | None = None
 
+    def begin(self) -> None:
+        self._producing = subprocess.Popen(self._producer)
+
+    def end(self) -> None:
+        if self._producing is not None and self._producing.poll() is None:
+            self._producing.kill()
+            self._producing.wait()
+
     def is_over(self) -> bool:
+        assert self._producing is not None, "it begins when the job runs"
         if self._until_s is None:
             self._quiet()
             self._until_s = time.monotonic() + _DRAIN_WITHIN_S

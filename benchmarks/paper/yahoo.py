@@ -24,6 +24,7 @@ import numpy as np
 import rheos as rh
 from benchmarks.paper import yahoo_spark
 from benchmarks.paper.ads import SCHEMA, Counts, Pace, columns, counted, judge
+from benchmarks.paper.clock import ClockWatch
 from benchmarks.paper.committed import make_topics
 from benchmarks.paper.experiment import Experiment, Options, where
 from benchmarks.paper.on_rheos import RHEOS, SPARK
@@ -139,7 +140,7 @@ class Bench:
                 self.run(LIVE, system, lambda: self._live(topic, start, rate, int(rate * seconds)))  # noqa: B023
 
     def _live(self, topic: str, start: Any, rate: int, events: int) -> dict[str, Any]:
-        stop = start(topic)
+        stop, clock = start(topic), ClockWatch()
         try:
             with closing(connect(self.url)) as redis, LastUpdates(redis) as updates:
                 made = self._produce(topic, rate, events, live=True)
@@ -156,6 +157,7 @@ class Bench:
             "rate_per_s": rate,
             "latency_ms": {"p50": p50, "p99": p99, "max": most},
             "windows_measured": len(late),
+            "clock_moved_ms": clock.moved_ms(),
             "sorted_ms": [round(each) for each in sorted(late)],
             **self._judged(expected, events),
         }

@@ -277,8 +277,10 @@ def test_at_least_once_rows_are_sent_at_once_and_are_there_at_the_barrier(
     sink = prepared(kafka_broker, tmp_path, topic, guarantee="at_least_once")
     writer = sink.open(sink_context(SCHEMA))
     assert writer.committer() is None
-    assert epoch(writer, 1, 1, 2) == []
-    assert seen(kafka_broker, topic) == [1, 2]
+    writer.write(batch_of(SCHEMA, {"n": 1}))
+    wait_for(lambda: seen(kafka_broker, topic) == [1])
+    assert epoch(writer, 1, 2, 3) == []
+    assert seen(kafka_broker, topic) == [1, 2, 3]
     writer.close()
     assert list(tmp_path.iterdir()) == []
 

@@ -22,7 +22,8 @@ from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.redaction import redacted_repr
 
-_GATHER_ROWS = 8_192
+_ENCODED_ROWS = 8_192
+"""At once, at the most."""
 _GATHER_BYTES = 4 << 20
 _AHEAD_BYTES = 256 << 20
 """What is staged beside a running commit may grow to this, or to as much as that commits: then rows
@@ -56,9 +57,7 @@ class _Gathering:
 
     def __init__(self, target: Target, schema: pa.Schema) -> None:
         self._schema = schema
-        self._encoder = RecordEncoder(
-            target.layout, schema, partitions=target.partitions, max_bytes=target.max_bytes
-        )
+        self._encoder = _encoder(target, schema)
         self._rows: list[Batch] = []
         self._count = 0
         self._size_bytes = 0
@@ -68,7 +67,7 @@ class _Gathering:
         self._rows.append(batch)
         self._count += batch.num_rows
         self._size_bytes += batch.nbytes
-        return self._count >= _GATHER_ROWS or self._size_bytes >= _GATHER_BYTES
+        return self._count >= _ENCODED_ROWS or self._size_bytes >= _GATHER_BYTES
 
     def take(self) -> list[Batch]:
         """Their records, in their order. Raises InputError."""
@@ -76,7 +75,13 @@ class _Gathering:
         if not rows:
             return []
         table = pa.Table.from_batches(rows, schema=self._schema).combine_chunks()
-        return [self._encoder.encode(batch) for batch in table.to_batches(max_chunksize=_GATHER_ROWS)]
+        return [self._encoder.encode(batch) for batch in table.to_batches(max_chunksize=_ENCODED_ROWS)]
+
+
+def _encoder(target: Target, schema: pa.Schema) -> RecordEncoder:
+    return RecordEncoder(
+        target.layout, schema, partitions=target.partitions, max_bytes=target.max_bytes
+    )
 
 
 class ExactlyOnceWriter(SinkWriter):
@@ -153,21 +158,26 @@ class ExactlyOnceWriter(SinkWriter):
 
 
 class AtLeastOnceWriter(SinkWriter):
-    """Sends what comes, and waits at each barrier until all of it is delivered."""
+    """Sends what comes, and waits at each barrier until all of it is delivered. Nothing is gathered: a
+    writer is not called while its stream pauses, so the last rows would wait for the barrier."""
 
     def __init__(self, target: Target, ctx: SinkContext) -> None:
         self._target = target
-        self._gathering = _Gathering(target, ctx.schema)
+        self._encoder = _encoder(target, ctx.schema)
         self._producing = Producing(target.options, target.topic)
         self._ctx = ctx
         self._counted = 0
 
     def write(self, batch: Batch) -> None:
-        if self._gathering.add(batch):
-            self._send()
+        try:
+            for begin in range(0, batch.num_rows, _ENCODED_ROWS):
+                self._producing.produce(self._encoder.encode(batch.slice(begin, _ENCODED_ROWS)))
+        except client().KafkaException as error:
+            doing = f"the topic {self._target.topic!r} cannot be written"
+            raise kafka_error(error, doing, self._target.options) from None
+        self._check()
 
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        self._send()
         while self._producing.flush(_FLUSH_S):
             self._check()
         self._check()
@@ -177,15 +187,6 @@ class AtLeastOnceWriter(SinkWriter):
 
     def close(self) -> None:
         self._producing.close()
-
-    def _send(self) -> None:
-        try:
-            for batch in self._gathering.take():
-                self._producing.produce(batch)
-        except client().KafkaException as error:
-            doing = f"the topic {self._target.topic!r} cannot be written"
-            raise kafka_error(error, doing, self._target.options) from None
-        self._check()
 
     def _check(self) -> None:
         if self._producing.refused is not None:

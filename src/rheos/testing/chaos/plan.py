@@ -46,6 +46,8 @@ class Plan:
     for_s: float | None = None
     """Strikes end after so long, and the job is cancelled once it runs again; None: it is struck until
     it ends by itself."""
+    runs: Callable[[], object] = lambda: None
+    """Called once, when the job runs for the first time."""
     drained: Callable[[], bool] = lambda: True
     """Asked again and again once strikes have ended: the job is cancelled when it says yes."""
     seed: int = 0

@@ -67,6 +67,7 @@ class _Runner:
             return self._never_ran()
         self._slots = len(self._seen[0])
         self._say(f"the job runs, in {self._slots} slots")
+        plan.runs()
         first = self._now()
         due = first + plan.kill_every_s
         while not self._over():
