@@ -30,7 +30,8 @@ import msgspec
 import rheos as rh
 from benchmarks.paper.committed import Committed, make_topics
 from benchmarks.paper.experiment import Experiment, Options
-from benchmarks.paper.plots import Plots
+from benchmarks.paper.plots import GENERATOR, Plots, legend, panels, titled
+from benchmarks.paper.plots import RHEOS as BLUE
 from benchmarks.paper.soak_check import Out, Sequences
 from benchmarks.paper.struck import Record, Strikes, strike
 from rheos.checkpoint.log import JobLog
@@ -162,6 +163,10 @@ def soak(settings: Settings) -> dict[str, Any]:
         "failure": report.failure,
         "ok": report.ok and verdict.ok,
         "strikes": strikes,
+        "delays": [
+            [at_s - int(struck.began_up_s), round(delay, 2)]
+            for at_s, delay in sorted(delays.worst_s.items())
+        ],
     }
 
 
@@ -207,7 +212,30 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def show(results: dict[str, Any], plots: Plots) -> str:
-    return table(results)
+    figure, (axes,) = panels(1, height=2.4)
+    at, delay = zip(*results["delays"], strict=True)
+    axes.plot([each / 60 for each in at], delay, color=BLUE, linewidth=1, label="longest delay")
+    killed = [each["at_s"] / 60 for each in results["strikes"]]
+    axes.plot(killed, [0] * len(killed), "|", color=GENERATOR, label="a worker is killed")
+    titled(axes, "The longest delay of the records that came out in a second", "minutes", "s")
+    axes.set_ylim(bottom=0)
+    legend(figure)
+    drawn = plots.save(figure, "soak", "The longest delay of records over time, and the kills")
+    verdict = results["verdict"]
+    wrong = ("lost", "doubled", "foreign", "out_of_order", "miscounted")
+    is_right = (
+        "just those that were sent came out, each once, in order and counted rightly"
+        if results["ok"]
+        else f"wrong are {', '.join(f'{verdict[kind]:,} ({kind})' for kind in wrong)}"
+    )
+    late = results["delay_after_kill_s"]
+    says = f"Of {results['sent']:,} records and {sum(results['kills'].values())} kills: {is_right}."
+    if late is not None:
+        says += (
+            f" A record took {results['delay_s']:.1f} s in the median, and "
+            f"after a kill at the most {late['median']:.1f} s (median), {late['max']:.1f} s (all)."
+        )
+    return "\n\n".join((drawn, table(results), says))
 
 
 EXPERIMENT = Experiment(

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ import numpy as np
 
 from benchmarks.paper.committed import Committed, make_topics
 from benchmarks.paper.experiment import Experiment, Options
-from benchmarks.paper.plots import GENERATOR, RHEOS, Plots, panels
+from benchmarks.paper.plots import GENERATOR, RHEOS, Plots, legend, panels, titled
 from benchmarks.paper.shop import Alert, Shop, judge
 from benchmarks.paper.struck import Record, Strikes, Struck, strike
 from benchmarks.paper.tables import digits, millions, table
@@ -193,10 +194,9 @@ def show(results: dict[str, Any], plots: Plots) -> str:
         axis.plot(at, [each / 1000 for each in rate], color=colour, label=name)
     for each in killed["strikes"]:
         axis.axvline(each["at_s"], linestyle=":", linewidth=1, color=GENERATOR)
-    axis.set_xlabel("seconds")
-    axis.set_ylabel("thousand events a second")
+    titled(axis, "A worker is killed at each dotted line", "s", "thousand events a second")
     axis.set_ylim(bottom=0)
-    axis.legend()
+    legend(figure)
     alt = "Events a second over time: what the generator sends, and what the job reads"
     drawn = plots.save(figure, "chaos", f"{alt}; at each dotted line a worker is killed")
     runs = {
@@ -224,8 +224,28 @@ def show(results: dict[str, Any], plots: Plots) -> str:
             "broker has the event to when a reader of committed records has its alert.",
             table(heads, rows),
             table(("a worker is killed", *_AFTER.values()), strikes),
+            _says(results, list(runs.values())),
         )
     )
+
+
+def _says(results: dict[str, Any], runs: list[dict[str, Any]]) -> str:
+    kinds = ("missing", "false", "doubled", "out_of_order")
+    wrong = sum(each["verdict"][kind] for each in runs for kind in kinds)
+    says = "The alerts are just the planted ones." if not wrong else f"{wrong:,} alerts are wrong."
+    calm = results["calm"]["to_reader_ms"]
+    says += (
+        f" At least once, half of them are there {digits(calm['p50'])} ms after their event, and 99 % "
+        f"after {digits(calm['p99'])} ms; exactly once adds the wait for a checkpoint."
+    )
+    killed = results["killed"]["strikes"]
+    silent = [each["no_rows_for_s"] for each in killed if each["no_rows_for_s"] is not None]
+    if silent:
+        says += (
+            f" A killed worker stops the job for {_s(median(silent))} in the median of {len(silent)}, "
+            f"{_s(max(silent))} at the most."
+        )
+    return says
 
 
 _AFTER = {
