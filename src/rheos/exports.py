@@ -12,7 +12,7 @@ from rheos.api.sinks import collect_sink, print_sink
 from rheos.api.sources import dataframe, spark_stream
 from rheos.api.streams import DataStream
 from rheos.api.windowed import WindowedStream
-from rheos.connectors import files, http, kafka, opensearch, postgres, redis, socket, tables
+from rheos.connectors import cassandra, files, http, kafka, opensearch, postgres, redis, socket, tables
 from rheos.connectors.collection import collection
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import hybrid
@@ -94,6 +94,7 @@ __all__ = [
     "WindowFunction",
     "WindowedStream",
     "agg",
+    "cassandra",
     "col",
     "collect_sink",
     "collection",

@@ -1,0 +1,229 @@
+"""Cassandra's client: how a cluster is reached, what its errors mean, and what it says of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from rheos.connectors.cassandra.columns import Column
+from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
+
+_PORT = 9042
+_CONNECT_WITHIN_S = 10.0
+_ANSWER_WITHIN_S = 20.0
+_RECONNECT_S = 1.0
+_PROTOCOL = 4
+"""That all versions from 3 on speak, so that none has to be looked for; options may name another."""
+_HOSTS = 'write hosts="host:9042", or a list of such'
+
+
+@dataclass(frozen=True, repr=False)
+class Contact:
+    """How to reach a cluster. It is sent to the workers with the program, secrets and all."""
+
+    hosts: tuple[tuple[str, int], ...]
+    user: str | None
+    password: str | None
+    datacenter: str | None
+    options: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def of(
+        cls,
+        hosts: str | Sequence[str],
+        user: str | None,
+        password: str | None,
+        datacenter: str | None,
+        options: Mapping[str, Any] | None,
+    ) -> Contact:
+        """As a user gives them. Raises ProgramError, which shows no value."""
+        listed: list[Any] = (
+            [hosts] if isinstance(hosts, str) or not isinstance(hosts, Iterable) else [*hosts]
+        )
+        if not listed:
+            raise ProgramError("hosts= names no host", hint=_HOSTS)
+        if (user is None) != (password is None):
+            raise ProgramError("user= and password= belong together", hint="give both, or none")
+        if options is not None and not isinstance(options, Mapping):
+            raise ProgramError("options= is no dict", hint='write options={"ssl_context": ...}')
+        found = tuple(_host_and_port(host) for host in listed)
+        return cls(found, user, password, datacenter, tuple(sorted((options or {}).items())))
+
+    @property
+    def address(self) -> str:
+        return ", ".join(f"{host}:{port}" for host, port in self.hosts)
+
+    def __repr__(self) -> str:
+        names = "".join(f", {name}=***" for name, _ in self.options)
+        return f"Contact({self.address!r}{names})"
+
+
+def _host_and_port(given: Any) -> tuple[str, int]:
+    if not isinstance(given, str) or not given.strip():
+        raise ProgramError(f"hosts={given!r} names no host", hint=_HOSTS)
+    host, colon, port = given.strip().rpartition(":")
+    if not colon or (":" in host and not host.endswith("]")):
+        return given.strip().strip("[]"), _PORT
+    if not (port.isascii() and port.isdigit()):
+        raise ProgramError(f"hosts={given!r} has no port behind the colon", hint=_HOSTS)
+    return host.strip("[]"), int(port)
+
+
+class CassandraSession:
+    """A connection to a cluster. Raises RheosError from each of its calls."""
+
+    def __init__(self, contact: Contact, consistency: str) -> None:
+        self._contact = contact
+        cluster, policies, auth = client(), _policies(), _auth()
+        local = policies.DCAwareRoundRobinPolicy(local_dc=contact.datacenter or "")
+        profile = cluster.ExecutionProfile(
+            load_balancing_policy=policies.TokenAwarePolicy(local),
+            consistency_level=_levels()[consistency],
+            request_timeout=_ANSWER_WITHIN_S,
+        )
+        own: dict[str, Any] = {
+            "contact_points": list(contact.hosts),
+            "port": contact.hosts[0][1],
+            "execution_profiles": {cluster.EXEC_PROFILE_DEFAULT: profile},
+            "connect_timeout": _CONNECT_WITHIN_S,
+            "reconnection_policy": policies.ConstantReconnectionPolicy(_RECONNECT_S, None),
+        }
+        if contact.user is not None:
+            own["auth_provider"] = auth.PlainTextAuthProvider(contact.user, contact.password)
+        try:
+            given = {"protocol_version": _PROTOCOL, **dict(contact.options), **own}
+            self._cluster = cluster.Cluster(**given)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"the client of Cassandra does not take its options: {error}",
+                hint="options={...} are those of cassandra.cluster.Cluster",
+            ) from None
+        self._session: Any = None
+        self._prepared: dict[str, Any] = {}
+
+    def describe(self, keyspace: str, table: str) -> tuple[list[Column], list[str]]:
+        """The columns of a table, and the names of those of its primary key."""
+        self._connect()
+        metadata = self._cluster.metadata
+        if keyspace not in metadata.keyspaces:
+            known = ", ".join(sorted(metadata.keyspaces))
+            raise ConfigurationError(
+                f"there is no keyspace {keyspace!r} at {self._contact.address}",
+                hint=f"create it first; there are {known}",
+            )
+        tables = metadata.keyspaces[keyspace].tables
+        if table not in tables:
+            raise ConfigurationError(
+                f"there is no table {keyspace}.{table} at {self._contact.address}",
+                hint="create it first: Rheos makes none, as its primary key is for you to decide",
+            )
+        found = tables[table]
+        columns = [Column(column.name, column.cql_type) for column in found.columns.values()]
+        return columns, [column.name for column in found.primary_key]
+
+    def write(
+        self, statements: Sequence[tuple[str, Sequence[Any]]], at_once: int
+    ) -> list[tuple[int, RheosError]]:
+        """Executes prepared statements with their values, so many at once. Returns the places of those
+        that failed, and why."""
+        self._connect()
+        bound = [(self._statement(cql), values) for cql, values in statements]
+        execute = _concurrent().execute_concurrent
+        results = execute(self._session, bound, concurrency=at_once, raise_on_first_error=False)
+        return [
+            (place, self._error(result.result_or_exc))
+            for place, result in enumerate(results)
+            if not result.success
+        ]
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+    def _connect(self) -> None:
+        if self._session is None:
+            try:
+                self._session = self._cluster.connect()
+            except Exception as error:
+                raise self._error(error) from None
+
+    def _statement(self, cql: str) -> Any:
+        if cql not in self._prepared:
+            try:
+                self._prepared[cql] = self._session.prepare(cql)
+            except Exception as error:
+                raise self._error(error) from None
+        return self._prepared[cql]
+
+    def _error(self, error: Exception) -> RheosError:
+        errors = _errors()
+        causes = (
+            [error, *getattr(error, "errors", {}).values()] if hasattr(error, "errors") else [error]
+        )
+        said = f"Cassandra at {self._contact.address}: {error}"
+        for cause in causes:
+            if isinstance(cause, errors.AuthenticationFailed | errors.Unauthorized):
+                return ConfigurationError(
+                    said, hint="look at user= and password=, and what they may do"
+                )
+            if isinstance(cause, errors.InvalidRequest | TypeError | ValueError):
+                return InputError(said, hint="look at the table, and at the row")
+        return UnavailableError(
+            said, hint="are enough of its nodes up? A job that is running is restarted by its strategy"
+        )
+
+
+def check_consistency(name: str) -> None:
+    if name not in _levels():
+        raise ProgramError(
+            f"consistency={name!r} is not known", hint=f"write one of {', '.join(sorted(_levels()))}"
+        )
+
+
+def _levels() -> Mapping[str, int]:
+    import cassandra
+
+    return {
+        name: level
+        for name, level in vars(cassandra.ConsistencyLevel).items()
+        if name.isupper() and isinstance(level, int) and "SERIAL" not in name
+    }
+
+
+def client() -> ModuleType:
+    """The module of Cassandra's client. Raises ConfigurationError where it is not installed, or finds
+    no way to wait for its sockets."""
+    try:
+        import cassandra.cluster
+    except Exception as error:  # It has one of its own where no event loop is there.
+        raise ConfigurationError(
+            f"Cassandra's client cannot be loaded: {error}",
+            hint="pip install 'rheos[cassandra]', on the driver and on every worker",
+        ) from None
+    module: ModuleType = cassandra.cluster
+    return module
+
+
+def _policies() -> ModuleType:
+    import cassandra.policies
+
+    return cassandra.policies  # type: ignore[no-any-return]
+
+
+def _auth() -> ModuleType:
+    import cassandra.auth
+
+    return cassandra.auth  # type: ignore[no-any-return]
+
+
+def _concurrent() -> ModuleType:
+    import cassandra.concurrent
+
+    return cassandra.concurrent  # type: ignore[no-any-return]
+
+
+def _errors() -> ModuleType:
+    import cassandra
+
+    return cassandra  # type: ignore[no-any-return]

@@ -1,0 +1,148 @@
+"""Columns of a table of Cassandra, and the values that rows have for them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.connectors.schemas import shorten
+from rheos.errors import InputError, SchemaError
+from rheos.protocol.elements import Batch
+
+IsKind: TypeAlias = Callable[[pa.DataType], bool]
+
+
+class Column(NamedTuple):
+    """Of the table, and of the stream."""
+
+    name: str
+    kind: str
+    """As CQL calls it: "bigint"."""
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type))
+
+
+def _is_bytes(type: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(type) or pa.types.is_large_binary(type))
+
+
+def _fits(bits: int) -> IsKind:
+    """Whole numbers that have room in so many bits."""
+
+    def is_kind(type: pa.DataType) -> bool:
+        if not pa.types.is_integer(type):
+            return False
+        return bool(type.bit_width + pa.types.is_unsigned_integer(type) <= bits)
+
+    return is_kind
+
+
+def _is_float(type: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(type))
+
+
+_KINDS: Mapping[str, IsKind] = {
+    "ascii": _is_text,
+    "text": _is_text,
+    "varchar": _is_text,
+    "uuid": _is_text,
+    "timeuuid": _is_text,
+    "inet": _is_text,
+    "blob": _is_bytes,
+    "boolean": pa.types.is_boolean,
+    "tinyint": _fits(8),
+    "smallint": _fits(16),
+    "int": _fits(32),
+    "bigint": _fits(64),
+    "varint": pa.types.is_integer,
+    "float": lambda type: _is_float(type) and type.bit_width <= 32,
+    "double": _is_float,
+    "decimal": pa.types.is_decimal,
+    "timestamp": pa.types.is_timestamp,
+    "date": pa.types.is_date32,
+}
+"""Which columns of a stream go into a column of the table."""
+_MILLISECONDS = pa.timestamp("ms", "UTC")
+_EPOCH_DAYS = 1 << 31
+"""A date is sent as days, the first of 1970 in the middle."""
+
+
+def check_any_fits(field: pa.Field) -> None:
+    """Raises SchemaError where no column of any table would take the field's values."""
+    if not any(is_kind(field.type) for is_kind in _KINDS.values()):
+        raise SchemaError(
+            f"column {field.name!r} is {field.type}, which the sink does not write",
+            hint="write it as text or bytes, or leave it out: select(...)",
+        )
+
+
+def check_fits(field: pa.Field, column: Column, table: str) -> None:
+    """Raises SchemaError where values of the field have no place in the column."""
+    is_kind = _KINDS.get(column.kind)
+    if is_kind is None:
+        raise SchemaError(
+            f"column {column.name!r} of {table} is {column.kind}, which the sink does not write",
+            hint=f"it writes {', '.join(_KINDS)}",
+        )
+    if not is_kind(field.type):
+        raise SchemaError(
+            f"column {column.name!r} is {field.type}, and {column.kind} in {table}",
+            hint="cast it before: select(...)",
+        )
+
+
+def values(rows: Batch, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
+    """For each row the values of the columns, as the client takes them. Raises InputError, with the
+    row, for one that the column cannot hold."""
+    return list(zip(*(_values(rows, column) for column in columns), strict=True))
+
+
+def _values(rows: Batch, column: Column) -> list[Any]:
+    given = rows.column(column.name)
+    if column.kind == "timestamp":
+        try:
+            # It holds no more than milliseconds.
+            given = given.cast(_zoned(given.type)).cast(_MILLISECONDS).cast(pa.int64())
+        except pa.ArrowInvalid:
+            row = next(row for row, at in enumerate(given) if at.as_py() is not None and _is_finer(at))
+            raise _refused(rows, row, column, "holds no more than milliseconds") from None
+    if column.kind == "date":
+        given = pc.add(given.cast(pa.int32()).cast(pa.int64()), _EPOCH_DAYS)
+    listed: list[Any] = given.to_pylist()
+    if column.kind in ("uuid", "timeuuid"):
+        for row, text in enumerate(listed):
+            try:
+                listed[row] = None if text is None else uuid.UUID(text)
+            except ValueError:
+                raise _refused(rows, row, column, f"{text!r} is none") from None
+    return listed
+
+
+def _zoned(type: pa.DataType) -> pa.DataType:
+    return pa.timestamp(type.unit, "UTC")
+
+
+def _is_finer(at: pa.Scalar) -> bool:
+    try:
+        at.cast(_zoned(at.type)).cast(_MILLISECONDS)
+    except pa.ArrowInvalid:
+        return True
+    return False
+
+
+def _refused(rows: Batch, row: int, column: Column, what: str) -> InputError:
+    return InputError(
+        f"a row cannot be written: column {column.name!r} is {column.kind}, and {what}",
+        record=record(rows, row),
+        hint="change such rows before, or filter them out",
+    )
+
+
+def record(rows: Batch, row: int) -> str:
+    return shorten(str(rows.slice(row, 1).to_pylist()[0]))

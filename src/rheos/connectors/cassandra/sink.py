@@ -1,0 +1,274 @@
+"""Writes rows into a table of Cassandra, each over the one with its primary key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.connectors.cassandra.client import CassandraSession, Contact, check_consistency, client
+from rheos.connectors.cassandra.columns import Column, check_any_fits, check_fits, record, values
+from rheos.connectors.contract import Sink, SinkContext, SinkWriter
+from rheos.connectors.patience import Patience
+from rheos.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
+from rheos.protocol.durations import duration_ms
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import CheckpointId
+from rheos.site import located_at_call
+
+_TOGETHER_ROWS = 4096
+_TOGETHER_BYTES = 4 << 20
+_MOST_AT_ONCE = 2048
+_NAME = re.compile(r"(\w{1,48})\.(\w{1,48})", re.ASCII)
+_MOST_TTL_S = 20 * 365 * 24 * 3600
+
+
+@located_at_call
+def sink(
+    table: str,
+    *,
+    hosts: str | Sequence[str],
+    delete: str | None = None,
+    ttl: str | None = None,
+    consistency: str = "LOCAL_QUORUM",
+    at_once: int = 128,
+    retry_for: str = "30s",
+    user: str | None = None,
+    password: str | None = None,
+    datacenter: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> CassandraSink:
+    """Writes each row into a table, over the one with its primary key.
+
+    ```python
+    counts.sink_to(rh.cassandra.sink("shop.counts", hosts="localhost:9042"))
+    ```
+
+    The table must be there, and have a column for each of the stream's. Rows are seen as they are
+    written, and all of them are before a checkpoint is complete. After a failure those since the last
+    one are written again, in their order: a row may have a value that it had before, until the job has
+    come to where it was. Key the stream by (a part of) the primary key, so that one subtask writes the
+    rows of a key in their order.
+
+    Args:
+        table: "keyspace.table".
+        hosts: "host:port" of some of the nodes; the port is 9042 where none is said.
+        delete: a column of true and false, which the table does not have: where it is true the row of
+            that primary key is deleted.
+        ttl: how long a row stays after it was written last ("30d").
+        consistency: how many replicas must have a row: "ONE", "LOCAL_QUORUM", "ALL", ...
+        at_once: how many rows are on their way at the most, for each subtask.
+        retry_for: how long what nodes cannot take for now is sent again before the job fails, and is
+            restarted by its strategy. Each time is counted (`retries`).
+        user, password: by which to come in. They are shown nowhere.
+        datacenter: the one whose nodes are asked; by default that of the first host.
+        options: further options of the client (cassandra.cluster.Cluster), such as ssl_context. Their
+            values are shown nowhere.
+    """
+    client()
+    found = _NAME.fullmatch(table) if isinstance(table, str) else None
+    if found is None:
+        raise ProgramError(
+            f"table={table!r} names no table", hint='write "keyspace.table", as it was created'
+        )
+    check_consistency(consistency)
+    if not isinstance(at_once, int) or not 0 < at_once <= _MOST_AT_ONCE:
+        raise ProgramError(f"at_once={at_once!r} is not between 1 and {_MOST_AT_ONCE}")
+    ttl_s = None if ttl is None else max(1, duration_ms(ttl) // 1000)
+    if ttl_s is not None and ttl_s > _MOST_TTL_S:
+        raise ProgramError(f"ttl={ttl!r} is longer than 20 years, which is the most")
+    contact = Contact.of(hosts, user, password, datacenter, options)
+    target = CassandraTable(found[1], found[2], delete, ttl_s)
+    return CassandraSink(contact, target, consistency, at_once, duration_ms(retry_for))
+
+
+@dataclass(frozen=True)
+class CassandraTable:
+    """Which statements become of a row."""
+
+    keyspace: str
+    name: str
+    delete: str | None
+    ttl_s: int | None
+    columns: tuple[Column, ...] = ()
+    """That the stream has, once the table was looked at."""
+    key: tuple[Column, ...] = ()
+    """Those of them that are the primary key."""
+
+    def __str__(self) -> str:
+        return f"{self.keyspace}.{self.name}"
+
+    def fitted(
+        self, schema: pa.Schema, columns: Sequence[Column], key: Sequence[str]
+    ) -> CassandraTable:
+        """With what is known of the table. Raises SchemaError where rows do not fit it."""
+        known = {column.name: column for column in columns}
+        fields = [field for field in schema if field.name != self.delete]
+        for field in fields:
+            if field.name not in known:
+                raise SchemaError(
+                    f"the table {self} has no column {field.name!r}",
+                    hint=f"it has {', '.join(known)}; select those that are to be written",
+                )
+            check_fits(field, known[field.name], str(self))
+        missing = [name for name in key if name not in schema.names]
+        if missing:
+            raise SchemaError(
+                f"column {missing[0]!r} of the primary key of {self} is not in the stream",
+                hint=f"the key is {', '.join(key)}",
+            )
+        return replace(
+            self,
+            columns=tuple(known[field.name] for field in fields),
+            key=tuple(known[name] for name in key),
+        )
+
+    def insert(self) -> str:
+        names = ", ".join(_quoted(column.name) for column in self.columns)
+        marks = ", ".join("?" for _ in self.columns)
+        ttl = "" if self.ttl_s is None else f" USING TTL {self.ttl_s}"
+        return f"INSERT INTO {self._place()} ({names}) VALUES ({marks}){ttl}"
+
+    def removal(self) -> str:
+        where = " AND ".join(f"{_quoted(column.name)} = ?" for column in self.key)
+        return f"DELETE FROM {self._place()} WHERE {where}"
+
+    def _place(self) -> str:
+        return f"{_quoted(self.keyspace)}.{_quoted(self.name)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class CassandraSink(Sink):
+    """Made by `sink`."""
+
+    contact: Contact
+    table: CassandraTable
+    consistency: str
+    at_once: int
+    retry_for_ms: int
+
+    def validate(self, schema: pa.Schema) -> None:
+        delete = self.table.delete
+        if delete is not None and delete not in schema.names:
+            raise SchemaError(
+                f"delete= names the column {delete!r}, which the stream does not have",
+                hint=f"it has {', '.join(schema.names)}",
+            )
+        if delete is not None and not pa.types.is_boolean(schema.field(delete).type):
+            raise SchemaError(
+                f"delete= names the column {delete!r}, which is {schema.field(delete).type}",
+                hint="it must be true or false",
+            )
+        for field in schema:
+            check_any_fits(field)
+
+    def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> CassandraSink:
+        """Looks at the table, and holds the rows against it."""
+        patience = Patience(self.retry_for_ms, lambda: None)
+        while True:
+            session = CassandraSession(self.contact, self.consistency)
+            try:
+                columns, key = session.describe(self.table.keyspace, self.table.name)
+                return replace(self, table=self.table.fitted(schema, columns, key))
+            except UnavailableError as error:
+                patience.spend(error)
+            finally:
+                session.close()
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return CassandraWriter(self, ctx)
+
+    def describe(self) -> str:
+        return f"Cassandra table {self.table} at {self.contact.address}"
+
+
+class CassandraWriter(SinkWriter):
+    """Writes some thousands of rows at a time, and waits for all of them: so none is overtaken by an
+    older one."""
+
+    def __init__(self, sink: CassandraSink, ctx: SinkContext) -> None:
+        self._sink = sink
+        self._table = sink.table
+        self._patience = Patience(sink.retry_for_ms, lambda: ctx.count("retries", 1))
+        self._session: CassandraSession | None = None
+        self._names = [column.name for column in sink.table.columns]
+        self._key = [self._names.index(column.name) for column in sink.table.key]
+        self._insert, self._removal = sink.table.insert(), sink.table.removal()
+        self._gathered: list[Batch] = []
+        self._count = 0
+        self._size_bytes = 0
+
+    def write(self, batch: Batch) -> None:
+        self._gathered.append(batch)
+        self._count += batch.num_rows
+        self._size_bytes += batch.nbytes
+        if self._count >= _TOGETHER_ROWS or self._size_bytes >= _TOGETHER_BYTES:
+            self._flush()
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        self._flush()
+        return []
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+
+    def _flush(self) -> None:
+        if not self._gathered:
+            return
+        rows = pa.concat_batches(self._gathered)
+        self._gathered, self._count, self._size_bytes = [], 0, 0
+        for begin in range(0, rows.num_rows, _TOGETHER_ROWS):
+            self._write(rows.slice(begin, _TOGETHER_ROWS))
+
+    def _write(self, rows: Batch) -> None:
+        left = self._newest_of_each(rows)
+        while left:
+            try:
+                if self._session is None:
+                    self._session = CassandraSession(self._sink.contact, self._sink.consistency)
+                statements = [(cql, given) for _, cql, given in left]
+                failed = self._session.write(statements, self._sink.at_once)
+            except UnavailableError as error:
+                self._patience.spend(error)
+                continue
+            if not failed:
+                self._patience.restore()
+                return
+            left, errors = [left[place] for place, _ in failed], [error for _, error in failed]
+            self._patience.spend(self._worst(rows, left, errors))
+
+    @staticmethod
+    def _worst(
+        rows: Batch, failed: Sequence[tuple[int, str, Any]], errors: Sequence[RheosError]
+    ) -> RheosError:
+        """One that trying again does not help, if there is any."""
+        for (row, _, _), error in zip(failed, errors, strict=True):
+            if not isinstance(error, UnavailableError):
+                error.record = record(rows, row)
+                return error
+        return errors[0]
+
+    def _newest_of_each(self, rows: Batch) -> list[tuple[int, str, Sequence[Any]]]:
+        """Of each primary key the last row: its place, statement and values. Those that are on their
+        way at once may come in any order."""
+        delete = self._table.delete
+        gone = [False] * rows.num_rows if delete is None else rows.column(delete).to_pylist()
+        found: dict[tuple[Any, ...], tuple[int, str, Sequence[Any]]] = {}
+        for row, given in enumerate(values(rows, self._table.columns)):
+            key = tuple(given[place] for place in self._key)
+            if None in key:
+                raise InputError(
+                    f"a row cannot be written: a column of the primary key of {self._table} is null",
+                    record=record(rows, row),
+                    hint="filter such rows out before",
+                )
+            found[key] = (row, self._removal, key) if gone[row] else (row, self._insert, given)
+        return list(found.values())

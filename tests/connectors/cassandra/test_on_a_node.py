@@ -1,0 +1,124 @@
+"""A real Cassandra: the sink is held to the rules of connectors, and its table to the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors.cassandra.sink import CassandraSink
+from rheos.errors import ConfigurationError, SchemaError
+from rheos.testing import check_sink
+from rheos.testing.servers import CassandraNode
+from tests.connectors.cassandra.test_sink import SCHEMA, Writing
+
+pytestmark = pytest.mark.slow  # A node takes 16 s of processor time to start.
+
+KINDS = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "text",
+    pa.binary(): "blob",
+    pa.date32(): "date",
+    pa.decimal128(38, 18): "decimal",
+}
+
+
+@pytest.fixture(scope="module")
+def cql(cassandra_node: CassandraNode) -> Iterator[Any]:
+    """Runs a statement, and gives its rows as dicts."""
+    from cassandra.cluster import Cluster
+    from cassandra.query import dict_factory
+
+    host, port = cassandra_node.address.split(":")
+    with Cluster([host], port=int(port), protocol_version=4) as cluster, cluster.connect() as session:
+        session.row_factory = dict_factory
+        session.execute(
+            "CREATE KEYSPACE kit WITH replication = "
+            "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+        )
+        yield session.execute
+
+
+@dataclass(frozen=True)
+class WithoutTimes(CassandraSink):
+    """The kit's have microseconds, which Cassandra's have not."""
+
+    def validate(self, schema: pa.Schema) -> None:
+        super().validate(schema)
+        if any(pa.types.is_timestamp(field.type) for field in schema):
+            raise SchemaError("a timestamp")
+
+
+def plain(row: dict[str, Any]) -> dict[str, Any]:
+    """The client has dates of its own."""
+    return {name: value.date() if hasattr(value, "date") else value for name, value in row.items()}
+
+
+def test_the_sink_keeps_the_rules(cassandra_node: CassandraNode, cql: Any) -> None:
+    def make(name: str, schema: pa.Schema) -> Any:
+        table = name.replace("-", "_")
+        columns = ", ".join(f'"{field.name}" {KINDS[field.type]}' for field in schema)
+        cql(f'CREATE TABLE kit.{table} ({columns}, PRIMARY KEY ("n"))')
+        made = rh.cassandra.sink(f"kit.{table}", hosts=cassandra_node.address)
+        sink = WithoutTimes(**{field.name: getattr(made, field.name) for field in fields(made)})
+        return sink, lambda: map(plain, cql(f"SELECT * FROM kit.{table}"))
+
+    assert set(check_sink(make)) == {
+        "bool", "int8", "int16", "int32", "int64", "float32", "float64", "string", "binary", "date",
+        "decimal",
+    }  # fmt: skip
+
+
+def test_rows_replace_each_other_and_are_deleted(cassandra_node: CassandraNode, cql: Any) -> None:
+    cql('CREATE TABLE kit."Counts" ("id" text PRIMARY KEY, "n" bigint, other int)')
+    sink = rh.cassandra.sink("kit.Counts", hosts=cassandra_node.address, delete="gone", ttl="1h")
+    schema = SCHEMA.append(pa.field("gone", pa.bool_()))
+    for _ in range(2):
+        job = Writing(sink, schema)
+        job.write(*({"id": f"{n % 700}", "n": n, "gone": False} for n in range(5000)))
+        job.write({"id": "7", "n": 0, "gone": True}, {"id": "8", "n": None, "gone": False})
+        job.writer.close()
+    found = {row["id"]: row["n"] for row in cql('SELECT "id", "n" FROM kit."Counts"')}
+    wanted: dict[str, int | None] = {f"{n % 700}": n for n in range(5000) if n % 700 != 7}
+    assert found == {**wanted, "8": None}
+    (left,) = cql('SELECT ttl("n") AS left FROM kit."Counts" WHERE "id" = \'9\'')
+    assert 3000 < left["left"] <= 3600
+
+
+def test_tables_that_are_not_there_or_do_not_fit(cassandra_node: CassandraNode, cql: Any) -> None:
+    cql("CREATE TABLE kit.narrow (id int PRIMARY KEY)")
+
+    def prepared(table: str) -> Any:
+        sink = rh.cassandra.sink(table, hosts=cassandra_node.address)
+        return sink.prepared(SCHEMA, ("job", "sink"))
+
+    with pytest.raises(ConfigurationError, match="there is no keyspace 'shop'"):
+        prepared("shop.counts")
+    with pytest.raises(ConfigurationError, match=r"there is no table kit\.counts"):
+        prepared("kit.counts")
+    with pytest.raises(SchemaError, match="column 'id' is string, and int in kit"):
+        prepared("kit.narrow")
+
+
+def test_the_node_listens_on_loopback_alone(cassandra_node: CassandraNode) -> None:
+    folder = str(cassandra_node.log.parent)
+    listening = [
+        connection.laddr.ip
+        for process in psutil.Process().children(recursive=True)
+        if folder in " ".join(process.cmdline())
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert len(listening) == 2  # For clients, and for other nodes.
+    assert all(address.removeprefix("::ffff:") == "127.0.0.1" for address in listening)

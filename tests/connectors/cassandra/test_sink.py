@@ -1,0 +1,207 @@
+"""Rows as statements: what a table must have, what is written together, and what is tried again."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from importlib import import_module
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors import patience
+from rheos.connectors.cassandra.columns import Column, values
+from rheos.connectors.cassandra.sink import CassandraSink
+from rheos.errors import (
+    ConfigurationError,
+    InputError,
+    ProgramError,
+    RheosError,
+    SchemaError,
+    UnavailableError,
+)
+from rheos.protocol.ids import CheckpointId
+from tests.connectors.ports import batch_of, sink_context
+
+SCHEMA = pa.schema({"id": pa.string(), "n": pa.int64()})
+COLUMNS = [Column("id", "text"), Column("n", "bigint"), Column("unused", "list<text>")]
+
+
+class Session:
+    """Stands in for a cluster: what is written, and which errors come instead, call after call."""
+
+    def __init__(self) -> None:
+        self.written: list[list[tuple[str, tuple[Any, ...]]]] = []
+        self.errors: list[dict[int, RheosError] | RheosError] = []
+
+    def describe(self, keyspace: str, table: str) -> tuple[list[Column], list[str]]:
+        return COLUMNS, ["id"]
+
+    def write(self, statements: Sequence[Any], at_once: int) -> list[tuple[int, RheosError]]:
+        errors = self.errors.pop(0) if self.errors else {}
+        if isinstance(errors, RheosError):
+            raise errors
+        self.written.append([(cql.split()[0], tuple(given)) for cql, given in statements])
+        return sorted(errors.items())
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Session:
+    made = Session()
+    module = import_module("rheos.connectors.cassandra.sink")
+    monkeypatch.setattr(module, "CassandraSession", lambda contact, consistency: made)
+    monkeypatch.setattr(patience, "_FIRST_WAIT_S", 0.0)
+    return made
+
+
+def table(**more: Any) -> CassandraSink:
+    return rh.cassandra.sink("shop.counts", hosts="localhost", **more)
+
+
+class Writing:
+    def __init__(self, sink: CassandraSink, schema: pa.Schema = SCHEMA) -> None:
+        sink.validate(schema)
+        self.counts: dict[str, int] = {}
+        ctx = sink_context(schema)
+        ctx.count = self._count
+        self._schema = schema
+        self.writer = sink.prepared(schema, ("job", "sink")).open(ctx)
+
+    def _count(self, name: str, by: int) -> None:
+        self.counts[name] = self.counts.get(name, 0) + by
+
+    def write(self, *rows: dict[str, Any]) -> None:
+        """And a checkpoint."""
+        self.writer.write(batch_of(self._schema, *rows))
+        assert self.writer.prepare(CheckpointId(1)) == []
+
+
+def test_statements_name_what_the_stream_has() -> None:
+    made = table(ttl="90m", delete="gone").table.fitted(SCHEMA, COLUMNS, ["id"])
+    assert made.insert() == 'INSERT INTO "shop"."counts" ("id", "n") VALUES (?, ?) USING TTL 5400'
+    assert made.removal() == 'DELETE FROM "shop"."counts" WHERE "id" = ?'
+
+
+def test_of_each_key_the_newest_row_is_on_its_way(session: Session) -> None:
+    job = Writing(table(delete="gone"), SCHEMA.append(pa.field("gone", pa.bool_())))
+    job.write(
+        {"id": "a", "n": 1, "gone": False},
+        {"id": "b", "n": 2, "gone": None},
+        {"id": "a", "n": 3, "gone": None},
+        {"id": "b", "n": 4, "gone": True},
+    )
+    assert session.written == [[("INSERT", ("a", 3)), ("DELETE", ("b",))]]
+
+
+def test_only_what_was_not_taken_is_written_again(session: Session) -> None:
+    away = UnavailableError("nobody is there")
+    session.errors = [away, {0: away, 2: away}, {}]
+    job = Writing(table())
+    job.write({"id": "a", "n": 1}, {"id": "b", "n": 2}, {"id": "c", "n": 3})
+    assert [[given[0] for _, given in rows] for rows in session.written] == [
+        ["a", "b", "c"],
+        ["a", "c"],
+    ]
+    assert job.counts == {"retries": 2}
+
+
+def test_patience_ends_and_a_refusal_says_which_row(session: Session) -> None:
+    session.errors = [{0: UnavailableError("nobody is there")}]
+    with pytest.raises(UnavailableError, match="nobody is there"):
+        Writing(table(retry_for="0s")).write({"id": "a", "n": 1})
+    session.errors = [{0: UnavailableError("nobody is there"), 1: InputError("too long")}]
+    with pytest.raises(InputError, match="too long") as raised:
+        Writing(table()).write({"id": "a", "n": 1}, {"id": "b", "n": 2})
+    assert raised.value.record == "{'id': 'b', 'n': 2}"
+    with pytest.raises(InputError, match="a column of the primary key"):
+        Writing(table()).write({"id": None, "n": 1})
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"id": pa.string(), "m": pa.int64()}, "the table shop.counts has no column 'm'"),
+        ({"n": pa.int64()}, "column 'id' of the primary key"),
+        ({"id": pa.int64(), "n": pa.int64()}, "column 'id' is int64, and text in"),
+        ({"id": pa.string(), "n": pa.uint64()}, "column 'n' is uint64, and bigint in"),
+        ({"id": pa.string(), "unused": pa.string()}, "is list<text>, which the sink does not write"),
+    ],
+)
+def test_a_table_that_rows_do_not_fit_is_an_error_before_the_job_runs(
+    session: Session, schema: dict[str, pa.DataType], says: str
+) -> None:
+    with pytest.raises(SchemaError, match=says):
+        table().prepared(pa.schema(schema), ("job", "sink"))
+
+
+def test_values_are_as_the_client_takes_them() -> None:
+    schema = pa.schema(
+        {"at": pa.timestamp("us"), "day": pa.date32(), "of": pa.string(), "number": pa.decimal128(5, 2)}
+    )
+    kinds = {"at": "timestamp", "day": "date", "of": "uuid", "number": "decimal"}
+    columns = [Column(*each) for each in kinds.items()]
+    known = uuid.UUID(int=7)
+    row = {"at": datetime(1970, 1, 1, 0, 0, 1), "day": date(1970, 1, 2), "of": str(known), "number": 1}
+    nothing = dict.fromkeys(schema.names)
+    assert values(batch_of(schema, row, nothing), columns) == [
+        (1000, 2**31 + 1, known, 1),
+        (None, None, None, None),
+    ]
+    finer = {**nothing, "at": datetime(1970, 1, 1, microsecond=1500, tzinfo=UTC)}
+    with pytest.raises(InputError, match="holds no more than milliseconds") as raised:
+        values(batch_of(schema, nothing, finer), columns)
+    assert raised.value.record is not None
+    assert "1500" in raised.value.record
+    with pytest.raises(InputError, match="'of' is uuid, and 'me' is none"):
+        values(batch_of(schema, {**nothing, "of": "me"}), columns)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"table": "counts"},
+        {"table": 'a."b'},
+        {"hosts": []},
+        {"hosts": "a:b"},
+        {"hosts": 7},
+        {"consistency": "SOME"},
+        {"at_once": 0},
+        {"ttl": "8000 days"},
+        {"user": "ada"},
+        {"options": "tls"},
+    ],
+)
+def test_what_is_wrong_is_said_where_it_is_written(given: dict[str, Any]) -> None:
+    with pytest.raises(ProgramError) as raised:
+        rh.cassandra.sink(**{"table": "a.b", "hosts": "h", **given})
+    assert raised.value.site is not None
+
+
+def test_columns_that_no_table_takes_are_refused_where_they_are_written() -> None:
+    with pytest.raises(SchemaError, match="column 'of' is list<item: int64>"):
+        table().validate(pa.schema({"of": pa.list_(pa.int64())}))
+
+
+def test_hosts_and_secrets() -> None:
+    sink = table(user="ada", password="lovelace", options={"ssl_context": "topsecret"})
+    shown = f"{sink!r} {sink.describe()}"
+    assert "lovelace" not in shown
+    assert "topsecret" not in shown
+    assert sink.contact.address == "localhost:9042"
+    many = rh.cassandra.sink("a.b", hosts=["h:1", "[::1]:2", "::1"])
+    assert many.contact.hosts == (("h", 1), ("::1", 2), ("::1", 9042))
+
+
+def test_a_cluster_that_is_not_there_is_an_error() -> None:
+    lonely = rh.cassandra.sink("a.b", hosts="127.0.0.1:1", retry_for="0s")
+    with pytest.raises(UnavailableError, match=r"Cassandra at 127.0.0.1:1: .*[Rr]efused"):
+        lonely.prepared(SCHEMA, ("job", "sink"))
+    wrong = rh.cassandra.sink("a.b", hosts="127.0.0.1:1", options={"nonsense": 1})
+    with pytest.raises(ConfigurationError, match="does not take its options"):
+        wrong.prepared(SCHEMA, ("job", "sink"))
