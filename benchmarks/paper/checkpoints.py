@@ -49,7 +49,7 @@ def run(options: Options) -> dict[str, Any]:
             if not options.quick and interval_s:
                 seconds = max(seconds // interval_s, 1) * interval_s
             given = replace(options, seconds=seconds)
-            warmup_s = options.warmup_s + keys / 2_000_000
+            warmup_s = options.warmup_s + keys / 1_500_000
             interval = None if interval_s is None else f"{interval_s}s"
             return bench(
                 "grouping",
