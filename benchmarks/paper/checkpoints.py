@@ -22,7 +22,7 @@ INTERVALS_S = (None, 30, 5, 1)
 BY_INTERVAL_MB = 10
 BY_SIZE_S = 5
 SPARK_SIZES_MB = (1, 10, 100)
-"""A micro-batch over 1 GB of state takes longer than this experiment."""
+"""Filling 1 GB takes too long."""
 SPARK_ROWS_PER_BATCH = 5_000_000
 ROCKSDB = {
     "spark.sql.streaming.stateStore.providerClass": (

@@ -36,7 +36,7 @@ _CHUNK = 200_000
 
 
 def values(records: int) -> Iterator[list[bytes]]:
-    """Events of some 190 bytes, as JSON."""
+    """Events of some 180 bytes, as JSON."""
     rng = np.random.default_rng(0)
     for begin in range(0, records, _CHUNK):
         count = min(_CHUNK, records - begin)
