@@ -13,15 +13,15 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.operators import build
+from rheos.operators import build, lookup
 from rheos.operators.contract import Operator
 from rheos.protocol.elements import WatermarkMark
-from rheos.testing import OperatorExample, check_example, simulate
+from rheos.testing import MemoryLookup, OperatorExample, check_example, simulate
 
 OPERATORS = sorted(
     {
         found.__module__
-        for found in vars(build).values()
+        for found in (*vars(build).values(), lookup.LookupOperator)
         if isclass(found) and issubclass(found, Operator) and found is not Operator
     }
 )
@@ -37,6 +37,7 @@ GIVEN = {
     "rh": rh,
     "pa": pa,
     "pl": pl,
+    "MemoryLookup": MemoryLookup,
     "WatermarkMark": WatermarkMark,
     "OperatorExample": OperatorExample,
     "check_example": check_example,

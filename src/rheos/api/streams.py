@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.api.expressions import ExprLike, Op, compile_expressions
+from rheos.api.lookups import How, looked_up
 from rheos.api.method_hints import OF_KEYED, no_such_method
 from rheos.api.program import Program, checked_name
 from rheos.api.typing_of_functions import (
@@ -25,6 +26,7 @@ from rheos.api.typing_of_functions import (
 )
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.contract import Sink
+from rheos.connectors.lookup import Lookup
 from rheos.connectors.print import PrintSink
 from rheos.errors import ProgramError, SchemaError
 from rheos.graph.nodes import (
@@ -264,6 +266,47 @@ class DataStream:
                 )
             declared = declared_type(returns)
             return self._then(MapBatchesSpec(fn, form), name, declared.schema, declared.record)
+
+    # --- rows from outside ----------------------------------------------------------------------------
+
+    def lookup(
+        self,
+        lookup: Lookup,
+        on: str | Sequence[str],
+        columns: Sequence[str] | Mapping[str, str] | None = None,
+        how: How = "left",
+        *,
+        cache_for: str | None = None,
+        cache_keys: int = 100_000,
+        retry_for: str = "30s",
+    ) -> DataStream:
+        """Adds to each row what a system outside has for its key when the row comes.
+
+        ```python
+        visits.lookup(rh.redis.lookup("redis://localhost:6379", key="user:{id}", schema=User), on="id")
+        ```
+
+        Rows are looked up some thousands at a time, beside those before them; they keep their order,
+        and watermarks and checkpoints their place. After a failure, rows since the last checkpoint are
+        looked up again, and find what is there then.
+
+        Args:
+            lookup: what is asked, such as rh.redis.lookup(...).
+            on: the column with the key, or several where the lookup is asked by several.
+            columns: which of the lookup's columns to add, or their new names: `{"new": "old"}`. All of
+                them by default.
+            how: "left" keeps rows that find nothing, with nulls; "inner" drops them. A key with several
+                rows makes several of one, in either case.
+            cache_for: how long a subtask takes what it has found, or not found, for what is still
+                there ("10m"). Without it each row is looked up anew.
+            cache_keys: of how many keys at the most; the oldest go first.
+            retry_for: how long a system that is away is tried again before the job fails, and is
+                restarted by its strategy. Each further try is counted (`retries`).
+        """
+        with located(call_site(), "lookup"):
+            given = (lookup, on, columns, how, cache_for, cache_keys, retry_for)
+            spec, schema = looked_up(self.schema, *given)
+            return self._then(spec, "lookup", schema, None)
 
     # --- event time -----------------------------------------------------------------------------------
 

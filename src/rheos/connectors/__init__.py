@@ -28,6 +28,13 @@ rows durably, and a committer publishes them when the checkpoint is complete. In
               committer.commit(committables)    when the checkpoint is in the log
               writer.close()                    at the end, also after an error
 
+A **lookup** is a frozen, picklable description of rows outside, by key (`connectors.lookup`). In order:
+
+    program   lookup.validate(keys)             when the program is built
+    subtask   lookup.open(ctx)                  once for each attempt
+              client.fetch(keys), ...           on the I/O executor, one call at a time
+              client.close()                    at the end, also after an error
+
 In a subtask all but the committer and `client.completed` is called in its mailbox. Readers never wait:
 what does goes to `ctx.io`. A writer may, and holds the subtask up. `rheos.testing.check_source` and
 `check_sink` hold a connector to this.
@@ -48,6 +55,7 @@ from rheos.connectors.contract import (
     SplitReader,
     TimeReached,
 )
+from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.connectors.times import TimeColumn
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
@@ -62,8 +70,12 @@ __all__ = [
     "Committer",
     "Completion",
     "EndOfSplit",
+    "Found",
     "IoExecutor",
     "JobId",
+    "Lookup",
+    "LookupClient",
+    "LookupContext",
     "Pending",
     "Polled",
     "ReaderContext",

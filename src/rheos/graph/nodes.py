@@ -163,6 +163,8 @@ class OwnSpec(ABC):
 
     kind: ClassVar[str]
     """What the ids of its operators are made of. It never changes: state is found by it."""
+    begins_chain: ClassVar[bool] = False
+    """It is the head of a chain, as an asynchronous operator is to be."""
 
     def looks_at(self, column: str) -> bool | None:
         """Whether it looks at a hidden column of its inputs; None where it does not, and passes it on

@@ -21,6 +21,7 @@ from rheos.graph.nodes import (
     MapBatchesSpec,
     MapSpec,
     Node,
+    OwnSpec,
     SinkSpec,
     SourceSpec,
     StreamType,
@@ -143,7 +144,9 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
             return
         if not isinstance(at.spec, ExpressionSpec | MapSpec | MapBatchesSpec | EventTimeSpec):
             where = "to each of the streams before union(...)"
-            if not isinstance(at.spec, UnionSpec):
+            if isinstance(at.spec, OwnSpec):
+                where = f"before {at.name!r}"
+            elif not isinstance(at.spec, UnionSpec):
                 where = "before key_by(...), or in another program that reads what this one writes"
             raise ProgramError(
                 f"event time is given behind a source, and these rows come from {at.name!r}",

@@ -207,6 +207,41 @@ class OperatorSpec(OwnSpec):
         return {}
 
 
+class Begun(ABC):
+    """Work on one batch that an operator has begun beside the mailbox. Called in the mailbox."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether `finish` may be called. Asked often, and quick: here it takes what has come in, and
+        tries again what has failed. Raises what ends the attempt."""
+
+    def wake_after_us(self) -> int | None:
+        """While it is not ready: when to ask again. None: a completion of the I/O executor wakes."""
+        return None
+
+    @abstractmethod
+    def finish(self, batch: Batch) -> Iterator[Out]:
+        """What comes of the batch. Called once. It is the one that was begun, but for `__swm`, which
+        says what the stream has reached by now."""
+
+
+class AsyncOperator(Operator):
+    """An operator that works on batches beside the mailbox, while those before them are.
+
+    It is the head of a chain; in batch it may stand anywhere. The task calls `begin` when a batch waits
+    at the input, in the order of each channel, and `finish` of what that gave in its turn. So marks
+    keep their place, and what is on its way is bounded by the channels' credits and is no state of the
+    operator: it still lies at the input. A batch may be begun, and never finished.
+    """
+
+    @abstractmethod
+    def begin(self, port: int, batch: Batch) -> Begun:
+        """Begins to work on a batch. Quick: what waits is submitted to the I/O executor."""
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        raise AssertionError("an asynchronous operator is given its batches by `begin`")
+
+
 class CommittingOperator(Operator):
     """An operator with a second phase. The task calls `commit` on the I/O executor, for what a
     checkpoint in the log has staged; committing the same again does nothing."""

@@ -5,7 +5,8 @@
 3. A node with a single input that is neither keyed nor broadcast joins the chain of its producer. Any
    other begins a chain, behind an edge for each output that is read at one of its ports: HASH where the
    port is keyed, BROADCAST where it is broadcast, else FORWARD; or REBALANCE, where producer and reader
-   differ in parallelism, which makes the reader begin a chain, too.
+   differ in parallelism, which makes the reader begin a chain, too. So does an asynchronous operator,
+   behind a FORWARD edge: what it works on ahead of its turn lies at the chain's input.
 4. Of the hidden columns, `__ts` is on every stream with event time; `__wm` on those from which a row
    reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
    from which one reaches a process in order of arrival so. `__split` is on those from which a row
@@ -292,6 +293,8 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
 def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None:
     """The chain that the node joins; None where it begins one."""
     if len(node.inputs) != 1 or node.inputs[0].keys or node.inputs[0].broadcast:
+        return None
+    if isinstance(node.spec, OwnSpec) and node.spec.begins_chain:
         return None
     producers = wiring.producers[node.id, 0]
     if len(producers) != 1:

@@ -34,6 +34,7 @@ from rheos.protocol.elements import (
 )
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.ports import Clock, Transport
+from rheos.task.ahead import WorkAhead
 from rheos.task.barriers import WaitingBarriers
 from rheos.task.chain_snapshot import ChainSnapshot
 from rheos.task.config import TaskConfig
@@ -75,6 +76,7 @@ class ChainRunner:
         self.gate = gate
         self._tree = tree
         self._source = tree.source
+        self._ahead = WorkAhead(tree, gate) if gate is not None and tree.works_ahead else None
         self._outputs = outputs
         self._transport = transport
         self._clock = clock
@@ -97,7 +99,7 @@ class ChainRunner:
         self.watermark_ms = MIN_TIMESTAMP_MS
         self.ended = False
         self.wake_after_us: int | None = None
-        """For a source: when its reader wants to be asked again."""
+        """When a source's reader wants to be asked again, or what is worked on ahead."""
 
     # --- what the engine asks ---------------------------------------------------------------------
 
@@ -185,7 +187,7 @@ class ChainRunner:
 
     def _next_work(self) -> Work | None:
         if self._restored:
-            return self._tree.in_flight(self._restored.popleft())
+            return self._read_restored()
         if (triggered := self._barriers.next_triggered()) is not None:
             return self._checkpoint(triggered)
         if self.ended:
@@ -195,9 +197,22 @@ class ChainRunner:
             return self._tree.processing_time(now_ms)
         return self._read_source() if self._source is not None else self._read_gate()
 
+    def _read_restored(self) -> Work | None:
+        ahead = self._ahead
+        if ahead is None:
+            return self._tree.in_flight(self._restored.popleft())
+        work = ahead.restored(self._restored[0])
+        if work is not None:
+            self._restored.popleft()
+        self.wake_after_us = ahead.wake_after_us()
+        return work
+
     def _read_gate(self) -> Work | None:
         assert self.gate is not None
-        taken = self.gate.take()
+        ahead = self._ahead
+        taken = self.gate.take() if ahead is None else ahead.take()
+        if ahead is not None:
+            self.wake_after_us = ahead.wake_after_us()
         if taken is None:
             return None
         channel, element = taken
@@ -228,7 +243,11 @@ class ChainRunner:
 
     def _batch(self, channel: Channel, batch: Batch) -> Work:
         assert self.gate is not None
-        yield from self._tree.batch(channel.port, self.gate.merged(channel, batch))
+        merged = self.gate.merged(channel, batch)
+        if self._ahead is None:
+            yield from self._tree.batch(channel.port, merged)
+        else:
+            yield from self._ahead.finish(channel, merged)
         self._transport.release(channel.id)
 
     def _polled(self, outs: Sequence[Out]) -> Work:

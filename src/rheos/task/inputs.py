@@ -160,13 +160,14 @@ class InputGate:
         elif isinstance(mark, End):
             channel.closed = True
 
-    def take(self) -> tuple[Channel, Element] | None:
-        """The next element of a channel that may be read, round robin; None if no channel has one."""
+    def take(self, ready: Callable[[Channel], bool] | None = None) -> tuple[Channel, Element] | None:
+        """The next element of a channel that may be read, round robin; None if no channel has one.
+        `ready` says of a channel with an element whether that may be taken yet."""
         count = len(self.channels)
         for step in range(count):
             i = (self._next + step) % count
             channel = self.channels[i]
-            if channel.queue and not channel.blocked:
+            if channel.queue and not channel.blocked and (ready is None or ready(channel)):
                 self._next = (i + 1) % count
                 return channel, channel.queue.popleft()
         return None

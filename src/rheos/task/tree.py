@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar, assert_never
 
 from rheos.connectors.contract import Pending
 from rheos.errors import InternalError, RheosError
-from rheos.operators.contract import CommittingOperator, Operator, Out, Restored
+from rheos.operators.contract import AsyncOperator, Begun, CommittingOperator, Operator, Out, Restored
 from rheos.operators.event_time import EventTimeOperator
 from rheos.operators.source import EndOfInput, SourceOperator
 from rheos.plan.physical import Chain, PlannedOperator, ToEdge, ToOperator
@@ -83,10 +83,19 @@ class OperatorTree(Generic[T]):
     """
 
     def __init__(
-        self, chain: Chain, make: Callable[[PlannedOperator], Operator], outputs: RowOutputs[T]
+        self,
+        chain: Chain,
+        make: Callable[[PlannedOperator], Operator],
+        outputs: RowOutputs[T],
+        *,
+        wait_for: Callable[[Begun], None] | None = None,
     ) -> None:
+        """`wait_for` waits until what an asynchronous operator has begun is ready, where the host may
+        wait: such an operator then stands anywhere in the chain. Else it is the head, and the host goes
+        through `begin` and `finish`."""
         self.chain = chain
         self._outputs = outputs
+        self._wait_for = wait_for
         self._at = 0
         """The operator that has been called last: it is named in errors."""
         self._operators: list[Operator] = []
@@ -149,6 +158,30 @@ class OperatorTree(Generic[T]):
         """Rows for an input of the first operator."""
         return self._push(0, port, batch)
 
+    @property
+    def works_ahead(self) -> bool:
+        """Whether the head is asynchronous: where the host may not wait, its rows go through `begin`
+        and `finish`, not `batch`."""
+        return isinstance(self._operators[0], AsyncOperator)
+
+    def begin(self, port: int, batch: Batch) -> Begun:
+        """The head begins to work on rows for one of its inputs, ahead of their turn."""
+        head = self._operators[0]
+        assert isinstance(head, AsyncOperator)
+        self._at = 0
+        return head.begin(port, batch)
+
+    def is_ready(self, begun: Begun) -> bool:
+        """Whether `finish` may be called."""
+        self._at = 0
+        return begun.ready()
+
+    def finish(self, begun: Begun, batch: Batch) -> Work[T]:
+        """What comes of rows that the head has worked on: it is their turn."""
+        self._at = 0
+        self._records_in[0] += batch.num_rows
+        return self._emit(0, begun.finish(batch))
+
     def poll(self, max_rows: int) -> list[Out] | Pending | EndOfInput:
         """Asks the source for rows; what it gives goes to `polled`."""
         assert self.source is not None
@@ -170,7 +203,12 @@ class OperatorTree(Generic[T]):
     def _push(self, index: int, port: int, batch: Batch) -> Work[T]:
         self._at = index
         self._records_in[index] += batch.num_rows
-        return self._emit(index, self._operators[index].on_batch(port, batch))
+        operator = self._operators[index]
+        if self._wait_for is not None and isinstance(operator, AsyncOperator):
+            begun = operator.begin(port, batch)
+            self._wait_for(begun)
+            return self._emit(index, begun.finish(batch))
+        return self._emit(index, operator.on_batch(port, batch))
 
     def _emit(self, index: int, outs: Iterable[Out]) -> Work[T]:
         """What the operator gives goes to those behind it."""

@@ -15,6 +15,7 @@ from rheos.runtimes.simulated.invariants import InvariantError
 from rheos.runtimes.simulated.requests import Requests
 from rheos.testing.connector_kit import BrokenRuleError, check_sink, check_source
 from rheos.testing.harness import OperatorExample, ReplayMode, check_example, replay
+from rheos.testing.lookup import MemoryLookup
 from rheos.testing.memory import MemorySink, MemoryTable
 from rheos.testing.simulation import Simulated, Taken, simulate
 
@@ -22,6 +23,7 @@ __all__ = [
     "BrokenRuleError",
     "Faults",
     "InvariantError",
+    "MemoryLookup",
     "MemorySink",
     "MemoryTable",
     "OperatorExample",

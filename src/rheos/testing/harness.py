@@ -29,7 +29,7 @@ from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.graph.windows import Watermark
 from rheos.host.inline_io import InlineIo
 from rheos.operators.build import build
-from rheos.operators.contract import Operator, OperatorContext, Out
+from rheos.operators.contract import AsyncOperator, Operator, OperatorContext, Out
 from rheos.plan.physical import PlannedOperator, ToOperator
 from rheos.protocol.elements import (
     HIDDEN_PREFIX,
@@ -267,7 +267,14 @@ class _Run:
             cut = Partitioner(self._port.keys, len(self._subtasks), _MAX_PARALLELISM)
             parts = cut.split(batch)
         pairs = zip(self._subtasks, parts, strict=False)
-        self._drive([op.on_batch(0, part) for op, part in pairs if part is not None])
+        self._drive([self._given(op, part) for op, part in pairs if part is not None])
+
+    def _given(self, op: Operator, batch: pa.RecordBatch) -> Iterator[Out]:
+        if not isinstance(op, AsyncOperator):
+            return op.on_batch(0, batch)
+        begun = op.begin(0, batch)
+        assert begun.ready(), "an example's I/O is done at once"
+        return begun.finish(batch)
 
     def _drive(self, calls: list[Iterator[Out]]) -> None:
         """Takes one batch of each call in turn: the others are suspended meanwhile."""

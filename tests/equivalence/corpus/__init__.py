@@ -4,7 +4,7 @@ Each program comes with a golden: its rows, worked out by plain Polars, SQL or s
 which share nothing with Rheos.
 """
 
-from tests.equivalence.corpus import keyed, sessions, sources, stateless, windows
+from tests.equivalence.corpus import keyed, lookups, sessions, sources, stateless, windows
 from tests.equivalence.corpus.program import Program
 
 PROGRAMS: tuple[Program, ...] = (
@@ -13,4 +13,5 @@ PROGRAMS: tuple[Program, ...] = (
     *sessions.PROGRAMS,
     *keyed.PROGRAMS,
     *sources.PROGRAMS,
+    *lookups.PROGRAMS,
 )

@@ -21,7 +21,7 @@ from rheos.graph.nodes import ProcessSpec, SourceSpec
 from rheos.host.garbage import collecting_seldom
 from rheos.host.scratch import scratch_folder
 from rheos.operators.build import build
-from rheos.operators.contract import Operator, OperatorContext
+from rheos.operators.contract import Begun, Operator, OperatorContext
 from rheos.operators.ordered import OrderedProcessOperator
 from rheos.operators.source import EndOfInput
 from rheos.operators.window.operator import WindowAggregateOperator
@@ -112,6 +112,16 @@ def _operator(ctx: OperatorContext, planned: PlannedOperator) -> Operator:
     return build(ctx, spec)
 
 
+def _wait_for(begun: Begun) -> None:
+    """Here, what is worked on beside the rows may be waited for."""
+    while not begun.ready():
+        _wait(begun.wake_after_us())
+
+
+def _wait(wake_after_us: int | None) -> None:
+    time.sleep((1000 if wake_after_us is None else wake_after_us) / 1e6)
+
+
 class _PartitionHost:
     """One chain over one partition, from its first row to its notes."""
 
@@ -122,7 +132,9 @@ class _PartitionHost:
         self._out = _outlet(task, self._partition)
 
     def run(self, inbox: Rows) -> Rows:
-        tree = OperatorTree(self._task.chain, partial(self._operator, inbox), self._out)
+        tree = OperatorTree(
+            self._task.chain, partial(self._operator, inbox), self._out, wait_for=_wait_for
+        )
         try:
             yield from self._drive(tree, inbox)
         except Exception as error:
@@ -179,8 +191,7 @@ class _PartitionHost:
             if isinstance(polled, EndOfInput):
                 return
             if isinstance(polled, Pending):
-                wake_after_us = polled.wake_after_us
-                time.sleep((1000 if wake_after_us is None else wake_after_us) / 1e6)
+                _wait(polled.wake_after_us)
                 continue
             yield from tree.polled(polled)
 

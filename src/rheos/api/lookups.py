@@ -1,0 +1,94 @@
+"""What `stream.lookup(...)` is given, checked: the operator, and the rows that leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from rheos.connectors.lookup import Lookup
+from rheos.errors import ProgramError, SchemaError
+from rheos.operators.lookup import LookupSpec
+from rheos.protocol.durations import duration_ms
+from rheos.state.key_groups import is_key_type
+
+How = Literal["left", "inner"]
+_EXAMPLE = 'write .lookup(rh.redis.lookup(...), on="user_id")'
+
+
+def looked_up(
+    schema: pa.Schema,
+    lookup: Any,
+    on: str | Sequence[str],
+    columns: Sequence[str] | Mapping[str, str] | None,
+    how: Any,
+    cache_for: str | None,
+    cache_keys: int,
+    retry_for: str,
+) -> tuple[LookupSpec, pa.Schema]:
+    """Of a stream of that schema. Raises ProgramError."""
+    if not isinstance(lookup, Lookup):
+        raise ProgramError(f"lookup() takes a lookup, not {lookup!r}", hint=_EXAMPLE)
+    if how not in get_args(How):
+        raise ProgramError(f"how={how!r} is not known", hint='write how="left" or how="inner"')
+    if not isinstance(cache_keys, int) or cache_keys < 1:
+        raise ProgramError(f"cache_keys={cache_keys!r} is not a number of keys", hint="write 100_000")
+    spec = LookupSpec(
+        lookup,
+        _on(schema, lookup, on),
+        _columns(schema, lookup, columns),
+        how,
+        0 if cache_for is None else duration_ms(cache_for),
+        cache_keys,
+        duration_ms(retry_for),
+    )
+    lookup.validate(spec.keys(schema))
+    new = [lookup.schema.field(old).with_name(name) for name, old in spec.columns]
+    return spec, pa.schema([*schema, *(f if how == "inner" else f.with_nullable(True) for f in new)])
+
+
+def _on(schema: pa.Schema, lookup: Lookup, on: Any) -> tuple[str, ...]:
+    names = (on,) if isinstance(on, str) else tuple(on)
+    if len(names) != len(lookup.keys):
+        raise ProgramError(
+            f"on={on!r} names {len(names)} columns, and {lookup.describe()} is asked by "
+            f"{', '.join(lookup.keys)}",
+            hint="name a column of the stream for each of them, in that order",
+        )
+    for name in names:
+        if name not in schema.names:
+            raise SchemaError(
+                f"on= names the column {name!r}, which the stream does not have",
+                hint=f"it has {', '.join(schema.names)}",
+            )
+        if not is_key_type(schema.field(name).type):
+            raise SchemaError(
+                f"on= names the column {name!r}, which is {schema.field(name).type}",
+                hint="a key is a number, a text, a time or bytes",
+            )
+    return names
+
+
+def _columns(schema: pa.Schema, lookup: Lookup, columns: Any) -> tuple[tuple[str, str], ...]:
+    if columns is None:
+        columns = lookup.schema.names
+    elif isinstance(columns, str):
+        columns = [columns]
+    pairs = columns.items() if isinstance(columns, Mapping) else [(name, name) for name in columns]
+    if not pairs:
+        raise ProgramError("no column is looked up", hint='name them: columns=["country"]')
+    taken = set(schema.names)
+    for name, old in pairs:
+        if old not in lookup.schema.names:
+            raise SchemaError(
+                f"columns= names {old!r}, which {lookup.describe()} does not have",
+                hint=f"it has {', '.join(lookup.schema.names)}",
+            )
+        if name in taken:
+            raise SchemaError(
+                f"there would be two columns {name!r}",
+                hint=f'name the new one otherwise: columns={{"their_{name}": "{old}"}}',
+            )
+        taken.add(name)
+    return tuple(pairs)

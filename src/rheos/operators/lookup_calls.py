@@ -1,0 +1,265 @@
+"""How an operator asks a system outside for rows by key: one call at a time, again where it fails, and
+not for what is still known.
+
+What waits while a call is under way goes together with the next one: so the calls become larger where
+the system is slower, and a key is asked for once in each.
+
+    waiting call ──no call under way──> under way ──answered──> done
+                                            │  ^
+                                       failed  └── back-off, as long as `retry_for_us`; then the error
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.connectors.lookup import Found, LookupClient
+from rheos.errors import InputError, RheosError, UnavailableError
+from rheos.operators.records import shown
+from rheos.protocol.elements import Batch
+from rheos.protocol.ports import Clock, Completion, IoExecutor
+
+Key: TypeAlias = tuple[Any, ...]
+
+_CALL_KEYS = 8192
+_FIRST_WAIT_US = 50_000
+_LONGEST_WAIT_US = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What one call has found."""
+
+    rows: Batch
+    """Those of one key side by side."""
+    spans: dict[Key, tuple[int, int]]
+    """Of each key that was asked for: where its rows begin, and end."""
+    at_us: int
+    """When it was asked for, by the monotonic clock."""
+
+
+@dataclass(slots=True)
+class Call:
+    """Keys that are asked for together."""
+
+    keys: dict[Key, int] = field(default_factory=dict)
+    """With their places."""
+    columns: list[Batch] = field(default_factory=list)
+    block: Block | None = None
+
+
+class KnownRows:
+    """A cache of blocks. The oldest goes: when there are more than `max_keys` keys, and when it is
+    `keep_us` old."""
+
+    def __init__(self, max_keys: int, keep_us: int) -> None:
+        self._max_keys = max_keys
+        self._keep_us = keep_us
+        self._blocks: deque[Block] = deque()
+        self._by_key: OrderedDict[Key, Block] = OrderedDict()
+        self._count = 0
+
+    def get(self, key: Key) -> Block | None:
+        """Call `forget` before."""
+        return self._by_key.get(key)
+
+    def add(self, block: Block) -> None:
+        if self._keep_us <= 0:
+            return
+        self._blocks.append(block)
+        self._by_key.update(dict.fromkeys(block.spans, block))
+        self._count += len(block.spans)
+        while self._count > self._max_keys:
+            self._drop_oldest()
+
+    def forget(self, now_us: int) -> None:
+        """Lets go of what is too old."""
+        while self._blocks and now_us - self._blocks[0].at_us >= self._keep_us:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        block = self._blocks.popleft()
+        self._count -= len(block.spans)
+        for key in block.spans:
+            if self._by_key.get(key) is block:
+                del self._by_key[key]
+
+
+class LookupCalls:
+    """The calls of one subtask. Used in the mailbox; only `LookupClient.fetch` runs beside it."""
+
+    def __init__(
+        self,
+        client: LookupClient,
+        schema: pa.Schema,
+        known: KnownRows,
+        *,
+        retry_for_us: int,
+        clock: Clock,
+        io: IoExecutor,
+        count: Callable[[str, int], None],
+    ) -> None:
+        """`schema` is that of the rows that are found."""
+        self._client = [client]
+        """Who takes it from here closes it."""
+        self._schema = schema
+        self._known = known
+        self._retry_for_us = retry_for_us
+        self._clock = clock
+        self._io = io
+        self._count = count
+        self._waiting: deque[Call] = deque()
+        self._wanted: dict[Key, Call] = {}
+        """The keys of the calls that wait."""
+        self._under_way: Call | None = None
+        self._completion: Completion[Found] | None = None
+        """None while it waits for its next try."""
+        self._began_us = 0
+        self._failing_since_us: int | None = None
+        self._wait_us = _FIRST_WAIT_US
+        self._again_us = 0
+        self._closed = False
+
+    def want(self, keys: Sequence[Key], columns: Batch) -> list[Call]:
+        """Asks for keys, which `columns` has as rows; the calls that they are part of."""
+        calls: dict[int, Call] = {}
+        new: dict[int, list[int]] = {}
+        for row, key in enumerate(keys):
+            call = self._wanted.get(key)
+            if call is None:
+                if not self._waiting or len(self._waiting[-1].keys) >= _CALL_KEYS:
+                    self._waiting.append(Call())
+                call = self._wanted[key] = self._waiting[-1]
+                call.keys[key] = len(call.keys)
+                new.setdefault(id(call), []).append(row)
+            calls[id(call)] = call
+        for of, rows in new.items():
+            calls[of].columns.append(columns.take(pa.array(rows, pa.int32())))
+        self.advance()
+        return list(calls.values())
+
+    def advance(self) -> None:
+        """Takes in what has been answered, and begins what waits. Raises the RheosError of a call that
+        has failed for good."""
+        completion = self._completion
+        if completion is not None and completion.done():
+            self._completion = None
+            self._take(completion)
+        if self._under_way is None and self._waiting:
+            self._under_way = call = self._waiting.popleft()
+            for key in call.keys:
+                del self._wanted[key]
+            call.columns = [pa.concat_batches(call.columns)]
+            self._submit(call)
+        elif self._under_way is not None and self.wake_after_us() == 0:
+            self._count("retries", 1)
+            self._submit(self._under_way)
+
+    def wake_after_us(self) -> int | None:
+        """While a failed call waits for its next try: how long still."""
+        if self._under_way is None or self._completion is not None:
+            return None
+        return max(self._again_us - self._clock.monotonic_us(), 0)
+
+    def close(self) -> None:
+        """The client is closed when no call is under way any more."""
+        self._closed = True
+        if self._completion is None or self._completion.done():
+            self._close_client()
+
+    def _close_client(self) -> None:
+        while self._client:  # The thread of a call that ends just now looks here, too.
+            self._client.pop().close()
+
+    def _submit(self, call: Call) -> None:
+        self._began_us = self._clock.monotonic_us()
+        self._completion = self._io.submit(partial(self._fetch, self._client[0], call.columns[0]))
+
+    def _fetch(self, client: LookupClient, keys: Batch) -> Found:
+        """On the I/O executor."""
+        try:
+            return client.fetch(keys)
+        finally:
+            if self._closed:
+                self._close_client()
+
+    def _take(self, completion: Completion[Found]) -> None:
+        call = self._under_way
+        assert call is not None
+        try:
+            found = completion.result()
+        except Exception as error:
+            self._failed(call, error)
+            return
+        self._under_way, self._failing_since_us = None, None
+        self._count("looked_up", len(call.keys))
+        call.block = self._block(call, found)
+        self._known.add(call.block)
+
+    def _block(self, call: Call, found: Found) -> Block:
+        rows, of = found.rows, np.asarray(found.of)
+        if not rows.schema.equals(self._schema) or len(of) != rows.num_rows:
+            raise InputError(
+                f"the lookup gave {len(of)} places for {rows.num_rows} rows of {rows.schema}, where "
+                f"rows of {self._schema} are asked for"
+            )
+        if len(of) and not 0 <= of.min() <= of.max() < len(call.keys):
+            raise InputError(
+                f"the lookup gave rows of other keys than the {len(call.keys)} it was given"
+            )
+        if len(of) and (np.diff(of) < 0).any():
+            rows = rows.take(pa.array(np.argsort(of, kind="stable")))
+        ends = np.cumsum(np.bincount(of.astype(np.int64), minlength=len(call.keys)))
+        begins = [0, *ends[:-1].tolist()]
+        return Block(
+            rows,
+            dict(zip(call.keys, zip(begins, ends.tolist(), strict=True), strict=True)),
+            self._began_us,
+        )
+
+    def _failed(self, call: Call, error: Exception) -> None:
+        now_us = self._clock.monotonic_us()
+        if self._failing_since_us is None:
+            self._failing_since_us, self._wait_us = now_us, _FIRST_WAIT_US
+        first = next(iter(call.keys))
+        key = shown(first[0] if len(first) == 1 else first)
+        others = "" if len(call.keys) == 1 else f", and {len(call.keys) - 1} others"
+        if isinstance(error, RheosError) and not isinstance(error, UnavailableError):
+            error.key = error.key or key + others
+            raise error
+        if now_us - self._failing_since_us >= self._retry_for_us:
+            said = error.what if isinstance(error, RheosError) else f"{type(error).__name__}: {error}"
+            raise UnavailableError(
+                f"the lookup has failed for {(now_us - self._failing_since_us) / 1e6:.3g} s: {said}",
+                key=key + others,
+                hint="is the system up, and does it answer in time? retry_for= says how long it is "
+                "tried again; the job is restarted by its strategy",
+            ) from error
+        self._again_us = now_us + self._wait_us
+        self._wait_us = min(2 * self._wait_us, _LONGEST_WAIT_US)
+
+
+def spans(blocks: Sequence[tuple[Block, Key]]) -> tuple[Batch, Iterator[tuple[int, int]]]:
+    """Of some keys, each with the block that has it: all their rows, and where each key's begin and end
+    among them."""
+    by_block: dict[int, tuple[Block, list[int]]] = {}
+    for place, (block, _) in enumerate(blocks):
+        by_block.setdefault(id(block), (block, []))[1].append(place)
+    found: list[tuple[int, int]] = [(0, 0)] * len(blocks)
+    pieces: list[Batch] = []
+    begin = 0
+    for block, places in by_block.values():
+        of_keys = [block.spans[blocks[place][1]] for place in places]
+        wanted = np.concatenate([np.arange(a, b) for a, b in of_keys])
+        pieces.append(block.rows.take(pa.array(wanted.astype(np.int64))))
+        for place, (a, b) in zip(places, of_keys, strict=True):
+            found[place] = begin, begin + b - a
+            begin += b - a
+    return pa.concat_batches(pieces), iter(found)

@@ -1,0 +1,67 @@
+"""Batches on which the head of a chain works before it is their turn: those that wait at its input.
+
+A batch stays where it lies until what was begun for it is ready. So its channel waits, and what is
+behind it in the channel; other channels go on. An unaligned barrier overtakes it like any row at an
+input, and an aligned one waits for it. How many are on their way is bounded by the channels' credits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pyarrow as pa
+
+from rheos.operators.contract import Begun
+from rheos.protocol.elements import Element
+from rheos.protocol.ids import ChannelId
+from rheos.task.in_flight import InFlight
+from rheos.task.inputs import Channel, InputGate
+from rheos.task.tree import OperatorTree, Work
+
+
+class WorkAhead:
+    """For one chain whose head is an asynchronous operator."""
+
+    def __init__(self, tree: OperatorTree[None], gate: InputGate) -> None:
+        self._tree = tree
+        self._gate = gate
+        self._begun: dict[ChannelId, deque[Begun]] = {channel.id: deque() for channel in gate.channels}
+        """For the first batches in the queue of each channel."""
+        self._restored: list[Begun] = []
+        """For the rows in flight that are next."""
+
+    def take(self) -> tuple[Channel, Element] | None:
+        """The next element of a channel, where it is not a batch that is still worked on."""
+        for channel in self._gate.channels:
+            begun = self._begun[channel.id]
+            batches = [element for element in channel.queue if isinstance(element, pa.RecordBatch)]
+            begun.extend(self._tree.begin(channel.port, batch) for batch in batches[len(begun) :])
+        return self._gate.take(self._is_ready)
+
+    def _is_ready(self, channel: Channel) -> bool:
+        if not isinstance(channel.queue[0], pa.RecordBatch):
+            return True
+        return self._tree.is_ready(self._begun[channel.id][0])
+
+    def finish(self, channel: Channel, batch: pa.RecordBatch) -> Work[None]:
+        """What comes of a batch that was just taken."""
+        return self._tree.finish(self._begun[channel.id].popleft(), batch)
+
+    def restored(self, rows: InFlight) -> Work[None] | None:
+        """What comes of rows that were in flight; None while they are worked on: they are asked for
+        again."""
+        if not self._restored:
+            self._restored = [self._tree.begin(rows.port, batch) for batch in rows.batches]
+        if not all(map(self._tree.is_ready, self._restored)):
+            return None
+        begun, self._restored = self._restored, []
+        return self._finish_all(begun, rows)
+
+    def _finish_all(self, begun: list[Begun], rows: InFlight) -> Work[None]:
+        for each, batch in zip(begun, rows.batches, strict=True):
+            yield from self._tree.finish(each, batch)
+
+    def wake_after_us(self) -> int | None:
+        """When to ask again, if no completion wakes before."""
+        waiting = [*self._restored, *(begun[0] for begun in self._begun.values() if begun)]
+        return min((us for each in waiting if (us := each.wake_after_us()) is not None), default=None)
