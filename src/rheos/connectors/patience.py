@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
 from rheos.errors import RheosError, UnavailableError
 
 _FIRST_WAIT_S = 0.05
-_LONGEST_WAIT_S = 5.0
+_LONGEST_WAIT_S = 1.0
 
 
 class Patience:
-    """Of one writer. `retried` is called before each further try."""
+    """Of one writer. `retried` is called before each further try; why there is one is logged once for
+    each time that it goes wrong."""
 
-    def __init__(self, retry_for_ms: int, retried: Callable[[], None]) -> None:
+    def __init__(self, retry_for_ms: int, retried: Callable[[], None], logger: logging.Logger) -> None:
+        self._logger = logger
         self._retry_for_s = retry_for_ms / 1000
         self._retried = retried
         self._since_s: float | None = None
@@ -24,10 +27,13 @@ class Patience:
         """Waits before the next try; raises the error where it does not pass (only UnavailableError
         may), or has lasted for too long."""
         now_s = time.monotonic()
+        may_pass = isinstance(error, UnavailableError)
         if self._since_s is None:
             self._since_s, self._wait_s = now_s, _FIRST_WAIT_S
-        if not isinstance(error, UnavailableError) or now_s - self._since_s >= self._retry_for_s:
-            raise error
+            if may_pass:
+                self._logger.warning("%s; trying again", error.what)
+        if not may_pass or now_s - self._since_s >= self._retry_for_s:
+            raise error from None
         self._retried()
         time.sleep(self._wait_s)
         self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)

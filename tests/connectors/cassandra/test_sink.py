@@ -13,7 +13,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors import patience
-from rheos.connectors.cassandra.columns import Column, values
+from rheos.connectors.cassandra.columns import CqlColumn, values
 from rheos.connectors.cassandra.sink import CassandraSink
 from rheos.errors import (
     ConfigurationError,
@@ -27,7 +27,7 @@ from rheos.protocol.ids import CheckpointId
 from tests.connectors.ports import batch_of, sink_context
 
 SCHEMA = pa.schema({"id": pa.string(), "n": pa.int64()})
-COLUMNS = [Column("id", "text"), Column("n", "bigint"), Column("unused", "list<text>")]
+COLUMNS = [CqlColumn("id", "text"), CqlColumn("n", "bigint"), CqlColumn("unused", "list<text>")]
 
 
 class Session:
@@ -37,7 +37,7 @@ class Session:
         self.written: list[list[tuple[str, tuple[Any, ...]]]] = []
         self.errors: list[dict[int, RheosError] | RheosError] = []
 
-    def describe(self, keyspace: str, table: str) -> tuple[list[Column], list[str]]:
+    def describe(self, keyspace: str, table: str) -> tuple[list[CqlColumn], list[str]]:
         return COLUMNS, ["id"]
 
     def write(self, statements: Sequence[Any], at_once: int) -> list[tuple[int, RheosError]]:
@@ -145,7 +145,7 @@ def test_values_are_as_the_client_takes_them() -> None:
         {"at": pa.timestamp("us"), "day": pa.date32(), "of": pa.string(), "number": pa.decimal128(5, 2)}
     )
     kinds = {"at": "timestamp", "day": "date", "of": "uuid", "number": "decimal"}
-    columns = [Column(*each) for each in kinds.items()]
+    columns = [CqlColumn(*each) for each in kinds.items()]
     known = uuid.UUID(int=7)
     row = {"at": datetime(1970, 1, 1, 0, 0, 1), "day": date(1970, 1, 2), "of": str(known), "number": 1}
     nothing = dict.fromkeys(schema.names)

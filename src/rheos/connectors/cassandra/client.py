@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from rheos.connectors.cassandra.columns import Column
+from rheos.connectors.cassandra.columns import CqlColumn
 from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
+
+LOGGER = logging.getLogger("rheos.cassandra")
+"""Why something is tried again."""
 
 _PORT = 9042
 _CONNECT_WITHIN_S = 10.0
@@ -103,7 +107,7 @@ class CassandraSession:
         self._session: Any = None
         self._prepared: dict[str, Any] = {}
 
-    def describe(self, keyspace: str, table: str) -> tuple[list[Column], list[str]]:
+    def describe(self, keyspace: str, table: str) -> tuple[list[CqlColumn], list[str]]:
         """The columns of a table, and the names of those of its primary key."""
         self._connect()
         metadata = self._cluster.metadata
@@ -120,7 +124,7 @@ class CassandraSession:
                 hint="create it first: Rheos makes none, as its primary key is for you to decide",
             )
         found = tables[table]
-        columns = [Column(column.name, column.cql_type) for column in found.columns.values()]
+        columns = [CqlColumn(column.name, column.cql_type) for column in found.columns.values()]
         return columns, [column.name for column in found.primary_key]
 
     def write(

@@ -16,7 +16,7 @@ from rheos.protocol.elements import Batch
 IsKind: TypeAlias = Callable[[pa.DataType], bool]
 
 
-class Column(NamedTuple):
+class CqlColumn(NamedTuple):
     """Of the table, and of the stream."""
 
     name: str
@@ -82,7 +82,7 @@ def check_any_fits(field: pa.Field) -> None:
         )
 
 
-def check_fits(field: pa.Field, column: Column, table: str) -> None:
+def check_fits(field: pa.Field, column: CqlColumn, table: str) -> None:
     """Raises SchemaError where values of the field have no place in the column."""
     is_kind = _KINDS.get(column.kind)
     if is_kind is None:
@@ -97,13 +97,13 @@ def check_fits(field: pa.Field, column: Column, table: str) -> None:
         )
 
 
-def values(rows: Batch, columns: Sequence[Column]) -> list[tuple[Any, ...]]:
+def values(rows: Batch, columns: Sequence[CqlColumn]) -> list[tuple[Any, ...]]:
     """For each row the values of the columns, as the client takes them. Raises InputError, with the
     row, for one that the column cannot hold."""
     return list(zip(*(_values(rows, column) for column in columns), strict=True))
 
 
-def _values(rows: Batch, column: Column) -> list[Any]:
+def _values(rows: Batch, column: CqlColumn) -> list[Any]:
     given = rows.column(column.name)
     if column.kind == "timestamp":
         try:
@@ -136,7 +136,7 @@ def _is_finer(at: pa.Scalar) -> bool:
     return False
 
 
-def _refused(rows: Batch, row: int, column: Column, what: str) -> InputError:
+def _refused(rows: Batch, row: int, column: CqlColumn, what: str) -> InputError:
     return InputError(
         f"a row cannot be written: column {column.name!r} is {column.kind}, and {what}",
         record=record(rows, row),

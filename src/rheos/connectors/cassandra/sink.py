@@ -9,8 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.connectors.cassandra.client import CassandraSession, Contact, check_consistency, client
-from rheos.connectors.cassandra.columns import Column, check_any_fits, check_fits, record, values
+from rheos.connectors.cassandra.client import (
+    LOGGER,
+    CassandraSession,
+    Contact,
+    check_consistency,
+    client,
+)
+from rheos.connectors.cassandra.columns import CqlColumn, check_any_fits, check_fits, record, values
 from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.patience import Patience
 from rheos.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
@@ -93,16 +99,16 @@ class CassandraTable:
     name: str
     delete: str | None
     ttl_s: int | None
-    columns: tuple[Column, ...] = ()
+    columns: tuple[CqlColumn, ...] = ()
     """That the stream has, once the table was looked at."""
-    key: tuple[Column, ...] = ()
+    key: tuple[CqlColumn, ...] = ()
     """Those of them that are the primary key."""
 
     def __str__(self) -> str:
         return f"{self.keyspace}.{self.name}"
 
     def fitted(
-        self, schema: pa.Schema, columns: Sequence[Column], key: Sequence[str]
+        self, schema: pa.Schema, columns: Sequence[CqlColumn], key: Sequence[str]
     ) -> CassandraTable:
         """With what is known of the table. Raises SchemaError where rows do not fit it."""
         known = {column.name: column for column in columns}
@@ -171,7 +177,7 @@ class CassandraSink(Sink):
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> CassandraSink:
         """Looks at the table, and holds the rows against it."""
-        patience = Patience(self.retry_for_ms, lambda: None)
+        patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
         while True:
             session = CassandraSession(self.contact, self.consistency)
             try:
@@ -196,7 +202,7 @@ class CassandraWriter(SinkWriter):
     def __init__(self, sink: CassandraSink, ctx: SinkContext) -> None:
         self._sink = sink
         self._table = sink.table
-        self._patience = Patience(sink.retry_for_ms, lambda: ctx.count("retries", 1))
+        self._patience = Patience(sink.retry_for_ms, lambda: ctx.count("retries", 1), LOGGER)
         self._session: CassandraSession | None = None
         self._names = [column.name for column in sink.table.columns]
         self._key = [self._names.index(column.name) for column in sink.table.key]

@@ -18,7 +18,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from rheos.connectors.contract import SinkContext, SinkWriter
-from rheos.connectors.http.listener import LOGGER, Exchange, ListenAt, Listener, RefusedError
+from rheos.connectors.http.listener import LOGGER, HttpError, HttpExchange, ListenAt, Listener
 from rheos.errors import InternalError, RheosError
 from rheos.formats import json
 from rheos.protocol.elements import Batch
@@ -122,11 +122,11 @@ class EventWriter(SinkWriter):
 
     # --- the threads of readers ----------------------------------------------------------------------
 
-    def _serve(self, exchange: Exchange) -> None:
+    def _serve(self, exchange: HttpExchange) -> None:
         if exchange.path not in ("/", self._path):
-            raise RefusedError(404, f"a page is at /, and events are at {self._path}")
+            raise HttpError(404, f"a page is at /, and events are at {self._path}")
         if exchange.method != "GET":
-            raise RefusedError(405, "only GET is served", Allow="GET")
+            raise HttpError(405, "only GET is served", Allow="GET")
         if exchange.path == "/":
             page = _PAGE.read_text().replace("{{path}}", self._path)
             exchange.answer(
@@ -146,7 +146,7 @@ class EventWriter(SinkWriter):
         known = run == self._run and number.isascii() and number.isdigit() and len(number) < 19
         return int(number) + 1 if known else 0
 
-    def _send_rows(self, exchange: Exchange, number: int) -> None:
+    def _send_rows(self, exchange: HttpExchange, number: int) -> None:
         has_begun = number > 0
         number = min(number, self._rows.end)
         while not self._rows.closed:

@@ -76,7 +76,7 @@ class ListenAt:
         return f"ListenAt({self.host!r}, {self.port}{'' if self.token is None else ', token=***'})"
 
 
-class RefusedError(Exception):
+class HttpError(Exception):
     """The answer to a request that is not to be served."""
 
     def __init__(self, status: int, why: str, **headers: str) -> None:
@@ -86,7 +86,7 @@ class RefusedError(Exception):
         self.headers = headers
 
 
-class Exchange:
+class HttpExchange:
     """One request and its answer."""
 
     def __init__(self, handler: _Handler) -> None:
@@ -98,16 +98,16 @@ class Exchange:
         self._handler = handler
 
     def body(self, max_bytes: int) -> bytes:
-        """The whole body. Raises RefusedError where its length is not said, or is too large."""
+        """The whole body. Raises HttpError where its length is not said, or is too large."""
         said = self.headers.get("Content-Length", "")
         if "Transfer-Encoding" in self.headers or not (said.isascii() and said.isdigit()):
-            raise RefusedError(411, "say the length of the body: Content-Length")
+            raise HttpError(411, "say the length of the body: Content-Length")
         if len(said) > 18 or int(said) > max_bytes:
-            raise RefusedError(413, f"the body has more than {max_bytes} bytes")
+            raise HttpError(413, f"the body has more than {max_bytes} bytes")
         self._handler.limit.allow(int(said))
         body: bytes = self._handler.rfile.read(int(said))
         if len(body) < int(said):
-            raise RefusedError(400, "the body has ended before its length")
+            raise HttpError(400, "the body has ended before its length")
         return body
 
     def answer(self, status: int, content: bytes, kind: str, **headers: str) -> None:
@@ -133,8 +133,8 @@ class Exchange:
         self._handler.wfile.write(content)
 
 
-Serve: TypeAlias = Callable[[Exchange], None]
-"""Answers one request, in a thread of its own. May raise RefusedError."""
+Serve: TypeAlias = Callable[[HttpExchange], None]
+"""Answers one request, in a thread of its own. May raise HttpError."""
 
 
 class Listener:
@@ -229,14 +229,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.raw_requestline or not self.parse_request():
             return
         try:
-            exchange = Exchange(self)
+            exchange = HttpExchange(self)
         except ValueError:
             self.send_error(400)
             return
         try:
             self._let_in(exchange)
             self.server.serve(exchange)
-        except RefusedError as refused:
+        except HttpError as refused:
             exchange.answer_json(refused.status, {"error": refused.why}, **refused.headers)
             self._drain()
         except OSError:
@@ -245,7 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
             LOGGER.exception("a request could not be answered")
             exchange.answer_json(500, {"error": "it is logged where the job runs"})
 
-    def _let_in(self, exchange: Exchange) -> None:
+    def _let_in(self, exchange: HttpExchange) -> None:
         at = self.server.at
         if at.token is not None:
             said = exchange.headers.get("Authorization", "")
@@ -254,11 +254,11 @@ class _Handler(BaseHTTPRequestHandler):
                 given += exchange.query.get("token", [])
             known = at.token.encode()
             if not any(hmac.compare_digest(each.encode(), known) for each in given):
-                raise RefusedError(
+                raise HttpError(
                     401, "send the token: Authorization: Bearer ...", WWW_Authenticate="Bearer"
                 )
         elif not _is_loopback(_host_of(exchange.headers.get("Host", ""))):
-            raise RefusedError(403, "the request does not name this machine, and there is no token")
+            raise HttpError(403, "the request does not name this machine, and there is no token")
 
     def _drain(self) -> None:
         """What was not read of a body: else its sender is cut off before it has the answer."""

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from rheos.connectors.contract import Polled, ReaderContext, SourceClient, SplitReader
 from rheos.connectors.http.bodies import payloads_of
-from rheos.connectors.http.listener import LOGGER, Exchange, ListenAt, Listener, RefusedError
+from rheos.connectors.http.listener import LOGGER, HttpError, HttpExchange, ListenAt, Listener
 from rheos.connectors.inbox import Inbox
 from rheos.errors import InternalError, RheosError
 from rheos.formats.contract import Decoded, Format
@@ -128,21 +128,21 @@ class Webhook(SourceClient):
 
     # --- the threads of requests ---------------------------------------------------------------------
 
-    def _serve(self, exchange: Exchange) -> None:
+    def _serve(self, exchange: HttpExchange) -> None:
         if exchange.path != self._path:
-            raise RefusedError(404, f"rows are taken at {self._path}")
+            raise HttpError(404, f"rows are taken at {self._path}")
         if exchange.method != "POST":
-            raise RefusedError(405, "rows are taken by POST", Allow="POST")
+            raise HttpError(405, "rows are taken by POST", Allow="POST")
         if "Origin" in exchange.headers and self._listener.at.token is None:
-            raise RefusedError(403, "a page of a browser may send rows only with a token")
+            raise HttpError(403, "a page of a browser may send rows only with a token")
         payloads = payloads_of(exchange.body(self._max_body_bytes), self._format)
         if not payloads:
-            raise RefusedError(400, "the body has no record")
+            raise HttpError(400, "the body has no record")
         decoded = self._decoded(payloads)
         key = _digest(exchange.headers.get("Idempotency-Key"))
         number, is_new = self._take(payloads, decoded, key)
         if self._waits and not self._is_in_checkpoint(number):
-            raise RefusedError(503, "no checkpoint has the rows yet: send them again", Retry_After="1")
+            raise HttpError(503, "no checkpoint has the rows yet: send them again", Retry_After="1")
         told = {"rows": decoded.rows.num_rows, "duplicate": not is_new}
         exchange.answer_json(200 if self._waits else 202, told)
 
@@ -151,15 +151,15 @@ class Webhook(SourceClient):
             decoded = self._inbox.decode(payloads)
         except RheosError as error:
             LOGGER.warning("a request could not be decoded: %s", error.what)
-            raise RefusedError(503, "records cannot be decoded for now", Retry_After="5") from None
+            raise HttpError(503, "records cannot be decoded for now", Retry_After="5") from None
         if decoded.bad:
             bad = decoded.bad[0]
             self._inbox.count("refused")
-            raise RefusedError(400, f"record {bad.at + 1} of {len(payloads)}: {bad.error}")
+            raise HttpError(400, f"record {bad.at + 1} of {len(payloads)}: {bad.error}")
         return decoded
 
     def _take(self, payloads: Sequence[bytes], decoded: Decoded, key: bytes | None) -> tuple[int, bool]:
-        """The number of the request, and whether it is a new one. Raises RefusedError where there is no
+        """The number of the request, and whether it is a new one. Raises HttpError where there is no
         room."""
         with self._inbox.lock:
             if key is not None and key in self._keys:
@@ -167,7 +167,7 @@ class Webhook(SourceClient):
                 return self._keys[key], False
             if not self._inbox.offer(payloads, decoded):
                 self._inbox.count("held_off")
-                raise RefusedError(429, "the job has more than it can do: send again", Retry_After="1")
+                raise HttpError(429, "the job has more than it can do: send again", Retry_After="1")
             self._taken += 1
             if key is not None:
                 self._keys[key] = self._taken
@@ -200,7 +200,7 @@ def _digest(key: str | None) -> bytes | None:
     if key is None:
         return None
     if not 0 < len(key) <= _MAX_KEY_LENGTH:
-        raise RefusedError(400, f"an Idempotency-Key has 1 to {_MAX_KEY_LENGTH} characters")
+        raise HttpError(400, f"an Idempotency-Key has 1 to {_MAX_KEY_LENGTH} characters")
     return blake2b(key.encode(), digest_size=_KEY_BYTES).digest()
 
 

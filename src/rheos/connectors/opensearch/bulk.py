@@ -45,7 +45,7 @@ class _Answer(msgspec.Struct):
     items: list[dict[str, _Item]] = []
 
 
-class Outcome(NamedTuple):
+class BulkOutcome(NamedTuple):
     again: list[Action]
     error: RheosError | None
     """Why these are to be sent again."""
@@ -83,14 +83,14 @@ class BulkSender:
             else:
                 self._patience.spend(error)
 
-    def _send_once(self, actions: list[Action]) -> Outcome:
+    def _send_once(self, actions: list[Action]) -> BulkOutcome:
         body = b"".join(action.lines for action in actions)
         answer = self._connection.ask("POST", f"/{self._index}/_bulk{_ITEMS}", body)
         if answer.status == 413 and len(actions) > 1:
             half = len(actions) // 2
             self.send(actions[:half])
             self.send(actions[half:])
-            return Outcome([], None)
+            return BulkOutcome([], None)
         if answer.status != 200:
             doing = f"the index {self._index!r} cannot be written"
             error = self._connection.error(answer, doing)
@@ -108,7 +108,7 @@ class BulkSender:
             raise UnavailableError(f"{len(items)} items were answered of {count}")
         return [next(iter(item.values())) for item in items]
 
-    def _judged(self, actions: list[Action], items: list[_Item]) -> Outcome:
+    def _judged(self, actions: list[Action], items: list[_Item]) -> BulkOutcome:
         again: list[Action] = []
         why: RheosError | None = None
         for action, item in zip(actions, items, strict=True):
@@ -132,7 +132,7 @@ class BulkSender:
                     hint="correct the row or the mapping of the index, or leave such rows out with "
                     'on_error="skip"',
                 )
-        return Outcome(again, why)
+        return BulkOutcome(again, why)
 
 
 def _reason(item: _Item) -> str:

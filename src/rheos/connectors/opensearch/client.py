@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -11,6 +12,9 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 
 from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
+
+LOGGER = logging.getLogger("rheos.opensearch")
+"""Why something is tried again."""
 
 MAX_ANSWER_BYTES = 1 << 26
 _CONNECT_WITHIN_S = 5.0
@@ -58,7 +62,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoreAnswer:
     status: int
     content: bytes
 
@@ -79,7 +83,7 @@ class Connection:
         )
         self._headers = endpoint.headers()
 
-    def ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
+    def ask(self, method: str, path: str, body: bytes | None = None) -> StoreAnswer:
         """Raises UnavailableError where there is no answer, or one that says "not now"; and
         ConfigurationError where who asks is refused. No redirect is followed."""
         url = f"{self._endpoint.address}{path}"
@@ -105,14 +109,14 @@ class Connection:
             raise InputError(
                 f"an answer of {self._endpoint.address} has more than {MAX_ANSWER_BYTES} bytes"
             )
-        found = Answer(answer.status, content)
+        found = StoreAnswer(answer.status, content)
         if found.status in (401, 403):
             raise self.error(found, "the user is refused")
         if found.status in _MAY_PASS:
             raise self.error(found, "it cannot take requests now")
         return found
 
-    def error(self, answer: Answer, what: str) -> RheosError:
+    def error(self, answer: StoreAnswer, what: str) -> RheosError:
         """Of an answer that says no, with its reason."""
         hints: Mapping[int, tuple[type[RheosError], str]] = {
             401: (ConfigurationError, "give the user in the URL, or api_key="),
@@ -138,7 +142,7 @@ class _Refusal(msgspec.Struct):
     error: _Cause | str | None = None
 
 
-def reason(answer: Answer) -> str:
+def reason(answer: StoreAnswer) -> str:
     """What an answer says, for people."""
     try:
         said = msgspec.json.decode(answer.content, type=_Refusal).error

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.opensearch.bulk import BulkSender
-from rheos.connectors.opensearch.client import Connection, Endpoint, client
+from rheos.connectors.opensearch.client import LOGGER, Connection, Endpoint, client
 from rheos.connectors.opensearch.documents import (
     Action,
     DocumentEncoder,
@@ -111,7 +111,7 @@ class OpenSearchSink(Sink):
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> OpenSearchSink:
         """Looks whether it is there, and lets the user in."""
         connection = Connection(self.endpoint)
-        patience = Patience(self.retry_for_ms, lambda: None)
+        patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
         try:
             while True:
                 try:
@@ -137,7 +137,7 @@ class OpenSearchWriter(SinkWriter):
         self._max_request_bytes = sink.max_request_bytes
         self._encoder = DocumentEncoder(sink.layout, ctx.schema)
         self._connection = Connection(sink.endpoint)
-        patience = Patience(sink.retry_for_ms, lambda: ctx.count("retries", 1))
+        patience = Patience(sink.retry_for_ms, lambda: ctx.count("retries", 1), LOGGER)
         self._sender = BulkSender(
             self._connection,
             sink.index,

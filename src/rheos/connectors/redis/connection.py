@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from time import monotonic, sleep
 from typing import Any
 
+from rheos.connectors.patience import Patience
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.commands import command
-from rheos.connectors.redis.errors import may_pass, redis_error
+from rheos.connectors.redis.errors import redis_error
 
 LOGGER = logging.getLogger("rheos.redis")
-
-_FIRST_WAIT_S = 0.05
-_LONGEST_WAIT_S = 1.0
 
 
 class RefusedError(Exception):
@@ -75,40 +72,27 @@ class RedisConnection:
         self._connection.disconnect()
 
 
-class Patience:
+class RedisPatience:
     """How long something is tried again, and how often it was."""
 
     def __init__(self, retry_for_ms: int, options: RedisOptions, retried: Callable[[], None]) -> None:
         """`retried` is called before each further try."""
-        self._retry_for_s = retry_for_ms / 1000
+        self._patience = Patience(retry_for_ms, retried, LOGGER)
         self._options = options
-        self._retried = retried
-        self._since_s: float | None = None
-        self._wait_s = _FIRST_WAIT_S
 
     def spend(self, error: Exception, doing: str, record: str | None = None) -> None:
         """Waits before the next try, or raises the RheosError where there is to be none."""
-        now_s = monotonic()
-        if self._since_s is None:
-            self._since_s, self._wait_s = now_s, _FIRST_WAIT_S
-            if may_pass(error):
-                said = self._options.redact(str(error))
-                LOGGER.warning("%s, at %s: %s; trying again", doing, self._options.address, said)
-        if not may_pass(error) or now_s - self._since_s >= self._retry_for_s:
-            raise redis_error(error, doing, self._options, record=record) from None
-        self._retried()
-        sleep(self._wait_s)
-        self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
+        self._patience.spend(redis_error(error, doing, self._options, record=record))
 
     def restore(self) -> None:
         """It went well."""
-        self._since_s = None
+        self._patience.restore()
 
 
 def check_reachable(options: RedisOptions, retry_for_ms: int, doing: str) -> None:
     """Raises the RheosError where it is not."""
     connection = RedisConnection(options)
-    patience = Patience(retry_for_ms, options, lambda: None)
+    patience = RedisPatience(retry_for_ms, options, lambda: None)
     try:
         while True:
             try:

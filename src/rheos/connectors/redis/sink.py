@@ -25,8 +25,8 @@ from rheos.connectors.redis.commands import (
     with_those_there,
 )
 from rheos.connectors.redis.connection import (
-    Patience,
     RedisConnection,
+    RedisPatience,
     RefusedError,
     check_reachable,
 )
@@ -249,7 +249,7 @@ class RedisWriter(SinkWriter):
     def __init__(self, sink: RedisSink, ctx: SinkContext) -> None:
         self._encoder = CommandEncoder(sink.layout, ctx.schema)
         self._connection = RedisConnection(sink.options)
-        self._patience = Patience(sink.retry_for_ms, sink.options, lambda: ctx.count("retries", 1))
+        self._patience = RedisPatience(sink.retry_for_ms, sink.options, lambda: ctx.count("retries", 1))
         self._sent: tuple[Batch, Commands] | None = None
 
     def write(self, batch: Batch) -> None:
