@@ -38,6 +38,8 @@ ELSEWHERE = {
     "docs/kafka.md": "its jobs read a real broker: tests/docs/test_kafka.py walks through it and "
     "checks every row",
     "docs/redis.md": "its jobs write a real server: tests/docs/test_redis.py runs them and looks there",
+    "docs/postgres.md": "its job reads and writes a real server: tests/docs/test_postgres.py runs it "
+    "and checks the rows",
     "docs/connectors.md": "its programs are modules and their tests: tests/docs/test_connectors.py "
     "runs them",
     "docs/state.md": "it makes and changes savepoints, and runs no job: tests/savepoints/test_page.py",

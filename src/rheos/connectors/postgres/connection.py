@@ -32,7 +32,8 @@ _DEFAULTS: Mapping[str, str] = {
 }
 _SETTINGS = (
     "SET TimeZone TO 'UTC'; SET DateStyle TO ISO; SET IntervalStyle TO postgres; "
-    "SET bytea_output TO hex; SET extra_float_digits TO 1; SET client_encoding TO UTF8"
+    "SET bytea_output TO hex; SET standard_conforming_strings TO on; SET extra_float_digits TO 1; "
+    "SET client_encoding TO UTF8"
 )
 """How values are written as text."""
 

@@ -20,6 +20,7 @@ class TargetColumn:
     name: str
     type: str
     """As `format_type` writes it, such as "character varying(20)"."""
+    type_id: int
     not_null: bool
     has_default: bool
     generated: bool
@@ -31,6 +32,8 @@ class TargetTable:
     schema: str
     name: str
     columns: tuple[TargetColumn, ...]
+    is_partitioned: bool = False
+    primary_key: tuple[str, ...] = ()
     checks: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The definitions of CHECK constraints, and the columns that they are about."""
 
@@ -71,9 +74,15 @@ def find_table(session: ServerSession, table: str) -> TargetTable | None:
     if kind not in _KINDS:
         raise ConfigurationError(f"{schema}.{name} is no table", hint="name one that holds rows")
     columns = session.rows(
-        "SELECT attname, format_type(atttypid, atttypmod), attnotnull, "
+        "SELECT attname, format_type(atttypid, atttypmod), atttypid::bigint, attnotnull, "
         "atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a' "
         "FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        [oid],
+    )
+    keys = session.rows(
+        "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid "
+        "AND a.attnum = ANY (i.indkey) WHERE i.indrelid = %s AND i.indisprimary "
+        "ORDER BY array_position(i.indkey::smallint[], a.attnum)",
         [oid],
     )
     checks = session.rows(
@@ -87,6 +96,8 @@ def find_table(session: ServerSession, table: str) -> TargetTable | None:
         schema,
         name,
         tuple(TargetColumn(*column) for column in columns),
+        kind == "p",
+        tuple(name for (name,) in keys),
         tuple((definition, tuple(names)) for definition, names in checks),
     )
 

@@ -1,0 +1,361 @@
+"""One thread that reads a table's snapshot and its changes ahead, and the reader that hands them out.
+
+mailbox                                    thread
+open a reader ───────────────────────>     looks at the slot; reads the snapshot, then the stream
+poll the reader  <── chunks ──────────     makes columns of them, wakes the mailbox
+a chunk taken  ── its bytes ─────────>     goes on where it had read far enough ahead
+a checkpoint is complete ── its LSN ─>     lets the server remove what is before it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    SourceClient,
+    SplitReader,
+)
+from rheos.connectors.postgres.change_positions import ChangesPosition, SnapshotPart
+from rheos.connectors.postgres.change_rows import ChangeRows
+from rheos.connectors.postgres.change_translation import ChangeTranslation
+from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
+from rheos.connectors.postgres.errors import may_pass, postgres_error
+from rheos.connectors.postgres.pgoutput import MalformedMessageError, decode
+from rheos.connectors.postgres.replication import ReplicationStream
+from rheos.connectors.postgres.slots import check_no_gap, find_slot
+from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
+from rheos.errors import ConfigurationError, InputError, InternalError, RheosError
+from rheos.protocol.elements import Batch
+
+AHEAD_BYTES = 1 << 25
+AWAY = "server_away"
+"""The counter of times that the server could not be reached, or ended the stream."""
+_CHUNK_ROWS = 8192
+_CHUNK_BYTES = 4 << 20
+_WAIT_S = 0.1
+_PROGRESS_EVERY_S = 1.0
+_PAUSES_S = (0.1, 0.3, 1.0, 3.0)
+_IN_USE_TRIES = 40
+_IN_USE_PAUSE_S = 0.5
+_END_WITHIN_S = 10.0
+_ROW_BYTES = 64
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """What is read, and how. Frozen: it is sent to the workers."""
+
+    options: ServerOptions
+    schema: str
+    name: str
+    sql: str
+    slot: str
+    rows: ChangeRows
+    snapshot: bool
+
+    @property
+    def doing(self) -> str:
+        return f"the changes of {self.schema}.{self.name} cannot be read"
+
+
+@dataclass(frozen=True)
+class ChangeChunk:
+    rows: Batch
+    at: Callable[[int], ChangesPosition]
+    """The position behind so many of the rows, fewer than all and more than none."""
+    after: ChangesPosition
+
+    @property
+    def size_bytes(self) -> int:
+        held: int = self.rows.nbytes
+        count: int = self.rows.num_rows
+        return held + _ROW_BYTES * count
+
+
+class ChangeFeed(SourceClient):
+    """Of one subtask; there is one split."""
+
+    def __init__(self, table: ReadTable, ctx: ReaderContext) -> None:
+        self._table = table
+        self._ctx = ctx
+        self._thread: threading.Thread | None = None
+        self._at = ChangesPosition()
+        """Up to here it has read. The thread's alone, once that runs."""
+        self._end_lsn: int | None = None
+        self._failed: RheosError | None = None
+        self._session: ServerSession | None = None
+        self._lock = threading.Condition()
+        # Under the lock:
+        self._closing = False
+        self._chunks: deque[ChangeChunk] = deque()
+        self._finished = False
+        self._ahead_bytes = 0
+        self._counts: Counter[str] = Counter()
+        self._confirmed_lsn = 0
+        """Of the last checkpoint: the server may remove what is before."""
+
+    # --- for the reader, in the mailbox --------------------------------------------------------------
+
+    def open(self, position: bytes | None, end_lsn: int | None) -> ChangesReader:
+        self._at = ChangesPosition() if position is None else ChangesPosition.decode(position)
+        self._end_lsn = end_lsn
+        reader = ChangesReader(self, self._at)
+        self._thread = threading.Thread(target=self._run, name="rheos-postgres", daemon=True)
+        self._thread.start()
+        return reader
+
+    def next_chunk(self) -> ChangeChunk | EndOfSplit | None:
+        """None where there is none just now. Raises what the thread has ended with, behind the rest."""
+        with self._lock:
+            counts, self._counts = self._counts, Counter()
+            for name, times in counts.items():
+                self._ctx.count(name, times)
+            if self._chunks:
+                chunk = self._chunks.popleft()
+                self._ahead_bytes -= chunk.size_bytes
+                self._lock.notify()
+                return chunk
+            if self._failed is not None:
+                raise self._failed
+            return EndOfSplit() if self._finished else None
+
+    # --- for the subtask -----------------------------------------------------------------------------
+
+    def completed(self, positions: Mapping[str, bytes]) -> None:
+        for position in positions.values():
+            lsn = ChangesPosition.decode(position).lsn
+            with self._lock:
+                self._confirmed_lsn = max(self._confirmed_lsn, lsn)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closing = True
+            self._lock.notify()
+        if self._thread is not None:
+            session = self._session
+            if session is not None:
+                with contextlib.suppress(Exception):  # It may have ended just now.
+                    session.connection.cancel_safe()
+            self._thread.join(_END_WITHIN_S)
+
+    # --- the thread ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        failed: RheosError | None = None
+        try:
+            self._read()
+        except RheosError as error:
+            failed = error
+        except MalformedMessageError as error:
+            failed = InputError(
+                f"the server has sent what is no message of pgoutput: {error}",
+                hint="is it PostgreSQL, and no proxy before it that knows no replication?",
+            )
+        except Exception as error:
+            failed = InternalError.of(error)
+        with self._lock:
+            self._failed = None if self._closing else failed
+            self._finished = failed is None
+        self._ctx.wake()
+
+    def _read(self) -> None:
+        tries = 0
+        while not self._closing:
+            at = self._at
+            try:
+                self._begin()
+                if self._at.in_snapshot:
+                    self._read_snapshot()
+                elif self._read_stream():
+                    return
+                continue
+            except client().Error as raised:
+                error = postgres_error(raised, self._table.doing, self._table.options)
+            except RheosError as raised:
+                error = raised
+            if not may_pass(error):
+                raise error from None
+            tries = 0 if self._at != at else tries + 1
+            self._count(AWAY)
+            self._pause(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
+
+    def _begin(self) -> None:
+        """Looks whether the slot is there, and has all that comes next."""
+        table = self._table
+        session = table.options.connect(table.doing)
+        try:
+            for _ in range(_IN_USE_TRIES):
+                slot = find_slot(session, table.slot)
+                if not slot.is_active or self._closing:
+                    break
+                self._pause(_IN_USE_PAUSE_S)
+            else:
+                raise ConfigurationError(
+                    f"the replication slot {table.slot} is in use",
+                    hint="each job needs a slot of its own: choose another name by slot=",
+                )
+            if self._at.lsn == 0:
+                self._at = ChangesPosition(in_snapshot=table.snapshot, lsn=slot.confirmed_lsn)
+            with self._lock:
+                self._confirmed_lsn = max(self._confirmed_lsn, slot.confirmed_lsn)
+            check_no_gap(slot, self._at.lsn)
+            if self._end_lsn is not None:
+                # Behind it the log goes on, also where nobody else writes: so the end is seen.
+                session.rows("SELECT pg_logical_emit_message(true, 'rheos', '')")
+        finally:
+            session.close()
+
+    def _read_snapshot(self) -> None:
+        parts = tuple(part for part in self._at.parts if part.upto is not None)
+        lsn = self._at.lsn
+        session = self._session = self._table.options.connect(self._table.doing)
+        try:
+            snapshot = TableSnapshot(session, self._table.rows, self._table.sql)
+            for block in snapshot.blocks(parts[-1].upto if parts else None):
+                self._at = self._give_block(block, parts, snapshot.part, lsn)
+                if self._closing:
+                    return
+            self._at = ChangesPosition((*parts, snapshot.part), False, lsn)
+            self._give(ChangeChunk(_no_rows(self._table.rows), lambda row: self._at, self._at))
+        finally:
+            self._session = None
+            session.close()
+
+    def _give_block(
+        self, block: SnapshotBlock, parts: tuple[SnapshotPart, ...], part: SnapshotPart, lsn: int
+    ) -> ChangesPosition:
+        def at(row: int) -> ChangesPosition:
+            upto = SnapshotPart(part.snapshot, part.lsn, block.key(row - 1))
+            return ChangesPosition((*parts, upto), True, lsn)
+
+        after = at(block.rows.num_rows)
+        self._give(ChangeChunk(block.rows, at, after))
+        return after
+
+    def _read_stream(self) -> bool:
+        """Whether the end is reached."""
+        table = self._table
+        translation = ChangeTranslation(table.rows, table.schema, table.name, self._at, self._end_lsn)
+        stream = ReplicationStream(
+            table.options, table.slot, table.slot, self._at.lsn, self._confirmed_lsn, table.doing
+        )
+        try:
+            while not self._closing and not translation.finished:
+                waits = False
+                for received in stream.received(_WAIT_S):
+                    if received.payload is not None:
+                        translation.take(decode(received.payload))
+                    else:
+                        translation.caught_up(received.wal_end)
+                    if (
+                        translation.finished
+                        or translation.gathered_rows >= _CHUNK_ROWS
+                        or translation.gathered_bytes >= _CHUNK_BYTES
+                    ):
+                        break
+                else:
+                    waits = True
+                self._give_changes(translation)
+                stream.confirm(self._confirmed_lsn)
+                self._wait_for_room(stream)
+                if waits and self._end_lsn is not None and not translation.finished:
+                    stream.send_status(asks=True)
+        finally:
+            stream.close()
+        return translation.finished
+
+    def _give_changes(self, translation: ChangeTranslation) -> None:
+        parts = translation.parts
+        after = translation.position()
+        if translation.gathered_rows:
+            gathered, places = translation.taken()
+
+            def at(row: int) -> ChangesPosition:
+                return ChangesPosition(parts, False, *places[row - 1])
+
+            self._give(ChangeChunk(gathered.batch(), at, after))
+        elif after.lsn > self._at.lsn and (
+            translation.finished or time.monotonic() >= self._progress_at_s
+        ):
+            # What others have changed is behind it: the server need not keep that for this job.
+            self._give(ChangeChunk(_no_rows(self._table.rows), lambda row: after, after))
+        else:
+            return
+        self._progress_at_s = time.monotonic() + _PROGRESS_EVERY_S
+        self._at = after
+
+    _progress_at_s = 0.0
+
+    # --- small things --------------------------------------------------------------------------------
+
+    def _give(self, chunk: ChangeChunk) -> None:
+        """Where much waits, as in a snapshot, it waits, too."""
+        with self._lock:
+            while self._ahead_bytes >= AHEAD_BYTES and not self._closing and self._session is not None:
+                self._lock.wait(_WAIT_S)
+            self._ahead_bytes += chunk.size_bytes
+            self._chunks.append(chunk)
+        self._ctx.wake()
+
+    def _wait_for_room(self, stream: ReplicationStream) -> None:
+        """Meanwhile the server hears that this side is alive."""
+        while self._ahead_bytes >= AHEAD_BYTES and not self._closing:
+            with self._lock:
+                self._lock.wait(1.0)
+            stream.confirm(self._confirmed_lsn)
+            stream.send_status()
+
+    def _pause(self, pause_s: float) -> None:
+        with self._lock:
+            if not self._closing:
+                self._lock.wait(pause_s)
+
+    def _count(self, name: str) -> None:
+        with self._lock:
+            self._counts[name] += 1
+        self._ctx.wake()
+
+
+class ChangesReader(SplitReader):
+    """Hands out the chunks of a feed."""
+
+    def __init__(self, feed: ChangeFeed, position: ChangesPosition) -> None:
+        self._feed = feed
+        self._position = position
+        self._chunk: ChangeChunk | None = None
+        self._row = 0
+
+    def poll(self, max_rows: int) -> Polled:
+        if self._chunk is None:
+            found = self._feed.next_chunk()
+            if found is None:
+                return Pending()
+            if isinstance(found, EndOfSplit):
+                return found
+            self._chunk, self._row = found, 0
+        chunk, begin = self._chunk, self._row
+        self._row = min(begin + max_rows, chunk.rows.num_rows)
+        if self._row == chunk.rows.num_rows:
+            self._position, self._chunk = chunk.after, None
+        else:
+            self._position = chunk.at(self._row)
+        return chunk.rows.slice(begin, self._row - begin)
+
+    def position(self) -> bytes:
+        return self._position.encode()
+
+
+def _no_rows(of: ChangeRows) -> Any:
+    return pa.RecordBatch.from_pylist([], of.schema())

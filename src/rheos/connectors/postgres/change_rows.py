@@ -1,0 +1,210 @@
+"""Changes of a table as rows: the columns of the table, and what is known of the change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+import pyarrow as pa
+
+from rheos.connectors.postgres.change_positions import Key
+from rheos.connectors.postgres.change_values import from_text
+from rheos.connectors.postgres.pgoutput import Relation, Value, Values
+from rheos.errors import InputError, ProgramError
+from rheos.protocol.elements import Batch
+
+Known: TypeAlias = Literal["op", "before", "commit_time", "lsn", "unchanged"]
+Op: TypeAlias = Literal["snapshot", "insert", "update", "delete", "truncate"]
+
+
+@dataclass(frozen=True)
+class ReadColumn:
+    """A column of the table that is read."""
+
+    name: str
+    type_id: int
+    is_whole: bool
+    """A whole number: in a key it is compared as one."""
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class ChangeRows:
+    """How rows are made of changes. Frozen: it is sent to the workers."""
+
+    table: str
+    columns: tuple[ReadColumn, ...]
+    all_columns: tuple[str, ...] | None
+    """That the table had, where all are read: another is an error. None where the user chose."""
+    key: tuple[str, ...]
+    known: tuple[tuple[Known, str], ...]
+    """What is known of a change, and the column that it becomes."""
+
+    def schema(self) -> pa.Schema:
+        fields = [pa.field(column.name, column.type) for column in self.columns]
+        types: Mapping[Known, pa.DataType] = {
+            "op": pa.string(),
+            "before": pa.struct(fields),
+            "commit_time": pa.timestamp("us", "UTC"),
+            "lsn": pa.int64(),
+            "unchanged": pa.list_(pa.string()),
+        }
+        return pa.schema([*fields, *(pa.field(name, types[known]) for known, name in self.known)])
+
+    def key_of(self, values: Sequence[Any]) -> Key:
+        """Of values by `columns`."""
+        found: list[int | str] = []
+        for name in self.key:
+            place = self.place(name)
+            text = values[place]
+            if not isinstance(text, str):
+                raise InputError(
+                    f"a change of {self.table} has no value of the key's column {name!r}",
+                    hint="ALTER TABLE ... REPLICA IDENTITY DEFAULT: then changes have the primary key",
+                )
+            found.append(int(text) if self.columns[place].is_whole else text)
+        return tuple(found)
+
+    def place(self, name: str) -> int:
+        return next(place for place, column in enumerate(self.columns) if column.name == name)
+
+    def places(self, relation: Relation) -> list[int]:
+        """Where in the relation's rows the columns stand. Raises InputError where the table is not what
+        it was."""
+        there = {column.name: place for place, column in enumerate(relation.columns)}
+        wrong = ""
+        for column in self.columns:
+            if column.name not in there:
+                wrong = f"it has no column {column.name!r}"
+            elif relation.columns[there[column.name]].type_id != column.type_id:
+                wrong = f"the column {column.name!r} is of another type"
+        if self.all_columns is not None:
+            for name in there:
+                if name not in self.all_columns:
+                    wrong = wrong or f"it has a new column {name!r}"
+        if wrong:
+            raise InputError(
+                f"the table {self.table} was changed under the job: {wrong}",
+                hint="stop the job with a savepoint and go on from it with a program that knows the "
+                "columns, or name those that are read by schema=",
+            )
+        return [there[column.name] for column in self.columns]
+
+
+def known_fields(metadata: Any) -> tuple[tuple[Known, str], ...]:
+    """As a user names them. Raises ProgramError."""
+    one = isinstance(metadata, str)
+    names = {metadata: metadata} if one else metadata
+    pairs = dict(names) if isinstance(names, Mapping) else {each: each for each in names}
+    for known, name in pairs.items():
+        if known not in get_args(Known) or not isinstance(name, str):
+            raise ProgramError(
+                f"metadata has {known!r}, which is not known",
+                hint=f"there are {', '.join(get_args(Known))}",
+            )
+    return tuple(pairs.items())
+
+
+@dataclass
+class GatheredChanges:
+    """Changes on their way to a batch."""
+
+    of: ChangeRows
+    values: list[list[Value]] = field(init=False)
+    before: list[list[Value] | None] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+    times_us: list[int] = field(default_factory=list)
+    lsns: list[int] = field(default_factory=list)
+    unchanged: list[list[str]] = field(default_factory=list)
+    size_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.values = [[] for _ in self.of.columns]
+        self._wants_unchanged = any(known == "unchanged" for known, _ in self.of.known)
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def add(self, op: Op, new: Values, before: Values | None, time_us: int, lsn: int) -> None:
+        """A change; `new` and `before` are by the columns that are read."""
+        unchanged: list[str] = []
+        for place, value in enumerate(new):
+            if value is None or isinstance(value, str):
+                self.size_bytes += len(value or "")
+            else:
+                old = None if before is None else before[place]
+                # With REPLICA IDENTITY FULL the old row has it.
+                value = old if isinstance(old, str) else None
+                if value is None:
+                    unchanged.append(self.of.columns[place].name)
+            self.values[place].append(value)
+        if unchanged and not self._wants_unchanged:
+            raise InputError(
+                f"an update of {self.of.table} leaves out the large value of {unchanged[0]!r}, which "
+                "it did not change: PostgreSQL does not send it",
+                hint=f"ALTER TABLE {self.of.table} REPLICA IDENTITY FULL, leave the column out by "
+                'schema=, or take metadata=["op", "unchanged"], which names such columns',
+                record=str(dict(zip((c.name for c in self.of.columns), new, strict=True)))[:500],
+            )
+        self.before.append(before)
+        self.ops.append(op)
+        self.times_us.append(time_us)
+        self.lsns.append(lsn)
+        self.unchanged.append(unchanged)
+
+    def batch(self) -> Batch:
+        """Raises InputError."""
+        of, schema = self.of, self.of.schema()
+        columns = [self._column(place, values) for place, values in enumerate(self.values)]
+        for known, name in of.known:
+            type = schema.field(name).type
+            match known:
+                case "op":
+                    columns.append(pa.array(self.ops, type))
+                case "commit_time":
+                    columns.append(pa.array(self.times_us, pa.int64()).cast(type))
+                case "lsn":
+                    columns.append(pa.array(self.lsns, type))
+                case "unchanged":
+                    columns.append(pa.array(self.unchanged, type))
+                case "before":
+                    columns.append(self._before(type))
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def _column(self, place: int, values: Sequence[Value]) -> pa.Array:
+        column = self.of.columns[place]
+        text = pa.array(values, pa.string())
+        return from_text(text, column.type, f"the column {column.name!r} of {self.of.table}")
+
+    def _before(self, type: pa.DataType) -> pa.Array:
+        width = len(self.of.columns)
+        rows = [
+            [v if isinstance(v, str) else None for v in row or [None] * width] for row in self.before
+        ]
+        parts = [self._column(place, [row[place] for row in rows]) for place in range(width)]
+        missing = pa.array([row is None for row in self.before], pa.bool_())
+        return pa.StructArray.from_arrays(parts, fields=list(type), mask=missing)
+
+
+def snapshot_batch(of: ChangeRows, texts: Sequence[pa.Array], lsn: int, time_us: int) -> Batch:
+    """Rows of the table as they were when the snapshot was taken; `texts` are by `columns`."""
+    schema, count = of.schema(), len(texts[0]) if texts else 0
+    columns = [
+        from_text(text, column.type, f"the column {column.name!r} of {of.table}")
+        for text, column in zip(texts, of.columns, strict=True)
+    ]
+    for known, name in of.known:
+        type = schema.field(name).type
+        match known:
+            case "op":
+                columns.append(pa.repeat(pa.scalar("snapshot", type), count))
+            case "commit_time":
+                columns.append(pa.repeat(pa.scalar(time_us, pa.int64()), count).cast(type))
+            case "lsn":
+                columns.append(pa.repeat(pa.scalar(lsn, type), count))
+            case "unchanged":
+                columns.append(pa.array([[]] * count, type))
+            case "before":
+                columns.append(pa.nulls(count, type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

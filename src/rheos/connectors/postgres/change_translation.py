@@ -1,0 +1,182 @@
+"""From the messages of pgoutput to rows with their positions. Pure.
+
+A transaction comes as a whole when it is committed, in the order of the commits. What was given before
+is known by the position, what the snapshot has by the transaction's id; each change is looked at once.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from rheos.connectors.postgres.change_positions import ChangesPosition, Key, has_seen
+from rheos.connectors.postgres.change_rows import ChangeRows, GatheredChanges, Op
+from rheos.connectors.postgres.pgoutput import (
+    Begin,
+    CommitMessage,
+    Deleted,
+    Ignored,
+    Inserted,
+    MalformedMessageError,
+    Message,
+    Relation,
+    Truncated,
+    Updated,
+    Values,
+)
+
+
+class ChangeTranslation:
+    """Args:
+    of: the rows.
+    schema, table: whose changes; those of others are passed over.
+    position: behind which the stream begins.
+    end_lsn: what commits at it or later is not given any more.
+    """
+
+    def __init__(
+        self,
+        of: ChangeRows,
+        schema: str,
+        table: str,
+        position: ChangesPosition,
+        end_lsn: int | None = None,
+    ) -> None:
+        self._of = of
+        self._named = schema, table
+        self._end_lsn = end_lsn
+        self.parts = position.parts
+        """Of the snapshot, as positions have them."""
+        self._seen_below = max((part.lsn for part in position.parts), default=0)
+        """What commits at it or later, no part of the snapshot has seen."""
+        self._lsn = position.lsn
+        self._given = position.changes
+        """Of the next transaction, before."""
+        self._begin: Begin | None = None
+        self._changes = 0
+        """Looked at in this transaction."""
+        self._relations: dict[int, tuple[list[int], int] | None] = {}
+        """Of the table: where its columns stand, and how many there are. None for others."""
+        self.finished = False
+        self._gathered = GatheredChanges(of)
+        self._places: list[tuple[int, int]] = []
+
+    @property
+    def is_between_transactions(self) -> bool:
+        return self._begin is None
+
+    @property
+    def gathered_rows(self) -> int:
+        return len(self._gathered)
+
+    @property
+    def gathered_bytes(self) -> int:
+        return self._gathered.size_bytes
+
+    def position(self) -> ChangesPosition:
+        """Behind all that was looked at. Where all that comes is newer than the snapshot's parts, they
+        are of no use any more."""
+        if self._lsn >= self._seen_below:
+            self.parts, self._seen_below = (), 0
+        return ChangesPosition(self.parts, False, self._lsn, max(self._changes, self._given))
+
+    def taken(self) -> tuple[GatheredChanges, list[tuple[int, int]]]:
+        """The rows since it was last asked, and the place behind each."""
+        gathered, self._gathered = self._gathered, GatheredChanges(self._of)
+        places, self._places = self._places, []
+        return gathered, places
+
+    def caught_up(self, wal_end: int) -> None:
+        """All that was committed before it has come."""
+        if self._begin is None:
+            self._lsn = max(self._lsn, wal_end)
+            if self._end_lsn is not None and wal_end >= self._end_lsn:
+                self.finished = True
+
+    def take(self, message: Message) -> None:
+        """Raises MalformedMessageError and InputError."""
+        if self.finished:
+            return
+        match message:
+            case Begin():
+                if self._end_lsn is not None and message.commit_lsn >= self._end_lsn:
+                    self.finished = True
+                    return
+                self._begin, self._changes = message, 0
+            case CommitMessage():
+                if message.end_lsn > self._lsn:
+                    self._lsn, self._given = message.end_lsn, 0
+                self._begin, self._changes = None, 0
+            case Relation():
+                if (message.schema, message.name) == self._named:
+                    self._relations[message.id] = self._of.places(message), len(message.columns)
+                else:
+                    self._relations[message.id] = None
+            case Inserted():
+                new = self._ours(message.relation, message.new)
+                begin = None if new is None else self._next()
+                if new is not None and begin is not None and not self._seen(begin, new):
+                    self._add("insert", begin, new, None)
+            case Updated():
+                new = self._ours(message.relation, message.new)
+                if new is not None and (begin := self._next()) is not None:
+                    self._update(begin, new, self._ours(message.relation, message.old))
+            case Deleted():
+                old = self._ours(message.relation, message.old)
+                begin = None if old is None else self._next()
+                if old is not None and begin is not None and not self._seen(begin, old):
+                    self._add("delete", begin, old, old)
+            case Truncated():
+                for relation in message.relations:
+                    begin = None if self._relation(relation) is None else self._next()
+                    if begin is not None and not self._seen(begin, None):
+                        self._add("truncate", begin, [None] * len(self._of.columns), None)
+            case Ignored():
+                pass
+            case _:
+                assert_never(message)
+
+    def _update(self, begin: Begin, new: Values, old: Values | None) -> None:
+        """A key that changes may go from a part of the snapshot to one that was read later."""
+        new_seen = self._seen(begin, new)
+        old_seen = new_seen if old is None else self._seen(begin, old)
+        if not new_seen and not old_seen:
+            self._add("update", begin, new, old)
+        elif not new_seen:
+            self._add("insert", begin, new, None)
+        elif not old_seen:
+            assert old is not None
+            self._add("delete", begin, old, old)
+
+    def _ours(self, relation: int, values: Values | None) -> Values | None:
+        """The values of the columns that are read; None of another table."""
+        known = self._relation(relation)
+        if known is None or values is None:
+            return None
+        places, count = known
+        if len(values) != count:
+            raise MalformedMessageError(f"a row of {len(values)} columns, where the table has {count}")
+        return [values[place] for place in places]
+
+    def _relation(self, relation: int) -> tuple[list[int], int] | None:
+        if relation not in self._relations:
+            raise MalformedMessageError(f"a change of the table {relation}, which was not described")
+        return self._relations[relation]
+
+    def _next(self) -> Begin | None:
+        """The transaction of the change, unless the change was given before."""
+        if self._begin is None:
+            raise MalformedMessageError("a change stands in no transaction")
+        self._changes += 1
+        if self._begin.commit_lsn < self._lsn or self._changes <= self._given:
+            return None
+        return self._begin
+
+    def _seen(self, begin: Begin, values: Values | None) -> bool:
+        if begin.commit_lsn >= self._seen_below:
+            return False
+        key: Key | None = None if values is None else self._of.key_of(values)
+        return has_seen(self.parts, key, begin.xid)
+
+    def _add(self, op: Op, begin: Begin, new: Values, before: Values | None) -> None:
+        self._gathered.add(op, new, before, begin.commit_us, begin.commit_lsn)
+        self._places.append((self._lsn, self._changes))

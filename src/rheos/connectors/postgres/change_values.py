@@ -1,0 +1,59 @@
+"""Values as the server writes them as text, in columns of Arrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rheos.errors import InputError
+
+_TYPES: Mapping[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "smallint": pa.int16(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "oid": pa.int64(),
+    "real": pa.float32(),
+    "double precision": pa.float64(),
+    "bytea": pa.binary(),
+    "date": pa.date32(),
+    "timestamp without time zone": pa.timestamp("us"),
+    "timestamp with time zone": pa.timestamp("us", "UTC"),
+    "time without time zone": pa.time64("us"),
+}
+_NUMERIC = re.compile(r"numeric\((\d+),(\d+)\)")
+_DIGITS = 38
+
+
+def read_as(column_type: str) -> pa.DataType:
+    """What values of the type are read as, where the user says nothing. Numbers of any length, and what
+    Arrow has no type for, are text."""
+    bare = re.sub(r"\(\d+\)", "", column_type)
+    numeric = _NUMERIC.fullmatch(column_type)
+    if numeric is not None and int(numeric[1]) <= _DIGITS:
+        return pa.decimal128(int(numeric[1]), int(numeric[2]))
+    return _TYPES.get(bare, pa.string())
+
+
+def from_text(values: pa.Array, type: pa.DataType, place: str) -> pa.Array:
+    """Of strings, as the type's output function writes them. Raises InputError."""
+    kinds = pa.types
+    try:
+        if kinds.is_boolean(type):
+            return pc.equal(values, "t")
+        if kinds.is_binary(type) or kinds.is_large_binary(type):
+            text = pl.Series(pl.from_arrow(values))
+            return text.str.slice(2).str.decode("hex").to_arrow().cast(type)
+        if kinds.is_time(type):
+            clock = pl.Series(pl.from_arrow(values)).str.to_time("%H:%M:%S%.f")
+            return clock.to_arrow().cast(type)
+        return values.cast(type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pl.exceptions.PolarsError) as error:
+        raise InputError(
+            f"{place} has a value that does not fit {type}: {error}",
+            hint="name a type that fits in schema=, such as str",
+        ) from None

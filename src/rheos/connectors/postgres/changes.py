@@ -1,0 +1,210 @@
+"""Reads a table and then what changes in it: a snapshot, and logical replication from there on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
+from rheos.connectors.postgres.change_feed import ChangeFeed, ReadTable
+from rheos.connectors.postgres.change_positions import lsn_of
+from rheos.connectors.postgres.change_rows import ChangeRows, Known, ReadColumn, known_fields
+from rheos.connectors.postgres.change_values import read_as
+from rheos.connectors.postgres.column_types import column_types, takes
+from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
+from rheos.connectors.postgres.retrying import RetryingSession
+from rheos.connectors.postgres.slots import make_ready
+from rheos.connectors.postgres.tables import TargetTable, check_table_name, find_table
+from rheos.connectors.schemas import resolve
+from rheos.errors import ConfigurationError, ProgramError, SchemaError
+from rheos.site import located_at_call
+
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
+_WHOLE = ("smallint", "integer", "bigint")
+
+
+@located_at_call
+def changes(
+    table: str,
+    *,
+    url: str,
+    slot: str | None = None,
+    schema: Any = None,
+    metadata: Sequence[str] | Mapping[str, str] = ("op",),
+    snapshot: bool = True,
+    end: Literal["now"] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> PostgresChanges:
+    """The rows of a table, and then each change of it, exactly once: change data capture.
+
+    ```python
+    orders = rh.postgres.changes("orders", url="postgresql://ada@localhost/shop")
+    ```
+
+    A row has the table's columns and `op`: "snapshot" for a row that was there, "insert", "update",
+    "delete" (with the columns of the primary key, or all of them under REPLICA IDENTITY FULL) or
+    "truncate" (all columns are null). Changes come in the order of their commits.
+
+    The server must have wal_level=logical, and the user the right to replicate. A publication and a
+    replication slot are made if they are not there. The slot keeps what is not yet in a checkpoint of
+    the job: drop it when the job is gone for good.
+
+    Args:
+        table: its name, or "schema.name". It is looked at where this is written.
+        url: where the server is, as libpq takes it. The password is shown nowhere.
+        slot: the name of the slot and of the publication, by default "rheos_" and the table's name.
+            Each job needs its own.
+        schema: a dataclass or a pyarrow schema with the columns that are read; all by default.
+        metadata: what of a change becomes a column, too: "op", "before" (the row before it, as far as
+            REPLICA IDENTITY gives it), "commit_time", "lsn" (the place of its commit in the log), and
+            "unchanged" (the names of columns whose large value an update has not changed, and
+            PostgreSQL does not send; without it such a change is an error). Names, or a mapping to the
+            names of the columns.
+        snapshot: whether a job that begins with nothing gives the rows that are there first. That
+            needs a primary key. Without, it begins where the slot does.
+        end: "now" ends with what is committed where this is written: such a source is bounded, and may
+            be read in batch.
+        options: further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
+            nowhere.
+    """
+    client()
+    check_table_name(table)
+    named = re.sub(r"[^a-z0-9_]", "_", f"rheos_{table.lower()}")[:63] if slot is None else slot
+    if not isinstance(named, str) or _SLOT.fullmatch(named) is None:
+        raise ProgramError(
+            f"slot={slot!r} cannot be a slot's name", hint="it has small letters, digits and '_'"
+        )
+    if end not in (None, "now"):
+        raise ProgramError(f"end={end!r} is not known", hint='write end="now", or leave it out')
+    known = known_fields(metadata)
+    wanted, record = (None, None) if schema is None else resolve(schema)
+    reached = ServerOptions.of(url, options)
+    session = RetryingSession(reached, f"the table {table} cannot be looked at")
+    try:
+        found, end_lsn = session.do(lambda s: _looked_at(s, table, ends=end is not None))
+    finally:
+        session.close()
+    if snapshot and not found.primary_key:
+        raise ConfigurationError(
+            f"the table {found} has no primary key, and its snapshot is read in the order of that",
+            hint=f"ALTER TABLE {found.sql} ADD PRIMARY KEY (...), or write snapshot=False",
+        )
+    rows = _rows(found, wanted, known, snapshot=snapshot)
+    read = ReadTable(reached, found.schema, found.name, found.sql, named, rows, snapshot)
+    given = record if wanted is not None and rows.schema().names == wanted.names else None
+    return PostgresChanges(read, given, end_lsn)
+
+
+def _looked_at(session: ServerSession, table: str, *, ends: bool) -> tuple[TargetTable, int | None]:
+    found = find_table(session, table)
+    if found is None:
+        raise ConfigurationError(
+            f"there is no table {table}", hint="create it, or look at its name and schema"
+        )
+    if not ends:
+        return found, None
+    [(lsn,)] = session.rows("SELECT pg_current_wal_insert_lsn()::text")
+    return found, lsn_of(lsn)
+
+
+def _rows(
+    table: TargetTable,
+    wanted: pa.Schema | None,
+    known: tuple[tuple[Known, str], ...],
+    *,
+    snapshot: bool,
+) -> ChangeRows:
+    names = [name for _, name in known]
+    columns = []
+    for column in table.columns:
+        type = read_as(column.type)
+        if wanted is not None:
+            if column.name not in wanted.names or column.name in names:
+                continue
+            type = wanted.field(column.name).type
+            is_text = (column_types(type) or ("",))[0] == "text"
+            if not is_text and (column_types(type) is None or not takes(column.type, type)):
+                raise SchemaError(
+                    f"the column {column.name!r} of {table} is {column.type}, and schema= has {type}",
+                    hint=f"write {read_as(column.type)}, or str",
+                )
+        columns.append(ReadColumn(column.name, column.type_id, column.type in _WHOLE, type))
+    there = [column.name for column in columns]
+    for name in [] if wanted is None else wanted.names:
+        if name not in there and name not in names:
+            raise SchemaError(
+                f"the table {table} has no column {name!r}",
+                hint=f"it has {', '.join(column.name for column in table.columns)}",
+            )
+    for name in names:
+        if name in there:
+            raise SchemaError(
+                f"there are two columns {name!r}: one of the table, and one of metadata=",
+                hint=f'give the other a name: metadata={{"{name}": "..."}}',
+            )
+    for name in table.primary_key if snapshot else ():
+        if name not in there:
+            raise SchemaError(
+                f"schema= has no column {name!r}, which is of the primary key",
+                hint="add it, or write snapshot=False",
+            )
+    every = tuple(column.name for column in table.columns) if wanted is None else None
+    return ChangeRows(str(table), tuple(columns), every, table.primary_key, known)
+
+
+@dataclass(frozen=True)
+class PostgresChanges(Source):
+    """Made by `changes`."""
+
+    table: ReadTable
+    record: type | None
+    end_lsn: int | None
+    schema: pa.Schema = field(init=False)
+    bounded: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", self.table.rows.schema())
+        object.__setattr__(self, "bounded", self.end_lsn is not None)
+
+    def record_class(self) -> type | None:
+        return self.record
+
+    def splits(self) -> Sequence[Split]:
+        session = RetryingSession(self.table.options, self.table.doing)
+        try:
+            session.do(self._make_ready)
+        finally:
+            session.close()
+        return [Split(self.table.slot, msgspec.msgpack.encode(self.end_lsn))]
+
+    def _make_ready(self, session: ServerSession) -> None:
+        table = find_table(session, self.table.sql.replace('"', ""))
+        if table is None:
+            raise ConfigurationError(
+                f"there is no table {self.table.schema}.{self.table.name}", hint="create it"
+            )
+        make_ready(session, table, self.table.slot)
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        """What is known ends where it was to end."""
+        return [Split(split.id, known.get(split.id, split.payload)) for split in splits]
+
+    def client(self, ctx: ReaderContext) -> SourceClient | None:
+        return ChangeFeed(self.table, ctx)
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        assert isinstance(ctx.client, ChangeFeed)
+        end_lsn = msgspec.msgpack.decode(split.payload, type=int | None)
+        return ctx.client.open(position, end_lsn)
+
+    def describe(self) -> str:
+        table = self.table
+        first = "snapshot and changes" if table.snapshot else "changes"
+        return (
+            f"PostgreSQL {first} of {table.schema}.{table.name} at {table.options}, slot {table.slot}"
+        )

@@ -1,0 +1,104 @@
+"""The publication and the replication slot that a source of changes reads by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rheos.connectors.postgres.change_positions import lsn_of, lsn_text
+from rheos.connectors.postgres.connection import ServerSession, client, quoted
+from rheos.connectors.postgres.tables import TargetTable
+from rheos.errors import ConfigurationError, InputError
+
+_ANEW = (
+    "a job leaves nothing out in silence. Start it anew, without its checkpoints: it begins with a "
+    "snapshot"
+)
+
+
+@dataclass(frozen=True)
+class ReplicationSlot:
+    name: str
+    confirmed_lsn: int
+    """What is before it cannot be read any more."""
+    is_active: bool
+    """Somebody reads by it."""
+
+
+def make_ready(session: ServerSession, table: TargetTable, slot: str) -> None:
+    """Makes the publication and the slot, both by this name, if they are not there."""
+    [(level,)] = session.rows("SELECT current_setting('wal_level')")
+    if level != "logical":
+        raise ConfigurationError(
+            f"the server has wal_level={level}, and changes are read by logical replication",
+            hint="ALTER SYSTEM SET wal_level = logical, and restart the server",
+        )
+    _make_publication(session, table, slot)
+    if not session.rows("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", [slot]):
+        try:
+            session.rows("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
+        except client().errors.DuplicateObject:
+            pass  # Another has just made it.
+    find_slot(session, slot)
+
+
+def _make_publication(session: ServerSession, table: TargetTable, name: str) -> None:
+    published = session.rows(
+        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication "
+        "WHERE pubname = %s",
+        [name],
+    )
+    if not published:
+        by_root = " WITH (publish_via_partition_root = true)" if table.is_partitioned else ""
+        session.run(f"CREATE PUBLICATION {quoted(name)} FOR TABLE {table.sql}{by_root}")
+    elif published != [(True,)]:
+        raise ConfigurationError(
+            f"the publication {name} leaves out some kinds of changes",
+            hint=f"ALTER PUBLICATION {quoted(name)} SET (publish = 'insert, update, delete, truncate')",
+        )
+    elif not session.rows(
+        "SELECT 1 FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s",
+        [name, table.schema, table.name],
+    ):
+        raise ConfigurationError(
+            f"the publication {name} is there, and does not have the table {table}",
+            hint=f"ALTER PUBLICATION {quoted(name)} ADD TABLE {table.sql}, or choose another slot=",
+        )
+
+
+def find_slot(session: ServerSession, name: str) -> ReplicationSlot:
+    """Raises InputError where it is lost, ConfigurationError where it is another's."""
+    found = session.rows(
+        "SELECT plugin::text, database::text, confirmed_flush_lsn::text, wal_status, "
+        "database = current_database(), active FROM pg_replication_slots WHERE slot_name = %s",
+        [name],
+    )
+    if not found:
+        raise InputError(
+            f"the replication slot {name} is not there any more: what was changed since is lost to "
+            "this job",
+            hint=_ANEW,
+        )
+    [(plugin, database, confirmed, status, is_here, active)] = found
+    if plugin != "pgoutput" or not is_here:
+        raise ConfigurationError(
+            f"the replication slot {name} is of {plugin} in the database {database}",
+            hint="choose another name by slot=",
+        )
+    if status == "lost" or confirmed is None:
+        raise InputError(
+            f"the server has removed what the replication slot {name} was to read "
+            "(max_slot_wal_keep_size)",
+            hint=f"SELECT pg_drop_replication_slot('{name}'). {_ANEW[0].upper()}{_ANEW[1:]}",
+        )
+    return ReplicationSlot(name, lsn_of(confirmed), active)
+
+
+def check_no_gap(slot: ReplicationSlot, lsn: int) -> None:
+    """Raises InputError where the slot has let go of what comes next."""
+    if slot.confirmed_lsn > lsn:
+        raise InputError(
+            f"the replication slot {slot.name} begins at {lsn_text(slot.confirmed_lsn)}, and what "
+            f"comes next is {lsn_text(lsn)}: the changes between are gone. Was it made again, or read "
+            "by another, or does the job go on from an older checkpoint or savepoint than its last?",
+            hint=_ANEW,
+        )

@@ -1,0 +1,392 @@
+"""Changes of a table at the real server: what is there first, then each change, each once."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors.contract import EndOfSplit
+from rheos.connectors.postgres.change_positions import ChangesPosition
+from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, SchemaError
+from rheos.testing import Faults, simulate
+from rheos.testing.connector_kit.reading import SplitReading
+from tests.connectors.postgres.databases import Database, read
+from tests.waiting import wait_for
+
+PATIENCE_S = 120.0
+
+
+class Reading:
+    """A reader of the table's only split, from a position on."""
+
+    def __init__(self, source: Any, position: bytes | None = None) -> None:
+        [split] = source.splits()
+        self._reading = SplitReading(source, split, position, PATIENCE_S)
+        self.client: Any = self._reading._client
+
+    def take(self, count: int) -> list[dict[str, Any]]:
+        """The next rows."""
+        rows: list[dict[str, Any]] = []
+        while len(rows) < count:
+            polled = self._reading.poll(count - len(rows))
+            assert not isinstance(polled, EndOfSplit), rows
+            rows += polled.to_pylist()
+        return rows
+
+    def rest(self) -> list[dict[str, Any]]:
+        """Up to the end."""
+        rows: list[dict[str, Any]] = []
+        while not isinstance(polled := self._reading.poll(1000), EndOfSplit):
+            rows += polled.to_pylist()
+        return rows
+
+    def poll_once(self) -> bool:
+        self._reading.reader.poll(1)
+        return True
+
+    @property
+    def position(self) -> bytes:
+        return self._reading.reader.position()
+
+    @property
+    def lsn(self) -> int:
+        return ChangesPosition.decode(self.position).lsn
+
+    def close(self) -> None:
+        self._reading.close()
+
+
+@contextmanager
+def reading(source: Any, position: bytes | None = None) -> Iterator[Reading]:
+    opened = Reading(source, position)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@pytest.fixture
+def slots(database: Database) -> Iterator[None]:
+    """A server has a few only."""
+    yield
+    database.run(
+        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active",
+    )
+    wait_for(lambda: database.rows("SELECT 1 FROM pg_replication_slots WHERE active") == [])
+    database.run("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+
+
+pytestmark = pytest.mark.usefixtures("slots")
+
+
+def confirmed(database: Database) -> int:
+    [(lsn,)] = database.rows("SELECT confirmed_flush_lsn - '0/0'::pg_lsn FROM pg_replication_slots")
+    return int(lsn)
+
+
+def applied(rows: list[dict[str, Any]]) -> dict[Any, Any]:
+    """The table `(id, ...)` that the changes make, each of which must fit what is there."""
+    table: dict[Any, Any] = {}
+    for row in rows:
+        op, id = row["op"], row["id"]
+        if op in ("snapshot", "insert"):
+            assert id not in table, row
+            table[id] = {name: row[name] for name in row if name not in ("op", "before")}
+        elif op == "update":
+            before = row["before"] or row
+            del table[before["id"]]
+            table[id] = {name: row[name] for name in row if name not in ("op", "before")}
+        elif op == "delete":
+            del table[id]
+        else:
+            table.clear()
+    return table
+
+
+def test_what_is_there_and_then_what_changes(database: Database) -> None:
+    database.run(
+        "CREATE TABLE orders (id int PRIMARY KEY, page text)",
+        "INSERT INTO orders VALUES (1, 'a'), (3, NULL), (2, '')",
+    )
+    source = rh.postgres.changes("orders", url=database.url, metadata=["op", "before"])
+    assert source.schema.names == ["id", "page", "op", "before"]
+    with reading(source) as reader:
+        assert [(r["id"], r["page"], r["op"]) for r in reader.take(3)] == [
+            (1, "a", "snapshot"),
+            (2, "", "snapshot"),
+            (3, None, "snapshot"),
+        ]
+        database.run(
+            "INSERT INTO orders VALUES (4, E'two\\nlines, \"quoted\"')",
+            "UPDATE orders SET page = 'b' WHERE id = 1",
+            "UPDATE orders SET id = 5 WHERE id = 2",
+            "DELETE FROM orders WHERE id = 3",
+            "ALTER TABLE orders REPLICA IDENTITY FULL",
+            "UPDATE orders SET page = 'c' WHERE id = 1",
+            "TRUNCATE orders",
+        )
+        key_of_2, key_of_3 = {"id": 2, "page": None}, {"id": 3, "page": None}
+        assert [tuple(row.values()) for row in reader.take(6)] == [
+            (4, 'two\nlines, "quoted"', "insert", None),
+            (1, "b", "update", None),
+            (5, "", "update", key_of_2),
+            (3, None, "delete", key_of_3),
+            (1, "c", "update", {"id": 1, "page": "b"}),
+            (None, None, "truncate", None),
+        ]
+
+
+def test_a_reader_that_is_killed_in_the_snapshot_and_in_transactions_gives_each_change_once(
+    database: Database,
+) -> None:
+    database.run(
+        "CREATE TABLE accounts (id text PRIMARY KEY, n int)",
+        "INSERT INTO accounts SELECT 'k' || i, i FROM generate_series(1, 30) i",
+    )
+    source = rh.postgres.changes("accounts", url=database.url, metadata=["op", "before"])
+    rows: list[dict[str, Any]] = []
+    position = None
+    changed = [
+        ["UPDATE accounts SET n = -n WHERE n % 3 = 0", "DELETE FROM accounts WHERE n % 7 = 0"],
+        [
+            "UPDATE accounts SET id = 'a' || n WHERE n IN (25, 26)",
+            "INSERT INTO accounts VALUES ('Z', 0)",
+        ],
+        ["UPDATE accounts SET id = 'z' || n WHERE n IN (1, 2)", "UPDATE accounts SET n = n + 1000"],
+        ["DELETE FROM accounts WHERE n < 1005", "INSERT INTO accounts VALUES ('last', 1)"],
+    ]
+    for statements in changed:
+        with reading(source, position) as reader:
+            rows += reader.take(7)
+            position = reader.position
+        database.run(*statements)
+    while rows[-1]["id"] != "last":
+        with reading(source, position) as reader:
+            for _ in range(9):
+                rows += [] if rows[-1]["id"] == "last" else reader.take(1)
+            position = reader.position
+    assert {row["op"] for row in rows} >= {"snapshot", "insert", "update", "delete"}
+    table = {row["id"]: row for row in read(database, "accounts")}
+    assert applied(rows) == table
+
+
+def test_values_of_all_types(database: Database) -> None:
+    database.run(
+        "CREATE TYPE mood AS ENUM ('glad')",
+        "CREATE TABLE typed (id bigint PRIMARY KEY, b bool, r real, d double precision, "
+        "x numeric(20, 3), y numeric, t varchar(9), raw bytea, day date, at timestamptz, "
+        "local timestamp(3), clock time, j jsonb, u uuid, e mood, a int[])",
+        "CREATE TABLE typed_values AS SELECT * FROM typed",
+        "INSERT INTO typed_values VALUES (1, true, 1.5, 'NaN', 12345678901234567.125, 1e40, '', "
+        "'\\x00ff', '2026-03-01', '1960-01-01 00:00:00.5+01', '2026-03-01 12:30:15.123', "
+        "'01:02:03.000004', '{\"a\": 1}', '00000000-0000-0000-0000-000000000001', "
+        "'glad', '{1,NULL}')",
+        "INSERT INTO typed_values VALUES (2)",
+        "INSERT INTO typed SELECT * FROM typed_values",
+    )
+    source = rh.postgres.changes("typed", url=database.url)
+    with reading(source) as reader:
+        there = reader.take(2)
+        database.run(
+            "UPDATE typed_values SET id = id + 2", "INSERT INTO typed SELECT * FROM typed_values"
+        )
+        added = reader.take(2)
+    first = {
+        "id": 1,
+        "b": True,
+        "r": 1.5,
+        "d": pytest.approx(float("nan"), nan_ok=True),
+        "x": Decimal("12345678901234567.125"),
+        "y": "1" + "0" * 40,
+        "t": "",
+        "raw": b"\x00\xff",
+        "day": date(2026, 3, 1),
+        "at": datetime(1959, 12, 31, 23, 0, 0, 500_000, tzinfo=UTC),
+        "local": datetime(2026, 3, 1, 12, 30, 15, 123_000),
+        "clock": time(1, 2, 3, 4),
+        "j": '{"a": 1}',
+        "u": "00000000-0000-0000-0000-000000000001",
+        "e": "glad",
+        "a": "{1,NULL}",
+        "op": "snapshot",
+    }
+    nothing = {**dict.fromkeys(first), "id": 2, "op": "snapshot"}
+    assert there == [first, nothing]
+    assert added == [{**first, "id": 3, "op": "insert"}, {**nothing, "id": 4, "op": "insert"}]
+
+
+def test_a_server_that_restarts_is_waited_for_and_nothing_is_lost_or_doubled(
+    database: Database,
+) -> None:
+    database.run("CREATE TABLE restarts (id int PRIMARY KEY)", "INSERT INTO restarts VALUES (1)")
+    source = rh.postgres.changes("restarts", url=database.url)
+    with reading(source) as reader:
+        rows = reader.take(1)
+        database.run("INSERT INTO restarts VALUES (2), (3)")
+        rows += reader.take(1)
+        for number, end in enumerate((database.server.kill, database.server.stop)):
+            end()
+            database.server.start()
+            database.run(f"INSERT INTO restarts VALUES ({number + 4})")
+            rows += reader.take(1)
+        rows += reader.take(1)
+        position = reader.position
+    assert [row["id"] for row in rows] == [1, 2, 3, 4, 5]
+    with reading(source, position) as reader:
+        database.run("INSERT INTO restarts VALUES (6)")
+        assert [row["id"] for row in reader.take(1)] == [6]
+
+
+def test_the_server_keeps_what_no_complete_checkpoint_has(database: Database) -> None:
+    database.run(
+        "CREATE TABLE kept (id int PRIMARY KEY)",
+        "CREATE TABLE others (id int)",
+        "INSERT INTO kept VALUES (0)",
+    )
+    source = rh.postgres.changes("kept", url=database.url, metadata=["op", "lsn"])
+    with reading(source) as reader:
+        made = confirmed(database)
+        reader.take(1)
+        database.run("INSERT INTO kept VALUES (1)", "INSERT INTO kept VALUES (2)")
+        first, second = reader.take(2)
+        in_checkpoint = ChangesPosition(in_snapshot=False, lsn=first["lsn"] + 1).encode()
+        assert confirmed(database) == made
+        reader.client.completed({"rheos_kept": in_checkpoint})
+        wait_for(lambda: confirmed(database) == first["lsn"] + 1)
+        # What others change moves it on, too: the server need not keep that.
+        database.run("INSERT INTO others SELECT generate_series(1, 1000)")
+        wait_for(lambda: reader.poll_once() and reader.lsn > second["lsn"] + 10_000)
+        reader.client.completed({"rheos_kept": reader.position})
+        wait_for(lambda: confirmed(database) == reader.lsn)
+    with (
+        pytest.raises(InputError, match="the changes between are gone"),
+        reading(source, in_checkpoint) as r,
+    ):
+        r.take(1)
+    database.run("SELECT pg_drop_replication_slot('rheos_kept')")
+    later = ChangesPosition(in_snapshot=False, lsn=second["lsn"]).encode()
+    with pytest.raises(InputError, match="the changes between are gone"), reading(source, later) as r:
+        r.take(1)
+    with reading(source) as reader:
+        assert len(reader.take(3)) == 3
+
+
+def test_a_slot_that_is_dropped_under_the_job_is_an_error(database: Database) -> None:
+    database.run("CREATE TABLE dropped (id int PRIMARY KEY)")
+    source = rh.postgres.changes("dropped", url=database.url)
+    with reading(source) as reader:
+        database.run("INSERT INTO dropped VALUES (1)")
+        reader.take(1)
+
+        def drop() -> bool:
+            database.run(
+                "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active"
+            )
+            try:
+                database.run("SELECT pg_drop_replication_slot('rheos_dropped')")
+            except Exception:
+                return False  # It reads again already.
+            return True
+
+        wait_for(drop)
+        with pytest.raises(InputError, match="rheos_dropped is not there any more"):
+            reader.take(1)
+
+
+def test_a_table_that_is_changed_under_the_job_is_an_error(database: Database) -> None:
+    database.run("CREATE TABLE altered (id int PRIMARY KEY, a text)")
+    source = rh.postgres.changes("altered", url=database.url)
+    chosen = rh.postgres.changes(
+        "altered", url=database.url, slot="chosen", schema=pa.schema({"id": pa.int64()})
+    )
+    with reading(source) as reader, reading(chosen) as other:
+        database.run("INSERT INTO altered VALUES (1, 'a')")
+        reader.take(1)
+        other.take(1)
+        database.run("ALTER TABLE altered ADD b text", "INSERT INTO altered VALUES (2, 'b', 'c')")
+        with pytest.raises(InputError, match=r"public\.altered was changed .* new column 'b'"):
+            reader.take(1)
+        assert other.take(1) == [{"id": 2, "op": "insert"}]
+        database.run("ALTER TABLE altered ALTER id TYPE text", "INSERT INTO altered VALUES ('x')")
+        with pytest.raises(InputError, match="'id' is of another type"):
+            other.take(1)
+
+
+def test_with_an_end_it_is_read_in_batch(database: Database) -> None:
+    database.run(
+        "CREATE TABLE bounded (id int PRIMARY KEY, page text)",
+        "INSERT INTO bounded SELECT i, 'p' || i % 3 FROM generate_series(1, 100) i",
+    )
+    env = rh.Environment(runtime="simulated")
+    pages = env.from_source(rh.postgres.changes("bounded", url=database.url, end="now"))
+    pages.key_by("page").running(n=rh.agg.count()).collect("pages")
+    found = env.execute("count").collected["pages"].to_pylist()
+    assert max((row["n"] for row in found if row["page"] == "p1"), default=0) == 34
+
+
+def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
+    database.run(
+        "CREATE TABLE plain (id int PRIMARY KEY, op text)", "CREATE TABLE keyless (id int, a text)"
+    )
+
+    def change(table: str = "plain", **more: Any) -> Any:
+        return rh.postgres.changes(table, url=database.url, **more)
+
+    wrong: list[tuple[Any, type[RheosError], str]] = [
+        (lambda: change("nowhere"), ConfigurationError, "no table nowhere"),
+        (lambda: change("keyless"), ConfigurationError, "no primary key"),
+        (lambda: change(), SchemaError, "two columns 'op'"),
+        (lambda: change(metadata=["when"]), ProgramError, "'when'"),
+        (lambda: change(metadata=(), slot="No"), ProgramError, "slot='No'"),
+        (lambda: change(metadata=(), end="then"), ProgramError, "end='then'"),
+        (
+            lambda: change(metadata=(), schema=pa.schema({"id": pa.date32()})),
+            SchemaError,
+            "'id' .* is integer, and schema= has date32",
+        ),
+        (
+            lambda: change(metadata=(), schema=pa.schema({"ident": pa.int64()})),
+            SchemaError,
+            "no column 'ident'",
+        ),
+    ]
+    for build, kind, message in wrong:
+        with pytest.raises(kind, match=message) as raised:
+            build()
+        assert raised.value.site is not None
+        assert raised.value.site.file == __file__
+    source = change(metadata={"op": "change"}, snapshot=False)
+    assert source.schema.names == ["id", "op", "change"]
+    shown = f"{source!r} {source.describe()}"
+    assert database.password not in shown
+    assert pickle.loads(pickle.dumps(source)) == source
+    database.run("CREATE PUBLICATION rheos_plain FOR TABLE keyless")
+    with pytest.raises(ConfigurationError, match=r"does not have the table public\.plain"):
+        source.splits()
+
+
+def test_a_job_whose_workers_crash_follows_a_table_into_another(database: Database) -> None:
+    database.run(
+        "CREATE TABLE followed (id int PRIMARY KEY, n int)",
+        "INSERT INTO followed SELECT i, i FROM generate_series(1, 200) i",
+    )
+
+    def build(env: rh.Environment) -> Any:
+        change = rh.postgres.changes("followed", url=database.url, end="now")
+        rows = env.from_source(change, uid="changes")
+        rows.sink_to(rh.postgres.sink("follows", url=database.url), uid="sink")
+        return rows
+
+    done = simulate(build, seed=5, faults=Faults(crash_slot=2.0, commit_error=0.2))
+    assert done.crashes > 0
+    assert database.rows("SELECT id, n, op FROM follows ORDER BY id") == [
+        (n, n, "snapshot") for n in range(1, 201)
+    ]

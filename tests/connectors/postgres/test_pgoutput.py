@@ -1,0 +1,82 @@
+"""Messages of pgoutput, as they are and as they must not be."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rheos.connectors.postgres.pgoutput import (
+    UNCHANGED,
+    Begin,
+    CommitMessage,
+    Deleted,
+    Ignored,
+    Inserted,
+    MalformedMessageError,
+    Relation,
+    RelationColumn,
+    Truncated,
+    Updated,
+    decode,
+)
+from tests.connectors.postgres import messages as m
+
+ALL = {
+    m.begin(0x1505FA8, 727, commit_us=5): Begin(0x1505FA8, 5, 727),
+    m.commit(10, 20): CommitMessage(10, 20),
+    m.relation(("id", m.INTEGER), ("a", m.TEXT)): Relation(
+        7,
+        "public",
+        "t",
+        "d",
+        (RelationColumn("id", m.INTEGER, True), RelationColumn("a", m.TEXT, False)),
+    ),
+    m.insert(1, "é 語", None): Inserted(7, ["1", "é 語", None]),
+    m.update(1, ...): Updated(7, None, False, ["1", UNCHANGED]),
+    m.update(2, "b", key=(1, None)): Updated(7, ["1", None], True, ["2", "b"]),
+    m.update(2, "b", full=(2, "a")): Updated(7, ["2", "a"], False, ["2", "b"]),
+    m.delete(1, None): Deleted(7, ["1", None], True),
+    m.delete(1, "a", full=True): Deleted(7, ["1", "a"], False),
+    m.truncate(7, 8): Truncated((7, 8)),
+    b"Y\0\0\0\x07public\0mood\0": Ignored("Y"),
+}
+
+
+@pytest.mark.parametrize("data", ALL, ids=lambda data: chr(data[0]))
+def test_messages_are_decoded(data: bytes) -> None:
+    assert decode(data) == ALL[data]
+
+
+@pytest.mark.parametrize("data", [data for data in ALL if data[0] != ord("Y")], ids=lambda d: chr(d[0]))
+def test_what_ends_early_or_late_is_refused(data: bytes) -> None:
+    for end in range(len(data)):
+        with pytest.raises(MalformedMessageError):
+            decode(data[:end])
+    with pytest.raises(MalformedMessageError, match="1 bytes too many"):
+        decode(data + b"\0")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"S\0", "messages 'S' are not known"),
+        (b"I\0\0\0\x07X", "'X' stands where 'N'"),
+        (b"I\0\0\0\x07N\0\x01b\0", "kind 'b'"),
+        (b"I\0\0\0\x07N\xff\xff", "65535 columns"),
+        (b"I\0\0\0\x07N\0\x01t\xff\xff\xff\xff", "4294967295 bytes ends early"),
+        (b"I\0\0\0\x07N\0\x01t\0\0\0\x01\xff", "no UTF-8"),
+        (b"T\xff\xff\xff\xff\0", "4294967295 tables"),
+    ],
+)
+def test_what_is_no_message_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(MalformedMessageError, match=message):
+        decode(data)
+
+
+@given(st.binary(max_size=60), st.sampled_from("BCRIUDTOYM"))
+def test_any_bytes_are_a_message_or_refused(data: bytes, kind: str) -> None:
+    with contextlib.suppress(MalformedMessageError):
+        decode(kind.encode() + data)
