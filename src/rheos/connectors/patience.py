@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
+from time import monotonic, sleep
 
 from rheos.errors import RheosError, UnavailableError
 
@@ -26,7 +26,7 @@ class Patience:
     def spend(self, error: RheosError) -> None:
         """Waits before the next try; raises the error where it does not pass (only UnavailableError
         may), or has lasted for too long."""
-        now_s = time.monotonic()
+        now_s = monotonic()
         may_pass = isinstance(error, UnavailableError)
         if self._since_s is None:
             self._since_s, self._wait_s = now_s, _FIRST_WAIT_S
@@ -35,7 +35,7 @@ class Patience:
         if not may_pass or now_s - self._since_s >= self._retry_for_s:
             raise error from None
         self._retried()
-        time.sleep(self._wait_s)
+        sleep(self._wait_s)
         self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
 
     def restore(self) -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.connectors import patience
 from rheos.connectors.contract import SinkWriter
-from rheos.connectors.redis import connection
 from rheos.connectors.redis.text import from_bytes
 from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError, UnavailableError
 from rheos.protocol.ids import CheckpointId
@@ -67,7 +67,7 @@ def test_a_server_that_restarts_is_waited_for(
     writer.prepare(CheckpointId(1))
     # It starts again while the writer waits for the second time.
     waits = iter([lambda: None, redis_server.start])
-    monkeypatch.setattr(connection, "sleep", lambda seconds: next(waits)())
+    monkeypatch.setattr(patience, "sleep", lambda seconds: next(waits)())
     redis_server.kill()
     writer.write(rows(2, 12))
     writer.prepare(CheckpointId(2))
