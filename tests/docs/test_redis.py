@@ -33,6 +33,15 @@ def test_rows_become_keys(redis_server: Any, client: Any) -> None:
     assert client.hgetall("visits:about") == {"visits": "2"}
 
 
+def test_rows_are_looked_up(redis_server: Any, client: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    client.hset("user:7", mapping={"country": "uk"})
+    run("enrich.py", redis_server)
+    assert capsys.readouterr().out == (
+        "[{'user_id': 7, 'page': 'home', 'country': 'uk'}, "
+        "{'user_id': 8, 'page': 'about', 'country': None}]\n"
+    )
+
+
 def test_no_program_is_overlooked() -> None:
     tested = Path(__file__).read_text()
     assert all(f'run("{step.file}"' in tested for step in steps(PAGE))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,19 +20,6 @@ from rheos.testing.servers.server import free_port
 from tests.connectors.ports import Probe, batch_of, sink_context
 
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
-
-
-@pytest.fixture
-def prefix() -> str:
-    return f"t{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture
-def redis(redis_server: Any) -> Iterator[Any]:
-    import redis
-
-    with redis.Redis.from_url(redis_server.url, decode_responses=True) as client:
-        yield client
 
 
 def opened(sink: rh.connectors.Sink, probe: Probe | None = None) -> SinkWriter:

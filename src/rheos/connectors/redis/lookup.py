@@ -1,0 +1,140 @@
+"""Looks rows up in a Redis: hashes by fields, or values in a format, at keys made of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.connectors.formatted import check_format, rows_of
+from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
+from rheos.connectors.redis.client_options import RedisOptions, client
+from rheos.connectors.redis.commands import command
+from rheos.connectors.redis.connection import RedisConnection
+from rheos.connectors.redis.errors import may_pass, redis_error
+from rheos.connectors.redis.keys import KeyPattern
+from rheos.connectors.redis.text import check_fields, from_bytes
+from rheos.connectors.schemas import resolve
+from rheos.errors import InputError
+from rheos.formats.contract import Format
+from rheos.protocol.elements import Batch
+from rheos.site import located_at_call
+
+_DOING = "keys cannot be looked up in Redis"
+
+
+@located_at_call
+def lookup(
+    url: str,
+    *,
+    key: str,
+    schema: Any = None,
+    format: Format | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> RedisLookup:
+    """Rows of a Redis by their keys, for `stream.lookup(...)`.
+
+    ```python
+    users = rh.redis.lookup("redis://localhost:6379", key="user:{id}", schema=User)
+    visits.lookup(users, on="user_id")
+    ```
+
+    A key that is not there, or a hash without any of the columns, is not found. What does not fit the
+    schema is an error with the key.
+
+    Args:
+        url: as in `rh.redis.sink`.
+        key: the key, with names in braces: `on=` says a column of the stream for each, in their order.
+        schema: the columns that are found, a dataclass or a pyarrow.Schema: fields of the hash at the
+            key, or what the format gives.
+        format: of the value at the key, such as rh.formats.json(); without one it is a hash.
+        options: further options of the client (redis-py's Connection). Their values are shown nowhere.
+    """
+    client()
+    if format is None:
+        rows, _ = resolve(schema)
+        check_fields(rows)
+    else:
+        rows, _ = rows_of(check_format(format), schema)
+    return RedisLookup(RedisOptions.of(url, options), KeyPattern.of(key), format, rows)
+
+
+@dataclass(frozen=True)
+class RedisLookup(Lookup):
+    """Made by `lookup`."""
+
+    options: RedisOptions
+    key: KeyPattern
+    format: Format | None
+    """None: a hash."""
+    schema: pa.Schema
+    keys: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", self.key.columns)
+
+    def validate(self, keys: pa.Schema) -> None:
+        self.key.check(keys)
+
+    def open(self, ctx: LookupContext) -> LookupClient:
+        return _RedisLookupClient(self)
+
+    def describe(self) -> str:
+        return f"Redis at {self.options.address}, keys {self.key}"
+
+
+class _RedisLookupClient(LookupClient):
+    def __init__(self, lookup: RedisLookup) -> None:
+        self._lookup = lookup
+        self._connection = RedisConnection(lookup.options)
+        self._decoder = None if lookup.format is None else lookup.format.decoder(lookup.schema)
+
+    def fetch(self, keys: Batch) -> Found:
+        asked = self._lookup.key.keys(keys).to_pylist()
+        try:
+            return self._hashes(asked) if self._decoder is None else self._values(asked)
+        except (OSError, client().RedisError) as error:
+            if may_pass(error):
+                raise  # The operator tries again.
+            raise redis_error(error, _DOING, self._lookup.options) from None
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _hashes(self, asked: list[bytes]) -> Found:
+        """A round trip of one HMGET for each key."""
+        schema = self._lookup.schema
+        names = [name.encode() for name in schema.names]
+        answers = self._connection.ask(*(command(b"HMGET", key, *names) for key in asked))
+        there = [at for at, values in enumerate(answers) if any(v is not None for v in values)]
+        columns = zip(*(answers[at] for at in there), strict=True) if there else ((),) * len(names)
+        arrays = {
+            name: pa.array(values, pa.binary())
+            for name, values in zip(schema.names, columns, strict=True)
+        }
+        rows, _, bad = from_bytes(arrays, len(there), schema)
+        if bad:
+            raise _bad(asked[there[bad[0][0]]], bad[0][1])
+        return Found(rows, pa.array(there, pa.int32()))
+
+    def _values(self, asked: list[bytes]) -> Found:
+        """One MGET."""
+        assert self._decoder is not None
+        [values] = self._connection.ask(command(b"MGET", *asked))
+        there = np.array([at for at, value in enumerate(values) if value is not None], np.int32)
+        decoded = self._decoder.decode(pa.array([values[at] for at in there], pa.binary()))
+        if decoded.bad:
+            raise _bad(asked[there[decoded.bad[0].at]], decoded.bad[0].error)
+        of = there if decoded.origin is None else there[decoded.origin]
+        return Found(decoded.rows, pa.array(of, pa.int32()))
+
+
+def _bad(key: bytes, error: str) -> InputError:
+    return InputError(
+        f"what is at a key does not fit the schema: {error}",
+        key=key.decode(errors="replace"),
+        hint="correct the schema, or what is written there",
+    )
