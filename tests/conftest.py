@@ -57,8 +57,12 @@ def kafka_broker() -> Iterator[Any]:
     from rheos.testing.servers import KafkaBroker
 
     # Transactions that have timed out are looked for every so often: 10 s otherwise.
-    timed_out = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 300}
-    broker = KafkaBroker(users={"ada": "lovelace"}, settings=timed_out)
+    settings = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 300,
+        # A topic that is gone stays so, whoever asks for it.
+        "auto.create.topics.enable": "false",
+    }
+    broker = KafkaBroker(users={"ada": "lovelace"}, tls=True, settings=settings)
     try:
         broker.install()
     except ConfigurationError as error:

@@ -36,7 +36,7 @@ def put(folder: Path, name: str, *numbers: int, at: int | None = None) -> Path:
 
 
 def watched(folder: Path, **how: Any) -> files.FileSource:
-    return files.source(folder, schema=SCHEMA, **{"watch": "1s", **how})
+    return files.source(folder, schema=SCHEMA, **{"discover": "1s", **how})
 
 
 def names(splits: Sequence[Split]) -> list[str]:
@@ -118,9 +118,9 @@ def test_a_file_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "what"),
     [
-        ({"watch": "0s"}, "more often"),
+        ({"discover": "0s"}, "more often"),
         ({"order": "size"}, "order='size'"),
-        ({"watch": None, "order": "time"}, "watch="),
+        ({"discover": None, "order": "time"}, "discover="),
         ({"replay": rh.Replay(on="n", speed="60x")}, "replay"),
     ],
 )

@@ -7,7 +7,9 @@ import json
 import pyarrow as pa
 import pytest
 
+import rheos as rh
 from rheos import formats
+from rheos.errors import SchemaError
 from rheos.formats.contract import Decoded
 from tests.formats.test_every_format import decode, outcomes
 
@@ -83,3 +85,18 @@ def test_not_a_number_is_written_as_null() -> None:
     rows = pa.RecordBatch.from_pylist([{"f": float("nan")}, {"f": float("inf")}, {"f": 1.5}], schema)
     payloads = formats.json().encoder(schema).encode(rows)
     assert payloads.to_pylist() == [b'{"f":null}', b'{"f":null}', b'{"f":1.5}']
+
+
+def test_bytes_are_written_as_the_hint_says() -> None:
+    """Such as the payloads of rejected records."""
+    rows = pa.table({"payload": pa.array([b"\xff{", None])})
+    for format in (formats.json(), formats.csv()):
+        with pytest.raises(SchemaError, match="'payload' of type binary has no form in") as raised:
+            format.check_encodes(rows.schema)
+        assert '.with_columns(payload=col("payload").bin.encode("base64"))' in str(raised.value.hint)
+    env = rh.Environment(1, runtime="simulated")
+    stream = env.from_source(rh.collection(rows))
+    stream.with_columns(payload=rh.col("payload").bin.encode("base64")).collect("text")
+    text = env.execute().collected["text"]
+    assert text.column("payload").to_pylist() == ["/3s=", None]
+    formats.json().check_encodes(text.schema)

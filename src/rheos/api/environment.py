@@ -344,7 +344,7 @@ class Environment:
             raise ProgramError(
                 "the source never ends, and the batch runtime reads all of its input",
                 hint='run it with runtime="continuous", or bound the source '
-                "(a topic by end=, a folder by leaving watch= out)",
+                "(a topic by end=, a folder by leaving discover= out)",
             ).located(site=endless[0].site, operator=endless[0].name)
         until_ms = overrides.current().until_ms
         if chosen == "simulated":

@@ -6,6 +6,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.errors import SchemaError
+
+
+def no_form(column: pa.Field, format: str, hint: str) -> SchemaError:
+    """The error for a column of which a format of texts cannot write the values."""
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        hint = (
+            f"write the bytes as text: .with_columns({column.name}="
+            f'col("{column.name}").bin.encode("base64")); or leave it '
+            "out; or use Parquet or, in messages, rh.formats.arrow()"
+        )
+    return SchemaError(
+        f"column {column.name!r} of type {column.type} has no form in {format}", hint=hint
+    )
+
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
     """The column in one piece, which is not copied where it is one."""

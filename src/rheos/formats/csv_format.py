@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from rheos.errors import InputError, ProgramError, SchemaError
-from rheos.formats.conforming import whole
+from rheos.formats.conforming import no_form, whole
 from rheos.formats.contract import (
     BadPayload,
     Decoded,
@@ -98,10 +98,8 @@ class CsvFormat(Format):
         for field in schema:
             text = pa.types.is_dictionary(field.type) and field.type.value_type == pa.string()
             if not text and not any(is_a(field.type) for is_a in _HELD):
-                raise SchemaError(
-                    f"column {field.name!r} of type {field.type} has no form in CSV",
-                    hint="make it a number, a text or a time, or use a format with nested values: JSON",
-                )
+                hint = "make it a number, a text or a time, or use a format with nested values: JSON"
+                raise no_form(field, "CSV", hint)
 
     def check_encodes(self, schema: pa.Schema) -> None:
         self.check_decodes(schema)

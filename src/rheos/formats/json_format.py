@@ -28,8 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from rheos.errors import SchemaError
-from rheos.formats.conforming import conform, whole
+from rheos.formats.conforming import conform, no_form, whole
 from rheos.formats.contract import (
     BadPayload,
     Decoded,
@@ -206,10 +205,11 @@ def _wire_type(type_: pa.DataType, column: pa.Field) -> pa.DataType:
         return pa.struct([pa.field(field.name, _wire_type(field.type, column)) for field in type_])
     if pa.types.is_list(type_):
         return pa.list_(_wire_type(type_.value_type, column))
-    raise SchemaError(
-        f"column {column.name!r} of type {column.type} has no form in JSON",
-        hint="use Parquet or, in messages, rh.formats.arrow(), or make it a number, a string, a list "
-        "or a nested record",
+    raise no_form(
+        column,
+        "JSON",
+        "use Parquet or, in messages, rh.formats.arrow(), or make it a number, a string, a list or a "
+        "nested record",
     )
 
 

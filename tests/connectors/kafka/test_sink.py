@@ -413,6 +413,33 @@ def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
     writer.close()
 
 
+def test_a_topic_that_is_deleted_under_the_sink_is_named(
+    kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    topic = new_topic(kafka_broker.address)
+    soon = {"topic.metadata.propagation.max.ms": 200, "topic.metadata.refresh.interval.ms": 200}
+    once = prepared(kafka_broker, tmp_path, topic, options=soon).open(sink_context(SCHEMA))
+    twice = prepared(
+        kafka_broker, tmp_path, topic, guarantee="at_least_once", options=soon
+    ).open(sink_context(SCHEMA))  # fmt: skip
+    _commit(once, epoch(once, 1, 1))
+    admin = AdminClient({"bootstrap.servers": kafka_broker.address})
+    admin.delete_topics([topic])[topic].result(60)
+    wait_for(lambda: topic not in admin.list_topics(timeout=60).topics)
+    # A broker that has just started may not know a topic yet: so long is it asked again.
+    monkeypatch.setattr(marks, "REACH_S", 2.0)
+    with pytest.raises(ConfigurationError, match=f"topic '{topic}'") as in_commit:
+        _commit(once, epoch(once, 2, 2))
+    with pytest.raises(ConfigurationError, match=f"topic '{topic}'") as in_barrier:
+        epoch(twice, 1, 1)
+    for raised in (in_commit, in_barrier):
+        assert "Rheos makes none" in str(raised.value.hint)
+    once.close()
+    twice.close()
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

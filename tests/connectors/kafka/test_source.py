@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from rheos.connectors.kafka.partition import PartitionSplit
 from rheos.errors import ConfigurationError, InputError, UnavailableError
 from rheos.testing.servers import KafkaBroker
 from tests.connectors.kafka.reading import Reading, Topic, read_whole
+from tests.waiting import wait_for
 
 
 @dataclass
@@ -141,6 +143,31 @@ def test_the_group_hears_of_checkpoints_and_may_be_where_to_begin(topic: Topic) 
     rest = read_whole(whole(topic, start="group", group=group))
     assert sum(map(len, rest.values())) == 7
     assert values(rest[at]) == numbered(0, 5)[3:] if at.endswith("0") else numbered(10, 15)[3:]
+
+
+def test_the_group_hears_of_a_checkpoint_also_while_the_topic_is_idle(topic: Topic) -> None:
+    topic.write({0: numbered(0, 5)})
+    group = f"{topic.name}-idle"
+    with Reading(whole(topic, group=group, end=None)) as reading:
+        reading.read(5)
+        at = f"{topic.name}/0"
+        assert reading.ctx.client is not None
+        reading.ctx.client.completed({at: reading.positions()[at]})
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic.name, 0)])
+
+        def committed() -> int:
+            found = topic.admin.list_consumer_group_offsets([asked])[group].result(60)
+            return int(found.topic_partitions[0].offset)
+
+        wait_for(lambda: committed() == 5)
+
+
+def test_a_start_behind_the_last_record_is_refused_on_the_driver(topic: Topic) -> None:
+    topic.write({0: numbered(0, 3)})
+    assert whole(topic, start={topic.name: {0: 3}}).splits()
+    with pytest.raises(InputError, match=r"start= is offset 4 of .* will have 3") as raised:
+        whole(topic, start={topic.name: {0: 4}}).splits()
+    assert 'start="latest"' in str(raised.value.hint)
 
 
 def test_bad_records_fail_with_their_place_or_are_put_aside_once(topic: Topic) -> None:
@@ -313,6 +340,35 @@ def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
     assert "geheim" not in shown
     assert b"lovelace" not in b"".join([split.payload for split in splits])
     assert b"lovelace" not in b"".join(reading.positions().values())
+
+
+def test_records_come_by_tls_from_a_broker_whose_certificate_is_known(
+    topic: Topic, kafka_broker: KafkaBroker
+) -> None:
+    topic.write({0: [b"x"]})
+
+    def source(trusted: Path | None) -> rh.kafka.KafkaSource:
+        options = {"security.protocol": "SSL"}
+        if trusted is not None:
+            options["ssl.ca.location"] = str(trusted)
+        return rh.kafka.source(
+            topic.name, brokers=kafka_broker.tls_address, end="latest", options=options
+        )
+
+    known = source(kafka_broker.certificate)
+    splits = known.splits()
+    with Reading(known, splits=splits) as reading:
+        assert values(reading.read()[f"{topic.name}/0"]) == [b"x"]
+    # Who trusts the well-known authorities only does not take this broker for its own.
+    stranger = source(None)
+    with pytest.raises(ConfigurationError, match="certificate verify failed") as on_driver:
+        stranger.splits()
+    assert "the certificates" in str(on_driver.value.hint)
+    with (
+        Reading(stranger, splits=splits) as refused,
+        pytest.raises(ConfigurationError, match="certificate verify failed"),
+    ):
+        refused.read()
 
 
 def test_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:

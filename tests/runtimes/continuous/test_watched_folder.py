@@ -31,7 +31,7 @@ def start(spark: Any, at: Path, parallelism: int, state: str, **more: Any) -> rh
         checkpoint_dir=at / state,
         **more,
     )
-    folder = rh.files.source(at / "in", schema=SCHEMA, watch="50ms")
+    folder = rh.files.source(at / "in", schema=SCHEMA, discover="50ms")
     rows = env.from_source(folder, name="folder").with_columns(k=rh.col("n") % KEYS)
     counted = rows.key_by("k").process(Count(at / "pids"), returns=COUNTED)
     counted.sink_to(rh.files.sink(at / "out", mode="append"))

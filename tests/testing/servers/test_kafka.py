@@ -26,7 +26,8 @@ def test_it_serves_clients_on_loopback_alone(kafka_broker: KafkaBroker) -> None:
         for connection in process.net_connections("inet")
         if connection.status == psutil.CONN_LISTEN
     ]
-    assert len(listening) == 3  # For clients, for users, and for itself as the controller.
+    # For clients, for users, for those who come by TLS, and for itself as the controller.
+    assert len(listening) == 4
     assert all(address.removeprefix("::ffff:") == "127.0.0.1" for address in listening)
 
 

@@ -29,7 +29,7 @@ def source(
     compression: Codec | None = None,
     on_error: OnError = "fail",
     replay: Replay | None = None,
-    watch: Duration | None = None,
+    discover: Duration | None = None,
     order: Order = "name",
 ) -> FileSource:
     """Rows of files, Parquet or lines (JSON Lines, CSV, text): as a bounded source, or one that watches
@@ -48,10 +48,10 @@ def source(
             or "skip", which counts it (`skipped`) and gives it to the side output "rejected".
         replay: hand rows out at the pace of their own time, or a multiple of it. Without it, rows
             are read as fast as they can be.
-        watch: look for new files so often ("10s"); the source never ends. A file is found when it has
-            not changed from one look to the next. Names that begin with "." or "_", and ends that are
-            not known, are passed over: so write a file under such a name, and rename it when it is
-            whole. Files that have been found may not change any more.
+        discover: look for new files so often ("10s"); the source never ends. A file is found when it
+            has not changed from one look to the next. Names that begin with "." or "_", and ends that
+            are not known, are passed over: so write a file under such a name, and rename it when it
+            is whole. Files that have been found may not change any more.
         order: in which the files that one look finds are dealt out and opened: by "name", or by the
             "time" of their last change. Several are read at once.
     """
@@ -81,21 +81,23 @@ def source(
         replay.column.check(rows, "the replay's column")
     if order not in ("name", "time"):
         raise ProgramError(f"order={order!r} is not known", hint='write "name" or "time"')
-    if watch is None:
+    if discover is None:
         if order != "name":
             raise ProgramError(
                 "order= is for a folder that is watched",
-                hint='write watch="10s", too, or leave it out',
+                hint='write discover="10s", too, or leave it out',
             )
         return FileSource(paths, rows, record, format, on_error, replay, compression)
     if replay is not None:
         raise ProgramError(
             "a folder that is watched gives its rows as they come, at no pace of a replay",
-            hint="leave out watch= or replay=",
+            hint="leave out discover= or replay=",
         )
-    every_ms = duration_ms(watch)
+    every_ms = duration_ms(discover)
     if every_ms < 1:
-        raise ProgramError(f"watch={watch!r} is more often than can be", hint='write watch="10s"')
+        raise ProgramError(
+            f"discover={discover!r} is more often than can be", hint='write discover="10s"'
+        )
     return WatchedFiles(
         paths, rows, record, format, on_error, None, compression, order=order, discovery_ms=every_ms
     )

@@ -26,7 +26,7 @@ Order: TypeAlias = Literal["name", "time"]
 
 @dataclass(frozen=True)
 class WatchedFiles(FileSource):
-    """Made by `source(..., watch=...)`. Never ends; each of its files does."""
+    """Made by `source(..., discover=...)`. Never ends; each of its files does."""
 
     order: Order = "name"
     """In which the files that one listing finds are dealt out and opened: by their names, or by the

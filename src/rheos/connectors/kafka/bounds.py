@@ -142,6 +142,18 @@ def resolved_starts(
     return {**earliest, **_resolved(bound, partitions, cluster)}
 
 
+def check_given_starts(start: Given, latest: Offsets) -> None:
+    """`latest` is behind the last record of each partition. Raises InputError where the user has named
+    an offset that is further than that: nothing would be read, and then an error in the middle."""
+    for at, offset in start.offsets:
+        if offset > latest.get(at, offset):
+            raise InputError(
+                f"start= is offset {offset} of {named(at)}, whose next record will have {latest[at]}",
+                hint='write start="latest" for what is yet to come, or look at the offset, and at the '
+                "topic",
+            )
+
+
 def resolved_ends(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -> Offsets:
     """Where each partition ends. One that a user has given may be still to come."""
     found = _resolved(bound, partitions, cluster)

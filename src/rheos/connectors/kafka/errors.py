@@ -37,7 +37,11 @@ _KINDS: Mapping[str, _Kind] = {
     "_SSL": _REFUSED,
     "UNKNOWN_TOPIC_OR_PART": _MISSING,
     "_UNKNOWN_TOPIC": _MISSING,
-    "_UNKNOWN_PARTITION": _Kind(ConfigurationError, "the topic has no partition of that number"),
+    "_UNKNOWN_PARTITION": _Kind(
+        ConfigurationError,
+        "the topic has no partition of that number, or is gone: was it deleted, or made again with "
+        "fewer? Rheos makes none",
+    ),
     "TOPIC_EXCEPTION": _Kind(ConfigurationError, "look at the topic's name"),
     "TOPIC_AUTHORIZATION_FAILED": _Kind(
         ConfigurationError, "allow the user to describe the topic, and to read or write it"

@@ -15,7 +15,9 @@ from rheos.connectors.contract import ReaderContext, Source, SourceClient, Split
 from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.kafka.bounds import (
     Bound,
+    Given,
     Partition,
+    check_given_starts,
     check_order,
     end_of,
     resolved_ends,
@@ -188,6 +190,10 @@ class KafkaSource(Source):
         partitions = _partitions(found)
         earliest = cluster.earliest(partitions)
         starts = resolved_starts(self.start, partitions, cluster, earliest)
+        if isinstance(self.start, Given):
+            # Records of a transaction that is open are there, though nobody is given them yet.
+            there = KafkaCluster(self.options, read_committed=False).latest(partitions)
+            check_given_starts(self.start, there)
         ends = {} if self.end is None else resolved_ends(self.end, partitions, cluster)
         return _splits(found, earliest, starts, ends)
 
