@@ -63,6 +63,7 @@ def main() -> int:
         }
     )
     payloads, sent, per_100ms = KINDS[said.kind], 0, Counter[int]()
+    print("begins", flush=True)
     began_ms, began = int(time.time() * 1000), time.monotonic()
     settings = {"began_ms": began_ms, "rate_per_s": said.rate, **said.settings}
     while not asked_to_end and not refused and sent != said.count:

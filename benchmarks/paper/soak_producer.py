@@ -56,6 +56,7 @@ def main() -> int:
     )
     rng = random.Random(said.seed)
     numbers = [0] * said.keys
+    print("begins", flush=True)
     began, sent = time.monotonic(), 0
     while not asked_to_end and not refused:
         due = int((time.monotonic() - began) * said.rate) - sent

@@ -62,7 +62,8 @@ def strike(
 
     Args:
         job: the arguments of `rheos run`.
-        producer: its command. It writes its record, as JSON, when it is asked to end.
+        producer: its command. It says a line when it begins, and writes its record, as JSON, when it is
+            asked to end.
         record: where that is.
         is_out: asked once the record is there: whether the job has brought all of it out.
         quiet: called once, when the strikes are over.
@@ -106,12 +107,17 @@ class _Produced:
         self._until_s: float | None = None
 
     def begin(self) -> None:
-        self._producing = subprocess.Popen(self._producer)
+        """Returns when it produces: before, it may not yet know what to do when it is asked to end."""
+        self._producing = subprocess.Popen(self._producer, stdout=subprocess.PIPE)
+        assert self._producing.stdout is not None
+        self._producing.stdout.readline()
 
     def end(self) -> None:
         if self._producing is not None and self._producing.poll() is None:
             self._producing.kill()
             self._producing.wait()
+        if self._producing is not None and self._producing.stdout is not None:
+            self._producing.stdout.close()
 
     def is_over(self) -> bool:
         assert self._producing is not None, "it begins when the job runs"

@@ -205,7 +205,9 @@ class Bench:
             command = [sys.executable, "-m", "benchmarks.paper.producer", "ads", self.brokers, topic]
             options = ["--partitions", str(PARTITIONS), "--rate", str(rate), "--count", str(events)]
             at_once = [] if live else ["--at-once"]
-            subprocess.run([*command, str(record), *options, *at_once], check=True)
+            subprocess.run(
+                [*command, str(record), *options, *at_once], check=True, stdout=subprocess.DEVNULL
+            )
             made: dict[str, Any] = json.loads(record.read_text())
             return made
 
