@@ -108,3 +108,8 @@ def _as_text(column: pa.Array) -> pa.Array:
     if kinds.is_string_view(type):
         return column.cast(pa.string())
     return column
+
+
+def as_strings(column: pa.Array) -> pa.Array:
+    """Values as PostgreSQL reads them, as strings."""
+    return _as_text(column).cast(pa.string())

@@ -1,0 +1,198 @@
+"""Looks rows of a table up by the values of some columns: one query for each batch of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
+from rheos.connectors.postgres.change_values import from_text, read_as
+from rheos.connectors.postgres.column_types import as_strings, column_types, takes
+from rheos.connectors.postgres.connection import (
+    ServerOptions,
+    ServerSession,
+    client,
+    listed,
+    quoted,
+)
+from rheos.connectors.postgres.errors import postgres_error
+from rheos.connectors.postgres.retrying import RetryingSession
+from rheos.connectors.postgres.tables import TargetTable, check_table_name, find_table
+from rheos.errors import ConfigurationError, ProgramError, SchemaError, UnavailableError
+from rheos.protocol.elements import Batch
+from rheos.site import located_at_call
+
+_WITHIN = "SET statement_timeout TO '20s'"
+_CANCELED = "57014"
+_ASKED_AS = {
+    # A key that is too large for the column is not there, and no error.
+    "smallint": "bigint",
+    "integer": "bigint",
+    # Without a length it is one character, to which the key would be cut.
+    "character": "bpchar",
+}
+
+
+@located_at_call
+def lookup(
+    table: str,
+    *,
+    url: str,
+    key: str | Sequence[str],
+    columns: Sequence[str] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> PostgresLookup:
+    """Rows of a table by key, for `stream.lookup(...)`.
+
+    ```python
+    users = rh.postgres.lookup("users", url="postgresql://ada@localhost/shop", key="id")
+    visits.lookup(users, on="user_id", columns=["country"])
+    ```
+
+    Args:
+        table: its name, or "schema.name". It is looked at where this is written.
+        url: where the server is, as libpq takes it. The password is shown nowhere.
+        key: the column or columns that it is asked by, best those of an index. `on=` says a column of
+            the stream for each, in their order. Where several rows have a key, all are found.
+        columns: what is read of the rows; by default all but the key's. Numbers without a precision,
+            JSON, UUIDs, enums and arrays are text.
+        options: further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
+            nowhere.
+    """
+    client()
+    check_table_name(table)
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    if not keys or not all(isinstance(each, str) for each in keys):
+        raise ProgramError(f"key={key!r} names no columns", hint='write key="id" or key=["a", "b"]')
+    if isinstance(columns, str):
+        columns = [columns]
+    reached = ServerOptions.of(url, options)
+    session = RetryingSession(reached, f"the table {table} cannot be looked at")
+    try:
+        found = session.do(lambda s: find_table(s, table))
+    finally:
+        session.close()
+    if found is None:
+        raise ConfigurationError(
+            f"there is no table {table}", hint="create it, or look at its name and schema"
+        )
+    there = [column.name for column in found.columns]
+    wanted = [name for name in there if name not in keys] if columns is None else list(columns)
+    for name in (*keys, *wanted):
+        if name not in there:
+            raise SchemaError(
+                f"the table {found} has no column {name!r}", hint=f"it has {', '.join(there)}"
+            )
+    if not wanted:
+        raise ProgramError("no column is looked up", hint='name them: columns=["country"]')
+    return PostgresLookup(reached, found, keys, _schema(found, wanted))
+
+
+def _schema(table: TargetTable, names: Sequence[str]) -> pa.Schema:
+    types = {column.name: read_as(column.type) for column in table.columns}
+    return pa.schema([pa.field(name, types[name]) for name in names])
+
+
+@dataclass(frozen=True)
+class PostgresLookup(Lookup):
+    """Made by `lookup`."""
+
+    options: ServerOptions
+    table: TargetTable
+    keys: tuple[str, ...]
+    schema: pa.Schema
+
+    def validate(self, keys: pa.Schema) -> None:
+        for name, field in zip(self.keys, keys, strict=True):
+            column = self.table.column(name)
+            assert column is not None, "the columns of the key were looked at"
+            if column_types(field.type) is None or not takes(column.type, field.type):
+                raise SchemaError(
+                    f"the column {name!r} of the table {self.table} is {column.type}, and it is asked "
+                    f"for {field.type}",
+                    hint="cast the stream's column before",
+                )
+
+    def open(self, ctx: LookupContext) -> LookupClient:
+        return _PostgresLookupClient(self)
+
+    def query(self) -> str:
+        """With an array of each of the key's columns as its parameters."""
+        arrays, conditions = [], []
+        for number, name in enumerate(self.keys, 1):
+            column = self.table.column(name)
+            assert column is not None
+            bare = column.type.split("(")[0].strip() + column.type.partition(")")[2]
+            arrays.append(f"${number}::{_ASKED_AS.get(bare, bare)}[]")
+            conditions.append(f"t.{quoted(name)} = k.k{number}")
+        names = ", ".join(f"k{number}" for number in range(1, len(self.keys) + 1))
+        wanted = ", ".join(f"t.{quoted(name)}" for name in self.schema.names)
+        return (
+            f"SELECT k.place - 1, {wanted} FROM unnest({', '.join(arrays)}) WITH ORDINALITY "
+            f"AS k({names}, place) JOIN {self.table.sql} t ON {' AND '.join(conditions)}"
+        )
+
+    def describe(self) -> str:
+        return f"PostgreSQL table {self.table} at {self.options}, by {listed(self.keys)}"
+
+
+class _PostgresLookupClient(LookupClient):
+    def __init__(self, lookup: PostgresLookup) -> None:
+        self._lookup = lookup
+        self._doing = f"the table {lookup.table} cannot be read"
+        self._query = lookup.query().encode()
+        self._session: ServerSession | None = None
+
+    def fetch(self, keys: Batch) -> Found:
+        try:
+            return self._found(self._answer([_array(column) for column in keys.columns]))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _answer(self, parameters: Sequence[bytes]) -> Any:
+        options, psycopg = self._lookup.options, client()
+        try:
+            if self._session is None:
+                self._session = options.connect(self._doing)
+                self._session.run(_WITHIN)
+            # As text, which is made columns as a whole.
+            result = self._session.connection.pgconn.exec_params(self._query, parameters)
+            if result.status == psycopg.pq.ExecStatus.TUPLES_OK:
+                return result
+            error = psycopg.errors.error_from_result(result)
+        except psycopg.Error as raised:
+            error = raised
+        if error.sqlstate == _CANCELED:
+            raise UnavailableError(f"{self._doing}, at {options}: it takes longer than 20 s")
+        raise postgres_error(error, self._doing, options) from None
+
+    def _found(self, result: Any) -> Found:
+        lookup = self._lookup
+        rows = range(result.ntuples)
+        columns = []
+        for place, field in enumerate(lookup.schema, 1):
+            values = [result.get_value(row, place) for row in rows]
+            text = pa.array(values, pa.binary()).cast(pa.string())
+            named = f"the column {field.name!r} of {lookup.table}"
+            columns.append(from_text(text, field.type, named))
+        of = pa.array([int(result.get_value(row, 0)) for row in rows], pa.int32())
+        return Found(pa.RecordBatch.from_arrays(columns, schema=lookup.schema), of)
+
+
+def _array(column: pa.Array) -> bytes:
+    """As PostgreSQL writes one. Text with a zero byte is in no table: it is asked for as null."""
+    texts = as_strings(column).to_pylist()
+    values = (
+        "NULL" if "\0" in text else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        for text in texts
+    )
+    return f"{{{','.join(values)}}}".encode()
