@@ -23,6 +23,8 @@ EVENT_TYPES = ("view", "click", "purchase")
 AD_TYPES = ("banner", "modal", "sponsored-search", "mail", "mobile")
 _USERS = 1_000
 _AT_ONCE = 1_000_000
+_ROUND = 1 << 17
+"""Events come round and round, each time with a time of their own, so that making them costs little."""
 
 Numbers = npt.NDArray[np.int64]
 Counts = Counter[tuple[str, int]]
@@ -68,7 +70,7 @@ def _texts(at_ms: Numbers) -> pa.Array:
 
 def drawn(number: Numbers) -> tuple[Numbers, Numbers]:
     """Of events, by their numbers, the number of the ad, and that of the event type."""
-    bits = number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    bits = (number % _ROUND).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     bits ^= bits >> np.uint64(31)
     bits *= np.uint64(0xBF58476D1CE4E5B9)
     bits ^= bits >> np.uint64(29)
@@ -87,8 +89,10 @@ class Pace:
         return self.began_ms + (number * (1000 / self.rate_per_s)).astype(np.int64)
 
 
-def columns(number: Numbers, pace: Pace) -> dict[str, pa.Array]:
-    """Events, by their numbers, as the benchmark has them: all texts."""
+@cache
+def _pool() -> dict[str, pa.Array]:
+    """All columns but the time, of the events that come round and round."""
+    number = np.arange(_ROUND)
     ad, kind = drawn(number)
     return {
         "user_id": _taken(users(), number % _USERS),
@@ -96,25 +100,33 @@ def columns(number: Numbers, pace: Pace) -> dict[str, pa.Array]:
         "ad_id": _taken(ads(), ad),
         "ad_type": _taken(AD_TYPES, number % len(AD_TYPES)),
         "event_type": _taken(EVENT_TYPES, kind),
-        "event_time": _texts(pace.at_ms(number)),
-        "ip_address": pa.repeat(pa.scalar("1.2.3.4"), len(number)),
+        "ip_address": pa.repeat(pa.scalar("1.2.3.4"), _ROUND),
     }
 
 
-SCHEMA = pa.schema([(name, array.type) for name, array in columns(np.arange(1), Pace(0, 1)).items()])
+def columns(first: int, count: int, pace: Pace) -> dict[str, pa.Array]:
+    """Events `first` to `first + count`, all texts, as the benchmark has them. At most a round."""
+    begin, number = first % _ROUND, np.arange(first, first + count)
+    over = max(begin + count - _ROUND, 0)
+    made = {name: column.slice(begin, count) for name, column in _pool().items()}
+    if over:
+        made = {name: pa.concat_arrays([made[name], _pool()[name].slice(0, over)]) for name in made}
+    return {**made, "event_time": _texts(pace.at_ms(number))}
+
+
+SCHEMA = pa.schema([(name, array.type) for name, array in columns(0, 1, Pace(0, 1)).items()])
 
 
 def payloads(
     first: int, count: int, partitions: int, *, began_ms: int, rate_per_s: float
 ) -> tuple[list[str], list[int]]:
     """What is sent: JSON, and the partition of each."""
-    number = np.arange(first, first + count)
-    made = pl.DataFrame(columns(number, Pace(began_ms, rate_per_s)))
+    made = pl.DataFrame(columns(first, count, Pace(began_ms, rate_per_s)))
     parts: list[pl.Expr] = []
     for name in made.columns:
         parts += [pl.lit(f'{"," if parts else "{"}"{name}":"'), pl.col(name), pl.lit('"')]
     texts = made.select(pl.concat_str([*parts, pl.lit("}")])).to_series()
-    return texts.to_list(), (number % partitions).tolist()
+    return texts.to_list(), (np.arange(first, first + count) % partitions).tolist()
 
 
 def counted(events: int, pace: Pace) -> Counts:

@@ -45,7 +45,9 @@ PARTITIONS = 4
 LIVE_RATE = 60_000
 """Events a second, at which latency is measured."""
 FULL_EVENTS = 5_000_000
-MADE_EVENTS = 60_000_000
+MADE_BLOCKS = 1_800
+"""That each of the generator's splits makes inside the job."""
+BLOCK_ROWS = 16_384
 MADE_RATE = 3_000_000
 """At which events that are made inside the job happen; they are made as fast as they are taken."""
 OUT_WITHIN_S = 60.0
@@ -55,12 +57,18 @@ FULL, LIVE, INSIDE = "a full topic", "a topic that fills", "made inside the job"
 
 @dataclass(frozen=True)
 class Made:
-    """The events, made inside the job."""
+    """The events, made inside the job: the splits take turns, a block of each."""
 
     pace: Pace
 
     def __call__(self, block: rh.Block) -> dict[str, Any]:
-        return columns(block.number(), self.pace)
+        before = block.start // BLOCK_ROWS * block.splits + block.split
+        return columns(before * BLOCK_ROWS, block.rows, self.pace)
+
+    def source(self, blocks: int) -> Any:
+        return rh.generator(
+            self, count=blocks * CORES * BLOCK_ROWS, splits=CORES, schema=SCHEMA, block_rows=BLOCK_ROWS
+        )
 
 
 class Bench:
@@ -104,12 +112,12 @@ class Bench:
             self.run(FULL, SPARK, spark)
 
     def inside(self) -> None:
-        events = MADE_EVENTS // 20 if self.options.quick else MADE_EVENTS
-        pace = Pace(int(time.time() * 1000), MADE_RATE)
+        blocks = MADE_BLOCKS // 20 if self.options.quick else MADE_BLOCKS
+        pace, events = Pace(int(time.time() * 1000), MADE_RATE), blocks * CORES * BLOCK_ROWS
         expected = counted(events, pace)
 
         def rheos() -> dict[str, Any]:
-            source = rh.generator(Made(pace), count=events, splits=CORES, schema=SCHEMA)
+            source = Made(pace).source(blocks)
             return {"events_per_s": self._to_the_end(source), **self._judged(expected, events)}
 
         for _ in range(self.options.rounds):

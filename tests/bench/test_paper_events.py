@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from benchmarks.paper import ads, shop
+import rheos as rh
+from benchmarks.paper import ads, shop, yahoo
+from benchmarks.paper.yahoo_program import views_by_campaign
 from rheos.bench.state_machine import INITIAL, RULES
 
 SHOP, EVENTS = shop.Shop(users=37, seed=5), 6_000
@@ -67,6 +69,20 @@ def test_views_are_counted_as_one_by_one() -> None:
     assert own == made
     assert ads.judge(own, made, 30_000) == ads.AdsVerdict(30_000, sum(own.values()), len(own), 0)
     assert len({window for _, window in own}) == 2
+
+
+def test_the_program_counts_what_the_generator_made() -> None:
+    env = rh.Environment(2, runtime="simulated")
+    made, blocks = yahoo.Made(ads.Pace(1_700_000_009_900, 3e6)), 10
+    views_by_campaign(env.from_source(made.source(blocks))).collect("counts")
+    counts: Counter[tuple[str, int]] = Counter()
+    for row in env.execute("views").collected["counts"].to_pylist():
+        counts[row["campaign"], row["window"]] = max(
+            row["views"], counts[row["campaign"], row["window"]]
+        )
+    events = blocks * yahoo.CORES * yahoo.BLOCK_ROWS
+    assert len({window for _, window in counts}) == 2
+    assert ads.judge(counts, ads.counted(events, made.pace), events).ok
 
 
 def test_a_count_that_is_wrong_missing_or_too_many_is_found() -> None:
