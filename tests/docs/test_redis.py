@@ -42,6 +42,12 @@ def test_rows_are_looked_up(redis_server: Any, client: Any, capsys: pytest.Captu
     )
 
 
+def test_streams_are_read(redis_server: Any, client: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    client.xadd("visits", {"page": "home", "user": 7}, id="5-1")
+    run("visits.py", redis_server)
+    assert capsys.readouterr().out == "[{'page': 'home', 'user': 7, 'id': '5-1'}]\n"
+
+
 def test_no_program_is_overlooked() -> None:
     tested = Path(__file__).read_text()
     assert all(f'run("{step.file}"' in tested for step in steps(PAGE))

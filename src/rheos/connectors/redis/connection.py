@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from rheos.connectors.patience import Patience
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.commands import command
 from rheos.connectors.redis.errors import redis_error
+
+T = TypeVar("T")
 
 LOGGER = logging.getLogger("rheos.redis")
 
@@ -84,6 +86,17 @@ class RedisPatience:
         """Waits before the next try, or raises the RheosError where there is to be none."""
         self._patience.spend(redis_error(error, doing, self._options, record=record))
 
+    def ask(self, asked: Callable[[], T], doing: str) -> T:
+        """What that gives, tried again as long as there is patience. Raises the RheosError."""
+        while True:
+            try:
+                given = asked()
+            except (OSError, client().RedisError) as error:
+                self.spend(error, doing)
+            else:
+                self.restore()
+                return given
+
     def restore(self) -> None:
         """It went well."""
         self._patience.restore()
@@ -94,11 +107,6 @@ def check_reachable(options: RedisOptions, retry_for_ms: int, doing: str) -> Non
     connection = RedisConnection(options)
     patience = RedisPatience(retry_for_ms, options, lambda: None)
     try:
-        while True:
-            try:
-                connection.ask(command("PING"))
-                return
-            except (OSError, client().RedisError) as error:
-                patience.spend(error, doing)
+        patience.ask(lambda: connection.ask(command("PING")), doing)
     finally:
         connection.close()

@@ -1,0 +1,173 @@
+"""Entries of a Redis Stream: their ids, how they are asked for, and how they become rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.connectors.redis.client_options import RedisOptions, client
+from rheos.connectors.redis.commands import command
+from rheos.connectors.redis.connection import RedisConnection
+from rheos.connectors.redis.text import from_bytes
+from rheos.connectors.rejected import BadRecord, OnError, bad_record, rejected_schema
+from rheos.errors import SchemaError
+from rheos.formats.contract import Decoder, Format
+from rheos.protocol.elements import Batch
+
+REJECTED = rejected_schema(
+    pa.field("stream", pa.string(), nullable=False), pa.field("id", pa.string(), nullable=False)
+)
+
+_ID = re.compile(r"(\d{1,20})(?:-(\d{1,20}))?")
+_LAST = (1 << 64) - 1
+
+
+class EntryId(NamedTuple):
+    ms: int
+    number: int
+
+    @classmethod
+    def of(cls, text: str) -> EntryId:
+        """Raises ValueError where it is none."""
+        found = _ID.fullmatch(text)
+        if found is None or max(int(part or 0) for part in found.groups()) > _LAST:
+            raise ValueError(f"{text!r} is no id of an entry")
+        return cls(int(found[1]), int(found[2] or 0))
+
+    def next(self) -> EntryId:
+        return EntryId(self.ms, self.number + 1) if self.number < _LAST else EntryId(self.ms + 1, 0)
+
+    def __str__(self) -> str:
+        return f"{self.ms}-{self.number}"
+
+
+class StreamEntry(NamedTuple):
+    id: EntryId
+    fields: dict[bytes, bytes]
+
+
+class FoundEntries(NamedTuple):
+    """What a stream has, asked in this order."""
+
+    last: EntryId | None
+    """The highest id that it ever gave out; None where there is no stream."""
+    next: EntryId
+    """No lower id is given out any more, by the server's clock."""
+    entries: Sequence[StreamEntry]
+
+
+class Entries:
+    """Asks for them, over a connection of its own. Raises what the client raises."""
+
+    def __init__(self, options: RedisOptions) -> None:
+        self._connection = RedisConnection(options)
+
+    def ids(self, stream: str) -> tuple[EntryId, EntryId] | None:
+        """The highest id so far, and the lowest that may come; None where there is no stream."""
+        try:
+            (seconds, _), info = self._connection.ask(
+                command("TIME"), command("XINFO", "STREAM", stream)
+            )
+        except client().ResponseError as error:
+            if "no such key" in str(error):
+                return None
+            raise
+        named = dict(zip(info[::2], info[1::2], strict=True))
+        last = EntryId.of(named[b"last-generated-id"].decode())
+        return last, max(last.next(), EntryId(int(seconds) * 1000, 0))
+
+    def read(self, stream: str, begin: EntryId | None, end: EntryId | None, count: int) -> FoundEntries:
+        """So many entries from `begin` on, before `end`."""
+        ids = self.ids(stream)
+        if ids is None:
+            return FoundEntries(None, EntryId(0, 0), ())
+        first, behind = "-" if begin is None else begin, "+" if end is None else f"({end}"
+        asked = command("XRANGE", stream, str(first), behind, "COUNT", count)
+        [answer] = self._connection.ask(asked)
+        return FoundEntries(
+            *ids,
+            [
+                StreamEntry(EntryId.of(id.decode()), dict(zip(fields[::2], fields[1::2], strict=True)))
+                for id, fields in answer
+            ],
+        )
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class EntryChunk:
+    """Entries that lie side by side, decoded."""
+
+    ids: Sequence[EntryId]
+    rows: Batch
+    origin: npt.NDArray[np.int64]
+    """The entry that each row is of, by its place in `ids`."""
+    bad: Sequence[tuple[int, BadRecord]]
+    """With the places of their entries."""
+
+
+@dataclass(frozen=True)
+class EntryDecoding:
+    """How entries become rows: what the user has configured."""
+
+    schema: pa.Schema
+    """The rows that are given."""
+    fields: pa.Schema
+    """Those of its columns that an entry fills."""
+    format: Format | None
+    payload: str
+    """The field with the payload, where there is a format."""
+    id: str | None
+    on_error: OnError
+
+    @classmethod
+    def of(
+        cls, rows: pa.Schema, format: Format | None, payload: str, id: str | None, on_error: OnError
+    ) -> EntryDecoding:
+        """Raises SchemaError where the rows cannot be had so."""
+        fields = pa.schema([field for field in rows if field.name != id])
+        if id is not None and id not in rows.names:
+            rows = rows.append(pa.field(id, pa.string(), nullable=False))
+        if id is not None and not pa.types.is_string(rows.field(id).type):
+            raise SchemaError(f"id= names the column {id!r}, which is no text", hint="make it text")
+        if not fields.names:
+            raise SchemaError("no column is filled by fields of entries", hint="name one in the schema")
+        if format is not None:
+            format.check_decodes(fields)
+        return cls(rows, fields, format, payload, id, on_error)
+
+    def decoder(self) -> Decoder | None:
+        return None if self.format is None else self.format.decoder(self.fields)
+
+    def chunk(self, stream: str, entries: Sequence[StreamEntry], decoder: Decoder | None) -> EntryChunk:
+        """Raises InputError for an entry that does not fit, unless these are skipped."""
+        ids = [entry.id for entry in entries]
+        if decoder is None:
+            columns = {
+                name: pa.array([entry.fields.get(name.encode()) for entry in entries], pa.binary())
+                for name in self.fields.names
+            }
+            rows, origin, wrong = from_bytes(columns, len(entries), self.fields)
+            bad = [(at, BadRecord(str(entries[at].fields), None, what)) for at, what in wrong]
+        else:
+            name = self.payload.encode()
+            payloads = pa.array([entry.fields.get(name) for entry in entries], pa.binary())
+            decoded = decoder.decode(payloads)
+            rows, origin = decoded.rows, decoded.origin
+            bad = [(each.at, BadRecord.of(each)) for each in decoded.bad]
+        if bad and self.on_error == "fail":
+            raise bad_record(f"{stream}@{ids[bad[0][0]]}", bad[0][1])
+        places = np.arange(len(entries)) if origin is None else origin
+        if self.id is not None:
+            of_rows = pa.array([str(ids[at]) for at in places.tolist()], pa.string())
+            arrays = [of_rows if name == self.id else rows.column(name) for name in self.schema.names]
+            rows = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return EntryChunk(ids, rows, places, bad)

@@ -1,0 +1,187 @@
+"""Reads streams of a Redis: a split is a stream, and a position the id of an entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+import pyarrow as pa
+
+from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
+from rheos.connectors.formatted import check_format, rows_of
+from rheos.connectors.redis.client_options import RedisOptions, client
+from rheos.connectors.redis.connection import RedisPatience
+from rheos.connectors.redis.entries import REJECTED, Entries, EntryDecoding, EntryId
+from rheos.connectors.redis.stream import StreamReader, StreamSplit
+from rheos.connectors.redis.text import check_fields
+from rheos.connectors.rejected import OnError, check_on_error
+from rheos.connectors.schemas import resolve
+from rheos.errors import InputError, ProgramError
+from rheos.formats.contract import Format
+from rheos.protocol.durations import duration_ms
+from rheos.site import located_at_call
+
+OnTrimmed = Literal["fail", "continue"]
+Moment: TypeAlias = str | datetime | int
+
+
+@located_at_call
+def source(
+    url: str,
+    *,
+    stream: str | Sequence[str],
+    schema: Any = None,
+    format: Format | None = None,
+    payload: str = "payload",
+    id: str | None = None,
+    start: Literal["earliest", "latest"] | Moment = "earliest",
+    end: Literal["latest"] | Moment | None = None,
+    on_trimmed: OnTrimmed = "fail",
+    on_error: OnError = "fail",
+    poll_every: str = "20ms",
+    retry_for: str = "30s",
+    options: Mapping[str, Any] | None = None,
+) -> RedisSource:
+    """Entries of Redis Streams, exactly once: the id of the last one read is in the job's checkpoints.
+
+    ```python
+    visits = rh.redis.source("redis://localhost:6379", stream="visits", schema=Visit)
+    ```
+
+    Each stream is a split: its watermark and its lateness are its own. There is no consumer group, and
+    nothing is acknowledged: entries stay until somebody trims the stream.
+
+    Args:
+        url: as in `rh.redis.sink`.
+        stream: the key of a stream, or several. They must be there.
+        schema: a dataclass or a pyarrow.Schema: the fields of an entry, as texts; others are ignored.
+        format: with one, the rows are in the single field `payload`.
+        payload: the name of that field.
+        id: the name of a column, text, for the id of the entry, which is not among the fields.
+        start: where to begin, in a job that begins with nothing: "earliest", "latest" (behind what is
+            there when the job is submitted), an id ("1700000000000-0"), or a moment (a datetime, or ms
+            since the epoch), with the first entry at or after it.
+        end: where to end; such a source is bounded, and may be read in batch. "latest" is what is there
+            when the job is submitted. The entry at an id or a moment is not read any more.
+        on_trimmed: what becomes of a job whose place in a stream was trimmed away or deleted, so that
+            entries behind it may be lost: "fail", or "continue" with the first that is there, counted
+            as `trimmed`.
+        on_error: what an entry does that does not fit the schema: "fail" the job with stream and id, or
+            "skip", which counts it (`skipped`) and gives it to the side output "rejected".
+        poll_every: how often a stream is asked for more when all is read.
+        retry_for: how long a Redis that is away is tried again (`retries`) before the job fails, and is
+            restarted by its strategy.
+        options: further options of the client (redis-py's Connection). Their values are shown nowhere.
+    """
+    client()
+    check_on_error(on_error)
+    if on_trimmed not in get_args(OnTrimmed):
+        raise ProgramError(f"on_trimmed={on_trimmed!r} is not known", hint='write "fail" or "continue"')
+    names = (stream,) if isinstance(stream, str) else tuple(stream)
+    if not names or not all(isinstance(n, str) and n for n in names) or len(set(names)) < len(names):
+        raise ProgramError(f"stream={stream!r} names no streams", hint='write stream="visits"')
+    if format is None:
+        rows, record = resolve(schema)
+        check_fields(rows)
+    else:
+        rows, record = rows_of(check_format(format), schema) if schema is None else resolve(schema)
+    decoding = EntryDecoding.of(rows, format, payload, id, on_error)
+    return RedisSource(
+        RedisOptions.of(url, options),
+        names,
+        decoding,
+        record,
+        _moment("start", start, ("earliest", "latest")),
+        None if end is None else _moment("end", end, ("latest",)),
+        on_trimmed == "continue",
+        duration_ms(poll_every) * 1000,
+        duration_ms(retry_for),
+    )
+
+
+def _moment(what: str, given: Any, words: Sequence[str]) -> str:
+    """A word, or an id."""
+    if isinstance(given, str) and given in words:
+        return given
+    if isinstance(given, datetime):
+        zoned = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+        given = int(zoned.timestamp() * 1000)
+    try:
+        return str(EntryId.of(str(given)))
+    except ValueError:
+        spelled = " or ".join(f'"{word}"' for word in words)
+        raise ProgramError(
+            f"{what}={given!r} is no place in a stream",
+            hint=f'write {spelled}, a datetime, ms since the epoch, or an id: "1700000000000-0"',
+        ) from None
+
+
+@dataclass(frozen=True)
+class RedisSource(Source):
+    """Made by `source`."""
+
+    options: RedisOptions
+    streams: tuple[str, ...]
+    decoding: EntryDecoding
+    record: type | None
+    start: str
+    end: str | None
+    continues: bool
+    """Where a stream was trimmed."""
+    poll_every_us: int
+    retry_for_ms: int
+    schema: pa.Schema = field(init=False)
+    bounded: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", self.decoding.schema)
+        object.__setattr__(self, "bounded", self.end is not None)
+
+    def record_class(self) -> type | None:
+        return self.record
+
+    def rejected_schema(self) -> pa.Schema | None:
+        return REJECTED if self.decoding.on_error == "skip" else None
+
+    def splits(self) -> Sequence[Split]:
+        entries = Entries(self.options)
+        try:
+            return [self._split(entries, name) for name in self.streams]
+        finally:
+            entries.close()
+
+    def _split(self, entries: Entries, name: str) -> Split:
+        patience = RedisPatience(self.retry_for_ms, self.options, lambda: None)
+        ids = patience.ask(lambda: entries.ids(name), f"the stream {name!r} cannot be read")
+        if ids is None:
+            raise InputError(
+                f"there is no stream {name!r} at {self.options.address}",
+                hint=f"look at its name, or make it: XGROUP CREATE {name} any $ MKSTREAM",
+            )
+        behind = str(ids[0].next())
+        begin = {"earliest": None, "latest": behind}.get(self.start, self.start)
+        end = behind if self.end == "latest" else self.end
+        return Split(name, msgspec.msgpack.encode(StreamSplit(name, begin, end)))
+
+    def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
+        """What is known ends where it was to end. A stream that was added is read from its start."""
+        return [Split(split.id, known.get(split.id, split.payload)) for split in splits]
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        found = msgspec.msgpack.decode(split.payload, type=StreamSplit)
+        return StreamReader(
+            found,
+            position,
+            ctx,
+            options=self.options,
+            decoding=self.decoding,
+            continues=self.continues,
+            poll_every_us=self.poll_every_us,
+            retry_for_ms=self.retry_for_ms,
+        )
+
+    def describe(self) -> str:
+        return f"Redis streams {', '.join(self.streams)} at {self.options.address}"

@@ -1,0 +1,223 @@
+"""Reads one stream of a Redis.
+
+No entry is left out in silence: what is read begins *at* the last entry that was given, which must be
+there still. As streams are trimmed from their beginning, what is behind it is then there, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, SplitReader
+from rheos.connectors.redis.client_options import RedisOptions, client
+from rheos.connectors.redis.entries import REJECTED, Entries, EntryChunk, EntryDecoding, EntryId
+from rheos.connectors.redis.errors import may_pass, redis_error
+from rheos.connectors.rejected import SKIPPED, rejected_rows
+from rheos.errors import InputError
+from rheos.protocol.ports import Completion
+
+_CHUNK_ENTRIES = 2048
+_FIRST_WAIT_US = 50_000
+_LONGEST_WAIT_US = 1_000_000
+
+
+class StreamSplit(msgspec.Struct, frozen=True, array_like=True):
+    """The payload of a split."""
+
+    stream: str
+    begin: str | None
+    """The first id that is read; None: whatever is first."""
+    end: str | None
+    """Exclusive."""
+
+
+class StreamPosition(msgspec.Struct, frozen=True, array_like=True):
+    after: str | None = None
+    """The last entry that was given as a whole."""
+    rows: int = 0
+    """Of the one behind it, given already."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    chunk: EntryChunk | None
+    trimmed: bool
+    finished: bool
+
+
+class StreamReader(SplitReader):
+    """One chunk is handed out while the next one is on its way."""
+
+    def __init__(
+        self,
+        split: StreamSplit,
+        position: bytes | None,
+        ctx: ReaderContext,
+        *,
+        options: RedisOptions,
+        decoding: EntryDecoding,
+        continues: bool,
+        poll_every_us: int,
+        retry_for_ms: int,
+    ) -> None:
+        self._split = split
+        self._ctx = ctx
+        self._options = options
+        self._decoding = decoding
+        self._continues = continues
+        self._poll_every_us = poll_every_us
+        self._retry_for_us = retry_for_ms * 1000
+        self._doing = f"the stream {split.stream!r} cannot be read"
+        self._position = StreamPosition() if position is None else _decoder.decode(position)
+        self._entries = [Entries(options)]
+        """Who takes it from here closes it."""
+        self._payloads = decoding.decoder()
+        self._read_to = _id(self._position.after)
+        self._reading: Completion[_Read] | None = None
+        self._chunk: EntryChunk | None = None
+        self._row = 0
+        self._bad = 0
+        self._finished = False
+        self._closed = False
+        self._ask_at_us = 0
+        self._failing_since_us: int | None = None
+        self._wait_us = _FIRST_WAIT_US
+
+    # --- in the mailbox -------------------------------------------------------------------------------
+
+    def poll(self, max_rows: int) -> Polled:
+        if self._chunk is None:
+            now_us = self._ctx.clock.monotonic_us()
+            if now_us >= self._ask_at_us:
+                self._ask()
+            if self._reading is not None and self._reading.done():
+                self._take(self._reading, now_us)
+        if self._chunk is None:
+            if self._finished:
+                return EndOfSplit()
+            return Pending(None if self._reading is not None else max(self._ask_at_us - now_us, 0))
+        return self._give(self._chunk, max_rows)
+
+    def position(self) -> bytes:
+        return msgspec.msgpack.encode(self._position)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._reading is None or self._reading.done():
+            self._close_entries()
+
+    def _ask(self) -> None:
+        if self._reading is None and not self._finished:
+            self._reading = self._ctx.io.submit(self._read)
+
+    def _take(self, reading: Completion[_Read], now_us: int) -> None:
+        self._reading = None
+        try:
+            read = reading.result()
+        except (OSError, client().RedisError) as error:
+            self._failed(error, now_us)
+            return
+        self._failing_since_us = None
+        self._finished = read.finished
+        if read.trimmed:
+            self._ctx.count("trimmed", 1)
+        if read.chunk is None:
+            self._ask_at_us = now_us + self._poll_every_us
+            return
+        self._chunk, self._row, self._bad = read.chunk, 0, 0
+        if self._position.rows:  # Given before a restore.
+            of_first = int(np.searchsorted(read.chunk.origin, 0, side="right"))
+            self._row = min(self._position.rows, of_first)
+        self._read_to = read.chunk.ids[-1]
+        self._ask()
+
+    def _failed(self, error: Exception, now_us: int) -> None:
+        if self._failing_since_us is None:
+            self._failing_since_us, self._wait_us = now_us, _FIRST_WAIT_US
+        if not may_pass(error) or now_us - self._failing_since_us >= self._retry_for_us:
+            raise redis_error(error, self._doing, self._options) from None
+        self._ctx.count("retries", 1)
+        self._ask_at_us = now_us + self._wait_us
+        self._wait_us = min(2 * self._wait_us, _LONGEST_WAIT_US)
+
+    def _give(self, chunk: EntryChunk, max_rows: int) -> Polled:
+        begin, self._row = self._row, min(self._row + max_rows, chunk.rows.num_rows)
+        if self._row < chunk.rows.num_rows:
+            entry = int(chunk.origin[self._row])
+            first = int(np.searchsorted(chunk.origin, entry))
+            after = self._position.after if entry == 0 else str(chunk.ids[entry - 1])
+            self._position = StreamPosition(after, self._row - first)
+            self._reject(chunk, entry)
+        else:
+            self._position = StreamPosition(str(chunk.ids[-1]))
+            self._reject(chunk, len(chunk.ids))
+            self._chunk = None
+        return chunk.rows.slice(begin, self._row - begin)
+
+    def _reject(self, chunk: EntryChunk, before: int) -> None:
+        """The bad entries before that place: with the rows that they lie among."""
+        bad = []
+        while self._bad < len(chunk.bad) and chunk.bad[self._bad][0] < before:
+            bad.append(chunk.bad[self._bad])
+            self._bad += 1
+        if bad:
+            place = [[self._split.stream] * len(bad), [str(chunk.ids[at]) for at, _ in bad]]
+            self._ctx.count(SKIPPED, len(bad))
+            self._ctx.reject(rejected_rows(REJECTED, place, [record for _, record in bad]))
+
+    # --- on the I/O executor --------------------------------------------------------------------------
+
+    def _read(self) -> _Read:
+        try:
+            return self._read_next(self._entries[0])
+        finally:
+            if self._closed:
+                self._close_entries()
+
+    def _close_entries(self) -> None:
+        while self._entries:  # A call that ends just now looks here, too.
+            self._entries.pop().close()
+
+    def _read_next(self, source: Entries) -> _Read:
+        stream, after, end = self._split.stream, self._read_to, _id(self._split.end)
+        if end is not None and after is not None and after.next() >= end:
+            return _Read(None, trimmed=False, finished=True)
+        begin = _id(self._split.begin) if after is None else after
+        found = source.read(stream, begin, end, _CHUNK_ENTRIES)
+        entries = list(found.entries)
+        finished = end is not None and len(entries) < _CHUNK_ENTRIES
+        trimmed = False
+        if found.last is None:
+            raise self._lost(f"the stream {stream!r} is not there any more")
+        if end is not None and found.next < end:
+            finished = False  # More may come before the end.
+        if after is not None:
+            if found.last < after:
+                raise self._lost(f"the stream {stream!r} was made anew: it has come to {found.last}")
+            if entries and entries[0].id == after:
+                del entries[0]
+            elif entries or found.last > after:
+                trimmed = True
+                if not self._continues:
+                    raise self._lost(f"the stream {stream!r} was trimmed, or entries were deleted")
+        if not entries:
+            return _Read(None, trimmed, finished)
+        chunk = self._decoding.chunk(stream, entries, self._payloads)
+        return _Read(chunk, trimmed, finished)
+
+    def _lost(self, what: str) -> InputError:
+        return InputError(
+            f"{what}, and the job is at {self._read_to}: entries behind that may be lost",
+            hint="trim a stream later than it is read; to go on with the first entry that is there, "
+            'write on_trimmed="continue"; or begin anew, without a checkpoint',
+        )
+
+
+_decoder = msgspec.msgpack.Decoder(StreamPosition)
+
+
+def _id(text: str | None) -> EntryId | None:
+    return None if text is None else EntryId.of(text)

@@ -1,0 +1,235 @@
+"""Streams of a real Redis as a source: what is read, from where, and what is never left out."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors.contract import EndOfSplit, Pending, SplitReader
+from rheos.connectors.redis.entries import EntryId
+from rheos.errors import InputError, ProgramError, SchemaError, UnavailableError
+from rheos.testing import check_source
+from tests.connectors.ports import Probe, read_all
+
+VISIT = pa.schema([pa.field("page", pa.string(), nullable=False), pa.field("n", pa.int64())])
+
+
+def add(redis: Any, stream: str, *numbers: int) -> None:
+    """Entries whose ids are 1000-n."""
+    for n in numbers:
+        redis.xadd(stream, {"page": f"p{n}", "n": n, "more": "x"}, id=f"1000-{n}")
+
+
+def numbers(reader: SplitReader, rows: int, max_rows: int = 1000) -> list[int]:
+    """The next rows of a reader whose I/O happens at once."""
+    found: list[int] = []
+    while len(found) < rows:
+        match reader.poll(min(max_rows, rows - len(found))):
+            case pa.RecordBatch() as batch:
+                found += batch.column("n").to_pylist()
+            case EndOfSplit():
+                break
+    return found
+
+
+def poll_for(reader: SplitReader, probe: Probe, seconds: int) -> None:
+    for _ in range(10 * seconds):
+        probe.clock.us += 100_000
+        assert isinstance(reader.poll(10), Pending)
+
+
+def opened(source: rh.connectors.Source, probe: Probe, position: bytes | None = None) -> SplitReader:
+    [split] = source.splits()
+    return source.open(split, position, probe.context())
+
+
+def test_the_source_keeps_the_rules(redis_server: Any, redis: Any, prefix: str) -> None:
+    names = [f"{prefix}:a", f"{prefix}:b"]
+    add(redis, names[0], 1, 2, 3)
+    redis.xadd(names[0], {"page": "bad", "n": "many"}, id="1000-4")
+    redis.xadd(names[0], {"page": "null"}, id="1000-5")
+    add(redis, names[1], *range(1, 8))
+    source = rh.redis.source(
+        redis_server.url, stream=names, schema=VISIT, end="latest", id="id", on_error="skip"
+    )
+    read = check_source(source, positions=3, max_rows=(1, 3))
+    assert read[names[0]] == [
+        *({"page": f"p{n}", "n": n, "id": f"1000-{n}"} for n in (1, 2, 3)),
+        {"page": "null", "n": None, "id": "1000-5"},
+    ]
+    assert [row["n"] for row in read[names[1]]] == list(range(1, 8))
+    probe = Probe()
+    read_all(source, probe)
+    assert probe.counts == {"skipped": 1}
+    assert probe.rejected[0]["id"] == "1000-4"
+    assert "must be int64, and is b'many'" in probe.rejected[0]["error"]
+
+
+def test_payloads_have_a_format_and_may_hold_several_rows(
+    redis_server: Any, redis: Any, prefix: str
+) -> None:
+    encoder = rh.formats.arrow().encoder(VISIT)
+    for base in (0, 5):
+        rows = [{"page": f"p{n}", "n": n} for n in range(base, base + 5)]
+        [payload] = encoder.encode(pa.RecordBatch.from_pylist(rows, VISIT)).to_pylist()
+        redis.xadd(prefix, {"payload": payload})
+    given: dict[str, Any] = {"schema": VISIT, "end": "latest"}
+    source = rh.redis.source(redis_server.url, stream=prefix, format=rh.formats.arrow(), **given)
+    read = check_source(source, positions=3, max_rows=(1, 3))
+    assert [row["n"] for row in read[prefix]] == list(range(10))
+    redis.xadd(f"{prefix}:json", {"body": json.dumps({"page": "home", "n": 3})})
+    given |= {"format": rh.formats.json(), "payload": "body"}
+    assert read_all(rh.redis.source(redis_server.url, stream=f"{prefix}:json", **given)) == [
+        {"page": "home", "n": 3}
+    ]
+
+
+def test_where_it_begins_and_ends(redis_server: Any, redis: Any, prefix: str) -> None:
+    add(redis, prefix, *range(1, 6))
+
+    def between(**given: Any) -> list[int]:
+        source = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, **given)
+        return [row["n"] for row in read_all(source)]
+
+    assert between(end="latest") == [1, 2, 3, 4, 5]
+    assert between(start="1000-3", end="1000-5") == [3, 4]
+    assert between(start=datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), end=1001) == [1, 2, 3, 4, 5]
+    assert between(start="latest", end="latest") == []
+    source = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, start="latest")
+    reader = opened(source, Probe())
+    assert isinstance(reader.poll(10), Pending)
+    add(redis, prefix, 6)
+    probe = Probe()
+    reader = source.open(source.splits()[0], reader.position(), probe.context())
+    assert isinstance(reader.poll(10), Pending)
+
+
+def test_new_entries_are_read_when_they_come(redis_server: Any, redis: Any, prefix: str) -> None:
+    add(redis, prefix, 1)
+    probe = Probe()
+    source = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, poll_every="20ms")
+    reader = opened(source, probe)
+    assert numbers(reader, 1) == [1]
+    assert reader.poll(10) == Pending(20_000)
+    add(redis, prefix, 2, 3)
+    probe.clock.us += 20_000
+    assert numbers(reader, 2) == [2, 3]
+    reader.close()
+
+
+@pytest.mark.parametrize("how", ["trimmed", "emptied", "deleted", "made anew"])
+def test_entries_that_may_be_lost_are_an_error(
+    redis_server: Any, redis: Any, prefix: str, how: str
+) -> None:
+    add(redis, prefix, *range(1, 6))
+    given: dict[str, Any] = {"stream": prefix, "schema": VISIT}
+    source = rh.redis.source(redis_server.url, **given)
+    reader = opened(source, Probe())
+    assert numbers(reader, 2) == [1, 2]
+    position = reader.position()
+    reader.close()
+    match how:
+        case "trimmed":
+            redis.xtrim(prefix, minid="1000-4", approximate=False)
+            what = "was trimmed, or entries were deleted, and the job is at 1000-2"
+        case "emptied":
+            redis.xtrim(prefix, maxlen=0, approximate=False)
+            what = "was trimmed"
+        case "deleted":
+            redis.delete(prefix)
+            redis.xadd(f"{prefix}:x", {"n": 1})
+            what = "is not there any more|there is no stream"
+        case _:
+            redis.delete(prefix)
+            add(redis, prefix, 1)
+            what = "was made anew: it has come to 1000-1"
+    with pytest.raises(InputError, match=what):
+        numbers(opened(source, Probe(), position), 1)
+    if how == "trimmed":
+        probe = Probe()
+        goes_on = rh.redis.source(redis_server.url, **given, on_trimmed="continue")
+        assert numbers(opened(goes_on, probe, position), 2) == [4, 5]
+        assert probe.counts == {"trimmed": 1}
+
+
+def test_a_stream_may_be_trimmed_behind_what_is_read(
+    redis_server: Any, redis: Any, prefix: str
+) -> None:
+    add(redis, prefix, 1, 2, 3)
+    probe = Probe()
+    reader = opened(rh.redis.source(redis_server.url, stream=prefix, schema=VISIT), probe)
+    assert numbers(reader, 3) == [1, 2, 3]
+    redis.xtrim(prefix, maxlen=0, approximate=False)  # Also the last one: there is nothing behind it.
+    probe.clock.us += 20_000
+    assert isinstance(reader.poll(10), Pending)
+    add(redis, f"{prefix}:b", 1, 2, 3)
+    other = opened(rh.redis.source(redis_server.url, stream=f"{prefix}:b", schema=VISIT), Probe())
+    assert numbers(other, 1) == [1]
+
+
+def test_a_server_that_restarts_is_waited_for(redis_server: Any, redis: Any, prefix: str) -> None:
+    add(redis, prefix, 1, 2)
+    probe = Probe()
+    source = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, retry_for="1s")
+    reader = opened(source, probe)
+    assert numbers(reader, 2) == [1, 2]
+    redis_server.kill()
+    try:
+        for _ in range(3):
+            probe.clock.us += 300_000
+            assert isinstance(reader.poll(10), Pending)
+    finally:
+        redis_server.start()
+    add(redis, prefix, 3)
+    probe.clock.us += 300_000
+    assert numbers(reader, 1) == [3]
+    assert probe.counts["retries"] >= 1
+    reader.close()
+
+
+def test_a_server_that_stays_away_is_an_error(redis_server: Any, redis: Any, prefix: str) -> None:
+    add(redis, prefix, 1)
+    probe = Probe()
+    source = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, retry_for="1s")
+    reader = opened(source, probe)
+    assert numbers(reader, 1) == [1]
+    redis_server.kill()
+    try:
+        with pytest.raises(UnavailableError, match=f"the stream '{prefix}' cannot be read, at 127"):
+            poll_for(reader, probe, seconds=3)
+    finally:
+        redis_server.start()
+
+
+def test_what_cannot_be_read_is_found_early(redis_server: Any, redis: Any, prefix: str) -> None:
+    url = redis_server.url
+    with pytest.raises(InputError, match="there is no stream") as raised:
+        rh.redis.source(url, stream=prefix, schema=VISIT).splits()
+    assert "MKSTREAM" in (raised.value.hint or "")
+    redis.set(prefix, "a text")
+    with pytest.raises(InputError, match="WRONGTYPE"):
+        rh.redis.source(url, stream=prefix, schema=VISIT).splits()
+    for given, error, what in (
+        ({"start": "soon"}, ProgramError, "start='soon'"),
+        ({"end": "earliest"}, ProgramError, "end='earliest'"),
+        ({"on_trimmed": "skip"}, ProgramError, "on_trimmed='skip'"),
+        ({"stream": []}, ProgramError, "names no streams"),
+        ({"id": "n"}, SchemaError, "'n', which is no text"),
+        ({"schema": pa.schema([("x", pa.list_(pa.int64()))])}, SchemaError, "'x' of type list"),
+    ):
+        with pytest.raises(error, match=what):
+            rh.redis.source(url, **{"stream": prefix, "schema": VISIT, **given})
+
+
+def test_ids_are_in_their_order() -> None:
+    ids = [EntryId.of(text) for text in ("9-10", "10-9", "9", "9-18446744073709551615")]
+    assert [str(id) for id in sorted(ids)] == ["9-0", "9-10", "9-18446744073709551615", "10-9"]
+    assert str(ids[3].next()) == "10-0"
+    for text in ("", "a", "1-", "-1", "1-2-3", "18446744073709551616"):
+        with pytest.raises(ValueError, match="no id"):
+            EntryId.of(text)
