@@ -124,7 +124,7 @@ def test_a_server_that_closes_is_connected_to_again_and_half_a_line_is_its_last(
     assert probe.counts["connections"] >= 2
 
 
-def test_a_bad_line_ends_the_job_behind_the_rows_before_it() -> None:
+def test_a_bad_line_ends_the_job_with_its_address() -> None:
     with serving(b'{"n": 1}\n{"n": "me"}\n') as server:
         reader = opened(numbers(server.address), Probe())
         with pytest.raises(InputError, match="column 'n' must be a number, and is a string") as raised:

@@ -207,7 +207,8 @@ def test_what_is_no_request_ends_its_connection_alone() -> None:
         assert ask(job.address, "/rows", '{"n": 1}').status == 202
 
 
-def test_there_are_only_so_many_connections() -> None:
+def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rheos.connectors.http.listener._REQUEST_WITHIN_S", 600.0)
     with running(hook(acknowledge="received")) as job, ExitStack() as open_ones:
         host, port = job.address.split(":")
         server = job.client._listener._server

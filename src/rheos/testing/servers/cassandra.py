@@ -62,7 +62,6 @@ class CassandraNode(JavaServer):
 
     name: ClassVar[str] = "cassandra"
     title: ClassVar[str] = "Cassandra"
-    writes_archive: ClassVar[bool] = False  # Of so many classes it takes longer than a stop may.
     ready: ClassVar[str] = "Starting listening for CQL clients"
 
     def __init__(self, *, port: int | None = None, data: str | Path | None = None) -> None:

@@ -20,9 +20,9 @@ class JavaServer(Server):
 
     title: ClassVar[str]
     """What it is called in errors."""
-    writes_archive: ClassVar[bool] = True
+    writes_archive: ClassVar[bool] = False
     """Whether its first JVM leaves an archive of its classes, by which later ones start sooner. To
-    write it takes some seconds at the end."""
+    write it takes some seconds at the end, and more the more classes there are."""
 
     def __init__(self, *, port: int | None = None, data: str | Path | None = None) -> None:
         super().__init__(port=port, data=data)

@@ -45,6 +45,7 @@ class KafkaBroker(JavaServer):
 
     name: ClassVar[str] = "kafka"
     title: ClassVar[str] = "Kafka"
+    writes_archive: ClassVar[bool] = True
     ready: ClassVar[str] = "Kafka Server started"
 
     def __init__(
