@@ -38,7 +38,17 @@ class Commands:
 def command(*arguments: bytes | str | int) -> bytes:
     """A single one."""
     parts = [a if isinstance(a, bytes) else str(a).encode() for a in arguments]
-    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
+    return b"*%d\r\n" % len(parts) + b"".join(map(bulk, parts))
+
+
+def bulk(value: bytes) -> bytes:
+    """As an argument."""
+    return b"$%d\r\n%b\r\n" % (len(value), value)
+
+
+def head(name: bytes, arguments: int) -> bytes:
+    """How a command begins, of so many arguments with its name."""
+    return b"*%d\r\n%b" % (arguments, bulk(name))
 
 
 def of_texts(rows: pa.Array, counts: Numbers) -> Commands:

@@ -12,8 +12,8 @@ import pyarrow as pa
 from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.connectors.redis.client_options import RedisOptions, client
-from rheos.connectors.redis.commands import command
-from rheos.connectors.redis.connection import RedisConnection
+from rheos.connectors.redis.commands import argument, bulk, command, concatenated, head, of_texts
+from rheos.connectors.redis.connection import RedisConnection, RefusedError
 from rheos.connectors.redis.errors import may_pass, redis_error
 from rheos.connectors.redis.keys import KeyPattern
 from rheos.connectors.redis.text import check_fields, from_bytes
@@ -93,7 +93,7 @@ class _RedisLookupClient(LookupClient):
         self._decoder = None if lookup.format is None else lookup.format.decoder(lookup.schema)
 
     def fetch(self, keys: Batch) -> Found:
-        asked = self._lookup.key.keys(keys).to_pylist()
+        asked = self._lookup.key.keys(keys)
         try:
             return self._hashes(asked) if self._decoder is None else self._values(asked)
         except (OSError, client().RedisError) as error:
@@ -104,30 +104,36 @@ class _RedisLookupClient(LookupClient):
     def close(self) -> None:
         self._connection.close()
 
-    def _hashes(self, asked: list[bytes]) -> Found:
+    def _hashes(self, asked: pa.Array) -> Found:
         """A round trip of one HMGET for each key."""
         schema = self._lookup.schema
-        names = [name.encode() for name in schema.names]
-        answers = self._connection.ask(*(command(b"HMGET", key, *names) for key in asked))
+        names = b"".join(bulk(name.encode()) for name in schema.names)
+        texts = concatenated(head(b"HMGET", 2 + len(schema)), argument(asked), names)
+        commands = of_texts(texts, np.ones(len(asked), np.int64))
+        self._connection.send(commands.data)
+        try:
+            answers = self._connection.receive(commands.count)
+        except RefusedError as refused:
+            raise refused.error from None
         there = [at for at, values in enumerate(answers) if any(v is not None for v in values)]
-        columns = zip(*(answers[at] for at in there), strict=True) if there else ((),) * len(names)
+        columns = zip(*(answers[at] for at in there), strict=True) if there else ((),) * len(schema)
         arrays = {
             name: pa.array(values, pa.binary())
             for name, values in zip(schema.names, columns, strict=True)
         }
         rows, _, bad = from_bytes(arrays, len(there), schema)
         if bad:
-            raise _bad(asked[there[bad[0][0]]], bad[0][1])
+            raise _bad(asked[there[bad[0][0]]].as_py(), bad[0][1])
         return Found(rows, pa.array(there, pa.int32()))
 
-    def _values(self, asked: list[bytes]) -> Found:
+    def _values(self, asked: pa.Array) -> Found:
         """One MGET."""
         assert self._decoder is not None
-        [values] = self._connection.ask(command(b"MGET", *asked))
+        [values] = self._connection.ask(command(b"MGET", *asked.to_pylist()))
         there = np.array([at for at, value in enumerate(values) if value is not None], np.int32)
         decoded = self._decoder.decode(pa.array([values[at] for at in there], pa.binary()))
         if decoded.bad:
-            raise _bad(asked[there[decoded.bad[0].at]], decoded.bad[0].error)
+            raise _bad(asked[int(there[decoded.bad[0].at])].as_py(), decoded.bad[0].error)
         of = there if decoded.origin is None else there[decoded.origin]
         return Found(decoded.rows, pa.array(of, pa.int32()))
 

@@ -20,7 +20,9 @@ from rheos.connectors.redis.commands import (
     NOTHING,
     Commands,
     argument,
+    bulk,
     concatenated,
+    head,
     of_texts,
     with_those_there,
 )
@@ -157,13 +159,13 @@ class CommandEncoder:
         texts, counts = self._hash(rows, key) if self._values is None else self._value(rows, key)
         if layout.delete is not None:
             gone = pc.fill_null(rows.column(layout.delete), False)
-            texts = pc.if_else(gone, concatenated(_head(b"DEL", 2), key), texts)
+            texts = pc.if_else(gone, concatenated(head(b"DEL", 2), key), texts)
             counts = np.where(gone.to_numpy(zero_copy_only=False), 1, counts)
         return of_texts(texts, counts)
 
     def _hash(self, rows: Batch, key: pa.Array) -> tuple[pa.Array, Any]:
         values = {name: argument(to_bytes(rows.column(name))) for name in self._names}
-        names = {name: _bulk(name.encode()) for name in self._names}
+        names = {name: bulk(name.encode()) for name in self._names}
         pairs = [concatenated(names[name], value) for name, value in values.items()]
         texts, set_ = with_those_there(b"HSET", key, pairs, each=2)
         counts = set_.astype(np.int64)
@@ -175,7 +177,7 @@ class CommandEncoder:
             removals, removed = with_those_there(b"HDEL", key, gone)
             texts, counts = concatenated(texts, removals), counts + removed
         if self._layout.ttl_ms is not None:
-            until = concatenated(_head(b"PEXPIRE", 3), key, _bulk(b"%d" % self._layout.ttl_ms))
+            until = concatenated(head(b"PEXPIRE", 3), key, bulk(b"%d" % self._layout.ttl_ms))
             texts, counts = concatenated(texts, until), counts + 1
         return texts, counts
 
@@ -194,10 +196,10 @@ class CommandEncoder:
         if values.null_count:
             raise self._refused(rows, pc.is_null(values), "its value is null")
         if self._layout.ttl_ms is None:
-            texts = concatenated(_head(b"SET", 3), key, argument(values))
+            texts = concatenated(head(b"SET", 3), key, argument(values))
         else:
-            until = _bulk(b"PX") + _bulk(b"%d" % self._layout.ttl_ms)
-            texts = concatenated(_head(b"SET", 5), key, argument(values), until)
+            until = bulk(b"PX") + bulk(b"%d" % self._layout.ttl_ms)
+            texts = concatenated(head(b"SET", 5), key, argument(values), until)
         return texts, np.ones(len(texts), np.int64)
 
     def _refused(self, rows: Batch, bad: pa.Array, what: str) -> InputError:
@@ -210,14 +212,6 @@ class CommandEncoder:
 
 def shown(rows: Batch, row: int) -> str:
     return shorten(str(rows.slice(row, 1).to_pylist()))
-
-
-def _bulk(value: bytes) -> bytes:
-    return b"$%d\r\n%b\r\n" % (len(value), value)
-
-
-def _head(name: bytes, arguments: int) -> bytes:
-    return b"*%d\r\n%b" % (arguments, _bulk(name))
 
 
 @dataclass(frozen=True)
