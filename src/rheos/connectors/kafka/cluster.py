@@ -25,6 +25,7 @@ REACHED_WITHIN_S = 30.0
 _ASKED_AGAIN_S = 1.0
 _UNREACHED = ("_TRANSPORT", "_RESOLVE")
 """What the client says by itself where it finds no broker; its calls say only that there is none."""
+_NO_COORDINATOR = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _INTERNAL = "__"
 """Topics of the brokers themselves begin so: no pattern matches them."""
 
@@ -146,17 +147,38 @@ class KafkaCluster:
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
     def committed(self, partitions: Sequence[Partition], group: str) -> Offsets:
+        """By a consumer that takes no part in the group: the admin client's own call ends the process
+        where the broker has had no group before."""
         module = client()
-        asked = module.ConsumerGroupTopicPartitions(
-            group, [module.TopicPartition(*partition) for partition in partitions]
-        )
-        futures = self._admin.list_consumer_group_offsets([asked], request_timeout=REACHED_WITHIN_S)
         doing = f"the offsets of the group {group!r} cannot be read"
-        found = self._result(futures[group], doing).topic_partitions
+        asked = [module.TopicPartition(*partition) for partition in partitions]
+        config = self._options.config("rheos-source", group_id=group, enable_auto_commit=False)
+        try:
+            consumer = module.Consumer({**config, "error_cb": self._on_error})
+        except module.KafkaException as error:
+            raise self._error(error, doing) from None
+        try:
+            found = self._asked_until_it_knows(
+                partial(consumer.committed, asked, REACHED_WITHIN_S), doing
+            )
+        finally:
+            consumer.close()
         for each in found:
             if each.error is not None:
                 raise self._error(each.error, doing)
         return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def _asked_until_it_knows(self, ask: Callable[[], Any], doing: str) -> Any:
+        """A broker that makes the place for offsets of groups says for a moment that there is none."""
+        deadline = time.monotonic() + REACHED_WITHIN_S
+        while True:
+            try:
+                return ask()
+            except client().KafkaException as error:
+                passes = error.args[0].name() in _NO_COORDINATOR and time.monotonic() < deadline
+                if not passes or self._refused is not None or self._given_up():
+                    raise self._error(self._refused or error, doing) from None
+                time.sleep(_ASKED_AGAIN_S / 10)
 
     def _listed(self, partitions: Sequence[Partition], spec: Any) -> Offsets:
         if not partitions:
