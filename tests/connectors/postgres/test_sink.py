@@ -227,6 +227,26 @@ def test_a_row_that_breaks_a_unique_index_ends_the_commit_and_nothing_of_its_epo
     assert database.rows("SELECT * FROM single ORDER BY n") == [("a", 1), ("b", 2)]
 
 
+def test_attempts_of_batch_jobs_have_large_numbers(database: Database) -> None:
+    database.run("CREATE TABLE large (page text, n bigint)")
+    sink = prepared(rh.postgres.sink("large", url=database.url))
+    attempt = 2**63 - 1
+    writer, left = opened(sink, attempt=attempt), opened(sink, attempt=attempt)
+    for each in (writer, left):
+        each.write(rows(("a", 1)))
+    staged = writer.prepare(CheckpointId(1))
+    left.prepare(CheckpointId(1))
+    committer = sink.committer()
+    assert committer is not None
+    committer.abort_stale(JOB, Attempt(attempt), [])
+    assert len(stages(database)) == 2
+    commit(sink, staged)
+    writer.close()
+    left.close()
+    assert database.rows("SELECT * FROM large") == [("a", 1)]
+    database.run(f'DROP TABLE "{stages(database)[0][0]}"')
+
+
 def test_what_is_lost_or_taken_away_is_no_success(database: Database) -> None:
     database.run("CREATE TABLE lost (page text, n bigint)")
     sink = prepared(rh.postgres.sink("lost", url=database.url))

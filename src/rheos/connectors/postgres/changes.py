@@ -183,7 +183,7 @@ class PostgresChanges(Source):
         return [Split(self.table.slot, msgspec.msgpack.encode(self.end_lsn))]
 
     def _make_ready(self, session: ServerSession) -> None:
-        table = find_table(session, self.table.sql.replace('"', ""))
+        table = find_table(session, f"{self.table.schema}.{self.table.name}")
         if table is None:
             raise ConfigurationError(
                 f"there is no table {self.table.schema}.{self.table.name}", hint="create it"

@@ -57,9 +57,11 @@ _REFUSED_WORDS = (
     "authentication failed",
     "no pg_hba.conf entry",
     "no password supplied",
-    "SSL",
-    "role ",
+    "server does not support SSL",
+    "certificate",
+    'role "',
 )
+"""A connection that is lost has its words, too: they are none of these."""
 
 
 def postgres_error(

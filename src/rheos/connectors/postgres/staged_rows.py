@@ -2,8 +2,8 @@
 
 In the staging schema lie
 
-    rheos_stage_<owner><job>_<attempt>_<writer>_<number>   an epoch's rows
-    rheos_epochs                                           the newest committed epoch of each writer
+    rheos_stage_<owner and job>_<attempt>_<writer>_<number>   an epoch's rows
+    rheos_epochs                                              the newest committed epoch of each writer
 
 An epoch's table is made with its first rows, and dropped in the transaction that puts them into the
 target and notes the epoch (PE2). A writer's name is drawn at random, and never used twice (PE1).
@@ -27,7 +27,8 @@ from rheos.protocol.ids import Attempt, JobId
 ROW = "rheos_row"
 """The column of an epoch's table with the place of each row in it: the last row of a key wins."""
 EPOCHS = "rheos_epochs"
-_STAGE = re.compile(r"rheos_stage_[0-9a-f]{18}_(\d{1,7})_[0-9a-f]{12}_\d{1,10}")
+_STAGE = re.compile(r"rheos_stage_[0-9a-f]{12}_([0-9a-f]{1,16})_[0-9a-f]{12}_[0-9a-f]{1,8}")
+"""63 signs at the most, as names may have. The attempts of batch jobs are large numbers."""
 _KEPT_DAYS = 30
 """How long the note of a writer stays that nobody asks for any more."""
 _LOCK_WITHIN = "SET LOCAL lock_timeout TO '5s'"
@@ -88,11 +89,11 @@ def decode_staged(committable: bytes) -> StagedTableRows:
 
 def owner_of(folder: str) -> str:
     """What distinguishes a sink from all others, by the folder that is its own."""
-    return hashlib.sha256(folder.encode()).hexdigest()[:10]
+    return hashlib.sha256(folder.encode()).hexdigest()[:16]
 
 
 def stage_prefix(owner: str, job: JobId) -> str:
-    return f"rheos_stage_{owner}{hashlib.sha256(job.encode()).hexdigest()[:8]}_"
+    return f"rheos_stage_{hashlib.sha256(f'{owner} {job}'.encode()).hexdigest()[:12]}_"
 
 
 def make_epochs(session: ServerSession, staging_schema: str) -> None:
@@ -231,7 +232,7 @@ def clear(
     )
     for (name,) in found:
         match = _STAGE.fullmatch(name)
-        if match is None or int(match[1]) >= before or name in kept:
+        if match is None or int(match[1], 16) >= before or name in kept:
             continue
         try:
             with session.transaction():

@@ -115,7 +115,7 @@ class TableStagingWriter(SinkWriter):
 
     def _stage_name(self) -> str:
         prefix = stage_prefix(self._target.owner, self._ctx.job)
-        return f"{prefix}{self._ctx.attempt}_{self._name}_{self._number}"
+        return f"{prefix}{self._ctx.attempt:x}_{self._name}_{self._number:x}"
 
     def _new_stage(self) -> StageTable:
         target = self._target
