@@ -32,9 +32,8 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE, help="the page that is rewritten")
     given = parser.parse_args()
     if given.what == "page":
-        print(
-            f"{given.page}: {', '.join(rewrite(EXPERIMENTS, given.results, given.page)) or 'nothing'}"
-        )
+        shown = ", ".join(rewrite(EXPERIMENTS, given.results, given.page))
+        print(f"{given.page}: {shown or 'there are no results'}")
         return
     if given.what == "all":
         options = ["--quick"] * given.quick

@@ -18,7 +18,7 @@ def bench(program: str, options: Options, *, parallelism: int, **settings: Any) 
     """The object that `rheos bench --json` prints, and `us_per_record`: processor time of this process
     and all below it (the driver, Spark's JVM, the workers) for each record."""
     given = {"seconds": options.seconds, "warmup_s": options.warmup_s, **settings}
-    with Sampler(every_s=0.1) as sampler:
+    with Sampler() as sampler:
         outcome = run(
             PROGRAMS[program], BenchSettings(parallelism=parallelism, **given), lambda _: None
         )

@@ -25,7 +25,7 @@ WARM, WARM_RECORDS = "warm", 20_000
 """A topic that both read first: the JVM compiles what it has seen."""
 KEYS = 1_000_000
 LIMIT_MIB = 1024
-WATCH_S = 0.1
+WATCH_S = 0.25
 ROWS_PER_BATCH = 1_000_000
 """Of Structured Streaming."""
 NOTE = "x" * 120

@@ -166,18 +166,18 @@ def measure(
         writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
     query = writer.start()
     try:
-        _until(query, lambda: len(query.recentProgress) >= 2)
+        _until(query, lambda: _newest(query) >= 1)
         time.sleep(warmup_s)
-        first = len(query.recentProgress)
-        _until(query, lambda: len(query.recentProgress) > first)
+        before = _newest(query)
+        _until(query, lambda: _newest(query) > before)
         with Sampler() as sampler:
-            first, began = len(query.recentProgress), time.perf_counter()
+            first, began = _newest(query), time.perf_counter()
             time.sleep(seconds)
-            done = len(query.recentProgress)
+            done = _newest(query)
             # To the end of the batch that is under way, so that whole ones are counted.
-            _until(query, lambda: len(query.recentProgress) > done)
-            counted = query.recentProgress[first : done + 1]
-            took = time.perf_counter() - began
+            _until(query, lambda: _newest(query) > done)
+            last, took = _newest(query), time.perf_counter() - began
+        counted = [each for each in query.recentProgress if first < each["batchId"] <= last]
     finally:
         query.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -191,6 +191,12 @@ def measure(
         commits_ms=[_commit_ms(each) for each in counted],
         interval_ms=interval_ms or 0,
     )
+
+
+def _newest(query: StreamingQuery) -> int:
+    """The number of the newest micro-batch that has ended; -1 where none has."""
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress["batchId"])
 
 
 def _commit_ms(progress: Any) -> int:
