@@ -168,8 +168,8 @@ def measure(
     try:
         _until(query, lambda: _newest(query) >= 1)
         time.sleep(warmup_s)
-        before = _newest(query)
-        _until(query, lambda: _newest(query) > before)
+        warmed = _newest(query)
+        _until(query, lambda: _newest(query) > warmed)
         with Sampler() as sampler:
             first, began = _newest(query), time.perf_counter()
             time.sleep(seconds)
