@@ -9,7 +9,7 @@ import pytest
 
 from rheos.connectors.postgres.change_positions import (
     ChangesPosition,
-    SnapshotPart,
+    SnapshotRange,
     has_seen,
     lsn_of,
     lsn_text,
@@ -87,7 +87,7 @@ def test_an_end_is_seen_at_what_commits_behind_it_or_where_the_server_has_no_mor
 
 def test_what_the_snapshot_has_is_not_given_again() -> None:
     # Of the first transactions, 11 was committed when it was taken, and 13 ran.
-    part = SnapshotPart("13:14:13", 150)
+    part = SnapshotRange("13:14:13", 150)
     found, _, translation = translated(STREAM, ChangesPosition((part,), False, 90))
     assert found == CHANGES[2:]
     assert translation.position().parts == ()
@@ -97,7 +97,7 @@ def test_what_the_snapshot_has_is_not_given_again() -> None:
 
 def test_a_key_that_goes_from_one_part_of_the_snapshot_to_another() -> None:
     # Keys up to 5 were read when 20 ran, and the others in a later transaction, which has seen it.
-    parts = (SnapshotPart("20:20:", 150, (5,)), SnapshotPart("22:22:", 160))
+    parts = (SnapshotRange("20:20:", 150, (5,)), SnapshotRange("22:22:", 160))
     assert not has_seen(parts, (5,), 20)
     assert has_seen(parts, (6,), 20)
     moves = [
@@ -127,7 +127,7 @@ def test_a_key_that_goes_from_one_part_of_the_snapshot_to_another() -> None:
     ],
 )
 def test_which_transactions_a_snapshot_has_seen(snapshot: str, xid: int, seen: bool) -> None:
-    assert SnapshotPart(snapshot, 0).has_seen(xid) is seen
+    assert SnapshotRange(snapshot, 0).has_seen(xid) is seen
 
 
 def test_a_large_value_that_was_not_sent_is_taken_from_the_old_row_or_named() -> None:

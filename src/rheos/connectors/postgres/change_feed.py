@@ -27,7 +27,7 @@ from rheos.connectors.contract import (
     SourceClient,
     SplitReader,
 )
-from rheos.connectors.postgres.change_positions import ChangesPosition, SnapshotPart
+from rheos.connectors.postgres.change_positions import ChangesPosition, SnapshotRange
 from rheos.connectors.postgres.change_rows import ChangeRows
 from rheos.connectors.postgres.change_translation import ChangeTranslation
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
@@ -234,10 +234,10 @@ class ChangeFeed(SourceClient):
             session.close()
 
     def _give_block(
-        self, block: SnapshotBlock, parts: tuple[SnapshotPart, ...], part: SnapshotPart, lsn: int
+        self, block: SnapshotBlock, parts: tuple[SnapshotRange, ...], part: SnapshotRange, lsn: int
     ) -> ChangesPosition:
         def at(row: int) -> ChangesPosition:
-            upto = SnapshotPart(part.snapshot, part.lsn, block.key(row - 1))
+            upto = SnapshotRange(part.snapshot, part.lsn, block.key(row - 1))
             return ChangesPosition((*parts, upto), True, lsn)
 
         after = at(block.rows.num_rows)

@@ -22,7 +22,7 @@ Key: TypeAlias = tuple[int | str, ...]
 _XIDS = 1 << 32
 
 
-class SnapshotPart(msgspec.Struct, frozen=True, array_like=True):
+class SnapshotRange(msgspec.Struct, frozen=True, array_like=True):
     snapshot: str
     """As `pg_current_snapshot()` writes it: xmin:xmax:xip,..."""
     lsn: int
@@ -39,7 +39,7 @@ class SnapshotPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChangesPosition(msgspec.Struct, frozen=True, array_like=True):
-    parts: tuple[SnapshotPart, ...] = ()
+    parts: tuple[SnapshotRange, ...] = ()
     in_snapshot: bool = True
     lsn: int = 0
     """All transactions that end before it were given; the slot's own, before there was one."""
@@ -54,7 +54,7 @@ class ChangesPosition(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.msgpack.decode(position, type=ChangesPosition)
 
 
-def has_seen(parts: Sequence[SnapshotPart], key: Key | None, xid: int) -> bool:
+def has_seen(parts: Sequence[SnapshotRange], key: Key | None, xid: int) -> bool:
     """Whether the snapshot has what the transaction did to the row of the key; without a key (a
     truncation) to any."""
     if key is None:

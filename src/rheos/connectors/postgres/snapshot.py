@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
-from rheos.connectors.postgres.change_positions import Key, SnapshotPart, lsn_of
+from rheos.connectors.postgres.change_positions import Key, SnapshotRange, lsn_of
 from rheos.connectors.postgres.change_rows import ChangeRows, ReadColumn, snapshot_batch
 from rheos.connectors.postgres.connection import ServerSession, listed, quoted
 from rheos.protocol.elements import Batch
@@ -42,7 +42,7 @@ class TableSnapshot:
         [(snapshot, lsn)] = session.rows(
             "SELECT pg_current_snapshot()::text, pg_current_wal_insert_lsn()::text"
         )
-        self.part = SnapshotPart(snapshot, lsn_of(lsn))
+        self.part = SnapshotRange(snapshot, lsn_of(lsn))
 
     def blocks(self, behind: Key | None) -> Iterator[SnapshotBlock]:
         """The rows whose keys come behind the given one."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.contract import Committer, SinkContext, SinkWriter
@@ -131,7 +132,7 @@ class TableStagingWriter(SinkWriter):
         table = pa.Table.from_batches(batches, self._ctx.schema).combine_chunks()
         for rows in table.to_batches():
             before = self._staged_rows
-            numbers = pa.array(range(before, before + rows.num_rows), pa.int64())
+            numbers = pa.array(np.arange(before, before + rows.num_rows, dtype=np.int64))
             data = as_csv(rows, numbers)
             tries = 0
 
