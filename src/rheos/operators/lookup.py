@@ -56,7 +56,7 @@ from rheos.operators.contract import (
     Out,
     Restored,
 )
-from rheos.operators.lookup_calls import Block, Call, Key, KnownRows, LookupCalls, spans
+from rheos.operators.lookup_calls import Call, FoundBlock, Key, KnownRows, LookupCalls, spans
 from rheos.protocol.elements import Batch
 from rheos.redaction import redacted
 
@@ -121,7 +121,7 @@ class LookupOperator(AsyncOperator):
         places, distinct = _distinct([batch.column(name) for name in self._spec.on])
         keys: list[Key] = list(zip(*(column.to_pylist() for column in distinct), strict=True))
         self._known.forget(self.ctx.clock.monotonic_us())
-        blocks: list[Block | None] = [self._known.get(key) for key in keys]
+        blocks: list[FoundBlock | None] = [self._known.get(key) for key in keys]
         missing = [at for at, block in enumerate(blocks) if block is None]
         self.ctx.count("cache_hits", len(keys) - len(missing))
         waits: Sequence[Call] = ()
@@ -132,7 +132,7 @@ class LookupOperator(AsyncOperator):
         return _LookedUp(self, self._calls, places, keys, blocks, waits)
 
     def joined(
-        self, batch: Batch, places: Numbers, found: Sequence[tuple[Block, Key]]
+        self, batch: Batch, places: Numbers, found: Sequence[tuple[FoundBlock, Key]]
     ) -> Iterator[Out]:
         """The rows with what was found for them: the key of row i is that of `found` at `places[i]`; it
         has none where that is -1."""
@@ -178,7 +178,7 @@ class _LookedUp(Begun):
         calls: LookupCalls,
         places: Numbers,
         keys: Sequence[Key],
-        blocks: list[Block | None],
+        blocks: list[FoundBlock | None],
         waits: Sequence[Call],
     ) -> None:
         self._operator = operator
@@ -201,7 +201,7 @@ class _LookedUp(Begun):
         found = [(known or self._fetched(key), key) for key, known in keys]
         return self._operator.joined(batch, self._places, found)
 
-    def _fetched(self, key: Key) -> Block:
+    def _fetched(self, key: Key) -> FoundBlock:
         block = next(call.block for call in self._waits if key in call.keys)
         assert block is not None, "a batch is finished when it is ready"
         return block

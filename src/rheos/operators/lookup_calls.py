@@ -34,7 +34,7 @@ _LONGEST_WAIT_US = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FoundBlock:
     """What one call has found."""
 
     rows: Batch
@@ -52,7 +52,7 @@ class Call:
     keys: dict[Key, int] = field(default_factory=dict)
     """With their places."""
     columns: list[Batch] = field(default_factory=list)
-    block: Block | None = None
+    block: FoundBlock | None = None
 
 
 class KnownRows:
@@ -62,15 +62,15 @@ class KnownRows:
     def __init__(self, max_keys: int, keep_us: int) -> None:
         self._max_keys = max_keys
         self._keep_us = keep_us
-        self._blocks: deque[Block] = deque()
-        self._by_key: OrderedDict[Key, Block] = OrderedDict()
+        self._blocks: deque[FoundBlock] = deque()
+        self._by_key: OrderedDict[Key, FoundBlock] = OrderedDict()
         self._count = 0
 
-    def get(self, key: Key) -> Block | None:
+    def get(self, key: Key) -> FoundBlock | None:
         """Call `forget` before."""
         return self._by_key.get(key)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: FoundBlock) -> None:
         if self._keep_us <= 0:
             return
         self._blocks.append(block)
@@ -203,7 +203,7 @@ class LookupCalls:
         call.block = self._block(call, found)
         self._known.add(call.block)
 
-    def _block(self, call: Call, found: Found) -> Block:
+    def _block(self, call: Call, found: Found) -> FoundBlock:
         rows, of = found.rows, np.asarray(found.of)
         if not rows.schema.equals(self._schema) or len(of) != rows.num_rows:
             raise InputError(
@@ -218,7 +218,7 @@ class LookupCalls:
             rows = rows.take(pa.array(np.argsort(of, kind="stable")))
         ends = np.cumsum(np.bincount(of.astype(np.int64), minlength=len(call.keys)))
         begins = [0, *ends[:-1].tolist()]
-        return Block(
+        return FoundBlock(
             rows,
             dict(zip(call.keys, zip(begins, ends.tolist(), strict=True), strict=True)),
             self._began_us,
@@ -246,10 +246,10 @@ class LookupCalls:
         self._wait_us = min(2 * self._wait_us, _LONGEST_WAIT_US)
 
 
-def spans(blocks: Sequence[tuple[Block, Key]]) -> tuple[Batch, Iterator[tuple[int, int]]]:
+def spans(blocks: Sequence[tuple[FoundBlock, Key]]) -> tuple[Batch, Iterator[tuple[int, int]]]:
     """Of some keys, each with the block that has it: all their rows, and where each key's begin and end
     among them."""
-    by_block: dict[int, tuple[Block, list[int]]] = {}
+    by_block: dict[int, tuple[FoundBlock, list[int]]] = {}
     for place, (block, _) in enumerate(blocks):
         by_block.setdefault(id(block), (block, []))[1].append(place)
     found: list[tuple[int, int]] = [(0, 0)] * len(blocks)

@@ -62,7 +62,7 @@ class FoundEntries(NamedTuple):
     entries: Sequence[StreamEntry]
 
 
-class Entries:
+class StreamEntries:
     """Asks for them, over a connection of its own. Raises what the client raises."""
 
     def __init__(self, options: RedisOptions) -> None:

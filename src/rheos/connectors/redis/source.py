@@ -14,7 +14,7 @@ from rheos.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.connection import RedisPatience
-from rheos.connectors.redis.entries import REJECTED, Entries, EntryDecoding, EntryId
+from rheos.connectors.redis.entries import REJECTED, EntryDecoding, EntryId, StreamEntries
 from rheos.connectors.redis.stream import StreamReader, StreamSplit
 from rheos.connectors.redis.text import check_fields
 from rheos.connectors.rejected import OnError, check_on_error
@@ -147,13 +147,13 @@ class RedisSource(Source):
         return REJECTED if self.decoding.on_error == "skip" else None
 
     def splits(self) -> Sequence[Split]:
-        entries = Entries(self.options)
+        entries = StreamEntries(self.options)
         try:
             return [self._split(entries, name) for name in self.streams]
         finally:
             entries.close()
 
-    def _split(self, entries: Entries, name: str) -> Split:
+    def _split(self, entries: StreamEntries, name: str) -> Split:
         patience = RedisPatience(self.retry_for_ms, self.options, lambda: None)
         ids = patience.ask(lambda: entries.ids(name), f"the stream {name!r} cannot be read")
         if ids is None:

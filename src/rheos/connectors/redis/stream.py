@@ -13,7 +13,7 @@ import numpy as np
 
 from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, SplitReader
 from rheos.connectors.redis.client_options import RedisOptions, client
-from rheos.connectors.redis.entries import REJECTED, Entries, EntryChunk, EntryDecoding, EntryId
+from rheos.connectors.redis.entries import REJECTED, EntryChunk, EntryDecoding, EntryId, StreamEntries
 from rheos.connectors.redis.errors import may_pass, redis_error
 from rheos.connectors.rejected import SKIPPED, rejected_rows
 from rheos.errors import InputError
@@ -72,7 +72,7 @@ class StreamReader(SplitReader):
         self._retry_for_us = retry_for_ms * 1000
         self._doing = f"the stream {split.stream!r} cannot be read"
         self._position = StreamPosition() if position is None else _decoder.decode(position)
-        self._entries = [Entries(options)]
+        self._entries = [StreamEntries(options)]
         """Who takes it from here closes it."""
         self._payloads = decoding.decoder()
         self._read_to = _id(self._position.after)
@@ -181,7 +181,7 @@ class StreamReader(SplitReader):
         while self._entries:  # A call that ends just now looks here, too.
             self._entries.pop().close()
 
-    def _read_next(self, source: Entries) -> _Read:
+    def _read_next(self, source: StreamEntries) -> _Read:
         stream, after, end = self._split.stream, self._read_to, _id(self._split.end)
         if end is not None and after is not None and after.next() >= end:
             return _Read(None, trimmed=False, finished=True)
