@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import Counter
 from collections.abc import Callable
@@ -43,6 +44,8 @@ def put_file(folder: Path, number: int) -> None:
     ids = range(number * ROWS, (number + 1) * ROWS)
     at = pa.array([id * 1000 for id in ids], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"id": list(ids), "at": at}), folder / f".{number}")
+    # Spark reads files in the order of their times.
+    os.utime(folder / f".{number}", (1_700_000_000 + number, 1_700_000_000 + number))
     (folder / f".{number}").rename(folder / f"{number}.parquet")
 
 
