@@ -83,7 +83,7 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     rows = [
         [
             engine,
-            f"{load:.0%}",
+            percent(load),
             millions(middle(of, "asked_per_s")) or "all",
             spread(of, "records_per_s", millions),
             *(spread(of, f"latency_ms.{name}", digits) for name in PERCENTILES),
