@@ -179,7 +179,9 @@ class Bench:
             else:
                 job.wait()  # It raises what has ended the job.
 
-        while job.status().state is JobState.STARTING:
+        # Its first checkpoint says that all of its workers are at work.
+        waiting = (JobState.STARTING, JobState.RUNNING)
+        while job.status().checkpoints_completed == 0 and job.status().state in waiting:
             time.sleep(0.1)
         return stop
 
