@@ -6,6 +6,7 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pytest
 import rheos as rh
 from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.postgres import retrying
+from rheos.connectors.postgres.connection import ServerOptions
 from rheos.connectors.postgres.staged_rows import StageTable
 from rheos.errors import (
     ConfigurationError,
@@ -270,6 +272,67 @@ def test_what_is_lost_or_taken_away_is_no_success(database: Database) -> None:
     assert database.rows("SELECT * FROM lost") == []
 
 
+def test_a_stage_that_has_lost_rows_is_no_success(database: Database) -> None:
+    database.run("CREATE TABLE fewer (page text, n bigint)")
+    sink = prepared(rh.postgres.sink("fewer", url=database.url))
+    writer = opened(sink)
+    writer.write(rows(("a", 1), ("b", 2)))
+    staged = writer.prepare(CheckpointId(1))
+    [(stage,)] = stages(database)
+    database.run(f'DELETE FROM "{stage}" WHERE n = 2')
+    with pytest.raises(UnrestorableError, match=r"2 rows .* has 1 rows"):
+        commit(sink, staged)
+    writer.close()
+    assert database.rows("SELECT * FROM fewer") == []
+    database.run(f'DROP TABLE "{stage}"')
+
+
+@pytest.mark.parametrize(("server", "session"), [("off", "on"), ("on", "on"), ("local", "local")])
+def test_what_is_committed_is_on_disk_whatever_the_server_has_by_default(
+    database: Database, server: str, session: str
+) -> None:
+    database.run(f"ALTER DATABASE {database.name} SET synchronous_commit TO {server}")
+    connected = ServerOptions.of(database.url).connect("it cannot be reached")
+    try:
+        assert connected.rows("SHOW synchronous_commit") == [(session,)]
+    finally:
+        connected.close()
+        database.run(f"ALTER DATABASE {database.name} RESET synchronous_commit")
+
+
+def test_a_stage_that_another_is_making_is_no_fault_of_a_row(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psycopg
+
+    class InTheCatalog(psycopg.errors.UniqueViolation):
+        diag: Any = SimpleNamespace(
+            message_primary='duplicate key value violates "pg_type_typname_nsp_index"',
+            message_detail=None,
+            column_name=None,
+            schema_name="pg_catalog",
+            constraint_name="pg_type_typname_nsp_index",
+        )
+
+    database.run("CREATE TABLE at_once (page text, n bigint)")
+    sink = prepared(rh.postgres.sink("at_once", url=database.url))
+    put = StageTable.put
+    fails = iter([True])
+
+    def fail_and_put(*given: Any, **more: Any) -> None:
+        if next(fails, False):
+            raise InTheCatalog("duplicate key value")
+        put(*given, **more)
+
+    monkeypatch.setattr(StageTable, "put", fail_and_put)
+    monkeypatch.setattr(retrying.time, "sleep", lambda pause_s: None)
+    writer = opened(sink)
+    writer.write(rows(("a", 1)))
+    commit(sink, writer.prepare(CheckpointId(1)))
+    writer.close()
+    assert database.rows("SELECT * FROM at_once") == [("a", 1)]
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -289,6 +352,9 @@ def test_a_table_that_does_not_fit_is_refused(database: Database, table: str, me
 def test_an_upsert_wants_a_unique_key(database: Database) -> None:
     database.run("CREATE TABLE keyless (page text, n bigint)")
     sink = rh.postgres.sink("keyless", url=database.url, mode="upsert", key=["page", "n"])
+    with pytest.raises(ConfigurationError, match=r"no primary key or unique index of page, n"):
+        prepared(sink)
+    database.run("ALTER TABLE keyless ADD CONSTRAINT late UNIQUE (n, page) DEFERRABLE")
     with pytest.raises(ConfigurationError, match=r"no primary key or unique index of page, n"):
         prepared(sink)
     database.run("CREATE UNIQUE INDEX ON keyless (n, page)")

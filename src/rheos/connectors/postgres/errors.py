@@ -30,15 +30,18 @@ _RULE = _Kind(
 )
 _STATEMENT = _Kind(ConfigurationError, "look at the table: was it changed while the job ran?")
 
+_NO_ROOM = _Kind(UnavailableError, "the server has no room: disk, memory or max_connections")
+
 _CLASSES: Mapping[str, _Kind] = {
     "08": _AWAY,
     "22": _VALUE,
     "23": _RULE,
+    "25": _AWAY,  # It has ended the transaction, which took too long.
     "28": _REFUSED,
     "3D": _Kind(ConfigurationError, "create the database, or look at its name in url="),
     "40": _AWAY,  # Deadlocks and the like.
     "42": _STATEMENT,
-    "53": _Kind(UnavailableError, "the server has no room: disk, memory or max_connections"),
+    "53": _NO_ROOM,
     "55": _AWAY,
     "57": _AWAY,
     "58": _AWAY,
@@ -51,6 +54,11 @@ _CODES: Mapping[str, _Kind] = {
     "42P07": _AWAY,  # Another has just created it.
     "42710": _AWAY,
     "23505": _Kind(InputError, 'write mode="upsert" with key=..., or leave out what is there already'),
+    "25006": _Kind(
+        UnavailableError,
+        "is it a standby, or was it made one? Name all servers in url=, with "
+        "target_session_attrs=read-write",
+    ),
     "57014": _Kind(ConfigurationError, "raise the server's statement_timeout for this user"),
 }
 _REFUSED_WORDS = (
@@ -96,8 +104,18 @@ def _kind(error: Any) -> _Kind:
         text = str(error)
         if "does not exist" in text and "database" in text:
             return _CLASSES["3D"]
+        if "too many connections" in text:  # "... for role", which is not refused for good.
+            return _NO_ROOM
         return _REFUSED if any(word in text for word in _REFUSED_WORDS) else _AWAY
+    if of_catalog(error):
+        return _AWAY
     return _CODES.get(code) or _CLASSES.get(code[:2], _STATEMENT)
+
+
+def of_catalog(error: Any) -> bool:
+    """Whether it is about PostgreSQL's own tables and no row of a user's: of two that make the same
+    table at once, one fails so."""
+    return bool(error.diag.schema_name == "pg_catalog")
 
 
 def may_pass(error: RheosError) -> bool:

@@ -178,7 +178,10 @@ def apply(session: ServerSession, staged: StagedTableRows) -> None:
         if staged.checkpoint <= mark:
             return
         if session.rows("SELECT to_regclass(%s) IS NULL", [staged.stage_sql]) == [(True,)]:
-            raise _lost(staged)
+            raise _lost(staged, f"their table {staged.stage_sql} is gone")
+        [(there,)] = session.rows(f"SELECT count(*) FROM {staged.stage_sql}")
+        if there != staged.rows:
+            raise _lost(staged, f"their table {staged.stage_sql} has {there} rows")
         session.run(_insert(staged))
         session.run(
             f"UPDATE {staged.epochs_sql} SET checkpoint = %s, rows = rows + %s, committed_at = now() "
@@ -205,11 +208,11 @@ def _insert(staged: StagedTableRows) -> str:
     )
 
 
-def _lost(staged: StagedTableRows) -> UnrestorableError:
+def _lost(staged: StagedTableRows, why: str) -> UnrestorableError:
     return UnrestorableError(
         f"{staged.rows} rows that were staged for checkpoint {staged.checkpoint} are not in the table "
-        f"{staged.schema}.{staged.table}, and their table {staged.stage_sql} is gone",
-        hint="was it dropped by hand, or the database restored from a copy? Start the job from a "
+        f"{staged.schema}.{staged.table}, and {why}",
+        hint="was it changed by hand, or the database restored from a copy? Start the job from a "
         "savepoint before",
     )
 

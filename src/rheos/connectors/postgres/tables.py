@@ -25,6 +25,8 @@ class TargetColumn:
     has_default: bool
     generated: bool
     """It cannot be written."""
+    is_computed: bool
+    """From other columns, by the server, which does not publish it."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def find_table(session: ServerSession, table: str) -> TargetTable | None:
         raise ConfigurationError(f"{schema}.{name} is no table", hint="name one that holds rows")
     columns = session.rows(
         "SELECT attname, format_type(atttypid, atttypmod), atttypid::bigint, attnotnull, "
-        "atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a' "
+        "atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a', attgenerated <> '' "
         "FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
         [oid],
     )
@@ -103,7 +105,8 @@ def find_table(session: ServerSession, table: str) -> TargetTable | None:
 
 
 def create_table(session: ServerSession, table: str, rows: pa.Schema, key: Sequence[str]) -> None:
-    """For rows of the schema. Of two that do so at once, both find it made."""
+    """For rows of the schema. Of two that do so at once, one may fail by a catalog, which passes
+    (`errors.py`): then it finds it made."""
     columns = [
         f"{quoted(field.name)} {new_type(field.type)}" + ("" if field.nullable else " NOT NULL")
         for field in rows
@@ -146,6 +149,7 @@ def check_unique(session: ServerSession, table: TargetTable, key: Sequence[str])
     """Raises ConfigurationError where the table may have several rows of a key."""
     found = session.rows(
         "SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique "
+        "AND i.indimmediate AND i.indisvalid "
         "AND i.indpred IS NULL AND i.indexprs IS NULL AND (SELECT array_agg(a.attname::text "
         'ORDER BY a.attname::text COLLATE "C") FROM pg_attribute a WHERE a.attrelid = i.indrelid '
         "AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])) = %s",

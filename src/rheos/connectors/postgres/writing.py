@@ -14,7 +14,7 @@ import pyarrow as pa
 from rheos.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.connectors.postgres.column_types import as_csv
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
-from rheos.connectors.postgres.errors import postgres_error
+from rheos.connectors.postgres.errors import of_catalog, postgres_error
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.staged_rows import (
     StagedTableRows,
@@ -146,6 +146,8 @@ class TableStagingWriter(SinkWriter):
                 except client().errors.UndefinedTable as error:
                     raise self._fenced() from error
                 except (client().DataError, client().IntegrityError) as error:
+                    if of_catalog(error):
+                        raise
                     raise self._refused(error, rows, session) from error
 
             self._session.do(put)
