@@ -15,7 +15,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "postgres.md"
 
 def test_the_job_of_the_page(postgres_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     database = new_database(postgres_server)
-    [table] = [part.split("```")[0] for part in PAGE.read_text().split("```sql\n")[1:]]
+    [table, dropped, left] = [
+        part.split("```")[0].strip() for part in PAGE.read_text().split("```sql\n")[1:]
+    ]
     database.run(table, "INSERT INTO orders VALUES (1, 'ada', 150), (2, 'bob', 200), (3, 'ada', 25)")
     monkeypatch.setenv("SHOP", database.url)
     [job] = [step.code for step in steps(PAGE) if step.file == "spent.py"]
@@ -24,4 +26,6 @@ def test_the_job_of_the_page(postgres_server: Any, monkeypatch: pytest.MonkeyPat
         ("ada", 2, 175),
         ("bob", 1, 200),
     ]
-    database.run("SELECT pg_drop_replication_slot('rheos_orders')")
+    assert database.rows(left) == []
+    database.run(*dropped.splitlines())
+    assert database.rows("SELECT 1 FROM pg_publication") == []

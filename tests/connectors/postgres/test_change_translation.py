@@ -113,6 +113,21 @@ def test_a_key_that_goes_from_one_part_of_the_snapshot_to_another() -> None:
     ]
 
 
+def test_a_truncation_that_one_part_of_the_snapshot_has_and_another_has_not_is_an_error() -> None:
+    truncation = [m.begin(140, 20), TABLE, m.truncate(7), m.commit(140, 145)]
+    before, during, after = "20:20:", "21:22:21", "22:22:"
+
+    def found(*snapshots: str) -> list[tuple[Any, ...]]:
+        parts = tuple(SnapshotRange(s, 150, (n,)) for n, s in enumerate(snapshots))
+        return translated(truncation, ChangesPosition(parts, False, 90))[0]
+
+    assert found(before, before) == [("truncate", None, None, None)]
+    assert found(during, after) == []
+    for disagreeing in ((before, after), (before, before, after), (before, after, after)):
+        with pytest.raises(InputError, match="truncated while its snapshot was read"):
+            found(*disagreeing)
+
+
 @pytest.mark.parametrize(
     ("snapshot", "xid", "seen"),
     [

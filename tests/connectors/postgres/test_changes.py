@@ -332,6 +332,65 @@ def test_with_an_end_it_is_read_in_batch(database: Database) -> None:
     assert max((row["n"] for row in found if row["page"] == "p1"), default=0) == 34
 
 
+def test_what_is_read_to_its_end_is_let_go_of_by_the_last_checkpoint(database: Database) -> None:
+    database.run("CREATE TABLE ended (id int PRIMARY KEY)", "INSERT INTO ended VALUES (1)")
+    rh.postgres.changes("ended", url=database.url).splits()  # From here on changes are kept.
+    database.run("INSERT INTO ended VALUES (2)")
+    with reading(rh.postgres.changes("ended", url=database.url, end="now")) as reader:
+        assert [row["id"] for row in reader.rest()] == [1, 2]
+        assert confirmed(database) < reader.lsn
+        reader.client.completed({"rheos_ended": reader.position})
+        assert confirmed(database) == reader.lsn
+        reader.client.completed({"rheos_ended": reader.position})
+
+
+def test_a_table_whose_updates_would_be_refused_is_not_published(database: Database) -> None:
+    database.run(
+        "CREATE TABLE nameless (id int, a text)",
+        "CREATE TABLE parted (id int, a text) PARTITION BY LIST (id)",
+        "CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1)",
+        "CREATE TABLE deferred (id int PRIMARY KEY DEFERRABLE)",
+        "CREATE TABLE nothing (id int PRIMARY KEY)",
+        "ALTER TABLE nothing REPLICA IDENTITY NOTHING",
+    )
+    for table, refused in [
+        ("nameless", "nameless"),
+        ("parted", "parted_1"),
+        ("deferred", "deferred"),
+        ("nothing", "nothing"),
+    ]:
+        source = rh.postgres.changes(table, url=database.url, snapshot=False)
+        with pytest.raises(ConfigurationError, match=rf"the table {refused} says of no row") as raised:
+            source.splits()
+        assert f"ALTER TABLE {refused} REPLICA IDENTITY FULL" in str(raised.value)
+        assert database.rows(f"SELECT 1 FROM pg_publication WHERE pubname = 'rheos_{table}'") == []
+        database.run(f"ALTER TABLE {refused} REPLICA IDENTITY FULL")
+        source.splits()
+        database.run(f"UPDATE {table} SET id = id", f"DROP PUBLICATION rheos_{table}")
+
+
+def test_generated_columns_are_left_out_and_identities_are_not(database: Database) -> None:
+    database.run(
+        "CREATE TABLE computed (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int, "
+        "twice int GENERATED ALWAYS AS (2 * n) STORED)",
+        "INSERT INTO computed (n) VALUES (1)",
+    )
+    with reading(rh.postgres.changes("computed", url=database.url)) as reader:
+        rows = reader.take(1)
+        database.run("INSERT INTO computed (n) VALUES (2)")
+        rows += reader.take(1)
+    assert rows == [{"id": 1, "n": 1, "op": "snapshot"}, {"id": 2, "n": 2, "op": "insert"}]
+    named = pa.schema({"id": pa.int64(), "twice": pa.int64()})
+    with pytest.raises(SchemaError, match=r"'twice' of public\.computed is generated"):
+        rh.postgres.changes("computed", url=database.url, schema=named)
+
+
+def test_a_table_that_others_inherit_from_is_refused(database: Database) -> None:
+    database.run("CREATE TABLE parent (id int PRIMARY KEY)", "CREATE TABLE child () INHERITS (parent)")
+    with pytest.raises(ConfigurationError, match=r"inherit from public\.parent"):
+        rh.postgres.changes("parent", url=database.url)
+
+
 def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
     database.run(
         "CREATE TABLE plain (id int PRIMARY KEY, op text)", "CREATE TABLE keyless (id int, a text)"

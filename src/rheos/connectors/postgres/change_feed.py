@@ -15,6 +15,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +35,15 @@ from rheos.connectors.postgres.connection import ServerOptions, ServerSession, c
 from rheos.connectors.postgres.errors import may_pass, postgres_error
 from rheos.connectors.postgres.pgoutput import MalformedMessageError, decode
 from rheos.connectors.postgres.replication import ReplicationStream
-from rheos.connectors.postgres.slots import check_no_gap, find_slot
+from rheos.connectors.postgres.retrying import RetryingSession
+from rheos.connectors.postgres.slots import (
+    ReplicationSlot,
+    advance,
+    check_log,
+    check_no_gap,
+    find_slot,
+    sender_timeout_s,
+)
 from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
 from rheos.errors import ConfigurationError, InputError, InternalError, RheosError
 from rheos.protocol.elements import Batch
@@ -47,8 +56,9 @@ _CHUNK_BYTES = 4 << 20
 _WAIT_S = 0.1
 _PROGRESS_EVERY_S = 1.0
 _PAUSES_S = (0.1, 0.3, 1.0, 3.0)
-_IN_USE_TRIES = 40
 _IN_USE_PAUSE_S = 0.5
+_IN_USE_MARGIN_S = 20.0
+"""Behind the time after which the server gives up a reader whose machine is lost."""
 _END_WITHIN_S = 10.0
 _ROW_BYTES = 64
 
@@ -138,6 +148,14 @@ class ChangeFeed(SourceClient):
             lsn = ChangesPosition.decode(position).lsn
             with self._lock:
                 self._confirmed_lsn = max(self._confirmed_lsn, lsn)
+                is_read = self._finished
+            if is_read:
+                # The thread, which says so to the server while it reads, has ended.
+                session = RetryingSession(self._table.options, self._table.doing)
+                try:
+                    session.do(partial(advance, slot=self._table.slot, lsn=lsn))
+                finally:
+                    session.close()
 
     def close(self) -> None:
         with self._lock:
@@ -196,26 +214,32 @@ class ChangeFeed(SourceClient):
         table = self._table
         session = table.options.connect(table.doing)
         try:
-            for _ in range(_IN_USE_TRIES):
-                slot = find_slot(session, table.slot)
-                if not slot.is_active or self._closing:
-                    break
-                self._pause(_IN_USE_PAUSE_S)
-            else:
-                raise ConfigurationError(
-                    f"the replication slot {table.slot} is in use",
-                    hint="each job needs a slot of its own: choose another name by slot=",
-                )
+            slot = self._free_slot(session)
             if self._at.lsn == 0:
                 self._at = ChangesPosition(in_snapshot=table.snapshot, lsn=slot.confirmed_lsn)
             with self._lock:
                 self._confirmed_lsn = max(self._confirmed_lsn, slot.confirmed_lsn)
             check_no_gap(slot, self._at.lsn)
+            check_log(session, table.slot, self._at.lsn)
             if self._end_lsn is not None:
                 # Behind it the log goes on, also where nobody else writes: so the end is seen.
                 session.rows("SELECT pg_logical_emit_message(true, 'rheos', '')")
         finally:
             session.close()
+
+    def _free_slot(self, session: ServerSession) -> ReplicationSlot:
+        """Waits while somebody reads by it: the server takes a reader whose machine is lost for alive
+        until its `wal_sender_timeout` is over."""
+        name = self._table.slot
+        until_s = time.monotonic() + sender_timeout_s(session) + _IN_USE_MARGIN_S
+        while (slot := find_slot(session, name)).is_active and not self._closing:
+            if time.monotonic() >= until_s:
+                raise ConfigurationError(
+                    f"the replication slot {name} is in use",
+                    hint="each job needs a slot of its own: choose another name by slot=",
+                )
+            self._pause(_IN_USE_PAUSE_S)
+        return slot
 
     def _read_snapshot(self) -> None:
         parts = tuple(part for part in self._at.parts if part.upto is not None)
@@ -318,9 +342,11 @@ class ChangeFeed(SourceClient):
             stream.send_status()
 
     def _pause(self, pause_s: float) -> None:
+        """Up to its end, also where chunks are taken meanwhile."""
+        until_s = time.monotonic() + pause_s
         with self._lock:
-            if not self._closing:
-                self._lock.wait(pause_s)
+            while not self._closing and (left_s := until_s - time.monotonic()) > 0:
+                self._lock.wait(left_s)
 
     def _count(self, name: str) -> None:
         with self._lock:

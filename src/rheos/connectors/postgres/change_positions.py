@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from rheos.errors import InternalError
+from rheos.errors import InputError, InternalError
 
 Key: TypeAlias = tuple[int | str, ...]
 """In PostgreSQL's order of whole numbers, and of text by its bytes."""
@@ -54,17 +54,26 @@ class ChangesPosition(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.msgpack.decode(position, type=ChangesPosition)
 
 
-def has_seen(parts: Sequence[SnapshotRange], key: Key | None, xid: int) -> bool:
-    """Whether the snapshot has what the transaction did to the row of the key; without a key (a
-    truncation) to any."""
-    if key is None:
-        return bool(parts) and parts[-1].has_seen(xid)
+def has_seen(parts: Sequence[SnapshotRange], key: Key, xid: int) -> bool:
+    """Whether the snapshot has what the transaction did to the row of the key."""
     for part in parts[:-1]:
         if part.upto is None:
             raise InternalError("a part of a snapshot before the last one has no end")
         if key <= part.upto:
             return part.has_seen(xid)
     return bool(parts) and parts[-1].has_seen(xid)
+
+
+def has_seen_truncation(parts: Sequence[SnapshotRange], xid: int) -> bool:
+    """Whether the snapshot has what the transaction did to all rows. Raises InputError where some parts
+    have and others have not: rows of both are given already, and only the former are to go."""
+    seen = {part.has_seen(xid) for part in parts}
+    if len(seen) > 1:
+        raise InputError(
+            "the table was truncated while its snapshot was read, between two parts of it",
+            hint="start the job anew, without its checkpoints: it begins with a snapshot",
+        )
+    return True in seen
 
 
 def lsn_of(text: str) -> int:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rheos.connectors.postgres.change_positions import ChangesPosition, Key, has_seen
+from rheos.connectors.postgres.change_positions import (
+    ChangesPosition,
+    has_seen,
+    has_seen_truncation,
+)
 from rheos.connectors.postgres.change_rows import ChangeRows, GatheredChanges, Op
 from rheos.connectors.postgres.pgoutput import (
     Begin,
@@ -174,8 +178,9 @@ class ChangeTranslation:
     def _seen(self, begin: Begin, values: Values | None) -> bool:
         if begin.commit_lsn >= self._seen_below:
             return False
-        key: Key | None = None if values is None else self._of.key_of(values)
-        return has_seen(self.parts, key, begin.xid)
+        if values is None:
+            return has_seen_truncation(self.parts, begin.xid)
+        return has_seen(self.parts, self._of.key_of(values), begin.xid)
 
     def _add(self, op: Op, begin: Begin, new: Values, before: Values | None) -> None:
         self._gathered.add(op, new, before, begin.commit_us, begin.commit_lsn)

@@ -66,7 +66,8 @@ def changes(
             PostgreSQL does not send; without it such a change is an error). Names, or a mapping to the
             names of the columns.
         snapshot: whether a job that begins with nothing gives the rows that are there first. That
-            needs a primary key. Without, it begins where the slot does.
+            needs a primary key. Without, it begins where the slot does, and a table without a primary
+            key needs REPLICA IDENTITY FULL.
         end: "now" ends with what is committed where this is written: such a source is bounded, and may
             be read in batch.
         options: further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
@@ -92,7 +93,8 @@ def changes(
     if snapshot and not found.primary_key:
         raise ConfigurationError(
             f"the table {found} has no primary key, and its snapshot is read in the order of that",
-            hint=f"ALTER TABLE {found.sql} ADD PRIMARY KEY (...), or write snapshot=False",
+            hint=f"ALTER TABLE {found.sql} ADD PRIMARY KEY (...), or ALTER TABLE {found.sql} REPLICA "
+            "IDENTITY FULL and write snapshot=False",
         )
     rows = _rows(found, wanted, known, snapshot=snapshot)
     read = ReadTable(reached, found.schema, found.name, found.sql, named, rows, snapshot)
@@ -105,6 +107,13 @@ def _looked_at(session: ServerSession, table: str, *, ends: bool) -> tuple[Targe
     if found is None:
         raise ConfigurationError(
             f"there is no table {table}", hint="create it, or look at its name and schema"
+        )
+    if not found.is_partitioned and session.rows(
+        "SELECT 1 FROM pg_inherits WHERE inhparent = to_regclass(%s)", [found.sql]
+    ):
+        raise ConfigurationError(
+            f"other tables inherit from {found}, and their changes are not those of {found}",
+            hint="make it a partitioned table, or read those tables, each by a source of its own",
         )
     if not ends:
         return found, None
@@ -122,6 +131,9 @@ def _rows(
     names = [name for _, name in known]
     columns = []
     for column in table.columns:
+        if column.is_computed:
+            _check_left_out(table, column.name, wanted, names, snapshot=snapshot)
+            continue
         type = read_as(column.type)
         if wanted is not None:
             if column.name not in wanted.names or column.name in names:
@@ -155,6 +167,18 @@ def _rows(
             )
     every = tuple(column.name for column in table.columns) if wanted is None else None
     return ChangeRows(str(table), tuple(columns), every, table.primary_key, known)
+
+
+def _check_left_out(
+    table: TargetTable, name: str, wanted: pa.Schema | None, known: Sequence[str], *, snapshot: bool
+) -> None:
+    """Raises SchemaError where a column is needed that the server computes: its changes do not come."""
+    is_named = wanted is not None and name in wanted.names and name not in known
+    if is_named or (snapshot and name in table.primary_key):
+        raise SchemaError(
+            f"the column {name!r} of {table} is generated, and PostgreSQL does not publish it",
+            hint="compute it from the other columns, by with_columns",
+        )
 
 
 @dataclass(frozen=True)

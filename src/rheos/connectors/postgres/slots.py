@@ -14,6 +14,9 @@ _ANEW = (
     "snapshot"
 )
 
+_DEFAULT_SENDER_TIMEOUT_S = 60.0
+"""PostgreSQL's, taken where the server gives up nobody."""
+
 
 @dataclass(frozen=True)
 class ReplicationSlot:
@@ -48,6 +51,7 @@ def _make_publication(session: ServerSession, table: TargetTable, name: str) -> 
         [name],
     )
     if not published:
+        _check_identity(session, table)
         by_root = " WITH (publish_via_partition_root = true)" if table.is_partitioned else ""
         session.run(f"CREATE PUBLICATION {quoted(name)} FOR TABLE {table.sql}{by_root}")
     elif published != [(True,)]:
@@ -62,6 +66,27 @@ def _make_publication(session: ServerSession, table: TargetTable, name: str) -> 
         raise ConfigurationError(
             f"the publication {name} is there, and does not have the table {table}",
             hint=f"ALTER PUBLICATION {quoted(name)} ADD TABLE {table.sql}, or choose another slot=",
+        )
+
+
+def _check_identity(session: ServerSession, table: TargetTable) -> None:
+    """Raises ConfigurationError where PostgreSQL would refuse all updates and deletions of the table,
+    or of one of its partitions, once it is published."""
+    found = session.rows(
+        "SELECT c.oid::regclass::text FROM pg_class c WHERE c.relkind = 'r' AND c.relreplident <> 'f' "
+        "AND (c.oid = to_regclass(%s) "
+        "OR c.oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%s)))) "
+        "AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indimmediate "
+        "AND i.indisvalid AND CASE c.relreplident WHEN 'd' THEN i.indisprimary "
+        "WHEN 'i' THEN i.indisreplident ELSE false END) ORDER BY 1",
+        [table.sql, table.sql],
+    )
+    if found:
+        [name] = found[0]
+        raise ConfigurationError(
+            f"the table {name} says of no row which one it is (REPLICA IDENTITY): once its changes are "
+            "published, PostgreSQL refuses its updates and deletions",
+            hint=f"ALTER TABLE {name} REPLICA IDENTITY FULL, or give it a primary key",
         )
 
 
@@ -91,6 +116,35 @@ def find_slot(session: ServerSession, name: str) -> ReplicationSlot:
             hint=f"SELECT pg_drop_replication_slot('{name}'). {_ANEW[0].upper()}{_ANEW[1:]}",
         )
     return ReplicationSlot(name, lsn_of(confirmed), active)
+
+
+def sender_timeout_s(session: ServerSession) -> float:
+    """How long the server takes a reader for alive that says nothing."""
+    [(timeout_ms,)] = session.rows(
+        "SELECT setting::bigint FROM pg_settings WHERE name = 'wal_sender_timeout'"
+    )
+    timeout_s: float = timeout_ms / 1000
+    return timeout_s or _DEFAULT_SENDER_TIMEOUT_S
+
+
+def advance(session: ServerSession, slot: str, lsn: int) -> None:
+    """Lets the server remove what is before it, where nobody reads by the slot."""
+    session.rows(
+        "SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots "
+        "WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn",
+        [lsn_text(lsn), slot, lsn_text(lsn)],
+    )
+
+
+def check_log(session: ServerSession, slot: str, lsn: int) -> None:
+    """Raises InputError where the server's log ends before what was read of it."""
+    [(written,)] = session.rows("SELECT pg_current_wal_insert_lsn()::text")
+    if lsn_of(written) < lsn:
+        raise InputError(
+            f"the server's log ends at {written}, and by the replication slot {slot} it was read up to "
+            f"{lsn_text(lsn)}: is it another server, or was it restored from a copy that is older?",
+            hint=_ANEW,
+        )
 
 
 def check_no_gap(slot: ReplicationSlot, lsn: int) -> None:

@@ -1,0 +1,103 @@
+"""How a feed begins, at a server that is made up and in a time that is: nothing is waited for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rheos.connectors.postgres import change_feed
+from rheos.connectors.postgres.change_feed import ChangeFeed, ReadTable
+from rheos.connectors.postgres.change_positions import ChangesPosition
+from rheos.errors import ConfigurationError, InputError
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+class OftenWoken:
+    """A condition that is notified again and again, as by a reader that takes chunks."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+    def wait(self, timeout_s: float) -> None:
+        self._clock.now_s += min(timeout_s, 0.01)
+
+
+class MadeUpServer:
+    """Its slot is in use until a moment; it stands for its options and its sessions, too."""
+
+    def __init__(
+        self, clock: Clock, *, used_until_s: float = 0.0, sender_timeout_ms: int = 60_000
+    ) -> None:
+        self._clock = clock
+        self._used_until_s = used_until_s
+        self._sender_timeout_ms = sender_timeout_ms
+
+    def connect(self, doing: str) -> MadeUpServer:
+        return self
+
+    def rows(self, sql: str, values: object = None) -> list[tuple[Any, ...]]:
+        if "FROM pg_replication_slots" in sql:
+            is_active = self._clock.now_s < self._used_until_s
+            return [("pgoutput", "shop", "0/10", "reserved", True, is_active)]
+        if "wal_sender_timeout" in sql:
+            return [(self._sender_timeout_ms,)]
+        assert "pg_current_wal_insert_lsn" in sql, sql
+        return [("0/20",)]
+
+    def close(self) -> None:
+        pass
+
+
+def feed_of(server: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> ChangeFeed:
+    none: Any = None
+    feed = ChangeFeed(ReadTable(server, "public", "t", "t", "rheos_t", none, False), none)
+    monkeypatch.setattr(change_feed, "time", clock)
+    monkeypatch.setattr(feed, "_lock", OftenWoken(clock))
+    return feed
+
+
+@pytest.mark.parametrize(
+    ("used_until_s", "sender_timeout_ms"), [(65.0, 60_000), (65.0, 0), (310.0, 300_000)]
+)
+def test_a_slot_is_waited_for_until_the_server_has_given_up_a_reader_whose_machine_is_lost(
+    monkeypatch: pytest.MonkeyPatch, used_until_s: float, sender_timeout_ms: int
+) -> None:
+    clock = Clock()
+    server = MadeUpServer(clock, used_until_s=used_until_s, sender_timeout_ms=sender_timeout_ms)
+    feed = feed_of(server, clock, monkeypatch)
+    feed._begin()
+    assert used_until_s <= clock.now_s < used_until_s + 1
+    assert feed._at.lsn == 0x10
+
+
+def test_a_slot_that_another_job_reads_by_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    feed = feed_of(MadeUpServer(clock, used_until_s=1e9), clock, monkeypatch)
+    with pytest.raises(ConfigurationError, match="rheos_t is in use"):
+        feed._begin()
+
+
+def test_a_log_that_ends_before_what_was_read_of_it_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    feed = feed_of(MadeUpServer(clock), clock, monkeypatch)
+    feed._at = ChangesPosition(in_snapshot=False, lsn=0x20)
+    feed._begin()
+    feed._at = ChangesPosition(in_snapshot=False, lsn=0x21)
+    with pytest.raises(InputError, match=r"log ends at 0/20, .* read up to 0/21"):
+        feed._begin()
