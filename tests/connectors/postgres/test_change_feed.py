@@ -8,7 +8,7 @@ import pytest
 
 from rheos.connectors.postgres import change_feed
 from rheos.connectors.postgres.change_feed import ChangeFeed, ReadTable
-from rheos.connectors.postgres.change_positions import ChangesPosition
+from rheos.connectors.postgres.change_positions import ChangesPosition, SnapshotRange
 from rheos.errors import ConfigurationError, InputError
 
 
@@ -46,7 +46,7 @@ class MadeUpServer:
         self._used_until_s = used_until_s
         self._sender_timeout_ms = sender_timeout_ms
 
-    def connect(self, doing: str) -> MadeUpServer:
+    def connect(self, doing: str, **own: str) -> MadeUpServer:
         return self
 
     def rows(self, sql: str, values: object = None) -> list[tuple[Any, ...]]:
@@ -55,8 +55,10 @@ class MadeUpServer:
             return [("pgoutput", "shop", "0/10", "reserved", True, is_active)]
         if "wal_sender_timeout" in sql:
             return [(self._sender_timeout_ms,)]
+        if sql == "TIMELINE_HISTORY 3":
+            return [("00000003.history", "1\t0/12\tno reason\n\n2\t0/18\tno reason\n")]
         assert "pg_current_wal_insert_lsn" in sql, sql
-        return [("0/20",)]
+        return [("0/20", "000000030000000000000001")]
 
     def close(self) -> None:
         pass
@@ -99,5 +101,32 @@ def test_a_log_that_ends_before_what_was_read_of_it_is_an_error(
     feed._at = ChangesPosition(in_snapshot=False, lsn=0x20)
     feed._begin()
     feed._at = ChangesPosition(in_snapshot=False, lsn=0x21)
-    with pytest.raises(InputError, match=r"log ends at 0/20, .* read up to 0/21"):
+    with pytest.raises(InputError, match=r"log has ended at 0/20, .* read up to 0/21"):
         feed._begin()
+
+
+def test_after_a_failover_what_was_read_must_be_in_the_new_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    feed = feed_of(MadeUpServer(clock), clock, monkeypatch)
+    for timeline, lsn, fits in [
+        (0, 0x20, True),  # It was not noted.
+        (1, 0x12, True),
+        (2, 0x18, True),
+        (3, 0x20, True),
+        (1, 0x13, False),
+        (2, 0x19, False),
+        (4, 0x11, False),
+    ]:
+        feed._at = ChangesPosition(in_snapshot=False, lsn=lsn, timeline=timeline)
+        if fits:
+            feed._begin()
+            assert feed._at == ChangesPosition(in_snapshot=False, lsn=lsn, timeline=3)
+        else:
+            with pytest.raises(InputError, match="did a standby take its place"):
+                feed._begin()
+    seen = (SnapshotRange("10:10:", 0x19, (5,)),)
+    feed._at = ChangesPosition(seen, True, 0x18, timeline=2)
+    with pytest.raises(InputError, match="read up to 0/19"):
+        feed._begin()
+    feed._at = ChangesPosition(seen, True, 0x18, timeline=3)
+    feed._begin()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -58,6 +59,13 @@ def test_changes_are_rows() -> None:
     found, _, translation = translated(STREAM)
     assert found == CHANGES
     assert translation.position() == ChangesPosition((), False, 150, 0)
+
+
+def test_positions_of_before_there_were_timelines_are_read() -> None:
+    written = msgspec.msgpack.encode([[], False, 150, 2])
+    assert ChangesPosition.decode(written) == ChangesPosition((), False, 150, 2, timeline=0)
+    later = translated(STREAM, ChangesPosition(in_snapshot=False, timeline=3))[2]
+    assert later.position() == ChangesPosition((), False, 150, 0, timeline=3)
 
 
 def test_from_each_position_on_there_is_just_the_rest() -> None:

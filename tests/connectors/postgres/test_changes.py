@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -277,6 +278,37 @@ def test_the_server_keeps_what_no_complete_checkpoint_has(database: Database) ->
         r.take(1)
     with reading(source) as reader:
         assert len(reader.take(3)) == 3
+
+
+def test_a_server_in_a_new_timeline_is_read_on_where_it_has_all_that_was_read(
+    database: Database,
+) -> None:
+    server = database.server
+    database.run("CREATE TABLE promoted (id int PRIMARY KEY)", "INSERT INTO promoted VALUES (1)")
+    source = rh.postgres.changes("promoted", url=database.url, metadata=["op", "lsn"])
+    with reading(source) as reader:
+        reader.take(1)
+        database.run("INSERT INTO promoted VALUES (2)")
+        reader.take(1)
+        position = ChangesPosition.decode(reader.position)
+    assert position.timeline > 0
+    database.run("ALTER SYSTEM SET restore_command = 'false'")
+    server.stop()
+    # It takes its own log for an archive's, to whose end it goes, and begins a new timeline there.
+    (server.log.parent / "data" / "recovery.signal").touch()
+    server.start()
+    database.run("ALTER SYSTEM RESET restore_command")
+    database.run("INSERT INTO promoted VALUES (3)", "INSERT INTO promoted VALUES (4)")
+    with reading(source, position.encode()) as reader:
+        rows = reader.take(2)
+        assert [row["id"] for row in rows] == [3, 4]
+        assert ChangesPosition.decode(reader.position).timeline == position.timeline + 1
+    ahead = msgspec.structs.replace(position, lsn=rows[0]["lsn"])
+    with (
+        pytest.raises(InputError, match="did a standby take its place"),
+        reading(source, ahead.encode()) as reader,
+    ):
+        reader.take(1)
 
 
 def test_a_slot_that_is_dropped_under_the_job_is_an_error(database: Database) -> None:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from rheos.connectors.contract import (
@@ -34,7 +35,7 @@ from rheos.connectors.postgres.change_translation import ChangeTranslation
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.errors import may_pass, postgres_error
 from rheos.connectors.postgres.pgoutput import MalformedMessageError, decode
-from rheos.connectors.postgres.replication import ReplicationStream
+from rheos.connectors.postgres.replication import ReplicationStream, timeline_history
 from rheos.connectors.postgres.retrying import RetryingSession
 from rheos.connectors.postgres.slots import (
     ReplicationSlot,
@@ -220,7 +221,9 @@ class ChangeFeed(SourceClient):
             with self._lock:
                 self._confirmed_lsn = max(self._confirmed_lsn, slot.confirmed_lsn)
             check_no_gap(slot, self._at.lsn)
-            check_log(session, table.slot, self._at.lsn)
+            history = partial(timeline_history, table.options, table.doing)
+            timeline = check_log(session, table.slot, self._at, history)
+            self._at = msgspec.structs.replace(self._at, timeline=timeline)
             if self._end_lsn is not None:
                 # Behind it the log goes on, also where nobody else writes: so the end is seen.
                 session.rows("SELECT pg_logical_emit_message(true, 'rheos', '')")
@@ -243,26 +246,29 @@ class ChangeFeed(SourceClient):
 
     def _read_snapshot(self) -> None:
         parts = tuple(part for part in self._at.parts if part.upto is not None)
-        lsn = self._at.lsn
         session = self._session = self._table.options.connect(self._table.doing)
         try:
             snapshot = TableSnapshot(session, self._table.rows, self._table.sql)
             for block in snapshot.blocks(parts[-1].upto if parts else None):
-                self._at = self._give_block(block, parts, snapshot.part, lsn)
+                self._at = self._give_block(block, parts, snapshot.part)
                 if self._closing:
                     return
-            self._at = ChangesPosition((*parts, snapshot.part), False, lsn)
+            self._at = msgspec.structs.replace(
+                self._at, parts=(*parts, snapshot.part), in_snapshot=False
+            )
             self._give(ChangeChunk(_no_rows(self._table.rows), lambda row: self._at, self._at))
         finally:
             self._session = None
             session.close()
 
     def _give_block(
-        self, block: SnapshotBlock, parts: tuple[SnapshotRange, ...], part: SnapshotRange, lsn: int
+        self, block: SnapshotBlock, parts: tuple[SnapshotRange, ...], part: SnapshotRange
     ) -> ChangesPosition:
+        before = self._at
+
         def at(row: int) -> ChangesPosition:
             upto = SnapshotRange(part.snapshot, part.lsn, block.key(row - 1))
-            return ChangesPosition((*parts, upto), True, lsn)
+            return msgspec.structs.replace(before, parts=(*parts, upto))
 
         after = at(block.rows.num_rows)
         self._give(ChangeChunk(block.rows, at, after))
@@ -307,7 +313,7 @@ class ChangeFeed(SourceClient):
             gathered, places = translation.taken()
 
             def at(row: int) -> ChangesPosition:
-                return ChangesPosition(parts, False, *places[row - 1])
+                return ChangesPosition(parts, False, *places[row - 1], after.timeline)
 
             self._give(ChangeChunk(gathered.batch(), at, after))
         elif after.lsn > self._at.lsn and (

@@ -45,6 +45,8 @@ class ChangesPosition(msgspec.Struct, frozen=True, array_like=True):
     """All transactions that end before it were given; the slot's own, before there was one."""
     changes: int = 0
     """That were looked at in the next one."""
+    timeline: int = 0
+    """Of the server's log, which has a new one after each failover; 0 where it was not noted."""
 
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -84,6 +86,16 @@ def lsn_of(text: str) -> int:
 
 def lsn_text(lsn: int) -> str:
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def left_at(history: str, timeline: int) -> int | None:
+    """Where the server's log left a timeline, by the history of the one that it is in; None where it
+    never was in it."""
+    for line in history.splitlines():
+        fields = line.split()
+        if len(fields) >= 2 and fields[0] == str(timeline):
+            return lsn_of(fields[1])
+    return None
 
 
 @lru_cache(maxsize=64)

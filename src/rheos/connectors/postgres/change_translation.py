@@ -55,6 +55,7 @@ class ChangeTranslation:
         self._lsn = position.lsn
         self._given = position.changes
         """Of the next transaction, before."""
+        self._timeline = position.timeline
         self._begin: Begin | None = None
         self._changes = 0
         """Looked at in this transaction."""
@@ -81,7 +82,8 @@ class ChangeTranslation:
         are of no use any more."""
         if self._lsn >= self._seen_below:
             self.parts, self._seen_below = (), 0
-        return ChangesPosition(self.parts, False, self._lsn, max(self._changes, self._given))
+        changes = max(self._changes, self._given)
+        return ChangesPosition(self.parts, False, self._lsn, changes, self._timeline)
 
     def taken(self) -> tuple[GatheredChanges, list[tuple[int, int]]]:
         """The rows since it was last asked, and the place behind each."""

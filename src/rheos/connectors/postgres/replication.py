@@ -30,6 +30,17 @@ class Received(NamedTuple):
     """A message of pgoutput; None for a sign of life."""
 
 
+def timeline_history(options: ServerOptions, doing: str, timeline: int) -> str:
+    """A line for each timeline that the server's log has left on its way to this one: which, where and
+    why. Raises RheosError and psycopg.Error."""
+    session = options.connect(doing, replication="database")
+    try:
+        [(_file, history)] = session.rows(f"TIMELINE_HISTORY {timeline}")
+    finally:
+        session.close()
+    return history if isinstance(history, str) else bytes(history).decode(errors="replace")
+
+
 class ReplicationStream:
     """For one thread. To be closed."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from rheos.connectors.postgres.change_positions import lsn_of, lsn_text
+from rheos.connectors.postgres.change_positions import ChangesPosition, left_at, lsn_of, lsn_text
 from rheos.connectors.postgres.connection import ServerSession, client, quoted
 from rheos.connectors.postgres.tables import TargetTable
 from rheos.errors import ConfigurationError, InputError
@@ -136,15 +137,27 @@ def advance(session: ServerSession, slot: str, lsn: int) -> None:
     )
 
 
-def check_log(session: ServerSession, slot: str, lsn: int) -> None:
-    """Raises InputError where the server's log ends before what was read of it."""
-    [(written,)] = session.rows("SELECT pg_current_wal_insert_lsn()::text")
-    if lsn_of(written) < lsn:
+def check_log(
+    session: ServerSession, slot: str, at: ChangesPosition, history: Callable[[int], str]
+) -> int:
+    """The timeline that the server's log is in. Raises InputError where the log ended before what was
+    read of it, or went another way there; `history` gives that of a timeline."""
+    [(written, file)] = session.rows(
+        "SELECT pg_current_wal_insert_lsn()::text, pg_walfile_name(pg_current_wal_insert_lsn())"
+    )
+    timeline, end, read = int(file[:8], 16), lsn_of(written), at.lsn
+    if at.timeline not in (0, timeline):
+        end = left_at(history(timeline), at.timeline) or 0
+        # What the snapshot has seen must be in the new log, too, by the same ids of transactions.
+        read = max([read, *(part.lsn for part in at.parts)])
+    if end < read:
         raise InputError(
-            f"the server's log ends at {written}, and by the replication slot {slot} it was read up to "
-            f"{lsn_text(lsn)}: is it another server, or was it restored from a copy that is older?",
+            f"the server's log has ended at {lsn_text(end)}, and by the replication slot {slot} it was "
+            f"read up to {lsn_text(read)}: is it another server, was it restored from an older copy, "
+            "or did a standby take its place that had less of the log?",
             hint=_ANEW,
         )
+    return timeline
 
 
 def check_no_gap(slot: ReplicationSlot, lsn: int) -> None:
