@@ -1,0 +1,36 @@
+"""URLs as users give them. Errors show nothing of them: they may hold a password."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from urllib.parse import SplitResult, urlsplit
+
+from rheos.errors import ProgramError
+
+_ENCODE = (
+    'percent-encode user and password: urllib.parse.quote(password, safe=""). '
+    "Behind the host, @ is written %40"
+)
+
+
+def url_parts(url: object, schemes: Collection[str], system: str, hint: str) -> SplitResult:
+    """The parts of a URL with one of these schemes, whose `hostname` and `port` can be read.
+
+    `system` is what it is to be of ("a Redis"), and `hint` how it is written. Raises ProgramError,
+    which shows no part of it: with a `/`, `?` or `#` in a password, parts of that come out as the port,
+    the path, or the fragment.
+    """
+    if not isinstance(url, str):
+        raise ProgramError(f"url= is a {type(url).__name__}, not the URL of {system}", hint=hint)
+    try:
+        parts = urlsplit(url)
+        _ = parts.hostname, parts.port
+    except ValueError:
+        raise ProgramError(
+            f"url= is no URL of {system}: its host or port cannot be read", hint=_ENCODE
+        ) from None
+    if parts.scheme not in schemes:
+        raise ProgramError(f"url= is no URL of {system}", hint=hint)
+    if "@" in f"{parts.path}{parts.query}{parts.fragment}":
+        raise ProgramError(f"url= is no URL of {system}: there is a @ behind its host", hint=_ENCODE)
+    return parts
