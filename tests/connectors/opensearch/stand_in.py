@@ -69,12 +69,12 @@ def actions(lines: list[Any]) -> int:
     return sum(1 for line in lines if set(line) & {"index", "delete"} and len(line) == 1)
 
 
-def items(*statuses: int) -> Said:
-    """An answer with so many items. Those that failed have a reason."""
+def items(*statuses: int, kind: str = "t") -> Said:
+    """An answer with so many items. Those that failed have an error of the kind, with a reason."""
     found = [
         {
             "index": {"status": status}
-            | ({} if status < 300 else {"error": {"type": "t", "reason": "r"}})
+            | ({} if status < 300 else {"error": {"type": kind, "reason": "r"}})
         }
         for status in statuses
     ]

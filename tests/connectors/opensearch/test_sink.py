@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 import rheos as rh
 from rheos.connectors import patience
 from rheos.connectors.contract import SinkWriter
+from rheos.connectors.opensearch.client import Connection, Endpoint
 from rheos.connectors.opensearch.sink import OpenSearchSink
 from rheos.errors import (
     ConfigurationError,
@@ -91,12 +93,12 @@ def test_versions_and_deletes() -> None:
 
 
 def test_only_what_was_not_taken_is_sent_again() -> None:
-    with StandIn([(429, {}), items(200, 429, 200), items(503)]) as server:
-        job = Writing(to(server))
+    with StandIn([(500, {}), (429, {}), items(200, 429, 200), items(503), items(500)]) as server:
+        job = Writing(to(server, on_error="skip"))
         job.write(("a", 1), ("b", 2), ("c", 3))
         sent = [[line["index"]["_id"] for line in lines[::2]] for lines in server.requests]
-        assert sent == [["a", "b", "c"], ["a", "b", "c"], ["b"], ["b"]]
-        assert job.counts == {"retries": 3}
+        assert sent == [["a", "b", "c"]] * 3 + [["b"]] * 3
+        assert job.counts == {"retries": 5}
 
 
 def test_patience_ends() -> None:
@@ -123,6 +125,27 @@ def test_a_row_that_is_refused_ends_the_job_or_is_counted() -> None:
         assert job.counts == {"rejected": 1, "retries": 1}
 
 
+@pytest.mark.parametrize("on_error", ["fail", "skip"])
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (404, "index_not_found_exception"),
+        (403, "security_exception"),
+        (401, "security_exception"),
+        (400, "index_closed_exception"),
+        (400, "cluster_block_exception"),
+        (405, "t"),
+    ],
+)
+def test_what_is_not_the_fault_of_a_row_skips_none(on_error: str, status: int, kind: str) -> None:
+    with StandIn([items(200, status, kind=kind)]) as server:
+        job = Writing(to(server, on_error=on_error))
+        with pytest.raises(ConfigurationError) as raised:
+            job.write(("a", 1), ("b", 2))
+        assert raised.value.what == f"the index 'numbers' cannot be written: status {status}, {kind}, r"
+        assert job.counts == {}
+
+
 def test_requests_are_bounded_and_halved_where_they_are_too_large() -> None:
     with StandIn([(413, {})]) as server:
         job = Writing(to(server, max_request_bytes=1024))
@@ -135,6 +158,11 @@ def test_requests_are_bounded_and_halved_where_they_are_too_large() -> None:
         with pytest.raises(InputError, match="too large") as raised:
             Writing(to(server)).write(("a", 1))
         assert raised.value.record == "{'id': 'a', 'n': 1}"
+    with StandIn([(413, {}), (413, {})]) as server:
+        job = Writing(to(server, on_error="skip"))
+        job.write(("a", 1), ("b", 2))
+        assert [len(lines) // 2 for lines in server.requests] == [2, 1, 1]
+        assert job.counts == {"rejected": 1}
 
 
 @pytest.mark.parametrize("said", [{}, {"items": [{}]}, {"items": [{"index": {"status": "x"}}]}, [1]])
@@ -145,17 +173,48 @@ def test_what_answers_otherwise_is_not_believed(said: Any) -> None:
 
 def test_users_and_keys_are_sent_and_never_shown() -> None:
     with StandIn([(401, {"error": "who?"})]) as server:
-        secret = server.url.replace("http://", "http://ada:love%40lace@")
+        secret = server.url.replace("http://", "http://ada:love%40l%C3%A4ce%E2%82%AC@")
         sink = rh.opensearch.sink(secret, index="numbers", id="id")
         with pytest.raises(ConfigurationError, match=r"the user is refused, .*who") as raised:
             Writing(sink).write(("a", 1))
-        assert server.headers[0]["Authorization"] == "Basic YWRhOmxvdmVAbGFjZQ=="
+        login = b64encode("ada:love@läce€".encode()).decode()
+        assert server.headers[0]["Authorization"] == f"Basic {login}"
         keyed = rh.opensearch.sink(server.url, index="numbers", id="id", api_key="topsecret")
         Writing(keyed).write(("a", 1))
         assert server.headers[1]["Authorization"] == "ApiKey topsecret"
         shown = f"{sink!r} {sink.describe()} {keyed!r} {raised.value}"
         assert "love" not in shown
         assert "topsecret" not in shown
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"url": "https://user:s3cr/et=@host:9200"},
+        {"url": "https://user:s3cr#et=@host:9200"},
+        {"api_key": "s3cret\n"},
+        {"api_key": "s3cret "},
+        {"api_key": "s3créet"},
+        {"api_key": b"s3cret"},
+        {"api_key": ""},
+    ],
+)
+def test_secrets_that_cannot_be_sent_are_refused_and_not_shown(given: Any) -> None:
+    with pytest.raises(ProgramError) as raised:
+        rh.opensearch.sink(**{"url": "http://h:1", "index": "i", "id": "id", **given})
+    assert raised.value.site is not None
+    assert raised.value.site.file == __file__
+    assert "s3cr" not in f"{raised.value!r} {raised.value} {raised.value.hint}"
+
+
+def test_a_request_that_cannot_be_sent_shows_no_secret() -> None:
+    endpoint = Endpoint("http://127.0.0.1:1", None, None)
+    connection = Connection(endpoint)
+    connection._headers["Authorization"] = "ApiKey s3cret\n"
+    with pytest.raises(ConfigurationError, match="cannot be sent") as raised:
+        connection.ask("GET", "/")
+    assert "s3cret" not in f"{raised.value} {raised.value.hint}"
+    assert raised.value.__suppress_context__
 
 
 def test_without_ids_the_server_makes_them() -> None:
@@ -177,6 +236,8 @@ def test_a_row_without_an_id_is_an_error(id: str | None) -> None:
     ("given", "error"),
     [
         ({"url": "localhost:9200"}, ProgramError),
+        ({"url": "https://:9200"}, ProgramError),
+        ({"url": "https://host:9200?pretty"}, ProgramError),
         ({"index": "Orders"}, ProgramError),
         ({"id": None, "delete": "gone"}, ProgramError),
         ({"max_request_bytes": 1}, ProgramError),

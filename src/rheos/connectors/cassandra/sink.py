@@ -57,7 +57,8 @@ def sink(
     written, and all of them are before a checkpoint is complete. After a failure those since the last
     one are written again, in their order: a row may have a value that it had before, until the job has
     come to where it was. Key the stream by (a part of) the primary key, so that one subtask writes the
-    rows of a key in their order.
+    rows of a key in their order. The clocks of the workers' machines must agree: Cassandra keeps what
+    has the later time.
 
     Args:
         table: "keyspace.table".

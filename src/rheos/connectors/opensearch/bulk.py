@@ -1,10 +1,11 @@
 """Sends bulk requests, one after the other, and looks at what becomes of each item.
 
-200..299           written
-404 of a delete    it was not there
-409                of a version: a newer one is there, which is as it should be
-429, 502 to 504    sent again, alone, until it is taken or patience ends
-any other          the row's fault: it ends the job, or is skipped
+200..299               written
+404 of a delete        it was not there
+409                    of a version: a newer one is there, which is as it should be
+429, 500, 502 to 504   sent again, alone, until it is taken or patience ends
+400, 413               the row's fault: it ends the job, or is skipped
+any other              not the row's fault, nor is a 400 of the index or the cluster: it ends the job
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import msgspec
 from rheos.connectors.opensearch.client import Connection, may_pass
 from rheos.connectors.opensearch.documents import Action
 from rheos.connectors.patience import Patience
-from rheos.errors import InputError, RheosError, UnavailableError
+from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
 
 REJECTED = "rejected"
 STALE = "stale"
+_OF_A_ROW = (400, 413)
 _ITEMS = (
     "?filter_path=items.*.status,items.*.error.type,items.*.error.reason,items.*.error.caused_by.reason"
 )
@@ -71,7 +73,8 @@ class BulkSender:
 
     def send(self, actions: Sequence[Action]) -> None:
         """Returns when all are written, or skipped. Raises InputError for a row that is refused,
-        UnavailableError where patience has ended, ConfigurationError where the user is refused."""
+        UnavailableError where patience has ended, ConfigurationError where the user is refused, or the
+        index takes no rows."""
         left = list(actions)
         while left:
             try:
@@ -90,6 +93,9 @@ class BulkSender:
             half = len(actions) // 2
             self.send(actions[:half])
             self.send(actions[half:])
+            return BulkOutcome([], None)
+        if answer.status == 413 and self._skip_bad:
+            self._count(REJECTED, 1)
             return BulkOutcome([], None)
         if answer.status != 200:
             doing = f"the index {self._index!r} cannot be written"
@@ -122,6 +128,12 @@ class BulkSender:
                     f"the index {self._index!r} cannot take rows now: {_reason(item)}",
                     hint="it has too much to do, or no room; a job is restarted by its strategy",
                 )
+            elif not _is_of_its_row(item):
+                raise ConfigurationError(
+                    f"the index {self._index!r} cannot be written: {_reason(item)}",
+                    record=action.record,
+                    hint="look whether the index is there and open, and whether the user may write it",
+                )
             elif self._skip_bad:
                 self._count(REJECTED, 1)
             else:
@@ -133,6 +145,12 @@ class BulkSender:
                     'on_error="skip"',
                 )
         return BulkOutcome(again, why)
+
+
+def _is_of_its_row(item: _Item) -> bool:
+    """Whether what is refused is the document, and others may be taken."""
+    kind = (item.error or _Error()).type
+    return item.status in _OF_A_ROW and not kind.startswith(("index_", "cluster_"))
 
 
 def _reason(item: _Item) -> str:

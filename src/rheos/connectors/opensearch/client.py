@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -11,6 +12,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import msgspec
 
+from rheos.connectors.headers import check_header_value
+from rheos.connectors.urls import url_parts
 from rheos.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 
 LOGGER = logging.getLogger("rheos.opensearch")
@@ -20,8 +23,9 @@ MAX_ANSWER_BYTES = 1 << 26
 _CONNECT_WITHIN_S = 5.0
 _ANSWER_WITHIN_S = 60.0
 _REASON_CHARS = 500
-_MAY_PASS = (429, 502, 503, 504)
+_MAY_PASS = (429, 500, 502, 503, 504)
 """Of a whole request or of an item: it has too much to do, or is away for a while."""
+_URL_HINT = 'write "https://host:9200", with user:password@ before the host where it asks'
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,12 +37,11 @@ class Endpoint:
     ca_certs: str | None
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url) if isinstance(self.url, str) else urlsplit("")
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ProgramError(
-                "url= is no URL of an OpenSearch",
-                hint='write "https://host:9200", with user:password@ before the host where it asks',
-            )
+        parts = url_parts(self.url, ("http", "https"), "an OpenSearch", _URL_HINT)
+        if not parts.hostname or parts.query or parts.fragment:
+            raise ProgramError("url= is no URL of an OpenSearch", hint=_URL_HINT)
+        if self.api_key is not None:
+            check_header_value("api_key", self.api_key)
 
     @property
     def address(self) -> str:
@@ -54,7 +57,7 @@ class Endpoint:
             headers["Authorization"] = f"ApiKey {self.api_key}"
         elif parts.username is not None:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            headers |= client().make_headers(basic_auth=login)
+            headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
         return headers
 
     def __repr__(self) -> str:
@@ -104,6 +107,11 @@ class Connection:
             raise UnavailableError(
                 f"there is no answer from {self._endpoint.address}: {error}",
                 hint="is it up at that address? A job that is running is restarted by its strategy",
+            ) from None
+        except ValueError:  # Its text may show what is sent.
+            raise ConfigurationError(
+                f"a request to {self._endpoint.address} cannot be sent",
+                hint="look at url=, api_key= and index=",
             ) from None
         if len(content) > MAX_ANSWER_BYTES:
             raise InputError(

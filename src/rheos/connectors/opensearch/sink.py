@@ -61,10 +61,12 @@ def sink(
             subtask writes its rows in their order. `id=None` has the server make ids: then rows that
             are written again after a failure are there twice.
         version: a column of whole numbers: a row replaces only what has its version or a lower one
-            (external_gte). Older ones are counted (`stale`).
-        delete: a column of true and false: where it is true the document is deleted.
-        on_error: what a row that the index refuses does: "fail" the job with index, id, row and reason,
-            or "skip", which counts it (`rejected`).
+            (external_gte). Older ones are counted (`stale`). Without it, a row may be replaced by an
+            older one where a request that had no answer was still at work.
+        delete: a column of true and false: where it is true the document is deleted. The index
+            remembers the version of a deletion for 60 s (`index.gc_deletes`).
+        on_error: what a row that the index refuses for its own fault does: "fail" the job with index,
+            id, row and reason, or "skip", which counts it (`rejected`).
         max_request_bytes: of a bulk request, at the most.
         retry_for: how long requests that are not taken for now (429, 503, no connection) are sent again
             before the job fails, and is restarted by its strategy. Each time is counted (`retries`).
