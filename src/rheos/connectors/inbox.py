@@ -82,7 +82,7 @@ class Inbox:
         self._decoder = format.decoder(schema)
         self._decoding = threading.Lock()
         self.lock = threading.Condition()
-        """Held while what waits is changed or told. It may be taken again by who holds it."""
+        """Held while what waits is changed or read. It may be taken again by who holds it."""
         # Under the lock:
         self._restored = msgspec.msgpack.decode(position, type=InboxPosition) if position else None
         """Until `begin` has decoded it."""

@@ -209,13 +209,13 @@ def test_what_is_no_request_ends_its_connection_alone() -> None:
 
 def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rheos.connectors.http.listener._REQUEST_WITHIN_S", 600.0)
-    with running(hook(acknowledge="received")) as job, ExitStack() as open_ones:
+    with running(hook(acknowledge="received", max_connections=3)) as job, ExitStack() as open_ones:
         host, port = job.address.split(":")
         server = job.client._listener._server
         assert server is not None
-        for _ in range(64):
+        for _ in range(3):
             open_ones.enter_context(socket.create_connection((host, int(port)), 60))
-        wait_for(lambda: len(server._open) == 64)
+        wait_for(lambda: len(server._open) == 3)
         # One more has its answer before it asks.
         one_more = open_ones.enter_context(socket.create_connection((host, int(port)), 60))
         head = one_more.recv(4096).split(b"\r\n")
@@ -241,6 +241,14 @@ def test_a_port_that_somebody_else_has_is_an_error(monkeypatch: pytest.MonkeyPat
 
         assert "nothing can listen at 127.0.0.1:" in wait_for(failed).what
         client.close()
+
+
+def test_a_body_that_is_nested_too_deep_is_refused() -> None:
+    with running(hook(acknowledge="received")) as job:
+        for body in ("[" * 100_000, '{"n":' + "[" * 100_000 + "]" * 100_000 + "}"):
+            answer = ask(job.address, "/rows", body)
+            assert (answer.status, answer.content["error"][:15]) == (400, "record 1 of 1: ")
+        assert job.taken() == 0
 
 
 JSON = rh.formats.json()
@@ -273,6 +281,9 @@ def test_the_records_of_a_body(body: bytes, format: Any, payloads: list[bytes]) 
         ({"host": "0.0.0.0"}, "lets anybody in the network come"),
         ({"port": 70_000}, "is no port"),
         ({"token": ""}, "token="),
+        ({"token": "open\n"}, "token= is not a text of printable ASCII characters"),
+        ({"max_connections": 0}, "is not between 1 and 1024"),
+        ({"max_connections": 1025}, "is not between 1 and 1024"),
         ({"path": "rows"}, "is no path"),
         ({"acknowledge": "maybe"}, "is not known"),
         ({"max_body_bytes": 0}, "is not between 1 and"),

@@ -26,7 +26,7 @@ def _of_json(body: bytes) -> list[bytes]:
     """One value, over as many lines as it likes; the values of an array; or a value in each line."""
     try:
         found = _ARRAY.decode(body) if body.lstrip()[:1] == b"[" else [_RAW.decode(body)]
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # What is nested too deep is no whole value either.
         return [line for line in body.splitlines() if line.strip()]
     return [_on_one_line(bytes(each)) for each in found]
 

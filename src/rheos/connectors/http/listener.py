@@ -27,11 +27,14 @@ from ipaddress import ip_address
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
+from rheos.connectors.headers import check_header_value
 from rheos.errors import ConfigurationError, ProgramError
 
 LOGGER = logging.getLogger("rheos.http")
 """Where a source or a sink listens, and what has gone wrong in an answer."""
 
+MOST_CONNECTIONS = 1024
+"""Each has a thread."""
 _HEAD_BYTES = 1 << 14
 _REQUEST_WITHIN_S = 15.0
 """The head and the body of a request."""
@@ -58,9 +61,11 @@ class ListenAt:
     def __post_init__(self) -> None:
         if not isinstance(self.port, int) or not 0 <= self.port < 1 << 16:
             raise ProgramError(f"port={self.port!r} is no port", hint="0 takes a free one")
-        token = self.token
-        if token is not None and not (isinstance(token, str) and token and token.isascii()):
-            raise ProgramError("token= is not a text of ASCII characters", hint='write token="..."')
+        if self.token is not None:
+            check_header_value("token", self.token)
+        most = MOST_CONNECTIONS
+        if not isinstance(self.max_connections, int) or not 0 < self.max_connections <= most:
+            raise ProgramError(f"max_connections={self.max_connections!r} is not between 1 and {most}")
         if not self.is_loopback and self.token is None:
             raise ProgramError(
                 f"host={self.host!r} lets anybody in the network come",

@@ -19,7 +19,6 @@ from rheos.site import located_at_call
 
 Acknowledge = Literal["checkpoint", "received"]
 
-_MAX_CONNECTIONS = 64
 _MOST_BODY_BYTES = 1 << 26
 
 
@@ -34,6 +33,7 @@ def source(
     host: str = "127.0.0.1",
     token: str | None = None,
     max_body_bytes: int = 1 << 20,
+    max_connections: int = 64,
 ) -> WebhookSource:
     """Rows that others POST to a job, as webhooks do.
 
@@ -57,6 +57,9 @@ def source(
         host: the address to listen at. One that others can reach needs a token.
         token: who does not send it is refused (`Authorization: Bearer ...`). It is shown nowhere.
         max_body_bytes: a larger body is refused (413).
+        max_connections: further requests are refused (503); up to 1024. With "checkpoint" a request has
+            its connection until it is answered, so these are how many are taken in a checkpoint's
+            interval: 64 in 10 s by default. Many senders need more, or a shorter interval.
     """
     if acknowledge not in get_args(Acknowledge):
         raise ProgramError(
@@ -73,7 +76,7 @@ def source(
             hint="write format=rh.formats.csv(header=False): fields are in the order of the schema",
         )
     rows, record = rows_of(form, schema)
-    at = ListenAt(host, port, token, _MAX_CONNECTIONS)
+    at = ListenAt(host, port, token, max_connections)
     return WebhookSource(at, path, form, rows, record, acknowledge, max_body_bytes)
 
 

@@ -7,7 +7,7 @@
     answers  <── completed(position) ── once that position is in a complete checkpoint
 
 A request is *in* a checkpoint when its number is: its rows were given before the barrier, or wait in
-the position. So numbers, keys and the inbox change, and are told, under one lock.
+the position. So numbers, keys and the inbox are changed and read under one lock.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ class Webhook(SourceClient):
         number, is_new = self._take(payloads, decoded, key)
         if self._waits and not self._is_in_checkpoint(number):
             raise HttpError(503, "no checkpoint has the rows yet: send them again", Retry_After="1")
-        told = {"rows": decoded.rows.num_rows, "duplicate": not is_new}
-        exchange.answer_json(200 if self._waits else 202, told)
+        answer = {"rows": decoded.rows.num_rows, "duplicate": not is_new}
+        exchange.answer_json(200 if self._waits else 202, answer)
 
     def _decoded(self, payloads: Sequence[bytes]) -> Decoded:
         try:
