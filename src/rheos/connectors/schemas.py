@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from rheos.errors import SchemaError
+from rheos.protocol.elements import Batch
 from rheos.protocol.types import schema_of
 
 
@@ -20,6 +22,28 @@ def resolve(schema: Any) -> tuple[pa.Schema, type | None]:
         f"{schema!r} is not a schema",
         hint="give a dataclass, or a pyarrow.Schema, that describes a row",
     )
+
+
+def check_column(
+    schema: pa.Schema, what: str, column: str, fits: Callable[[pa.DataType], bool], types: str
+) -> None:
+    """Raises SchemaError where the argument `what` names a column that is not there, or is none of
+    `types`, which is for people."""
+    if column not in schema.names:
+        raise SchemaError(
+            f"{what}= names the column {column!r}, which the stream does not have",
+            hint=f"it has {', '.join(schema.names)}",
+        )
+    kind = schema.field(column).type
+    if not fits(kind):
+        raise SchemaError(
+            f"{what}= names the column {column!r}, which is {kind}", hint=f"it must be {types}: cast it"
+        )
+
+
+def shown_row(rows: Batch, row: int) -> str:
+    """A row as it stands in an error."""
+    return shorten(str(rows.slice(row, 1).to_pylist()[0]))
 
 
 def shorten(text: str, limit: int = 200) -> str:

@@ -89,7 +89,7 @@ def test_refused_passwords_and_kinds_of_keys_are_errors_at_once(
     with pytest.raises(InputError, match="WRONGTYPE") as refused:
         writer.prepare(CheckpointId(1))
     writer.close()
-    assert refused.value.record == "[{'k': 'k2', 'n': 2}]"
+    assert refused.value.record == "{'k': 'k2', 'n': 2}"
 
 
 def test_values_live_as_long_as_they_are_to(redis_server: Any, redis: Any, prefix: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.schemas import shorten
+from rheos.connectors.schemas import shown_row
 from rheos.errors import InputError, SchemaError
 from rheos.protocol.elements import Batch
 
@@ -139,10 +139,6 @@ def _is_finer(at: pa.Scalar) -> bool:
 def _refused(rows: Batch, row: int, column: CqlColumn, what: str) -> InputError:
     return InputError(
         f"a row cannot be written: column {column.name!r} is {column.kind}, and {what}",
-        record=record(rows, row),
+        record=shown_row(rows, row),
         hint="change such rows before, or filter them out",
     )
-
-
-def record(rows: Batch, row: int) -> str:
-    return shorten(str(rows.slice(row, 1).to_pylist()[0]))

@@ -16,9 +16,10 @@ from rheos.connectors.cassandra.client import (
     check_consistency,
     client,
 )
-from rheos.connectors.cassandra.columns import CqlColumn, check_any_fits, check_fits, record, values
+from rheos.connectors.cassandra.columns import CqlColumn, check_any_fits, check_fits, values
 from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.patience import Patience
+from rheos.connectors.schemas import check_column, shown_row
 from rheos.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.elements import Batch
@@ -163,16 +164,8 @@ class CassandraSink(Sink):
 
     def validate(self, schema: pa.Schema) -> None:
         delete = self.table.delete
-        if delete is not None and delete not in schema.names:
-            raise SchemaError(
-                f"delete= names the column {delete!r}, which the stream does not have",
-                hint=f"it has {', '.join(schema.names)}",
-            )
-        if delete is not None and not pa.types.is_boolean(schema.field(delete).type):
-            raise SchemaError(
-                f"delete= names the column {delete!r}, which is {schema.field(delete).type}",
-                hint="it must be true or false",
-            )
+        if delete is not None:
+            check_column(schema, "delete", delete, pa.types.is_boolean, "true or false")
         for field in schema:
             check_any_fits(field)
 
@@ -259,7 +252,7 @@ class CassandraWriter(SinkWriter):
         """One that trying again does not help, if there is any."""
         for (row, _, _), error in zip(failed, errors, strict=True):
             if not isinstance(error, UnavailableError):
-                error.record = record(rows, row)
+                error.record = shown_row(rows, row)
                 return error
         return errors[0]
 
@@ -274,7 +267,7 @@ class CassandraWriter(SinkWriter):
             if None in key:
                 raise InputError(
                     f"a row cannot be written: a column of the primary key of {self._table} is null",
-                    record=record(rows, row),
+                    record=shown_row(rows, row),
                     hint="filter such rows out before",
                 )
             found[key] = (row, self._removal, key) if gone[row] else (row, self._insert, given)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.schemas import shorten
+from rheos.connectors.schemas import check_column, shown_row
 from rheos.errors import InputError, SchemaError
 from rheos.formats.contract import Format
 from rheos.protocol.elements import Batch
@@ -59,7 +59,7 @@ class RecordLayout:
             *(("value", column, lambda _: True, "") for column in self.value or ()),
         ):
             if column is not None:
-                _check_column(schema, what, column, fits, types)
+                check_column(schema, what, column, fits, types)
         names = self.value_columns(schema)
         if not names:
             raise SchemaError("no column is left for the value", hint='name them: value=["a", "b"]')
@@ -139,7 +139,7 @@ class RecordEncoder:
             raise InputError(
                 f"a record of {int(size[row])} bytes cannot be written, where the client and the topic "
                 f"take {self._max_bytes} at most",
-                record=_shown(rows, row * self._layout.format.rows_per_payload),
+                record=shown_row(rows, row * self._layout.format.rows_per_payload),
                 hint="raise max.message.bytes of the topic and options={'message.max.bytes': ...}, or "
                 "write less in a record",
             )
@@ -150,7 +150,7 @@ class RecordEncoder:
         if len(found):
             raise InputError(
                 f"a row cannot be written: {what}",
-                record=_shown(rows, int(found[0])),
+                record=shown_row(rows, int(found[0])),
                 hint="filter such rows out before, or correct them",
             )
 
@@ -176,25 +176,8 @@ def _headers(
         yield [(name, value) for name, column in named if (value := column[row]) is not None]
 
 
-def _shown(rows: Batch, row: int) -> str:
-    return shorten(str(rows.slice(row, 1).to_pylist()))
-
-
 def _of(schema: pa.Schema, names: list[str]) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
-
-
-def _check_column(schema: pa.Schema, what: str, column: str, fits: Any, types: str) -> None:
-    if column not in schema.names:
-        raise SchemaError(
-            f"{what}= names the column {column!r}, which the stream does not have",
-            hint=f"it has {', '.join(schema.names)}",
-        )
-    kind = schema.field(column).type
-    if not fits(kind):
-        raise SchemaError(
-            f"{what}= names the column {column!r}, which is {kind}", hint=f"it must be {types}: cast it"
-        )
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.schemas import shorten
+from rheos.connectors.schemas import check_column, shown_row
 from rheos.errors import InputError, SchemaError
 from rheos.formats import json
 from rheos.protocol.elements import Batch
 
 _MAX_ID_BYTES = 512
-_IDS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer)
 
 
 @dataclass(frozen=True)
@@ -31,23 +30,13 @@ class DocumentLayout:
     def check(self, schema: pa.Schema) -> None:
         """Raises SchemaError where rows of the schema cannot be written so."""
         wanted = {
-            "id": (self.id, _IDS, "text or whole numbers"),
-            "version": (self.version, (pa.types.is_integer,), "whole numbers"),
-            "delete": (self.delete, (pa.types.is_boolean,), "true or false"),
+            "id": (self.id, _is_id, "text or a whole number"),
+            "version": (self.version, pa.types.is_integer, "a whole number"),
+            "delete": (self.delete, pa.types.is_boolean, "true or false"),
         }
-        for what, (name, kinds, words) in wanted.items():
-            if name is None:
-                continue
-            if name not in schema.names:
-                raise SchemaError(
-                    f"{what}= names the column {name!r}, which the stream does not have",
-                    hint=f"it has {', '.join(schema.names)}",
-                )
-            if not any(is_kind(schema.field(name).type) for is_kind in kinds):
-                raise SchemaError(
-                    f"{what}= names the column {name!r}, which is {schema.field(name).type}",
-                    hint=f"it must be {words}",
-                )
+        for what, (name, is_kind, words) in wanted.items():
+            if name is not None:
+                check_column(schema, what, name, is_kind, words)
         if not self.document(schema).names:
             raise SchemaError("no column is left for the document")
         json().check_encodes(self.document(schema))
@@ -64,7 +53,7 @@ class Action:
 
     @property
     def record(self) -> str:
-        return shorten(str(self.rows.slice(self.row, 1).to_pylist()[0]))
+        return shown_row(self.rows, self.row)
 
 
 class DocumentEncoder:
@@ -116,9 +105,14 @@ class DocumentEncoder:
     def _refused(rows: Batch, row: int, what: str) -> InputError:
         return InputError(
             f"a row cannot be written: {what}",
-            record=shorten(str(rows.slice(row, 1).to_pylist()[0])),
+            record=shown_row(rows, row),
             hint="filter such rows out before",
         )
+
+
+def _is_id(type: pa.DataType) -> bool:
+    is_text = pa.types.is_string(type) or pa.types.is_large_string(type)
+    return bool(is_text or pa.types.is_integer(type))
 
 
 def newest_of_each(actions: Sequence[Action]) -> list[Action]:

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from rheos.connectors.redis.commands import concatenated
 from rheos.connectors.redis.text import is_bytes, to_bytes
-from rheos.errors import ProgramError, SchemaError
+from rheos.connectors.schemas import check_column
+from rheos.errors import ProgramError
 
 _PART = re.compile(r"\{([^{}]*)\}")
 
@@ -42,17 +43,7 @@ class KeyPattern:
     def check(self, schema: pa.Schema) -> None:
         """Raises SchemaError where the columns cannot be parts of keys."""
         for name in self.columns:
-            if name not in schema.names:
-                raise SchemaError(
-                    f"key= names the column {name!r}, which the stream does not have",
-                    hint=f"it has {', '.join(schema.names)}",
-                )
-            kind = schema.field(name).type
-            if not is_bytes(kind) and not pa.types.is_integer(kind):
-                raise SchemaError(
-                    f"key= names the column {name!r}, which is {kind}",
-                    hint="it must be text, bytes or a whole number: cast it",
-                )
+            check_column(schema, "key", name, _is_part, "text, bytes or a whole number")
 
     def keys(self, rows: pa.RecordBatch) -> pa.Array:
         """A column of `binary`; null where a part is."""
@@ -64,3 +55,7 @@ class KeyPattern:
     def __str__(self) -> str:
         names = [*(f"{{{name}}}" for name in self.columns), ""]
         return "".join(t.decode() + n for t, n in zip(self.texts, names, strict=True))
+
+
+def _is_part(kind: pa.DataType) -> bool:
+    return is_bytes(kind) or bool(pa.types.is_integer(kind))

@@ -34,7 +34,7 @@ from rheos.connectors.redis.connection import (
 )
 from rheos.connectors.redis.keys import KeyPattern
 from rheos.connectors.redis.text import check_fields, to_bytes
-from rheos.connectors.schemas import shorten
+from rheos.connectors.schemas import check_column, shown_row
 from rheos.errors import InputError, ProgramError, SchemaError
 from rheos.formats.contract import Format
 from rheos.protocol.durations import duration_ms
@@ -113,19 +113,10 @@ class RedisLayout:
     def check(self, schema: pa.Schema) -> None:
         """Raises SchemaError where rows of the schema cannot be written so."""
         self.key.check(schema)
-        for what, names in (("value", self.value or ()), ("delete", (self.delete,))):
-            for name in names:
-                if name is not None and name not in schema.names:
-                    raise SchemaError(
-                        f"{what}= names the column {name!r}, which the stream does not have",
-                        hint=f"it has {', '.join(schema.names)}",
-                    )
-        if self.delete is not None and not pa.types.is_boolean(schema.field(self.delete).type):
-            kind = schema.field(self.delete).type
-            raise SchemaError(
-                f"delete= names the column {self.delete!r}, which is {kind}",
-                hint="it must be true or false",
-            )
+        for name in self.value or ():
+            check_column(schema, "value", name, lambda _: True, "")
+        if self.delete is not None:
+            check_column(schema, "delete", self.delete, pa.types.is_boolean, "true or false")
         columns = self.value_columns(schema)
         if not columns.names:
             raise SchemaError("no column is left for the value", hint='name them: value=["a", "b"]')
@@ -205,13 +196,9 @@ class CommandEncoder:
     def _refused(self, rows: Batch, bad: pa.Array, what: str) -> InputError:
         return InputError(
             f"a row cannot be written: {what}",
-            record=shown(rows, pc.index(bad, True).as_py()),
+            record=shown_row(rows, pc.index(bad, True).as_py()),
             hint="filter such rows out before, or fill the nulls",
         )
-
-
-def shown(rows: Batch, row: int) -> str:
-    return shorten(str(rows.slice(row, 1).to_pylist()))
 
 
 @dataclass(frozen=True)
@@ -273,7 +260,7 @@ class RedisWriter(SinkWriter):
                 self._sent = None
                 self._patience.restore()
             except RefusedError as refused:
-                record = shown(rows, commands.row_of(refused.reply))
+                record = shown_row(rows, commands.row_of(refused.reply))
                 self._patience.spend(refused.error, _DOING, record)
                 self._send_again()
             except (OSError, client().RedisError) as error:
