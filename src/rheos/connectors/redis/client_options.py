@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from rheos.connectors.urls import url_parts
 from rheos.errors import ConfigurationError, ProgramError
 
 _URL = (
@@ -26,6 +27,12 @@ _OWNED: Mapping[str, str] = {
     "host": _URL,
     "port": _URL,
 }
+_DEFAULTS: Mapping[str, float] = {
+    # A host that stands still says nothing: it counts as away then.
+    "socket_connect_timeout": 5.0,
+    "socket_timeout": 5.0,
+}
+"""In seconds."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,15 +46,14 @@ class RedisOptions:
     @classmethod
     def of(cls, url: str, options: Mapping[str, Any] | None = None) -> RedisOptions:
         """As a user gives them. Raises ProgramError, which shows no value."""
-        scheme = urlsplit(url).scheme if isinstance(url, str) else ""
-        if scheme not in ("redis", "rediss", "unix"):
-            raise ProgramError("url= is no URL of a Redis", hint=_URL)
+        parts = url_parts(url, ("redis", "rediss", "unix"), "a Redis", _URL)
         if options is not None and not isinstance(options, Mapping):
             raise ProgramError(
                 f"options is a {type(options).__name__}, not a dict",
                 hint='write options={"ssl_ca_certs": "/etc/ssl/redis-ca.pem", ...}',
             )
-        for name in options or {}:
+        # Of what stands in both, the client takes that of the URL.
+        for name in (*(options or {}), *dict(parse_qsl(parts.query, keep_blank_values=True))):
             if name in _OWNED:
                 raise ProgramError(f"the option {name!r} is set by Rheos", hint=_OWNED[name])
         made = cls(url, tuple(sorted((options or {}).items())))
@@ -73,18 +79,19 @@ class RedisOptions:
         nothing = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
         own = {"protocol": 2, "retry": nothing, "decode_responses": False}
         return redis.ConnectionPool.from_url(
-            self.url, **{**dict(self.options), **own}
+            self.url, **{**_DEFAULTS, **dict(self.options), **own}
         ).make_connection()
 
     def redact(self, text: str) -> str:
-        """The text, with `***` for the password of the URL and those of the options."""
+        """The text, with `***` for the passwords of the URL and of the options."""
         for secret in self._secrets():
             text = text.replace(secret, "***")
         return text
 
     def _secrets(self) -> list[str]:
         parts = urlsplit(self.url)
-        given = [value for name, value in self.options if isinstance(value, str) and "pass" in name]
+        options = (*self.options, *parse_qsl(parts.query))
+        given = [value for name, value in options if isinstance(value, str) and "pass" in name]
         found = {each for each in (parts.password, *given) if each}
         return sorted(found | set(map(unquote, found)), key=len, reverse=True)
 

@@ -7,8 +7,19 @@ from typing import Any
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.errors import ConfigurationError, InputError, RheosError, UnavailableError
 
-_PASSES = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "OOM", "MISCONF", "BUSY ")
-"""How the answers begin of a server that refuses for now: it starts, is a replica, or has no room."""
+_PASSES = (
+    "LOADING",
+    "READONLY",
+    "MASTERDOWN",
+    "NOREPLICAS",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "OOM",
+    "MISCONF",
+    "BUSY ",
+)
+"""How the answers begin of a server that refuses for now: it starts, is a replica or lacks some, or has
+no room."""
 _REFUSED = ("NOAUTH", "WRONGPASS", "NOPERM", "DENIED")
 
 
