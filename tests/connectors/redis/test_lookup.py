@@ -66,10 +66,12 @@ def test_what_another_try_may_mend_is_left_to_the_operator(redis_server: Any, re
     with pytest.raises(ConfigurationError, match="Authentication required"):
         fetched(closed, keys)
     redis.set("a text", "no hash")
-    with pytest.raises(InputError, match="WRONGTYPE"):
-        fetched(
-            rh.redis.lookup(redis_server.url, key="a {id}", schema=USER),
-            pa.record_batch({"id": ["text"]}),
-        )
+    kinds = pa.record_batch({"id": ["key", "text", "hash"]})
+    with pytest.raises(InputError, match="WRONGTYPE") as raised:
+        fetched(rh.redis.lookup(redis_server.url, key="a {id}", schema=USER), kinds)
+    assert raised.value.key == "a text"
+    redis.hset("a hash", mapping={"name": "Ada"})
+    values = rh.redis.lookup(redis_server.url, key="a {id}", schema=USER, format=rh.formats.json())
+    assert fetched(values, kinds.slice(2)) == {}
     with pytest.raises(SchemaError, match="'id', which is double"):
         away.validate(pa.schema([("id", pa.float64())]))

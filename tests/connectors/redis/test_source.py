@@ -11,7 +11,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.contract import EndOfSplit, Pending, SplitReader
-from rheos.connectors.redis.entries import EntryId
+from rheos.connectors.redis.entries import EntryId, StreamEntries
 from rheos.errors import InputError, ProgramError, SchemaError, UnavailableError
 from rheos.testing import check_source
 from tests.connectors.ports import Probe, read_all
@@ -104,9 +104,8 @@ def test_where_it_begins_and_ends(redis_server: Any, redis: Any, prefix: str) ->
     reader = opened(source, Probe())
     assert isinstance(reader.poll(10), Pending)
     add(redis, prefix, 6)
-    probe = Probe()
-    reader = source.open(source.splits()[0], reader.position(), probe.context())
-    assert isinstance(reader.poll(10), Pending)
+    assert numbers(opened(source, Probe(), reader.position()), 1) == [6]
+    assert isinstance(opened(source, Probe()).poll(10), Pending)
 
 
 def test_new_entries_are_read_when_they_come(redis_server: Any, redis: Any, prefix: str) -> None:
@@ -155,6 +154,118 @@ def test_entries_that_may_be_lost_are_an_error(
         goes_on = rh.redis.source(redis_server.url, **given, on_trimmed="continue")
         assert numbers(opened(goes_on, probe, position), 2) == [4, 5]
         assert probe.counts == {"trimmed": 1}
+
+
+@pytest.mark.parametrize("start", ["latest", "1000-6"])
+def test_nothing_is_left_out_before_the_first_entry_is_given(
+    redis_server: Any, redis: Any, prefix: str, start: str
+) -> None:
+    add(redis, prefix, *range(1, 6))
+    given: dict[str, Any] = {"stream": prefix, "schema": VISIT, "start": start}
+    source = rh.redis.source(redis_server.url, **given)
+    goes_on = rh.redis.source(redis_server.url, **given, on_trimmed="continue")
+    [split] = source.splits()
+    reader = source.open(split, None, Probe().context())
+    assert isinstance(reader.poll(10), Pending)
+    position = reader.position()
+    add(redis, prefix, *range(6, 10))
+    assert numbers(source.open(split, position, Probe().context()), 4) == [6, 7, 8, 9]
+    redis.xtrim(prefix, minid="1000-8", approximate=False)
+    for begun in (None, position):
+        with pytest.raises(InputError, match=r"was trimmed, .* and the job is at 1000-5"):
+            numbers(source.open(split, begun, Probe().context()), 1)
+        probe = Probe()
+        assert numbers(goes_on.open(split, begun, probe.context()), 2) == [8, 9]
+        assert probe.counts == {"trimmed": 1}
+
+
+def test_a_stream_may_be_trimmed_up_to_the_start(redis_server: Any, redis: Any, prefix: str) -> None:
+    add(redis, prefix, *range(1, 6))
+    source = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, start="1000-3")
+    [split] = source.splits()
+    redis.xtrim(prefix, minid="1000-3", approximate=False)
+    assert numbers(source.open(split, None, Probe().context()), 3) == [3, 4, 5]
+    begins = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, start=0)
+    assert numbers(opened(begins, Probe()), 3) == [3, 4, 5]
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest", "1000-3"])
+def test_a_stream_that_is_made_anew_is_an_error_at_once(
+    redis_server: Any, redis: Any, prefix: str, start: str
+) -> None:
+    add(redis, prefix, *range(1, 6))
+    redis.xtrim(prefix, maxlen=0, approximate=False)
+    given: dict[str, Any] = {"stream": prefix, "schema": VISIT, "on_trimmed": "continue"}
+    source = rh.redis.source(redis_server.url, **given, start=start)
+    [split] = source.splits()
+    redis.delete(prefix)
+    with pytest.raises(InputError, match="is not there any more, and the job has read nothing of it"):
+        source.open(split, None, Probe().context()).poll(10)
+    add(redis, prefix, 1)
+    with pytest.raises(InputError, match="was made anew: it has come to 1000-1") as raised:
+        source.open(split, None, Probe().context()).poll(10)
+    assert "on_trimmed" not in str(raised.value)
+
+
+def test_what_is_trimmed_is_counted_once(redis_server: Any, redis: Any, prefix: str) -> None:
+    add(redis, prefix, *range(1, 6))
+    probe = Probe()
+    source = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, on_trimmed="continue")
+    reader = opened(source, Probe())
+    assert numbers(reader, 2) == [1, 2]
+    redis.xtrim(prefix, maxlen=0, approximate=False)
+    reader = opened(source, probe, reader.position())
+    poll_for(reader, probe, seconds=1)
+    add(redis, prefix, 6)
+    probe.clock.us += 100_000
+    assert numbers(reader, 1) == [6]
+    assert probe.counts == {"trimmed": 1}
+
+
+def test_rows_of_an_entry_that_is_gone_are_not_taken_off_another(
+    redis_server: Any, redis: Any, prefix: str
+) -> None:
+    encoder = rh.formats.arrow().encoder(VISIT)
+    for base in (0, 5):
+        rows = [{"page": "p", "n": n} for n in range(base, base + 5)]
+        [payload] = encoder.encode(pa.RecordBatch.from_pylist(rows, VISIT)).to_pylist()
+        redis.xadd(prefix, {"payload": payload}, id=f"1000-{base + 1}")
+    given: dict[str, Any] = {"stream": prefix, "schema": VISIT, "format": rh.formats.arrow()}
+    source = rh.redis.source(redis_server.url, **given)
+    reader = opened(source, Probe())
+    assert numbers(reader, 2, max_rows=2) == [0, 1]
+    position = reader.position()
+    assert numbers(opened(source, Probe(), position), 8) == [2, 3, 4, 5, 6, 7, 8, 9]
+    redis.xdel(prefix, "1000-1")
+    with pytest.raises(InputError, match=r"was trimmed, or entries were deleted, .* is at 1000-1"):
+        numbers(opened(source, Probe(), position), 1)
+    probe = Probe()
+    goes_on = rh.redis.source(redis_server.url, **given, on_trimmed="continue")
+    assert numbers(opened(goes_on, probe, position), 5) == [5, 6, 7, 8, 9]
+    assert probe.counts == {"trimmed": 1}
+
+
+def test_what_is_read_ahead_is_bounded_in_bytes(
+    redis_server: Any, redis: Any, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rheos.connectors.redis.stream._CHUNK_BYTES", 20_000)
+    asked = []
+    read = StreamEntries.read
+
+    def counting(self: Any, stream: str, begin: Any, end: Any, count: int) -> Any:
+        asked.append(count)
+        return read(self, stream, begin, end, count)
+
+    monkeypatch.setattr(StreamEntries, "read", counting)
+    with redis.pipeline() as pipe:
+        for n in range(200):
+            pipe.xadd(prefix, {"page": "p" if n < 50 else "p" * 1_980, "n": n}, id=f"1000-{n + 1}")
+        pipe.execute()
+    source = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, end="latest")
+    assert [row["n"] for row in read_all(source)] == list(range(200))
+    # Of small ones four times as many; then ten of 2 kB, with the one that was read before.
+    assert asked[:2] == [16, 65]
+    assert set(asked[3:]) == {11}
 
 
 def test_a_stream_may_be_trimmed_behind_what_is_read(

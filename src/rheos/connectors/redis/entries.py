@@ -82,6 +82,13 @@ class StreamEntries:
         last = EntryId.of(named[b"last-generated-id"].decode())
         return last, max(last.next(), EntryId(int(seconds) * 1000, 0))
 
+    def before(self, stream: str, id: EntryId) -> EntryId | None:
+        """The last entry before that id, where there is one."""
+        if id == EntryId(0, 0):
+            return None  # Redis takes no range that ends before it.
+        [found] = self._connection.ask(command("XREVRANGE", stream, f"({id}", "-", "COUNT", 1))
+        return EntryId.of(found[0][0].decode()) if found else None
+
     def read(self, stream: str, begin: EntryId | None, end: EntryId | None, count: int) -> FoundEntries:
         """So many entries from `begin` on, before `end`."""
         ids = self.ids(stream)

@@ -43,7 +43,8 @@ def lookup(
     ```
 
     A key that is not there, or a hash without any of the columns, is not found. What does not fit the
-    schema is an error with the key.
+    schema is an error with the key, and so is a key that is no hash; with a `format`, a key that is no
+    text is not found.
 
     Args:
         url: as in `rh.redis.sink`.
@@ -114,7 +115,11 @@ class _RedisLookupClient(LookupClient):
         try:
             answers = self._connection.receive(commands.count)
         except RefusedError as refused:
-            raise refused.error from None
+            if may_pass(refused.error):
+                raise refused.error from None
+            error = redis_error(refused.error, _DOING, self._lookup.options)
+            error.key = asked[refused.reply].as_py().decode(errors="replace")
+            raise error from None
         there = [at for at, values in enumerate(answers) if any(v is not None for v in values)]
         columns = zip(*(answers[at] for at in there), strict=True) if there else ((),) * len(schema)
         arrays = {

@@ -155,16 +155,22 @@ class RedisSource(Source):
 
     def _split(self, entries: StreamEntries, name: str) -> Split:
         patience = RedisPatience(self.retry_for_ms, self.options, lambda: None)
-        ids = patience.ask(lambda: entries.ids(name), f"the stream {name!r} cannot be read")
+        doing = f"the stream {name!r} cannot be read"
+        ids = patience.ask(lambda: entries.ids(name), doing)
         if ids is None:
             raise InputError(
                 f"there is no stream {name!r} at {self.options.address}",
                 hint=f"look at its name, or make it: XGROUP CREATE {name} any $ MKSTREAM",
             )
-        behind = str(ids[0].next())
-        begin = {"earliest": None, "latest": behind}.get(self.start, self.start)
-        end = behind if self.end == "latest" else self.end
-        return Split(name, msgspec.msgpack.encode(StreamSplit(name, begin, end)))
+        last, behind = ids[0], ids[0].next()
+        latest = str(behind)
+        begin = {"earliest": None, "latest": latest}.get(self.start, self.start)
+        end = latest if self.end == "latest" else self.end
+        after = None
+        if begin is not None and (first := EntryId.of(begin)) <= behind:
+            after = patience.ask(lambda: entries.before(name, first), doing)
+        made = StreamSplit(name, begin, end, None if after is None else str(after), str(last))
+        return Split(name, msgspec.msgpack.encode(made))
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
         """What is known ends where it was to end. A stream that was added is read from its start."""

@@ -1,11 +1,13 @@
 """Reads one stream of a Redis.
 
 No entry is left out in silence: what is read begins *at* the last entry that was given, which must be
-there still. As streams are trimmed from their beginning, what is behind it is then there, too.
+there still. As streams are trimmed from their beginning, what is behind it is then there, too. Before
+the first entry is given, the one before the split's begin stands for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -13,13 +15,25 @@ import numpy as np
 
 from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, SplitReader
 from rheos.connectors.redis.client_options import RedisOptions, client
-from rheos.connectors.redis.entries import REJECTED, EntryChunk, EntryDecoding, EntryId, StreamEntries
+from rheos.connectors.redis.entries import (
+    REJECTED,
+    EntryChunk,
+    EntryDecoding,
+    EntryId,
+    StreamEntries,
+    StreamEntry,
+)
 from rheos.connectors.redis.errors import may_pass, redis_error
 from rheos.connectors.rejected import SKIPPED, rejected_rows
 from rheos.errors import InputError
 from rheos.protocol.ports import Completion
 
 _CHUNK_ENTRIES = 2048
+_CHUNK_BYTES = 8 << 20
+"""About: Redis is asked for a number of entries, which goes by the sizes of the last ones."""
+_FIRST_ENTRIES = 16
+_GROWTH = 4
+_SAMPLED = 64
 _FIRST_WAIT_US = 50_000
 _LONGEST_WAIT_US = 1_000_000
 
@@ -32,6 +46,11 @@ class StreamSplit(msgspec.Struct, frozen=True, array_like=True):
     """The first id that is read; None: whatever is first."""
     end: str | None
     """Exclusive."""
+    after: str | None = None
+    """The entry before `begin`, if it was there when the job was submitted and none can come between.
+    It counts as given."""
+    last: str | None = None
+    """The highest id that the stream had given out then."""
 
 
 class StreamPosition(msgspec.Struct, frozen=True, array_like=True):
@@ -39,6 +58,8 @@ class StreamPosition(msgspec.Struct, frozen=True, array_like=True):
     """The last entry that was given as a whole."""
     rows: int = 0
     """Of the one behind it, given already."""
+    partly: str | None = None
+    """The id of that one, if rows of it were given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +92,16 @@ class StreamReader(SplitReader):
         self._poll_every_us = poll_every_us
         self._retry_for_us = retry_for_ms * 1000
         self._doing = f"the stream {split.stream!r} cannot be read"
-        self._position = StreamPosition() if position is None else _decoder.decode(position)
+        self._position = StreamPosition(split.after) if position is None else _decoder.decode(position)
         self._entries = [StreamEntries(options)]
         """Who takes it from here closes it."""
         self._payloads = decoding.decoder()
         self._read_to = _id(self._position.after)
+        self._partly = _id(self._position.partly)
+        """Until it is read again: given in part before a restore."""
+        self._count = _FIRST_ENTRIES
+        self._trimmed = False
+        """And counted, while no entry came."""
         self._reading: Completion[_Read] | None = None
         self._chunk: EntryChunk | None = None
         self._row = 0
@@ -122,15 +148,17 @@ class StreamReader(SplitReader):
             return
         self._failing_since_us = None
         self._finished = read.finished
-        if read.trimmed:
+        if read.trimmed and not self._trimmed:
             self._ctx.count("trimmed", 1)
+        self._trimmed = read.trimmed and read.chunk is None
         if read.chunk is None:
             self._ask_at_us = now_us + self._poll_every_us
             return
         self._chunk, self._row, self._bad = read.chunk, 0, 0
-        if self._position.rows:  # Given before a restore.
+        if read.chunk.ids[0] == self._partly:
             of_first = int(np.searchsorted(read.chunk.origin, 0, side="right"))
             self._row = min(self._position.rows, of_first)
+        self._partly = None
         self._read_to = read.chunk.ids[-1]
         self._ask()
 
@@ -149,7 +177,8 @@ class StreamReader(SplitReader):
             entry = int(chunk.origin[self._row])
             first = int(np.searchsorted(chunk.origin, entry))
             after = self._position.after if entry == 0 else str(chunk.ids[entry - 1])
-            self._position = StreamPosition(after, self._row - first)
+            given = self._row - first
+            self._position = StreamPosition(after, given, str(chunk.ids[entry]) if given else None)
             self._reject(chunk, entry)
         else:
             self._position = StreamPosition(str(chunk.ids[-1]))
@@ -186,34 +215,57 @@ class StreamReader(SplitReader):
         if end is not None and after is not None and after.next() >= end:
             return _Read(None, trimmed=False, finished=True)
         begin = _id(self._split.begin) if after is None else after
-        found = source.read(stream, begin, end, _CHUNK_ENTRIES)
-        entries = list(found.entries)
-        finished = end is not None and len(entries) < _CHUNK_ENTRIES
-        trimmed = False
+        asked = self._count + (after is not None)
+        found = source.read(stream, begin, end, asked)
         if found.last is None:
-            raise self._lost(f"the stream {stream!r} is not there any more")
-        if end is not None and found.next < end:
-            finished = False  # More may come before the end.
-        if after is not None:
-            if found.last < after:
-                raise self._lost(f"the stream {stream!r} was made anew: it has come to {found.last}")
-            if entries and entries[0].id == after:
-                del entries[0]
-            elif entries or found.last > after:
-                trimmed = True
-                if not self._continues:
-                    raise self._lost(f"the stream {stream!r} was trimmed, or entries were deleted")
+            raise self._gone(f"the stream {stream!r} is not there any more")
+        if any(found.last < seen for seen in (after, _id(self._split.last)) if seen is not None):
+            raise self._gone(f"the stream {stream!r} was made anew: it has come to {found.last}")
+        # More may come before the end.
+        finished = end is not None and len(found.entries) < asked and found.next >= end
+        entries = list(found.entries)
+        goes_on = bool(entries) and entries[0].id == after
+        if goes_on:
+            del entries[0]
+        first = entries[0].id if entries else None
+        if self._partly is not None:
+            trimmed = first != self._partly
+        elif after is None or goes_on:
+            trimmed = False
+        else:
+            trimmed = found.last > after if first is None else first != _id(self._split.begin)
+        if trimmed and not self._continues:
+            raise self._lost(f"the stream {stream!r} was trimmed, or entries were deleted")
         if not entries:
             return _Read(None, trimmed, finished)
+        self._count = _next_count(entries, self._count)
         chunk = self._decoding.chunk(stream, entries, self._payloads)
         return _Read(chunk, trimmed, finished)
 
     def _lost(self, what: str) -> InputError:
         return InputError(
-            f"{what}, and the job is at {self._read_to}: entries behind that may be lost",
+            f"{what}, {self._place()}: entries behind that may be lost",
             hint="trim a stream later than it is read; to go on with the first entry that is there, "
             'write on_trimmed="continue"; or begin anew, without a checkpoint',
         )
+
+    def _gone(self, what: str) -> InputError:
+        return InputError(
+            f"{what}, {self._place()}",
+            hint="find out who deleted it; to read what is there now, begin anew, without a checkpoint",
+        )
+
+    def _place(self) -> str:
+        place = self._read_to or self._partly
+        return "and the job has read nothing of it" if place is None else f"and the job is at {place}"
+
+
+def _next_count(entries: Sequence[StreamEntry], count: int) -> int:
+    """How many to ask for, by the size of some of these, so that they are about `_CHUNK_BYTES`."""
+    some = entries[:: len(entries) // _SAMPLED + 1]
+    sizes = [len(name) + len(value) for entry in some for name, value in entry.fields.items()]
+    fitting = _CHUNK_BYTES * len(some) // max(sum(sizes), 1)
+    return max(1, min(fitting, count * _GROWTH, _CHUNK_ENTRIES))
 
 
 _decoder = msgspec.msgpack.Decoder(StreamPosition)

@@ -1,6 +1,6 @@
 """Values as Redis holds them, which is bytes: texts and bytes as they are, others as a text.
 
-    true    -7    0.1    2026-03-01    2026-03-01 12:30:15.123456Z
+    true    -7    0.1    2026-03-01    12:30:15.123456    2026-03-01 12:30:15.123456Z
 
 Numbers are such that HINCRBY and HINCRBYFLOAT take them.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rheos.errors import SchemaError
 from rheos.formats.sifting import RowsError, sift
@@ -68,8 +69,7 @@ def from_bytes(
         for field in schema:
             given = columns[field.name].slice(i, j - i)
             try:
-                text = given if is_bytes(field.type) else given.cast(pa.string())
-                arrays.append(text.cast(field.type))
+                arrays.append(_cast(given, field.type))
             except pa.ArrowInvalid:
                 what = f"column {field.name!r} must be {field.type}, and is {_shown(given)}"
                 raise RowsError(what) from None
@@ -77,6 +77,16 @@ def from_bytes(
         return pa.RecordBatch.from_arrays(arrays, schema=nullable)
 
     return sift(rows, decode, schema)
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Of `binary`. Raises ArrowInvalid."""
+    if is_bytes(kind):
+        return values.cast(kind)
+    text = values.cast(pa.string())
+    if pa.types.is_time(kind):  # Arrow has no such cast from text, but one of times of a day.
+        text = pc.binary_join_element_wise("1970-01-01", text, " ").cast(pa.timestamp(kind.unit))
+    return text.cast(kind)
 
 
 def _shown(values: pa.Array) -> str:
