@@ -25,11 +25,11 @@ from rheos.checkpoint.events import (
     WatchedSource,
 )
 from rheos.checkpoint.log import LogView
-from rheos.checkpoint.split_discovery import MAX_BYTES, MAX_SPLITS, SLOW_MS, TRIES, SplitDiscovery
+from rheos.checkpoint.split_discovery import MAX_BYTES, MAX_SPLITS, SLOW_MS, SplitDiscovery
 from rheos.errors import InputError
 from rheos.protocol.control import SplitsFound, SplitsTaken
 from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.splits import Split
+from rheos.protocol.splits import LISTING_TRIES, Split
 from tests.checkpoint.timelines import CONFIG, SHAPE
 
 FOLDER = OperatorId("source-1")
@@ -174,7 +174,7 @@ def test_what_is_listed_while_no_attempt_runs_is_listed_again() -> None:
 
 def test_a_listing_that_fails_is_tried_again_and_fails_the_attempt_in_the_end() -> None:
     at = Timeline()
-    for _ in range(TRIES - 1):
+    for _ in range(LISTING_TRIES - 1):
         at.tick(EVERY_MS)
         assert at.not_listed() is None
         assert at.discovery.error is not None
@@ -182,7 +182,7 @@ def test_a_listing_that_fails_is_tried_again_and_fails_the_attempt_in_the_end() 
     at.listed("a")
     assert at.discovery.error is None
     at.all_take()
-    for _ in range(TRIES - 1):
+    for _ in range(LISTING_TRIES - 1):
         at.tick(EVERY_MS)
         assert at.not_listed() is None
     at.tick(EVERY_MS)
@@ -203,7 +203,7 @@ def test_a_listing_that_takes_long_is_shown_and_waited_for() -> None:
 
 def test_a_listing_that_fails_between_attempts_fails_none() -> None:
     at = Timeline()
-    for _ in range(TRIES + 1):
+    for _ in range(LISTING_TRIES + 1):
         at.tick(EVERY_MS)
         assert at.not_listed(running=False) is None
 

@@ -26,10 +26,8 @@ from rheos.checkpoint.events import (
 from rheos.errors import InputError, RheosError
 from rheos.protocol.control import SplitsFound, SplitsTaken
 from rheos.protocol.ids import Attempt, OperatorId
-from rheos.protocol.splits import Split
+from rheos.protocol.splits import LISTING_TRIES, Split
 
-TRIES = 5
-"""As many listings of a source may fail in a row; then the attempt does."""
 SLOW_MS = 60_000
 """A listing that takes longer is shown in the status, and waited for."""
 MAX_SPLITS = 500
@@ -142,7 +140,7 @@ class SplitDiscovery:
         each.failures += 1
         each.error = event.error
         each.due_ms = now_ms + each.source.every_ms
-        return event.error if running and each.failures >= TRIES else None
+        return event.error if running and each.failures >= LISTING_TRIES else None
 
     def taken(self, event: SplitsTaken, now_ms: int) -> list[Action]:
         """A subtask of the attempt knows so many of the splits that were announced."""

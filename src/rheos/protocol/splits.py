@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+LISTING_TRIES = 5
+"""As many listings of a source's splits may fail in a row while a job runs; then the attempt does."""
+
 
 class Split(msgspec.Struct, frozen=True):
     """One independently readable, replayable piece of a source.

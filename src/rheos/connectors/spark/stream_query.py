@@ -6,7 +6,7 @@ what is staged under that number stays, and nothing is written twice.
 
 The query is held while too many batches are staged that no reader has come to. One that dies is started
 again, from Spark's checkpoint of it; one that dies again and again, without a batch in between, fails
-the attempt with its error.
+the attempt with its error. If another attempt follows, that starts it again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from rheos.connectors.spark.reasons import reason_of
 from rheos.connectors.spark.staging import check_same, stage
 from rheos.connectors.spark.stream_folder import StreamFolder, StreamNote
 from rheos.connectors.spark.stream_lanes import StagedStream, lane_of
@@ -29,11 +30,14 @@ from rheos.errors import (
     InternalError,
     JobFailedError,
     RheosError,
+    UnavailableError,
     UnrestorableError,
 )
+from rheos.protocol.splits import LISTING_TRIES
 
 _MAX_DEATHS = 3
-"""A query that has died so often without a batch in between is started again; then no more."""
+"""A query that has died so often without a batch in between is started again; then no more in the
+attempt."""
 _LOOK_S = 0.1
 _REMOVED_AT_ONCE = 100
 
@@ -67,7 +71,7 @@ class StreamQuery:
         self._folder = StreamFolder(folder)
         self._query: Any = None
         self._error: RheosError | None = None
-        """What staging has raised, in the query that runs or has died."""
+        """What staging has raised, in the query that runs or has died; or why none was started."""
         self._first = 0
         """The oldest batch that is there."""
         self._next = 0
@@ -75,6 +79,8 @@ class StreamQuery:
         self._deaths = 0
         self._died_at = -1
         """The batch that was to come then."""
+        self._failures = 0
+        """Of `check`, in a row."""
         self._known = threading.Event()
         """It is certain that the query is the one whose batches lie here."""
         self._ended = threading.Event()
@@ -98,19 +104,35 @@ class StreamQuery:
             raise
 
     def check(self) -> None:
-        """Starts a query again that has died, and raises why it has, as a RheosError."""
-        if self._ended.is_set() or self._query.isActive:
+        """Starts a query again that has died, and raises why it has, as a RheosError.
+
+        When it has raised `LISTING_TRIES` times in a row the attempt has failed: whatever was given up
+        in that one, the next call is of another, and starts the query again.
+        """
+        if self._ended.is_set():
             return
-        error = self._failure()
-        self._deaths = self._deaths + 1 if self._died_at == self._next else 1
-        self._died_at = self._next
+        if self._query.isActive:
+            self._failures = 0
+            return
+        self._failures += 1
         if self._deaths <= _MAX_DEATHS:
+            self._deaths = self._deaths + 1 if self._died_at == self._next else 1
+            self._died_at = self._next
+        is_last = self._failures == LISTING_TRIES
+        is_given_up = is_last or self._deaths > _MAX_DEATHS
+        error = self._failure(is_given_up)
+        if is_last:
+            self._failures = self._deaths = 0
+        elif not is_given_up:
             self._start()
         raise error
 
     def end(self) -> None:
         self._ended.set()
         self._known.set()
+        self._stop()
+
+    def _stop(self) -> None:
         if self._query is not None:
             # The session may be gone, and the query with it.
             with suppress(Exception):
@@ -200,6 +222,7 @@ class StreamQuery:
         self._known.set()
 
     def _start(self) -> None:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         settings = self._settings
@@ -215,33 +238,39 @@ class StreamQuery:
         self._error = None
         try:
             self._query = writer.start()
-        except PySparkException as error:
-            raise InputError(
-                f"Spark cannot start the stream: {_first_line(error)}",
+        except (PySparkException, Py4JError) as error:
+            # One that did run here is right: something that it needs is away.
+            kind = UnavailableError if self._known.is_set() else InputError
+            self._error = kind(
+                f"Spark cannot start the stream: {reason_of(error)}",
                 hint="look whether it runs without Rheos: df.writeStream.format('noop').start()",
-            ) from error
+            )
+            raise self._error from error
+        if self._ended.is_set():
+            # `end` may have looked before it was there.
+            self._stop()
 
     def _run_out(self) -> None:
-        while not self._query.awaitTermination(1):
-            pass
-        if self._query.exception() is not None:
-            raise self._failure()
+        from pyspark.errors import PySparkException
 
-    def _failure(self) -> RheosError:
-        """Why the query has died."""
+        try:
+            while not self._query.awaitTermination(1):
+                pass
+        except PySparkException:
+            raise self._failure(is_given_up=True) from None
+
+    def _failure(self, is_given_up: bool) -> RheosError:
+        """Why the query has died. What it died of by itself may be over the next time."""
         if self._error is not None:
             return self._error
         cause = self._query.exception()
-        if cause is None:
-            return InputError(
-                "the query of the stream was stopped by somebody else",
-                hint="it is started again, a few times",
-            )
-        return InputError(
-            f"the query of the stream has died: {_first_line(cause)}",
-            hint="it is started again, a few times; Spark's log says more",
-            detail=str(cause),
-        )
+        what = "the query of the stream was stopped by somebody else"
+        if cause is not None:
+            what = f"the query of the stream has died: {reason_of(cause)}"
+        hint = "Spark's log says more"
+        if not is_given_up:
+            hint = f"it is started again; {hint}"
+        return UnavailableError(what, hint=hint, detail=None if cause is None else str(cause))
 
     # --- in the query's thread ------------------------------------------------------------------------
 
@@ -323,7 +352,3 @@ class StreamQuery:
                     return
                 self._folder.remove(self._first, manifest)
             self._first += 1
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

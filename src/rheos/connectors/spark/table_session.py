@@ -10,6 +10,7 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from rheos.connectors.spark.reasons import reason_of
 from rheos.errors import CheckpointError, ConfigurationError, SchemaError
 
 
@@ -36,7 +37,8 @@ def looking(what: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise _misfit(what, error) or ConfigurationError(
-            f"{what}: {_reason(error)}", hint="look to the table, its catalog, and who may write there"
+            f"{what}: {reason_of(error)}",
+            hint="look to the table, its catalog, and who may write there",
         ) from error
 
 
@@ -47,13 +49,13 @@ def publishing(what: str) -> Iterator[None]:
         yield
     except AnalysisException as error:
         raise SchemaError(
-            f"{what}: {_reason(error)}",
+            f"{what}: {reason_of(error)}",
             hint="nothing of the checkpoint is published, and it is not lost: put the table right, and "
             "start the job again",
         ) from error
     except (PySparkException, Py4JError) as error:
         raise _misfit(what, error) or CheckpointError(
-            f"{what}: {_reason(error)}",
+            f"{what}: {reason_of(error)}",
             hint="it is tried again; look to the table, and to the slots that Spark has for it",
         ) from error
 
@@ -68,7 +70,7 @@ _UNLINKED = (
 
 def _misfit(what: str, error: Exception) -> ConfigurationError | None:
     """A package that was made for another Spark shows itself so, and no repetition helps."""
-    reason = _reason(error)
+    reason = reason_of(error)
     if not any(name in reason for name in _UNLINKED):
         return None
     return ConfigurationError(
@@ -76,13 +78,6 @@ def _misfit(what: str, error: Exception) -> ConfigurationError | None:
         hint="a package of the session was made for another version of Spark than the one that runs: "
         "take the one that is made for it",
     )
-
-
-def _reason(error: Exception) -> str:
-    """The first line; Java's own lines stay behind."""
-    java = getattr(error, "java_exception", None)
-    text = str(error) if java is None else str(java.toString())
-    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
 def quoted(part: str) -> str:
