@@ -16,7 +16,7 @@ from rheos.connectors.spark.staging_manifest import Manifest, identity, put_mani
 from rheos.connectors.spark.staging_writer import StagingWriter, WriteTask
 from rheos.connectors.spark.stream_folder import StreamFolder
 from rheos.connectors.spark.stream_lanes import StagedStream
-from rheos.errors import InputError, UnrestorableError
+from rheos.errors import InputError, ProgramError, UnrestorableError
 from tests.connectors.ports import Probe
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("at", pa.int64())])
@@ -169,6 +169,45 @@ def test_a_lane_waits_for_the_next_batch_and_says_how_far_it_is(tmp_path: Path) 
     assert folder.marks("completed", 3) == {1: 1}
     (tmp_path / "completed" / "00001").write_text("many")
     assert folder.marks("completed", 3) == {}, "what is no number is none"
+
+
+def test_a_lane_that_is_opened_again_says_where_it_is(whole: StagedStream, tmp_path: Path) -> None:
+    """What it had noted before may be lost, and the query waits for it."""
+    source = stream(tmp_path)
+    split = source.splits()[1]
+    reader = source.open(split, None, Probe().context())
+    polled(reader)
+    ctx = Probe().context()
+    ctx.client = source.client(ctx)
+    assert polled(source.open(split, reader.position(), ctx)) == [], "no batch comes"
+    assert StreamFolder(str(tmp_path)).marks("reached", 3) == {1: len(BATCHES)}
+
+
+def test_its_event_time_is_given_where_it_is_read(whole: StagedStream) -> None:
+    """By another one, a lane without rows would stand still: the lanes come along by their batches."""
+    by_at = rh.Watermark.monotonic(on="at")
+    history = rh.collection(pa.table({"id": [1], "at": [T]}))
+    for source in (whole, rh.hybrid(history, whole), rh.hybrid(whole, history)):
+        rows = rh.Environment(1, runtime="simulated").from_source(source, name="rows").filter("id > 0")
+        with pytest.raises(ProgramError, match="event time is given behind 'rows'") as caught:
+            rows.with_event_time(by_at)
+        assert "env.from_stream(df, watermark=...)" in str(caught.value.hint)
+
+
+def test_within_a_hybrid_a_lane_comes_no_further_than_the_rows_that_count(
+    whole: StagedStream,
+) -> None:
+    """The rows from the switch on are of the next source, and not late there."""
+    switched = rh.hybrid(
+        whole, rh.collection(pa.table({"id": [1], "at": [T + 20]})), on="at", switch=T + 15
+    )
+    lanes = [polled(switched.open(split, None, Probe().context())) for split in switched.splits()]
+    assert lanes == [
+        [0, 1, 7, "to 7", "to 14", 2, 8, 14, "to 14", "to 5", "to 14"],
+        [3, "to 7", 6, "to 14", "to 14", "to 5", "to 14"],
+        [4, "to 7", "to 14", "to 14", 5, "to 5", "to 14"],
+        [20],
+    ]
 
 
 def test_batches_that_were_removed_are_missed(whole: StagedStream, tmp_path: Path) -> None:

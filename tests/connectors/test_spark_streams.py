@@ -251,6 +251,8 @@ def test_what_cannot_be_read_so_is_refused(spark: Any, frame: Any) -> None:
     assert "from_stream" in str(caught.value.hint)
     with pytest.raises(ProgramError, match="unit= or a format="):
         env.from_stream(frame, rh.Watermark.monotonic(on="id", unit="s"))
+    with pytest.raises(ProgramError, match=r"test_spark_streams.py:\d+.*event time is given behind"):
+        env.from_stream(frame).with_event_time(rh.Watermark.monotonic(on="at"))
     with pytest.raises(ConfigurationError, match="lanes is a whole number"):
         env.from_stream(frame, lanes=0)
     env.from_stream(frame).print()

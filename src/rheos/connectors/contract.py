@@ -124,6 +124,10 @@ class Source(ABC):
     source never ends by itself, is not `bounded`, and may begin without a split."""
     discovery_phase: int = 0
     """That of all splits that `discover` gives: no split has a higher one."""
+    event_time_behind: bool = True
+    """Whether an event time may be given behind it (`with_event_time`). Not where splits need
+    `TimeReached` to come along: that is said of the event time that the source is read with, and by
+    another one a split without rows would stand still."""
 
     def staged(self, folder: str) -> Source:
         """What is really read. A source whose rows must be written down before they can be read again

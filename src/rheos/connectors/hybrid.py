@@ -25,6 +25,7 @@ from rheos.connectors.contract import (
     SourceClient,
     Split,
     SplitReader,
+    TimeReached,
 )
 from rheos.connectors.schemas import shorten
 from rheos.connectors.times import TimeColumn, Unit
@@ -114,6 +115,9 @@ class HybridSource(Source):
         object.__setattr__(self, "bounded", last.bounded)
         object.__setattr__(self, "discovery_ms", last.discovery_ms)
         object.__setattr__(self, "discovery_phase", len(self.parts) - 1)
+        object.__setattr__(
+            self, "event_time_behind", all(part.event_time_behind for part in self.parts)
+        )
 
     def staged(self, folder: str) -> Source:
         parts: list[Source] = []
@@ -274,11 +278,20 @@ class _PartReader(SplitReader):
 
     def poll(self, max_rows: int) -> Polled:
         polled = self._reader.poll(max_rows)
+        if isinstance(polled, TimeReached):
+            return self._within(polled)
         if not isinstance(polled, pa.RecordBatch):
             return polled
         columns = [polled.column(name) for name in self._schema.names]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         return rows if self._span is None else self._counting(rows, self._span)
+
+    def _within(self, reached: TimeReached) -> TimeReached:
+        """Not beyond the last moment of which a row counts in the part: those behind the switch are of
+        the next one, and not late."""
+        if self._span is None or self._span.end_us is None:
+            return reached
+        return TimeReached(min(reached.event_time_ms, (self._span.end_us - 1) // 1000))
 
     def _counting(self, rows: Batch, span: _Span) -> Batch:
         times = span.on.timestamps(rows.column(span.on.name))

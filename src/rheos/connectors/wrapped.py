@@ -18,7 +18,7 @@ class WrappedSource(Source):
     source: Source
 
     def __post_init__(self) -> None:
-        for name in ("schema", "bounded", "discovery_ms", "discovery_phase"):
+        for name in ("schema", "bounded", "discovery_ms", "discovery_phase", "event_time_behind"):
             object.__setattr__(self, name, getattr(self.source, name))
 
     def staged(self, folder: str) -> Source:

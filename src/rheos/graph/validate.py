@@ -137,10 +137,18 @@ def check_event_time(type: StreamType, what: str) -> None:
 
 
 def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
-    """The rows are still those of a source's splits, one after the other."""
+    """The rows are still those of a source's splits, one after the other, and may be given another
+    event time."""
     while True:
         at = node(port.node)
         if isinstance(at.spec, SourceSpec) and port.tag == MAIN:
+            if not at.spec.source.event_time_behind:
+                raise ProgramError(
+                    f"event time is given behind {at.name!r}, whose splits come along together only by "
+                    "the one that it is read with",
+                    hint="compute the time in Spark, df.withColumn(...), and give the watermark where "
+                    "the stream is read: env.from_stream(df, watermark=...)",
+                )
             return
         if not isinstance(at.spec, ExpressionSpec | MapSpec | MapBatchesSpec | EventTimeSpec):
             where = "to each of the streams before union(...)"

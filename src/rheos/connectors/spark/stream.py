@@ -51,6 +51,7 @@ class StreamSource(Source):
     event_time: str | None = None
     """The column that the rows of a batch are ordered by."""
     bounded: bool = field(default=False, init=False)
+    event_time_behind: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounded", self.settings.available_now)

@@ -72,6 +72,7 @@ class StagedStream(Source):
     running: QueryBeside | None = field(default=None, compare=False, repr=False)
     """The driver's alone."""
     bounded: bool = field(default=False, init=False)
+    event_time_behind: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounded", self.batches is not None)
@@ -147,6 +148,7 @@ class _LaneReader(SplitReader):
         """Nothing was found yet."""
         self._file: SplitReader | None = None
         self._last_ms: int | None = None
+        self._note_place()
 
     def poll(self, max_rows: int) -> Polled:
         if self._file is None:
@@ -196,11 +198,15 @@ class _LaneReader(SplitReader):
             self._file.close()
         self._file = self._inside = None
         self._number += 1
-        if isinstance(self._ctx.client, _LaneMarks):
-            self._ctx.client.reached(self._lane, self._number)
+        self._note_place()
         if self._last_ms is not None:
             return TimeReached(self._last_ms)
         return pa.RecordBatch.from_pylist([], schema=self._source.schema)
+
+    def _note_place(self) -> None:
+        """Also where it begins: what was noted before may be lost, and the query waits for it."""
+        if isinstance(self._ctx.client, _LaneMarks):
+            self._ctx.client.reached(self._lane, self._number)
 
     def position(self) -> bytes:
         inside = self._inside if self._file is None else self._file.position()
