@@ -158,13 +158,15 @@ class Bench:
                     time.sleep(0.2)
         finally:
             stop()
-        late = updates.latencies_ms(made["began_ms"], made["began_ms"] + events * 1000 // rate)
+        began_ms = made["began_ms"]
+        late, too_late = updates.latencies_ms(began_ms, began_ms + events * 1000 // rate, expected)
         quantiles = np.percentile(late, [50, 99, 100]).tolist() if late else [None] * 3
         p50, p99, most = (None if each is None else round(each) for each in quantiles)
         return {
             "rate_per_s": rate,
             "latency_ms": {"p50": p50, "p99": p99, "max": most},
             "windows_measured": len(late),
+            "windows_later_than_watched": too_late,
             "clock_moved_ms": clock.moved_ms(),
             "sorted_ms": [round(each) for each in sorted(late)],
             **self._judged(expected, events),

@@ -53,14 +53,14 @@ class LastUpdates:
         self._over.set()
         self._thread.join()
 
-    def latencies_ms(self, first: int, end: int) -> list[float]:
+    def latencies_ms(self, first: int, end: int, expected: Counts) -> tuple[list[float], int]:
         """Of each campaign and each whole window in this time (ms since the epoch): from the window's
-        end to its last update, as the benchmark defines it."""
-        return [
-            changed - (window + WINDOW_MS)
-            for (_, window), changed in self._changed_ms.items()
-            if first <= window and window + WINDOW_MS <= end
-        ]
+        end to its last update, as the benchmark defines it. With it comes how many had their last
+        update when they were not looked at any more: these are not among them."""
+        whole = [each for each in expected if first <= each[1] and each[1] + WINDOW_MS <= end]
+        seen = [each for each in whole if self._seen[each] == expected[each]]
+        latencies = [self._changed_ms[each] - (each[1] + WINDOW_MS) for each in seen]
+        return latencies, len(whole) - len(seen)
 
     def _run(self) -> None:
         while not self._over.wait(_LOOK_EVERY_S):

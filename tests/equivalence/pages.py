@@ -215,6 +215,9 @@ def guide() -> dict[str, Wanted]:
             },
             as_written=True,
         ),
+        "large orders": Wanted(
+            {"large orders": [{"order": n, "total": n * 9.5} for n in range(95, 100)]}, as_written=True
+        ),
         "counting": Wanted(
             {"counts": [{"k": k, "n": n} for k in range(10) for n in range(1, 2001)]}, as_written=True
         ),
