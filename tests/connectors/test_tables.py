@@ -253,7 +253,7 @@ def test_each_row_once_though_workers_and_driver_are_killed(spark: Any, tmp_path
         return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     with start(2) as first:
-        assert first.wait(400) == -signal.SIGKILL
+        assert first.wait(400) == -signal.SIGKILL, first.stderr and first.stderr.read().decode()
     there = spark.read.parquet(target).count()
     assert 0 < there < count
     for pid in (tmp_path / "pids").iterdir():
