@@ -19,7 +19,8 @@ import rheos as rh
 from rheos import col
 from tests.waiting import wait_for
 
-JOB = Path(__file__).parent / "table_job.py"
+JOB = Path(__file__).parent / "jobs" / "into_a_table.py"
+"""In a folder of its own: what lies beside a script hides packages of the same name, such as `http`."""
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A job that writes to a Parquet table, and a driver that may die before it publishes.
 
-    python table_job.py MASTER FOLDER TARGET ROWS DIE_AT
+    python into_a_table.py MASTER FOLDER TARGET ROWS DIE_AT
 
 At the publication of number DIE_AT the driver is killed, between the log's entry and the table; 0 is
 never. Workers leave their process ids in FOLDER/pids.
