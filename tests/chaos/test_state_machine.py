@@ -92,6 +92,7 @@ class Repeating(GeneratorSource):
         return reader
 
 
+@pytest.mark.slow
 def test_lost_state_gives_false_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "Validate", Forgetful)
     planted = VISITS.planted(EVENTS)
@@ -100,6 +101,7 @@ def test_lost_state_gives_false_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [line for line in wrong if line.startswith("false")]
 
 
+@pytest.mark.slow
 def test_repeated_events_give_false_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
     made = rh.generator
 
