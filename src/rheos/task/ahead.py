@@ -49,7 +49,9 @@ class WorkAhead:
 
     def restored(self, rows: InFlight) -> Work[None] | None:
         """What comes of rows that were in flight; None while they are worked on: they are asked for
-        again."""
+        again. Those on their way to an operator behind the head are that one's."""
+        if rows.operator != self._tree.chain.operators[0].id:
+            return self._tree.in_flight(rows)
         if not self._restored:
             self._restored = [self._tree.begin(rows.port, batch) for batch in rows.batches]
         if not all(map(self._tree.is_ready, self._restored)):
@@ -62,6 +64,8 @@ class WorkAhead:
             yield from self._tree.finish(each, batch)
 
     def wake_after_us(self) -> int | None:
-        """When to ask again, if no completion wakes before."""
-        waiting = [*self._restored, *(begun[0] for begun in self._begun.values() if begun)]
+        """When to ask again, if no completion wakes before: called where nothing could be taken."""
+        first = [*self._restored, *(begun[0] for begun in self._begun.values() if begun)]
+        # The gate does not ask of a channel that is held for a barrier, and its work goes on, too.
+        waiting = [each for each in first if not self._tree.is_ready(each)]
         return min((us for each in waiting if (us := each.wake_after_us()) is not None), default=None)

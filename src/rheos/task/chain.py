@@ -204,7 +204,7 @@ class ChainRunner:
         work = ahead.restored(self._restored[0])
         if work is not None:
             self._restored.popleft()
-        self.wake_after_us = ahead.wake_after_us()
+        self.wake_after_us = ahead.wake_after_us() if work is None else None
         return work
 
     def _read_gate(self) -> Work | None:
@@ -212,7 +212,7 @@ class ChainRunner:
         ahead = self._ahead
         taken = self.gate.take() if ahead is None else ahead.take()
         if ahead is not None:
-            self.wake_after_us = ahead.wake_after_us()
+            self.wake_after_us = ahead.wake_after_us() if taken is None else None
         if taken is None:
             return None
         channel, element = taken
