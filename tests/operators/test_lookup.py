@@ -14,6 +14,7 @@ from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
 from rheos.operators.contract import Begun
 from rheos.operators.lookup import LookupOperator, LookupSpec
+from rheos.operators.lookup_calls import FoundBlock, KnownRows
 from rheos.protocol.elements import Batch
 from rheos.task.config import TaskConfig
 from rheos.testing import Faults, MemoryLookup, simulate
@@ -138,6 +139,30 @@ def test_what_is_known_is_not_asked_for_as_long_as_it_counts() -> None:
         desk.countries(begun)
     assert desk.client.calls == [["ada", "nobody"], ["bo"], ["ada"], ["c", "d", "e"], ["bo"]]
     assert desk.ctx.counters["cache_hits"] == 6
+
+
+def test_the_cache_is_as_full_as_it_may_be_whatever_the_calls_are() -> None:
+    known = KnownRows(max_keys=4, keep_us=1000)
+
+    def add(keys: str, at_us: int) -> str:
+        rows = pa.RecordBatch.from_pydict({"country": list(keys)}, OUT_OF_LOOKUP)
+        spans = {(key,): (at, at + 1) for at, key in enumerate(keys)}
+        known.add(FoundBlock(rows, spans, at_us))
+        return kept()
+
+    def kept() -> str:
+        return "".join(key for key in "abcdefghijkl" if known.get((key,)) is not None)
+
+    assert add("abc", 0) == "abc"
+    assert add("de", 100) == "bcde"
+    # What is asked for anew is new: it goes behind what was found before.
+    assert add("b", 200) == "bcde"
+    assert add("f", 300) == "bdef"
+    known.forget(1100)
+    assert kept() == "bf"
+    assert add("ghijkl", 400) == "ijkl"
+    known.forget(1400)
+    assert kept() == ""
 
 
 def test_a_system_that_is_away_is_asked_again_ever_less_often() -> None:

@@ -56,15 +56,14 @@ class Call:
 
 
 class KnownRows:
-    """A cache of blocks. The oldest goes: when there are more than `max_keys` keys, and when it is
-    `keep_us` old."""
+    """A cache of what was found, by key. The oldest key goes: when there are more than `max_keys`, and
+    when it was asked for `keep_us` ago. A block goes with the last of its keys."""
 
     def __init__(self, max_keys: int, keep_us: int) -> None:
         self._max_keys = max_keys
         self._keep_us = keep_us
-        self._blocks: deque[FoundBlock] = deque()
         self._by_key: OrderedDict[Key, FoundBlock] = OrderedDict()
-        self._count = 0
+        """The oldest first: a key's place is that of the block which has it now."""
 
     def get(self, key: Key) -> FoundBlock | None:
         """Call `forget` before."""
@@ -73,23 +72,18 @@ class KnownRows:
     def add(self, block: FoundBlock) -> None:
         if self._keep_us <= 0:
             return
-        self._blocks.append(block)
-        self._by_key.update(dict.fromkeys(block.spans, block))
-        self._count += len(block.spans)
-        while self._count > self._max_keys:
-            self._drop_oldest()
+        by_key = self._by_key
+        for key in by_key.keys() & block.spans.keys():
+            del by_key[key]
+        by_key.update(dict.fromkeys(block.spans, block))
+        for _ in range(len(by_key) - self._max_keys):
+            by_key.popitem(last=False)
 
     def forget(self, now_us: int) -> None:
         """Lets go of what is too old."""
-        while self._blocks and now_us - self._blocks[0].at_us >= self._keep_us:
-            self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        block = self._blocks.popleft()
-        self._count -= len(block.spans)
-        for key in block.spans:
-            if self._by_key.get(key) is block:
-                del self._by_key[key]
+        by_key = self._by_key
+        while by_key and now_us - next(iter(by_key.values())).at_us >= self._keep_us:
+            by_key.popitem(last=False)
 
 
 class LookupCalls:
