@@ -236,7 +236,8 @@ class AsyncOperator(Operator):
 
     @abstractmethod
     def begin(self, port: int, batch: Batch) -> Begun:
-        """Begins to work on a batch. Quick: what waits is submitted to the I/O executor."""
+        """Begins to work on a batch. Quick: what waits is submitted to the I/O executor, one piece of
+        work at a time, so that it takes one thread from the others at the most."""
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         raise AssertionError("an asynchronous operator is given its batches by `begin`")

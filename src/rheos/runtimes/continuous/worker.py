@@ -14,11 +14,13 @@ import zmq
 from pyspark import BarrierTaskContext
 
 from rheos.errors import ConfigurationError, FencedError, InternalError, RheosError, TransportError
+from rheos.graph.nodes import OwnSpec
 from rheos.host.garbage import collect_seldom
 from rheos.host.io import SystemClock, ThreadedIo
 from rheos.host.scratch import scratch_folder
 from rheos.host.socket_folder import in_folder
 from rheos.host.stores import open_store
+from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt
@@ -31,6 +33,7 @@ from rheos.task.slot import Deployment, open_slot
 from rheos.version import VERSION
 
 _IO_THREADS = 2
+"""For what readers, snapshots, notices and commits submit."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,12 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     yield from ()
 
 
+def io_threads(plan: PhysicalPlan) -> int:
+    """How many a slot has: each asynchronous operator has one more, as it may wait for long in it."""
+    specs = [planned.spec for planned in plan.operators()]
+    return _IO_THREADS + sum(isinstance(spec, OwnSpec) and spec.begins_chain for spec in specs)
+
+
 def _unpacked(payload: bytes) -> SlotJob:
     try:
         slot = pickle.loads(payload)
@@ -136,7 +145,7 @@ def _run_slot(
     waker: _Waker,
     scratch: str,
 ) -> None:
-    io = ThreadedIo(_IO_THREADS, waker)
+    io = ThreadedIo(io_threads(slot.deployment.plan), waker)
     engine: SubtaskEngine | None = None
     try:
         engine = open_slot(
