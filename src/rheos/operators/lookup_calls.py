@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rheos.connectors.back_off import BackOff
 from rheos.connectors.lookup import Found, LookupClient
 from rheos.errors import InputError, RheosError, UnavailableError
 from rheos.operators.records import shown
@@ -29,8 +30,6 @@ from rheos.protocol.ports import Clock, Completion, IoExecutor
 Key: TypeAlias = tuple[Any, ...]
 
 _CALL_KEYS = 8192
-_FIRST_WAIT_US = 50_000
-_LONGEST_WAIT_US = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ class LookupCalls:
         """Who takes it from here closes it."""
         self._schema = schema
         self._known = known
-        self._retry_for_us = retry_for_us
+        self._back_off = BackOff(retry_for_us)
         self._clock = clock
         self._io = io
         self._count = count
@@ -116,8 +115,6 @@ class LookupCalls:
         self._completion: Completion[Found] | None = None
         """None while it waits for its next try."""
         self._began_us = 0
-        self._failing_since_us: int | None = None
-        self._wait_us = _FIRST_WAIT_US
         self._again_us = 0
         self._closed = False
 
@@ -192,7 +189,8 @@ class LookupCalls:
         except Exception as error:
             self._failed(call, error)
             return
-        self._under_way, self._failing_since_us = None, None
+        self._under_way = None
+        self._back_off.restore()
         self._count("looked_up", len(call.keys))
         call.block = self._block(call, found)
         self._known.add(call.block)
@@ -219,25 +217,24 @@ class LookupCalls:
         )
 
     def _failed(self, call: Call, error: Exception) -> None:
-        now_us = self._clock.monotonic_us()
-        if self._failing_since_us is None:
-            self._failing_since_us, self._wait_us = now_us, _FIRST_WAIT_US
         first = next(iter(call.keys))
         key = shown(first[0] if len(first) == 1 else first)
         others = "" if len(call.keys) == 1 else f", and {len(call.keys) - 1} others"
         if isinstance(error, RheosError) and not isinstance(error, UnavailableError):
             error.key = error.key or key + others
             raise error
-        if now_us - self._failing_since_us >= self._retry_for_us:
+        now_us = self._clock.monotonic_us()
+        wait_us = self._back_off.failed(now_us)
+        if wait_us is None:
+            failing_us = self._back_off.failing_for_us(now_us)
             said = error.what if isinstance(error, RheosError) else f"{type(error).__name__}: {error}"
             raise UnavailableError(
-                f"the lookup has failed for {(now_us - self._failing_since_us) / 1e6:.3g} s: {said}",
+                f"the lookup has failed for {failing_us / 1e6:.3g} s: {said}",
                 key=key + others,
                 hint="is the system up, and does it answer in time? retry_for= says how long it is "
                 "tried again; the job is restarted by its strategy",
             ) from error
-        self._again_us = now_us + self._wait_us
-        self._wait_us = min(2 * self._wait_us, _LONGEST_WAIT_US)
+        self._again_us = now_us + wait_us
 
 
 def spans(blocks: Sequence[tuple[FoundBlock, Key]]) -> tuple[Batch, Iterator[tuple[int, int]]]:

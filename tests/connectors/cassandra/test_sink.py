@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors import patience
+from rheos.connectors import back_off
 from rheos.connectors.cassandra.columns import CqlColumn, values
 from rheos.connectors.cassandra.sink import CassandraSink
 from rheos.errors import (
@@ -56,7 +56,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     made = Session()
     module = import_module("rheos.connectors.cassandra.sink")
     monkeypatch.setattr(module, "CassandraSession", lambda contact, consistency: made)
-    monkeypatch.setattr(patience, "_FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(back_off, "_FIRST_WAIT_US", 0)
     return made
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors import patience
+from rheos.connectors import back_off
 from rheos.connectors.contract import SinkWriter
 from rheos.connectors.opensearch.client import Connection, Endpoint
 from rheos.connectors.opensearch.sink import OpenSearchSink
@@ -30,7 +30,7 @@ CHECKPOINT = CheckpointId(1)
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(back_off, "_FIRST_WAIT_US", 0)
 
 
 class Writing:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from rheos.connectors.back_off import BackOff
 from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, SplitReader
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.entries import (
@@ -34,8 +35,6 @@ _CHUNK_BYTES = 8 << 20
 _FIRST_ENTRIES = 16
 _GROWTH = 4
 _SAMPLED = 64
-_FIRST_WAIT_US = 50_000
-_LONGEST_WAIT_US = 1_000_000
 
 
 class StreamSplit(msgspec.Struct, frozen=True, array_like=True):
@@ -90,7 +89,7 @@ class StreamReader(SplitReader):
         self._decoding = decoding
         self._continues = continues
         self._poll_every_us = poll_every_us
-        self._retry_for_us = retry_for_ms * 1000
+        self._back_off = BackOff(retry_for_ms * 1000)
         self._doing = f"the stream {split.stream!r} cannot be read"
         self._position = StreamPosition(split.after) if position is None else _decoder.decode(position)
         self._entries = [StreamEntries(options)]
@@ -109,8 +108,6 @@ class StreamReader(SplitReader):
         self._finished = False
         self._closed = False
         self._ask_at_us = 0
-        self._failing_since_us: int | None = None
-        self._wait_us = _FIRST_WAIT_US
 
     # --- in the mailbox -------------------------------------------------------------------------------
 
@@ -146,7 +143,7 @@ class StreamReader(SplitReader):
         except (OSError, client().RedisError) as error:
             self._failed(error, now_us)
             return
-        self._failing_since_us = None
+        self._back_off.restore()
         self._finished = read.finished
         if read.trimmed and not self._trimmed:
             self._ctx.count("trimmed", 1)
@@ -163,13 +160,11 @@ class StreamReader(SplitReader):
         self._ask()
 
     def _failed(self, error: Exception, now_us: int) -> None:
-        if self._failing_since_us is None:
-            self._failing_since_us, self._wait_us = now_us, _FIRST_WAIT_US
-        if not may_pass(error) or now_us - self._failing_since_us >= self._retry_for_us:
+        wait_us = self._back_off.failed(now_us) if may_pass(error) else None
+        if wait_us is None:
             raise redis_error(error, self._doing, self._options) from None
         self._ctx.count("retries", 1)
-        self._ask_at_us = now_us + self._wait_us
-        self._wait_us = min(2 * self._wait_us, _LONGEST_WAIT_US)
+        self._ask_at_us = now_us + wait_us
 
     def _give(self, chunk: EntryChunk, max_rows: int) -> Polled:
         begin, self._row = self._row, min(self._row + max_rows, chunk.rows.num_rows)

@@ -1,0 +1,36 @@
+"""When something that has failed is tried again: ever less often, and not for ever. Pure."""
+
+from __future__ import annotations
+
+_FIRST_WAIT_US = 50_000
+_LONGEST_WAIT_US = 1_000_000
+
+
+class BackOff:
+    """Of one who tries. It waits 50 ms first, and then twice as long each time, up to 1 s."""
+
+    def __init__(self, retry_for_us: int) -> None:
+        self._retry_for_us = retry_for_us
+        self._since_us: int | None = None
+        self._wait_us = _FIRST_WAIT_US
+
+    @property
+    def failing(self) -> bool:
+        return self._since_us is not None
+
+    def failed(self, now_us: int) -> int | None:
+        """It has failed: how long to wait before the next try; None where it has for `retry_for_us`."""
+        if self._since_us is None:
+            self._since_us, self._wait_us = now_us, _FIRST_WAIT_US
+        if self.failing_for_us(now_us) >= self._retry_for_us:
+            return None
+        wait_us, self._wait_us = self._wait_us, min(2 * self._wait_us, _LONGEST_WAIT_US)
+        return wait_us
+
+    def failing_for_us(self, now_us: int) -> int:
+        """Since it failed first, after it had gone well."""
+        return 0 if self._since_us is None else now_us - self._since_us
+
+    def restore(self) -> None:
+        """It went well."""
+        self._since_us = None
