@@ -202,14 +202,15 @@ class SubtaskEngine:
         self._found = FoundSplits(self._subtask, self._operators)
         self._drift = DriftReporter(self._attempt, self._subtask, self._operators)
         for chain in self._chains:
-            chain.restore(self._in_flight(chain.chain, IN_FLIGHT_INPUT))
-            chain.restore(self._in_flight(chain.chain, IN_FLIGHT_OUTPUT))
+            # What had come further is ahead: also where a changed program has made one chain of two.
+            for planned in reversed(chain.chain.operators):
+                chain.restore(self._in_flight(planned, IN_FLIGHT_INPUT))
+                chain.restore(self._in_flight(planned, IN_FLIGHT_OUTPUT))
 
-    def _in_flight(self, chain: Chain, prefix: str) -> Iterable[InFlight]:
-        for planned in chain.operators:
-            restored = self._assignment.restored.get(planned.id, {})
-            for port, batch in restored_batches(planned, restored, prefix, self._config.batch_rows):
-                yield InFlight.to(planned, port, [batch], sent=prefix == IN_FLIGHT_INPUT)
+    def _in_flight(self, planned: PlannedOperator, prefix: str) -> Iterable[InFlight]:
+        restored = self._assignment.restored.get(planned.id, {})
+        for port, batch in restored_batches(planned, restored, prefix, self._config.batch_rows):
+            yield InFlight.to(planned, port, [batch], sent=prefix == IN_FLIGHT_INPUT)
 
     # --- control ----------------------------------------------------------------------------------
 
