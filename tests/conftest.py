@@ -49,6 +49,17 @@ def spark() -> Any:
     return session
 
 
+def running(server: Any) -> Iterator[Any]:
+    """A server of `rheos.testing.servers`, while the tests need it. Where it cannot be had, they are
+    skipped."""
+    try:
+        server.install()
+    except ConfigurationError as error:
+        pytest.skip(f"there is no {server.name}: {error.what}")
+    with server:
+        yield server
+
+
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[Any]:
     """A real Kafka for all tests (`KafkaBroker`), which each use topics of their own. Who kills it
@@ -63,12 +74,7 @@ def kafka_broker() -> Iterator[Any]:
         "auto.create.topics.enable": "false",
     }
     broker = KafkaBroker(users={"ada": "lovelace"}, tls=True, settings=settings)
-    try:
-        broker.install()
-    except ConfigurationError as error:
-        pytest.skip(f"there is no Kafka: {error.what}")
-    with broker:
-        yield broker
+    yield from running(broker)
 
 
 @pytest.fixture(scope="session")
@@ -79,12 +85,7 @@ def redis_server() -> Iterator[Any]:
     from rheos.testing.servers import RedisServer
 
     server = RedisServer(password="queen of hearts")
-    try:
-        server.install()
-    except ConfigurationError as error:
-        pytest.skip(f"there is no Redis: {error.what}")
-    with server:
-        yield server
+    yield from running(server)
 
 
 @pytest.fixture(scope="session")
@@ -94,12 +95,7 @@ def postgres_server() -> Iterator[Any]:
     from rheos.testing.servers import PostgresServer
 
     server = PostgresServer()
-    try:
-        server.install()
-    except ConfigurationError as error:
-        pytest.skip(f"there is no PostgreSQL: {error.what}")
-    with server:
-        yield server
+    yield from running(server)
 
 
 @pytest.fixture(scope="session")
@@ -108,12 +104,7 @@ def opensearch_node() -> Iterator[Any]:
     from rheos.testing.servers import OpenSearchNode
 
     node = OpenSearchNode()
-    try:
-        node.install()
-    except ConfigurationError as error:
-        pytest.skip(f"there is no OpenSearch: {error.what}")
-    with node:
-        yield node
+    yield from running(node)
 
 
 @pytest.fixture(scope="session")
@@ -123,9 +114,4 @@ def cassandra_node() -> Iterator[Any]:
     from rheos.testing.servers import CassandraNode
 
     node = CassandraNode()
-    try:
-        node.install()
-    except ConfigurationError as error:
-        pytest.skip(f"there is no Cassandra: {error.what}")
-    with node:
-        yield node
+    yield from running(node)

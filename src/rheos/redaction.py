@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -26,6 +27,14 @@ def redacted(text: str) -> str:
     if "://" not in text:
         return text
     return _PARAMETER.sub(r"\1***", _USER.sub(r"\1***@", text))
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """The text, with `***` for each of the secrets. One may be a part of another: the longest goes
+    first."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
 
 
 def redacted_repr(self: Any) -> str:

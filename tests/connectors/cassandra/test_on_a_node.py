@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pytest
 
@@ -16,6 +15,7 @@ from rheos.errors import ConfigurationError, SchemaError
 from rheos.testing import check_sink
 from rheos.testing.servers import CassandraNode
 from tests.connectors.cassandra.test_sink import SCHEMA, Writing
+from tests.testing.servers.listening import listening_at
 
 pytestmark = pytest.mark.slow  # A node takes 16 s of processor time to start.
 
@@ -112,13 +112,6 @@ def test_tables_that_are_not_there_or_do_not_fit(cassandra_node: CassandraNode, 
 
 
 def test_the_node_listens_on_loopback_alone(cassandra_node: CassandraNode) -> None:
-    folder = str(cassandra_node.log.parent)
-    listening = [
-        connection.laddr.ip
-        for process in psutil.Process().children(recursive=True)
-        if folder in " ".join(process.cmdline())
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
+    listening = listening_at(cassandra_node)
     assert len(listening) == 2  # For clients, and for other nodes.
-    assert all(address.removeprefix("::ffff:") == "127.0.0.1" for address in listening)
+    assert all(address == "127.0.0.1" for address in listening)

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import msgspec
-import psutil
 import pyarrow as pa
 import pytest
 import urllib3
@@ -16,6 +15,7 @@ from rheos.errors import InputError
 from rheos.testing import check_sink
 from rheos.testing.servers import OpenSearchNode
 from tests.connectors.opensearch.test_sink import SCHEMA, Writing
+from tests.testing.servers.listening import listening_at
 
 
 class Hit(msgspec.Struct):
@@ -89,13 +89,6 @@ def test_what_the_mapping_refuses_says_why(opensearch_node: OpenSearchNode) -> N
 
 
 def test_the_node_listens_on_loopback_alone(opensearch_node: OpenSearchNode) -> None:
-    folder = str(opensearch_node.log.parent)
-    listening = [
-        connection.laddr.ip
-        for process in psutil.Process().children(recursive=True)
-        if folder in " ".join(process.cmdline())
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
+    listening = listening_at(opensearch_node)
     assert len(listening) == 2  # For clients, and for other nodes.
-    assert all(address.removeprefix("::ffff:") == "127.0.0.1" for address in listening)
+    assert all(address == "127.0.0.1" for address in listening)

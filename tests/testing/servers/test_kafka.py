@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import stat
 
-import psutil
 from confluent_kafka.admin import AdminClient
 
 from rheos.cli.main import ServerName
 from rheos.testing import servers
 from rheos.testing.servers import KafkaBroker
+from tests.testing.servers.listening import listening_at
 
 
 def test_it_serves_clients_on_loopback_alone(kafka_broker: KafkaBroker) -> None:
@@ -19,16 +19,10 @@ def test_it_serves_clients_on_loopback_alone(kafka_broker: KafkaBroker) -> None:
     ]
     folder = kafka_broker.log.parent
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    listening = [
-        connection.laddr.ip
-        for process in psutil.Process().children(recursive=True)
-        if str(folder) in " ".join(process.cmdline())
-        for connection in process.net_connections("inet")
-        if connection.status == psutil.CONN_LISTEN
-    ]
+    listening = listening_at(kafka_broker)
     # For clients, for users, for those who come by TLS, and for itself as the controller.
     assert len(listening) == 4
-    assert all(address.removeprefix("::ffff:") == "127.0.0.1" for address in listening)
+    assert all(address == "127.0.0.1" for address in listening)
 
 
 def test_the_command_knows_all_servers() -> None:

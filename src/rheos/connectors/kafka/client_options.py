@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from rheos.connectors.kafka.client_log import LOGGER, OncePerWhile
 from rheos.errors import ConfigurationError, ProgramError
+from rheos.redaction import without
 
 Value: TypeAlias = str | int | float | bool | Callable[..., Any]
 
@@ -96,12 +97,10 @@ class ClientOptions:
 
     def redact(self, text: str) -> str:
         """The text, with `***` for the values of options that are secrets."""
-        for secret in self._secrets():
-            text = text.replace(secret, "***")
-        return text
+        return without(text, self._secrets())
 
-    def _secrets(self) -> list[str]:
-        found = {
+    def _secrets(self) -> set[str]:
+        return {
             str(value)
             for name, value in self.options
             if not callable(value)
@@ -109,7 +108,6 @@ class ClientOptions:
             and not _NOT_SECRET.search(name)
             and str(value).strip()
         }
-        return sorted(found, key=len, reverse=True)
 
     def _logger(self) -> logging.Logger:
         """A logger of these options alone, behind the public one: it redacts."""

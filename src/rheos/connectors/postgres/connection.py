@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from rheos.connectors.postgres.errors import postgres_error
 from rheos.errors import ConfigurationError, ProgramError
+from rheos.redaction import without
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -109,10 +110,7 @@ class ServerOptions:
 
     def redact(self, text: str) -> str:
         """The text, with `***` for what only who comes in is to know."""
-        for name, value in self.parameters:
-            if "password" in name and value:
-                text = text.replace(value, "***")
-        return text
+        return without(text, {value for name, value in self.parameters if "password" in name and value})
 
     def connect(self, doing: str, **own: str) -> ServerSession:
         """Raises a RheosError that begins with `doing`: UnavailableError where the server is away."""

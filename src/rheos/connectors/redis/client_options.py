@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from rheos.connectors.urls import url_parts
 from rheos.errors import ConfigurationError, ProgramError
+from rheos.redaction import without
 
 _URL = (
     'write "redis://host:6379/0", with :password@ or user:password@ before the host where it asks for '
@@ -84,16 +85,14 @@ class RedisOptions:
 
     def redact(self, text: str) -> str:
         """The text, with `***` for the passwords of the URL and of the options."""
-        for secret in self._secrets():
-            text = text.replace(secret, "***")
-        return text
+        return without(text, self._secrets())
 
-    def _secrets(self) -> list[str]:
+    def _secrets(self) -> set[str]:
         parts = urlsplit(self.url)
         options = (*self.options, *parse_qsl(parts.query))
         given = [value for name, value in options if isinstance(value, str) and "pass" in name]
         found = {each for each in (parts.password, *given) if each}
-        return sorted(found | set(map(unquote, found)), key=len, reverse=True)
+        return found | set(map(unquote, found))
 
     def __repr__(self) -> str:
         names = "".join(f", {name}=***" for name, _ in self.options)
