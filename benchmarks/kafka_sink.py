@@ -4,7 +4,8 @@ usage: python benchmarks/kafka_sink.py [--rows N] [--rounds 3] [--interval 1s] [
 
 A generator gives rows of about 100 bytes as JSON, with keys, to a topic of two partitions; parallelism
 1. A round runs the job once with each guarantee, and the ratio is that of a round. Timed is from when
-the job runs to when all of it is committed.
+the job runs to when all of it is committed. Exactly once writes nothing to the topic before its first
+checkpoint is complete: with few rows that second is a large part, so take enough for a run of 20 s.
 
 `--writers` has the two writers alone in one process, in turns, and prints what a record costs of the
 processor's time, and of the slot's thread. `--loop` times the loop of `produce` alone: of batches that
@@ -110,7 +111,7 @@ def writers(brokers: str, rows: int, rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What exactly once costs at a sink of Kafka.")
-    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--interval", default="1s")
     parser.add_argument("--writers", action="store_true")

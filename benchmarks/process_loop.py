@@ -1,4 +1,5 @@
-"""The keyed process operator alone: a Python function with state per record, over 10,000 keys.
+"""Operators with a keyed function alone: a Python function with state per record, over 10,000 keys; of
+one stream, of two, and beside a broadcast one.
 
 Rates are per second of CPU time, so that a busy machine does not show.
 
@@ -21,8 +22,10 @@ from rheos.errors import Site
 from rheos.graph.functions import KeyedContext
 from rheos.graph.nodes import MAIN, ProcessSpec, StreamType
 from rheos.host.io import SystemClock
-from rheos.operators.contract import OperatorContext, OutputType, PortType
-from rheos.operators.process import ProcessOperator
+from rheos.operators.build import build
+from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, OutputType, PortType
+from rheos.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
+from rheos.operators.keyed_co_process import KeyedCoProcessSpec
 from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.protocol.types import schema_of
 from rheos.runtimes.simulated.io import SimIo
@@ -58,8 +61,34 @@ class Talking(rh.KeyedProcessFunction):
         yield Alert(event.user, state)
 
 
-def operator(fn: rh.KeyedProcessFunction) -> ProcessOperator:
-    given, made = StreamType(schema_of(Event), False, Event), StreamType(schema_of(Alert), False, Alert)
+class Connected(rh.KeyedCoProcessFunction):
+    """As Talking. No rows of the second stream come."""
+
+    state = rh.ValueState(int, default=0)
+
+    def process_element1(self, event: Event, ctx: KeyedContext) -> Iterator[Alert]:
+        self.state.value = state = (self.state.value + event.kind) % 7
+        yield Alert(event.user, state)
+
+    def process_element2(self, event: Event, ctx: KeyedContext) -> None: ...
+
+
+class Ruled(rh.KeyedBroadcastProcessFunction):
+    """As Talking, by what is in broadcast state."""
+
+    state = rh.ValueState(int, default=0)
+    steps = rh.BroadcastState(int, int)
+
+    def process_element(self, event: Event, ctx: KeyedContext) -> Iterator[Alert]:
+        self.state.value = state = (self.state.value + self.steps[event.kind]) % 7
+        yield Alert(event.user, state)
+
+    def process_broadcast_element(self, event: Event, ctx: rh.ProcessContext) -> None:
+        self.steps[event.kind] = event.kind
+
+
+def operator(spec: ProcessSpec | OperatorSpec, second: PortType | None = None) -> Operator:
+    made = StreamType(schema_of(Alert), False, Alert)
     clock = SystemClock()
     ctx = OperatorContext(
         job=JobId("bench"),
@@ -70,15 +99,33 @@ def operator(fn: rh.KeyedProcessFunction) -> ProcessOperator:
         subtask=0,
         parallelism=1,
         max_parallelism=128,
-        ports=(PortType(given, ("user",), given.schema),),
+        ports=(KEYED,) if second is None else (KEYED, second),
         outputs={MAIN: OutputType(made, made.schema)},
         clock=clock,
         io=SimIo(clock.monotonic_us, lambda: 0),
         batch_rows=ROWS,
     )
-    made_operator = ProcessOperator(ctx, ProcessSpec(fn, "arrival", Event))
+    made_operator = build(ctx, spec)
     made_operator.open({})
     return made_operator
+
+
+GIVEN = StreamType(schema_of(Event), False, Event)
+KEYED = PortType(GIVEN, ("user",), GIVEN.schema)
+ALL = PortType(GIVEN, (), GIVEN.schema, broadcast=True)
+
+
+def operators() -> dict[str, Operator]:
+    both = (Event, Event)
+    ruled = operator(KeyedBroadcastProcessSpec(Ruled(), both, ()), ALL)
+    rules = pa.RecordBatch.from_pylist([{"user": 0, "kind": kind} for kind in range(5)], GIVEN.schema)
+    assert not list(ruled.on_batch(1, rules))
+    return {
+        "returns None": operator(ProcessSpec(Silent(), "arrival", Event)),
+        "yields one record": operator(ProcessSpec(Talking(), "arrival", Event)),
+        "of two streams": operator(KeyedCoProcessSpec(Connected(), both, ()), KEYED),
+        "by broadcast state": ruled,
+    }
 
 
 def main() -> None:
@@ -94,14 +141,17 @@ def main() -> None:
     # As the worker does.
     gc.freeze()
     gc.set_threshold(500_000, 10, 10)
-    print(f"{'function':<24}{'M records/s':>12}")
-    for name, fn in (("returns None", Silent()), ("yields one record", Talking())):
-        process = operator(fn)
-        began = time.process_time()
-        for i in range(batches):
+    made = operators()
+    spent: dict[str, list[float]] = {name: [] for name in made}
+    for i in range(batches):
+        for name, process in made.items():
+            began = time.process_time()
             for _ in process.on_batch(0, inputs[i % 16]):
                 pass
-        print(f"{name:<24}{batches * ROWS / (time.process_time() - began) / 1e6:>12.2f}")
+            spent[name].append(time.process_time() - began)
+    print(f"{'function':<24}{'M records/s':>12}")
+    for name, times in spent.items():
+        print(f"{name:<24}{batches * ROWS / sum(times) / 1e6:>12.2f}")
 
 
 if __name__ == "__main__":

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from rheos.errors import ConfigurationError
 from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
 from rheos.spark import ahead
 
+pytest_plugins = ["rheos.pytest_plugin"]  # Also where this tree was installed before it had one.
+
 # The first example of a property pays for imports, and machines differ: time is no property here.
 # Every run draws the same examples, and few; `pytest --hypothesis-profile=search` looks for others.
-settings.register_profile("rheos", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile("rheos", deadline=None, derandomize=True, max_examples=15)
 settings.register_profile("search", deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=100_000)
 settings.load_profile("rheos")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file says the marks of its tests by which scripts/test finds it."""
+    texts: dict[Path, str] = {}
+    for item in items:
+        for mark in ("spark", "deploy"):
+            if item.get_closest_marker(mark) is not None:
+                text = texts.get(item.path) or texts.setdefault(item.path, item.path.read_text())
+                if f"pytest.mark.{mark}" not in text:
+                    raise pytest.UsageError(f"{item.path}: write pytest.mark.{mark} somewhere in it")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -52,10 +66,9 @@ def spark() -> Any:
 def running(server: Any) -> Iterator[Any]:
     """A server of `rheos.testing.servers`, while the tests need it. Where it cannot be had, they are
     skipped."""
-    try:
-        server.install()
-    except ConfigurationError as error:
-        pytest.skip(f"there is no {server.name}: {error.what}")
+    from rheos.pytest_plugin import installed
+
+    installed(server)
     with server:
         yield server
 

@@ -40,6 +40,19 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in {slug(heading) for heading in headings}, f"{page}: {link}"
 
 
+def test_every_page_has_its_place_in_the_site() -> None:
+    """`scripts/docs` builds it, which takes longer than all of this file."""
+    nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    named = re.findall(r"(\S+\.md)$", nav, re.MULTILINE)
+    api = (ROOT / "docs/api.md").read_text()
+    sections = re.findall(r"^## (.+)$", api, re.MULTILINE)
+    made = {"index.md", "CHANGELOG.md", "CONTRIBUTING.md"} | {
+        f"reference/{slug(section)}.md" for section in sections
+    }
+    pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
+    assert sorted(named) == sorted(pages | made), "each page is named once under `nav` in mkdocs.yml"
+
+
 def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 

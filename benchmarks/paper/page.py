@@ -12,7 +12,7 @@ no results stays as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,23 @@ PLOTS = "benchmarks"
 _BLOCK = re.compile(r"(<!-- results: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def rewrite(experiments: Sequence[Experiment], results: Path, page: Path = PAGE) -> list[str]:
+def footnote(result: dict[str, Any]) -> str:
+    """How it was run: the command, and on what."""
+    machine, options = result["machine"], result["options"]
+    command = f"python -m benchmarks.paper {result['experiment']}" + " --quick" * options["quick"]
+    return (
+        f"`{command}`: {options['seconds']:g} s a run, {options['rounds']} "
+        f"round{'s' * (options['rounds'] > 1)}, {result['took_s']} s in all; {machine['cores']} cores, "
+        f"{machine['memory_gib']} GiB, PySpark {machine['versions']['pyspark']}."
+    )
+
+
+def rewrite(
+    experiments: Sequence[Experiment],
+    results: Path,
+    page: Path = PAGE,
+    footnote: Callable[[dict[str, Any]], str] = footnote,
+) -> list[str]:
     """Makes the blocks of the page anew. Gives the names of those that had results."""
     plots = Plots(page.parent / PLOTS, PLOTS)
     shown = {}
@@ -36,7 +52,7 @@ def rewrite(experiments: Sequence[Experiment], results: Path, page: Path = PAGE)
         if path.exists():
             result = load(path)
             shown[experiment.name] = (
-                f"{experiment.show(result['results'], plots)}\n\n{_footnote(result)}"
+                f"{experiment.show(result['results'], plots)}\n\n{footnote(result)}"
             )
     text = page.read_text()
     missing = sorted(set(shown) - {found[1] for found in _BLOCK.findall(text)})
@@ -48,14 +64,3 @@ def rewrite(experiments: Sequence[Experiment], results: Path, page: Path = PAGE)
 
 def _filled(found: re.Match[str], shown: dict[str, str]) -> str:
     return f"{found[1]}{shown[found[2]]}\n{found[3]}" if found[2] in shown else found[0]
-
-
-def _footnote(result: dict[str, Any]) -> str:
-    """How it was run: the command, and on what."""
-    machine, options = result["machine"], result["options"]
-    command = f"python -m benchmarks.paper {result['experiment']}" + " --quick" * options["quick"]
-    return (
-        f"`{command}`: {options['seconds']:g} s a run, {options['rounds']} "
-        f"round{'s' * (options['rounds'] > 1)}, {result['took_s']} s in all; {machine['cores']} cores, "
-        f"{machine['memory_gib']} GiB, PySpark {machine['versions']['pyspark']}."
-    )

@@ -32,7 +32,7 @@ partition of each."""
 KINDS: dict[str, Payloads] = {"ads": ads.payloads, "shop": shop.payloads}
 
 _BLOCK = 10_000
-_PAUSE_S = 0.002
+_PAUSE_S = 0.01
 
 
 def main() -> int:
@@ -55,7 +55,7 @@ def main() -> int:
             "bootstrap.servers": said.brokers,
             "enable.idempotence": True,  # In order and once, whatever the broker goes through.
             "message.timeout.ms": 0,
-            "linger.ms": 20 if said.at_once else 2,
+            "linger.ms": 20 if said.at_once else 5,
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": 500_000,
             "delivery.report.only.error": True,

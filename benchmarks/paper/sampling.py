@@ -54,7 +54,10 @@ class Sampler:
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._began = time.perf_counter()
         self.began_ns = time.time_ns()
-        self._cpu_s = _cpu_s(self._watched())
+        self._used_s: dict[tuple[int, float], float] = {}
+        """The processor time of each process that was ever seen, when it was seen last: what has ended
+        has still been used."""
+        self._cpu_s = self._used(self._watched())
 
     def __enter__(self) -> Sampler:
         self._thread.start()
@@ -65,7 +68,7 @@ class Sampler:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        self.samples.append(self._sample())
+        self.look()
 
     def cpu_between(self, begins_ns: int, ends_ns: int) -> float:
         """Processor seconds between two moments since the epoch, by the samples around them."""
@@ -75,16 +78,31 @@ class Sampler:
 
     def _run(self) -> None:
         while not self._stop.wait(self._every_s):
-            self.samples.append(self._sample())
+            self.look()
+
+    def look(self) -> None:
+        """Takes a sample now."""
+        self.samples.append(self._sample())
 
     def _sample(self) -> Sample:
         watched = self._watched()
         return Sample(
             at_s=round(time.perf_counter() - self._began, 2),
-            cpu_s=round(_cpu_s(watched) - self._cpu_s, 2),
+            cpu_s=round(self._used(watched) - self._cpu_s, 2),
             rss_mib={each.pid: rss for each in watched if (rss := _rss_mib(each)) is not None},
             figures=self._also(),
         )
+
+    def _used(self, watched: list[psutil.Process]) -> float:
+        """Processor seconds up to now of all that was ever seen. What a process uses between the last
+        look and its end is left out."""
+        for each in watched:
+            try:
+                times = each.cpu_times()
+                self._used_s[each.pid, each.create_time()] = times.user + times.system
+            except psutil.NoSuchProcess:
+                continue
+        return sum(self._used_s.values())
 
     def _watched(self) -> list[psutil.Process]:
         """The process and all below it, but no server that it has started for the experiment."""
@@ -110,21 +128,6 @@ def workers(process: psutil.Process | None = None) -> list[psutil.Process]:
         except psutil.NoSuchProcess:
             continue
     return found
-
-
-def _cpu_s(processes: list[psutil.Process]) -> float:
-    """What they have used up to now, and those below them that have ended."""
-    total = 0.0
-    for each in processes:
-        try:
-            times = each.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system
-        # The first one's children are counted by themselves; of ended ones it would count servers, too.
-        if each is not processes[0]:
-            total += times.children_user + times.children_system
-    return total
 
 
 def _rss_mib(process: psutil.Process) -> float | None:

@@ -1,8 +1,9 @@
-"""The soak: from Kafka to Kafka exactly once while workers are killed; nothing lost, nothing doubled.
+"""The soak: from Kafka to Kafka exactly once while workers and the driver are killed; nothing lost,
+nothing doubled.
 
     python -m benchmarks.paper.soak                     20 minutes, a kill every 20 s
     python -m benchmarks.paper.soak --quick             one minute
-    python -m benchmarks.paper.soak --faults workers,driver --broker-every 90s
+    python -m benchmarks.paper.soak --faults workers,freeze,driver --broker-every 90s
 
 A producer of its own process numbers the records of each key and keeps its own record of what the
 broker has confirmed. The job counts each key in two ways and writes each record on with both counts.
@@ -51,7 +52,7 @@ class Settings:
     rate_per_s: float = 2_000.0
     keys: int = 1_000
     kill_every_s: float = 20.0
-    faults: frozenset[Fault] = frozenset({Fault.WORKERS})
+    faults: frozenset[Fault] = frozenset({Fault.WORKERS, Fault.DRIVER})
     broker_every_s: float | None = None
     """Kills the broker, too."""
     seed: int = 0
@@ -216,7 +217,7 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     at, delay = zip(*results["delays"], strict=True)
     axes.plot([each / 60 for each in at], delay, color=BLUE, linewidth=1, label="longest delay")
     killed = [each["at_s"] / 60 for each in results["strikes"]]
-    axes.plot(killed, [0] * len(killed), "|", color=GENERATOR, label="a worker is killed")
+    axes.plot(killed, [0] * len(killed), "|", color=GENERATOR, label="a worker or the driver is killed")
     titled(axes, "The longest delay of the records that came out in a second", "minutes", "s")
     axes.set_ylim(bottom=0)
     legend(figure)
@@ -240,7 +241,7 @@ def show(results: dict[str, Any], plots: Plots) -> str:
 
 EXPERIMENT = Experiment(
     name="soak",
-    about="from Kafka to Kafka exactly once, a worker killed every 20 s: 20 minutes",
+    about="from Kafka to Kafka exactly once, a worker or the driver killed every 20 s: 20 minutes",
     run=run,
     show=show,
     seconds=20 * 60,
@@ -259,7 +260,9 @@ def main() -> int:
     cli.add_argument("--rate", type=float, default=2_000, help="records a second")
     cli.add_argument("--keys", type=int, default=1_000)
     cli.add_argument("--kill-every", default="20s")
-    cli.add_argument("--faults", default="workers", help="workers, freeze, driver; commas between")
+    cli.add_argument(
+        "--faults", default="workers,driver", help="workers, freeze, driver; commas between"
+    )
     cli.add_argument("--broker-every", help="kill the broker, too, every so often")
     cli.add_argument("--seed", type=int, default=0)
     cli.add_argument("--json", type=Path, metavar="FILE", help="where the figures go")

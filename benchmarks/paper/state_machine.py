@@ -1,15 +1,18 @@
-"""The state machine from Kafka, at 30,000 events a second and core: its latency when nothing happens,
-and its throughput over time while a worker is killed again and again. The alerts must be the planted
-ones."""
+"""The state machine from Kafka, at 30,000 events a second and core and at a quarter of it: its latency
+when nothing happens, and its throughput over time while a worker is killed again and again. The alerts
+must be the planted ones."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,10 +21,10 @@ import msgspec
 import numpy as np
 
 from benchmarks.paper.committed import Committed, make_topics
-from benchmarks.paper.experiment import Experiment, Options
+from benchmarks.paper.experiment import Experiment, Options, where
 from benchmarks.paper.plots import GENERATOR, RHEOS, Plots, legend, panels, titled
 from benchmarks.paper.shop import Alert, Shop, judge
-from benchmarks.paper.struck import Record, Strikes, Struck, strike
+from benchmarks.paper.struck import Produced, Record, Strikes, Struck, strike
 from benchmarks.paper.tables import digits, millions, table
 from rheos.bench.recorder import read_slices
 from rheos.bench.taps import SOURCE
@@ -30,6 +33,12 @@ from rheos.testing.servers import KafkaBroker
 JOB = Path(__file__).with_name("state_machine_job.py")
 CORES = 2
 RATE_PER_CORE = 30_000
+QUIETER = 4
+"""It runs at a quarter of that first: there the latency is that of the system, not of its load."""
+SENT_AT_ONCE = "at least once"
+HELD = "exactly once, a checkpoint each second"
+KILLED = "the same, workers killed"
+SPARK = "Structured Streaming"
 USERS = 10_000
 PARTITIONS = 4
 KILL_EVERY_S = 12.0
@@ -72,56 +81,112 @@ class Alerts:
 
 
 def run(options: Options) -> dict[str, Any]:
-    rate = CORES * (RATE_PER_CORE // 10 if options.quick else RATE_PER_CORE)
+    full = CORES * (RATE_PER_CORE // 10 if options.quick else RATE_PER_CORE)
     kills = 1 if options.quick else KILLS
     calm_s = 6.0 if options.quick else 2.5 * options.seconds
     alone = Strikes(calm_s + SETTLED_S, None)
     killing = Strikes((kills + 0.6) * (KILL_EVERY_S + 1), KILL_EVERY_S)
+    runs = []
     with KafkaBroker() as broker:
-        runs = {}
-        for name, guarantee, strikes in (
-            ("calm", "at_least_once", alone),
-            ("held", "exactly_once", alone),
-            ("killed", "exactly_once", killing),
-        ):
-            options.say(f"{guarantee}, {'workers are killed' if strikes.every_s else 'left alone'}")
-            runs[name] = _run(broker.address, name, rate, guarantee, strikes)
-    return {"rate_per_s": rate, **runs}
+        for rate in (full // QUIETER, full):
+            for what, measure, strikes in (
+                (SENT_AT_ONCE, partial(_rheos, guarantee="at_least_once"), alone),
+                (HELD, partial(_rheos, guarantee="exactly_once"), alone),
+                (KILLED, partial(_rheos, guarantee="exactly_once"), killing),
+                (SPARK, _spark, alone),
+            ):
+                options.say(f"{rate:,} events a second: {what}")
+                figures = _run(broker.address, str(len(runs)), rate, measure, strikes)
+                runs.append({"run": what, "rate_per_s": rate, **figures})
+    return {"runs": runs}
 
 
-def _run(brokers: str, name: str, rate_per_s: int, guarantee: str, strikes: Strikes) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Topics:
+    """What a run reads and writes, and who fills it."""
+
+    brokers: str
+    source: str
+    target: str
+    producer: Sequence[str]
+    record: Path
+    folder: Path
+    is_out: Callable[[Record], bool]
+
+
+def _run(
+    brokers: str, name: str, rate_per_s: int, measure: Callable[..., dict[str, Any]], strikes: Strikes
+) -> dict[str, Any]:
     source, target = f"events-{name}", f"alerts-{name}"
     # The topics' timestamps are then the broker's own: when it had a record.
     topics = {source: PARTITIONS, target: PARTITIONS}
     make_topics(brokers, topics, {"message.timestamp.type": "LogAppendTime"})
     shop, alerts = Shop(USERS), Alerts()
+    expected: dict[int, int] = {}
+
+    def is_out(made: Record) -> bool:
+        if not expected:
+            expected[made["sent"]] = len(shop.planted(made["sent"]))
+        return len(alerts.found) >= expected[made["sent"]]
+
     with tempfile.TemporaryDirectory(prefix="rheos-shop-") as folder:
-        record, measures = Path(folder, "record.json"), Path(folder, "measures")
-        measures.mkdir()
+        record = Path(folder, "record.json")
         settings = json.dumps({"users": shop.users, "seed": shop.seed})
         command = [sys.executable, "-m", "benchmarks.paper.producer", "shop", brokers, source]
         producer = [*command, str(record), "--partitions", str(PARTITIONS), "--settings", settings]
-        job = [str(JOB), "--parallelism", str(CORES), "--checkpoint-dir", str(Path(folder, "job"))]
-        expected: dict[int, int] = {}
-
-        def is_out(made: Record) -> bool:
-            if not expected:
-                expected[made["sent"]] = len(shop.planted(made["sent"]))
-            return len(alerts.found) >= expected[made["sent"]]
-
+        producer += ["--rate", str(rate_per_s)]
         reader = Committed(brokers, target, PARTITIONS, alerts.take)
-        struck = strike(
-            [*job, "--", brokers, source, target, guarantee, str(measures)],
-            [*producer, "--rate", str(rate_per_s)],
-            record,
-            strikes,
-            is_out,
-        )
+        at = Topics(brokers, source, target, producer, record, Path(folder), is_out)
+        figures = measure(at, strikes, alerts)
         reader.end()
-        return _figures(struck, alerts, shop, read_slices(str(measures), SOURCE))
+    there, written, seen = map(np.array, (alerts.there_ms, alerts.written_ms, alerts.seen_ms))
+    steady = there > there[:1] + SETTLED_S * 1000
+    verdict = judge(alerts.found, shop.planted(figures["sent"]))
+    return {
+        **figures,
+        "ok": verdict.ok and not figures.get("failure"),
+        "verdict": asdict(verdict),
+        "to_broker_ms": _quantiles((written - there)[steady]),
+        "to_reader_ms": _quantiles((seen - there)[steady]),
+    }
 
 
-def _figures(struck: Struck, alerts: Alerts, shop: Shop, read: Sequence[Any]) -> dict[str, Any]:
+def _rheos(at: Topics, strikes: Strikes, alerts: Alerts, guarantee: str) -> dict[str, Any]:
+    measures = at.folder / "measures"
+    measures.mkdir()
+    job = [str(JOB), "--parallelism", str(CORES), "--checkpoint-dir", str(at.folder / "job")]
+    job += ["--", at.brokers, at.source, at.target, guarantee, str(measures)]
+    struck = strike(job, at.producer, at.record, strikes, at.is_out)
+    return _figures(struck, alerts, read_slices(str(measures), SOURCE))
+
+
+def _spark(at: Topics, strikes: Strikes, alerts: Alerts) -> dict[str, Any]:
+    """It is left alone: in one process, without a cluster, a query ends with its first lost worker."""
+    command = [sys.executable, "-m", "benchmarks.paper.state_machine_spark"]
+    produced = Produced(at.producer, at.record, at.is_out)
+    query = subprocess.Popen(
+        [*command, at.brokers, at.source, at.target, str(at.folder / "query")], stdout=subprocess.PIPE
+    )
+    try:
+        assert query.stdout is not None
+        while (line := query.stdout.readline()) and line != b"runs\n":
+            pass
+        produced.begin()
+        time.sleep(strikes.for_s)
+        while not produced.is_over() and query.poll() is None:
+            time.sleep(0.2)
+        query.terminate()
+        failure = f"exit code {query.returncode}" if query.wait() else None
+    finally:
+        produced.end()
+        query.kill()
+        query.communicate()
+    if produced.record is None:
+        raise RuntimeError(f"the producer has left no record; the query: {failure or 'sound'}")
+    return {"sent": produced.record["sent"], "failure": failure}
+
+
+def _figures(struck: Struck, alerts: Alerts, read: Sequence[Any]) -> dict[str, Any]:
     record, began_s = struck.record, struck.began_s
     produced = {record["began_ms"] / 1000 + int(at) / 10: n for at, n in record["per_100ms"].items()}
     rows = Counter[float]()
@@ -129,8 +194,6 @@ def _figures(struck: Struck, alerts: Alerts, shop: Shop, read: Sequence[Any]) ->
         for each in slices:
             rows[each.number / 10] += each.rows
     there, seen = np.array(alerts.there_ms), np.array(alerts.seen_ms)
-    written = np.array(alerts.written_ms)
-    steady = there > there[:1] + SETTLED_S * 1000
     strikes = []
     for each in struck.report.strikes:
         at_ms = (began_s + each.at_s) * 1000
@@ -145,15 +208,10 @@ def _figures(struck: Struck, alerts: Alerts, shop: Shop, read: Sequence[Any]) ->
                 "no_rows_for_s": _silence(rows, began_s + each.at_s),
             }
         )
-    verdict = judge(alerts.found, shop.planted(record["sent"]))
     return {
         "sent": record["sent"],
-        "ok": verdict.ok and struck.report.ok,
         "failure": struck.report.failure,
         "clock_moved_ms": struck.clock_moved_ms,
-        "verdict": asdict(verdict),
-        "to_broker_ms": _quantiles((written - there)[steady]),
-        "to_reader_ms": _quantiles((seen - there)[steady]),
         "strikes": strikes,
         "generator": _binned(produced, began_s),
         "job": _binned(rows, began_s),
@@ -187,67 +245,79 @@ def _binned(counts: dict[float, int] | Counter[float], began_s: float) -> list[t
 
 
 def show(results: dict[str, Any], plots: Plots) -> str:
-    killed = results["killed"]
-    figure, (axis,) = panels(1)
-    for name, colour in (("generator", GENERATOR), ("job", RHEOS)):
-        at, rate = zip(*killed[name], strict=True)
-        axis.plot(at, [each / 1000 for each in rate], color=colour, label=name)
-    for each in killed["strikes"]:
-        axis.axvline(each["at_s"], linestyle=":", linewidth=1, color=GENERATOR)
-    titled(axis, "A worker is killed at each dotted line", "s", "thousand events a second")
-    axis.set_ylim(bottom=0)
+    runs = results["runs"]
+    killed = where(runs, run=KILLED)
+    figure, axes = panels(len(killed))
+    for axis, each in zip(axes, killed, strict=True):
+        for name, colour in (("generator", GENERATOR), ("job", RHEOS)):
+            at, rate = zip(*each[name], strict=True)
+            axis.plot(at, [value / 1000 for value in rate], color=colour, label=name)
+        for struck in each["strikes"]:
+            axis.axvline(struck["at_s"], linestyle=":", linewidth=1, color=GENERATOR)
+        titled(axis, f"{millions(each['rate_per_s'])} events a second", "s", "thousand events a second")
+        axis.set_ylim(bottom=0)
     legend(figure)
     alt = "Events a second over time: what the generator sends, and what the job reads"
     drawn = plots.save(figure, "chaos", f"{alt}; at each dotted line a worker is killed")
-    runs = {
-        "at least once": results["calm"],
-        "exactly once, a checkpoint each second": results["held"],
-        "the same, workers killed": killed,
-    }
-    heads = ("", "events", "alerts", "missing, false, doubled, out of order", "p50 ms", "p99 ms")
+    heads = (
+        "",
+        "events/s",
+        "events",
+        "alerts",
+        "missing, false, doubled, out of order",
+        "p50 ms",
+        "p99 ms",
+    )
     rows = []
-    for name, each in runs.items():
-        verdict = each["verdict"]
-        wrong = [verdict[kind] for kind in ("missing", "false", "doubled", "out_of_order")]
-        late = each["to_reader_ms"]
-        rows.append(
-            (name, f"{each['sent']:,}", f"{verdict['found']:,}", ", ".join(map(str, wrong)),
-             digits(late.get("p50")), digits(late.get("p99")))
-        )  # fmt: skip
+    for each in runs:
+        verdict, late = each["verdict"], each["to_reader_ms"]
+        wrong = ", ".join(str(verdict[kind]) for kind in _WRONG)
+        counts = (millions(each["rate_per_s"]), f"{each['sent']:,}", f"{verdict['found']:,}", wrong)
+        rows.append((each["run"], *counts, digits(late.get("p50")), digits(late.get("p99"))))
     strikes = [
-        (f"at {each['at_s']:.0f} s", *(_s(each[name]) for name in _AFTER)) for each in killed["strikes"]
+        (f"{millions(each['rate_per_s'])}, at {struck['at_s']:.0f} s", *(_s(struck[n]) for n in _AFTER))
+        for each in killed
+        for struck in each["strikes"]
     ]
     return "\n\n".join(
         (
             drawn,
-            f"{millions(results['rate_per_s'])} events a second in all. Latency is from when the "
-            "broker has the event to when a reader of committed records has its alert.",
+            "Latency is from when the broker has the event to when a reader of committed records has "
+            "its alert.",
             table(heads, rows),
-            table(("a worker is killed", *_AFTER.values()), strikes),
-            _says(results, list(runs.values())),
+            table(("events/s; a worker is killed", *_AFTER.values()), strikes),
+            _says(runs),
         )
     )
 
 
-def _says(results: dict[str, Any], runs: list[dict[str, Any]]) -> str:
-    kinds = ("missing", "false", "doubled", "out_of_order")
-    wrong = sum(each["verdict"][kind] for each in runs for kind in kinds)
+def _says(runs: list[dict[str, Any]]) -> str:
+    ours = [each for each in runs if each["run"] != SPARK]
+    wrong = sum(each["verdict"][kind] for each in ours for kind in _WRONG)
     says = "The alerts are just the planted ones." if not wrong else f"{wrong:,} alerts are wrong."
-    calm = results["calm"]["to_reader_ms"]
-    says += (
-        f" At least once, half of them are there {digits(calm['p50'])} ms after their event, and 99 % "
-        f"after {digits(calm['p99'])} ms; exactly once adds the wait for a checkpoint."
-    )
-    killed = results["killed"]["strikes"]
-    silent = [each["no_rows_for_s"] for each in killed if each["no_rows_for_s"] is not None]
-    if silent:
+    for each in where(runs, run=SENT_AT_ONCE):
+        late = each["to_reader_ms"]
         says += (
-            f" A killed worker stops the job for {_s(median(silent))} in the median of {len(silent)}, "
-            f"{_s(max(silent))} at the most."
+            f" At {millions(each['rate_per_s'])} events a second and at least once, half of them are "
+            f"there {digits(late['p50'])} ms after their event, 99 % after {digits(late['p99'])} ms."
         )
+    says += " Exactly once adds the wait for a checkpoint."
+    for each in where(runs, run=KILLED):
+        silent = [at["no_rows_for_s"] for at in each["strikes"] if at["no_rows_for_s"] is not None]
+        if silent:
+            says += (
+                f" At {millions(each['rate_per_s'])} a killed worker stops the job for "
+                f"{_s(median(silent))} in the median of {len(silent)}, {_s(max(silent))} at the most."
+            )
     return says
 
 
+_WRONG = {
+    "missing": "missing",
+    "false": "false",
+    "doubled": "doubled",
+    "out_of_order": "out of order",
+}
 _AFTER = {
     "no_rows_for_s": "rows are read again after",
     "back_after_s": "all workers there again after",

@@ -70,7 +70,7 @@ def strike(
 
     Raises RuntimeError where the producer leaves no record.
     """
-    produced = _Produced(producer, record, is_out, quiet)
+    produced = Produced(producer, record, is_out, quiet)
     plan = Plan(
         [sys.executable, "-m", "rheos", "run", *job],
         faults=strikes.faults,
@@ -90,13 +90,15 @@ def strike(
     return Struck(report, began_s, began_up_s, clock.moved_ms(), produced.record)
 
 
-class _Produced:
+class Produced:
+    """A producer, and whether all that it has sent has come out."""
+
     def __init__(
         self,
         producer: Sequence[str],
         record: Path,
         is_out: Callable[[Record], bool],
-        quiet: Callable[[], None],
+        quiet: Callable[[], None] = lambda: None,
     ) -> None:
         self.record: Record | None = None
         self._producer = producer
@@ -120,6 +122,7 @@ class _Produced:
             self._producing.stdout.close()
 
     def is_over(self) -> bool:
+        """Asks the producer to end when it is called first; to be called again until it is true."""
         assert self._producing is not None, "it begins when the job runs"
         if self._until_s is None:
             self._quiet()

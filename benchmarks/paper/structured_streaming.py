@@ -100,9 +100,15 @@ def made_up(spark: SparkSession, rows_per_batch: int, partitions: int) -> DataFr
 
 
 def from_kafka(
-    spark: SparkSession, brokers: str, topic: str, schema: str, rows_per_batch: int | None
+    spark: SparkSession,
+    brokers: str,
+    topic: str,
+    schema: str,
+    rows_per_batch: int | None,
+    *fields: str,
 ) -> DataFrame:
-    """A topic of JSON from its beginning, as columns; without a number all that is there at once."""
+    """A topic of JSON from its beginning, as columns; without a number all that is there at once.
+    `fields` are those of the message that stand beside them, such as "timestamp"."""
     read = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", brokers)
@@ -113,8 +119,8 @@ def from_kafka(
         read = read.option("maxOffsetsPerTrigger", rows_per_batch)
     return (
         read.load()
-        .select(fn.from_json(fn.col("value").cast("string"), schema).alias("row"))
-        .select("row.*")
+        .select(fn.from_json(fn.col("value").cast("string"), schema).alias("row"), *fields)
+        .select("row.*", *fields)
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -159,12 +160,19 @@ class Bench:
         finally:
             stop()
         began_ms = made["began_ms"]
-        late, too_late = updates.latencies_ms(began_ms, began_ms + events * 1000 // rate, expected)
+        sent_ms, end_ms = _sent_ms(made), began_ms + events * 1000 // rate
+
+        def all_sent_ms(window_end: int) -> float:
+            return sent_ms((window_end - began_ms) * rate // 1000)
+
+        late, too_late = updates.latencies_ms(began_ms, end_ms, expected, all_sent_ms)
+        behind = [all_sent_ms(at) - at for at in range(began_ms + 1000, end_ms, 1000)]
         quantiles = np.percentile(late, [50, 99, 100]).tolist() if late else [None] * 3
         p50, p99, most = (None if each is None else round(each) for each in quantiles)
         return {
             "rate_per_s": rate,
             "latency_ms": {"p50": p50, "p99": p99, "max": most},
+            "producer_behind_ms": {"p50": round(median(behind)), "max": round(max(behind))},
             "windows_measured": len(late),
             "windows_later_than_watched": too_late,
             "clock_moved_ms": clock.moved_ms(),
@@ -228,6 +236,18 @@ class Bench:
         return {"ok": verdict.ok, **asdict(verdict)}
 
 
+def _sent_ms(made: dict[str, Any]) -> Callable[[int], float]:
+    """When so many events had been sent: up to a tenth of a second early."""
+    at, sent = zip(*((int(at), n) for at, n in made["per_100ms"].items()), strict=True)
+    so_far = np.cumsum(sent)
+
+    def when(events: int) -> float:
+        place = min(int(np.searchsorted(so_far, events)), len(at) - 1)
+        return float(made["began_ms"] + at[place] * 100)
+
+    return when
+
+
 def run(options: Options) -> dict[str, Any]:
     with KafkaBroker() as broker, RedisServer() as redis:
         bench = Bench(options, broker.address, redis.url)
@@ -252,7 +272,10 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     legend(figure)
     alt = "The share of campaigns and windows that have had their last update, by the time since"
     drawn = plots.save(figure, "yahoo", alt)
-    heads = ("", "", "events a second", "p50 ms", "p99 ms", "events", "windows", "of them wrong")
+    heads = (
+        "", "", "events a second", "p50 ms", "p99 ms", "producer behind, ms", "events", "windows",
+        "of them wrong",
+    )  # fmt: skip
     wrong = sum(each["wrong"] for each in runs)
     is_right = "Every count is the generator's own." if not wrong else f"{wrong:,} counts are wrong."
     best = {what: where(_medians(runs), run=what) for what in (FULL, LIVE, INSIDE)}
@@ -285,7 +308,9 @@ def _row(run: dict[str, Any]) -> tuple[str, ...]:
         else f"{millions(run['rate_per_s'])} sent"
     )
     counts = (f"{run[name]:,}" for name in ("events", "windows", "wrong"))
-    return (run["run"], run["system"], rate, digits(late.get("p50")), digits(late.get("p99")), *counts)
+    behind = digits(run.get("producer_behind_ms", {}).get("max"))
+    quantiles = (digits(late.get("p50")), digits(late.get("p99")))
+    return (run["run"], run["system"], rate, *quantiles, behind, *counts)
 
 
 EXPERIMENT = Experiment(

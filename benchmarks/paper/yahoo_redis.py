@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from redis import Redis
@@ -53,13 +54,19 @@ class LastUpdates:
         self._over.set()
         self._thread.join()
 
-    def latencies_ms(self, first: int, end: int, expected: Counts) -> tuple[list[float], int]:
+    def latencies_ms(
+        self, first: int, end: int, expected: Counts, all_sent_ms: Callable[[int], float]
+    ) -> tuple[list[float], int]:
         """Of each campaign and each whole window in this time (ms since the epoch): from the window's
-        end to its last update, as the benchmark defines it. With it comes how many had their last
-        update when they were not looked at any more: these are not among them."""
+        end to its last update, as the benchmark defines it; but from when all of it had been sent
+        where that was later, which is asked of `all_sent_ms` by the window's end. With it comes how
+        many had their last update when they were not looked at any more: these are not among them."""
         whole = [each for each in expected if first <= each[1] and each[1] + WINDOW_MS <= end]
         seen = [each for each in whole if self._seen[each] == expected[each]]
-        latencies = [self._changed_ms[each] - (each[1] + WINDOW_MS) for each in seen]
+        latencies = [
+            self._changed_ms[each] - max(each[1] + WINDOW_MS, all_sent_ms(each[1] + WINDOW_MS))
+            for each in seen
+        ]
         return latencies, len(whole) - len(seen)
 
     def _run(self) -> None:

@@ -11,19 +11,11 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming import StreamingQuery
 
 from benchmarks.paper.ads import SCHEMA, WINDOW_MS, campaign_of_ad
+from benchmarks.paper.structured_streaming import from_kafka
 from benchmarks.paper.yahoo_program import FIELD
 from benchmarks.paper.yahoo_redis import connect, key_of
 
 _FIELDS = ", ".join(f"{name} string" for name in SCHEMA.names)
-
-
-def _events(spark: SparkSession, brokers: str, topic: str, rows_per_batch: int | None) -> DataFrame:
-    read = spark.readStream.format("kafka").option("kafka.bootstrap.servers", brokers)
-    read = read.option("subscribe", topic).option("startingOffsets", "earliest")
-    if rows_per_batch is not None:
-        read = read.option("maxOffsetsPerTrigger", rows_per_batch)
-    parsed = fn.from_json(fn.col("value").cast("string"), _FIELDS)
-    return read.load().select(parsed.alias("event")).select("event.*")
 
 
 def _views_by_campaign(spark: SparkSession, events: DataFrame) -> DataFrame:
@@ -47,7 +39,7 @@ def start(
     """With `rows_per_batch` it reads what is there in such micro-batches, and ends; without, it begins
     one each second."""
     spark.conf.set("spark.sql.shuffle.partitions", str(parallelism))
-    counts = _views_by_campaign(spark, _events(spark, brokers, topic, rows_per_batch))
+    counts = _views_by_campaign(spark, from_kafka(spark, brokers, topic, _FIELDS, rows_per_batch))
 
     def write(batch: DataFrame, _: int) -> None:
         rows = batch.collect()

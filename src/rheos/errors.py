@@ -3,7 +3,7 @@
     RheosError
     ├── ProgramError          the program is wrong; found while it is built, before anything runs
     │   ├── SchemaError       an unknown column, a wrong type, an output type that is not declared
-    │   └── StateAccessError  keyed state or timers used where there is no key
+    │   └── StateAccessError  state or timers used where there is no key, or where it may only be read
     ├── ConfigurationError    the surroundings are wrong: Java, master, directories, settings
     ├── InputError            data that does not fit: a missing or malformed file, a bad row
     ├── UserFunctionError     the user's function raised, or gave what it did not declare

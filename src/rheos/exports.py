@@ -5,8 +5,10 @@ from polars import col, lit
 from rheos import aggregates as agg
 from rheos import connectors, formats
 from rheos.api import restart
+from rheos.api.connected import ConnectedStreams, KeyedConnectedStreams
 from rheos.api.environment import Environment
 from rheos.api.keyed import KeyedStream
+from rheos.api.lookup_tables import lookup_table
 from rheos.api.settings import Checkpoints, Settings
 from rheos.api.sinks import collect_sink, print_sink
 from rheos.api.sources import dataframe, spark_stream
@@ -17,6 +19,7 @@ from rheos.connectors.collection import collection
 from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import hybrid
 from rheos.connectors.replay import Replay
+from rheos.connectors.retry import retry
 from rheos.errors import (
     CheckpointError,
     ConfigurationError,
@@ -34,30 +37,103 @@ from rheos.errors import (
     UnrestorableError,
     UserFunctionError,
 )
+from rheos.graph import evictors, triggers
+from rheos.graph.aggregate_functions import AggregateFunction
+from rheos.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
+from rheos.graph.compiled import compiled
+from rheos.graph.connected_functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    ProcessContext,
+    ProcessFunction,
+)
 from rheos.graph.functions import (
+    AsyncFunction,
+    CoGroupFunction,
     KeyedContext,
     KeyedProcessFunction,
+    RichFunction,
     TimeWindow,
     WindowContext,
     WindowFunction,
 )
-from rheos.graph.state import ListState, MapState, TimeToLive, ValueState
-from rheos.graph.windows import Session, Sliding, Tumbling, Watermark
+from rheos.graph.parameters import Parameters
+from rheos.graph.state import (
+    AggregatingState,
+    BroadcastState,
+    ListState,
+    MapState,
+    OperatorListState,
+    OperatorUnionState,
+    ReducingState,
+    TimeToLive,
+    ValueState,
+)
+from rheos.graph.watermark_generators import WatermarkGenerator
+from rheos.graph.window_functions import (
+    AssignerContext,
+    Element,
+    Evictor,
+    EvictorContext,
+    Trigger,
+    TriggerContext,
+    TriggerResult,
+    WindowAssigner,
+)
+from rheos.graph.windows import (
+    CountSliding,
+    CountTumbling,
+    Cumulating,
+    GlobalWindows,
+    Session,
+    Sliding,
+    Tumbling,
+    Watermark,
+)
+from rheos.host.load_once import load_once
 from rheos.job import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
+from rheos.operators.runtime_context import RuntimeContext
+from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.durations import duration_ms as duration
 from rheos.protocol.state_config import Backend as StateBackend
 from rheos.protocol.state_config import StateConfig
 from rheos.savepoints import new_savepoint, savepoint
 
 __all__ = [
+    "Accumulated",
+    "AggregateFunction",
+    "AggregatingState",
+    "AssignerContext",
+    "AsyncFunction",
+    "BatchKeys",
+    "BatchState",
     "Block",
+    "BroadcastProcessFunction",
+    "BroadcastState",
     "CheckpointError",
     "CheckpointInfo",
     "Checkpoints",
+    "CoFlatMapFunction",
+    "CoGroupFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
     "ConfigurationError",
+    "ConnectedStreams",
+    "CountSliding",
+    "CountTumbling",
+    "Cumulating",
     "DataStream",
+    "Element",
+    "Emit",
     "Environment",
+    "Evictor",
+    "EvictorContext",
     "FencedError",
+    "GlobalWindows",
     "InputError",
     "InternalError",
     "JobFailedError",
@@ -65,14 +141,26 @@ __all__ = [
     "JobResult",
     "JobState",
     "JobStatus",
+    "KeyedBatchFunction",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
+    "KeyedConnectedStreams",
     "KeyedContext",
     "KeyedProcessFunction",
     "KeyedStream",
     "ListState",
     "MapState",
+    "OperatorListState",
+    "OperatorUnionState",
+    "Parameters",
+    "ProcessContext",
+    "ProcessFunction",
     "ProgramError",
+    "ReducingState",
     "Replay",
     "RheosError",
+    "RichFunction",
+    "RuntimeContext",
     "SchemaError",
     "Session",
     "Settings",
@@ -84,12 +172,17 @@ __all__ = [
     "TimeToLive",
     "TimeWindow",
     "TransportError",
+    "Trigger",
+    "TriggerContext",
+    "TriggerResult",
     "Tumbling",
     "UnavailableError",
     "UnrestorableError",
     "UserFunctionError",
     "ValueState",
     "Watermark",
+    "WatermarkGenerator",
+    "WindowAssigner",
     "WindowContext",
     "WindowFunction",
     "WindowedStream",
@@ -98,9 +191,11 @@ __all__ = [
     "col",
     "collect_sink",
     "collection",
+    "compiled",
     "connectors",
     "dataframe",
     "duration",
+    "evictors",
     "files",
     "formats",
     "generator",
@@ -108,14 +203,18 @@ __all__ = [
     "hybrid",
     "kafka",
     "lit",
+    "load_once",
+    "lookup_table",
     "new_savepoint",
     "opensearch",
     "postgres",
     "print_sink",
     "redis",
     "restart",
+    "retry",
     "savepoint",
     "socket",
     "spark_stream",
     "tables",
+    "triggers",
 ]

@@ -14,7 +14,8 @@ import pyarrow as pa
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.errors import ConfigurationError
 from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.control import Cost
+from rheos.protocol.accumulated import Accumulated
+from rheos.protocol.control import LAPS, Cost
 from rheos.protocol.ids import JobId
 from rheos.protocol.state_config import StateConfig
 from rheos.redaction import redacted_repr
@@ -83,6 +84,10 @@ class OperatorStatus:
     watermark_ms: int | None = None
     """None before there is one."""
     counters: Mapping[str, int] = field(default_factory=dict)
+    accumulated: Mapping[str, Accumulated] = field(default_factory=dict)
+    """What its function has added up: `ctx.accumulator(name)`, `ctx.histogram(name)`."""
+    gauges: Mapping[str, float] = field(default_factory=dict)
+    """What its function shows at the moment: `ctx.gauge(name, ...)`, of all subtasks the most."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,6 +124,14 @@ class JobStatus:
     """Frames and connections that were not of the job, and were dropped by its sockets."""
     finished_before: bool = False
     """It had finished when it was started: nothing was run."""
+
+    @property
+    def iterating(self) -> Mapping[str, int]:
+        """The loops that go on though their input has ended, and how many laps they have gone since."""
+        if self.state is not JobState.RUNNING:
+            return {}
+        laps = {of.name: int(of.gauges.get(LAPS, 0)) for of in self.operators}
+        return {name: count for name, count in laps.items() if count}
 
     def __repr__(self) -> str:
         """One line, for a notebook; the fields say more."""
@@ -165,6 +178,15 @@ class JobResult:
     def counter(self, operator: str, name: str) -> int:
         """A counter (`late`, `skipped`, ...) of the operator of that name; 0 where it never counted."""
         return sum(o.counters.get(name, 0) for o in self.status.operators if o.name == operator)
+
+    def accumulator(self, operator: str, name: str) -> Accumulated:
+        """What functions of the operator of that name have added up in `ctx.accumulator(name)` or
+        `ctx.histogram(name)`; empty where nothing was added."""
+        total = Accumulated()
+        for status in self.status.operators:
+            if status.name == operator and name in status.accumulated:
+                total = total.plus(status.accumulated[name])
+        return total
 
 
 class JobHandle(Protocol):

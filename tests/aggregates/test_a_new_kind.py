@@ -1,4 +1,4 @@
-"""An aggregate that is defined in one place works wherever aggregates do: `first`, named once."""
+"""An aggregate that is defined in one place works wherever aggregates do: `earliest`, named once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rheos.aggregates.cells import At, Cell, Frozen, SlotArray
 from rheos.aggregates.contract import Column, Reduced, Running, given
 from rheos.aggregates.segments import Ints, Segments
 from rheos.errors import ProgramError, SchemaError
+from rheos.graph.job_context import JobContext
 from rheos.operators.build import build
 from rheos.operators.shapes import state_shapes
 from rheos.operators.window.operator import WindowAggregateOperator
@@ -33,10 +34,10 @@ from tests.operators.rows import SCHEMA, row, values
 
 
 @dataclass(frozen=True)
-class First(Agg):
+class Earliest(Agg):
     """The value of the earliest row of a window; running, that of the row that came first."""
 
-    kind: ClassVar[str] = "first"
+    kind: ClassVar[str] = "earliest"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -46,30 +47,30 @@ class First(Agg):
         return self._number(schema)
 
     def windowed(self, schema: pa.Schema) -> Reduced:
-        at, first = f"first_at.{self.column}", f"first.{self.column}"
+        at, earliest = f"earliest_at.{self.column}", f"earliest.{self.column}"
         value, time = given(str(self.column)), given(TS)
         return Reduced(
             [
                 Column(at, time.min(), pl.col(at).min()),
                 # The lesser one of equal times, so that no order of rows shows.
                 Column(
-                    first,
+                    earliest,
                     value.sort_by(time, value).first(),
-                    pl.col(first).sort_by(at, first).first(),
+                    pl.col(earliest).sort_by(at, earliest).first(),
                 ),
             ],
-            pl.col(first),
+            pl.col(earliest),
         )
 
     def running(self, schema: pa.Schema) -> Running:
-        return Running(FirstCell, self._type(schema))
+        return Running(EarliestCell, self._type(schema))
 
     @staticmethod
     def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
         return parts["value"]
 
 
-class FirstCell(Cell):
+class EarliestCell(Cell):
     def __init__(self) -> None:
         self._value = SlotArray(np.int64, 0)
         self._there = SlotArray(np.bool_, False)
@@ -82,10 +83,10 @@ class FirstCell(Cell):
         assert column is not None
         came = rows.gather(column.to_numpy())[rows.starts]
         there = self._there.values[rows.slots]
-        first = np.where(there, self._value.values[rows.slots], came)
-        self._value.values[rows.slots] = first
+        earliest = np.where(there, self._value.values[rows.slots], came)
+        self._value.values[rows.slots] = earliest
         self._there.values[rows.slots] = True
-        return pa.array(rows.scatter(rows.spread(first)))
+        return pa.array(rows.scatter(rows.spread(earliest)))
 
     def freeze(self, at: At) -> dict[str, Frozen]:
         return {"value": self._value.freeze(at)}
@@ -97,7 +98,7 @@ class FirstCell(Cell):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, First.kind, First)
+    monkeypatch.setitem(KINDS, Earliest.kind, Earliest)
 
 
 SCRIPT = [
@@ -117,11 +118,13 @@ SCRIPT = [
 def test_in_windows_however_they_are_cut_restored_and_rescaled() -> None:
     def windowed(rows: rh.DataStream) -> rh.DataStream:
         return (
-            rows.key_by("k").window(rh.Tumbling("10ms")).aggregate(first=First("v"), n=rh.agg.count())
+            rows.key_by("k")
+            .window(rh.Tumbling("10ms"))
+            .aggregate(earliest=Earliest("v"), n=rh.agg.count())
         )
 
     came = check_example(OperatorExample(windowed, SCHEMA, SCRIPT, on="at"))["out"]
-    assert values(came, "k", "first", "n") == [
+    assert values(came, "k", "earliest", "n") == [
         ("a", 3, 2),
         ("a", 8, 2),
         ("b", 5, 2),
@@ -131,9 +134,11 @@ def test_in_windows_however_they_are_cut_restored_and_rescaled() -> None:
 
 
 def test_running_however_it_is_cut_restored_and_rescaled_in_memory_and_on_disk() -> None:
-    example = OperatorExample(lambda rows: rows.key_by("k").running(first=First("v")), SCHEMA, SCRIPT)
+    example = OperatorExample(
+        lambda rows: rows.key_by("k").running(earliest=Earliest("v")), SCHEMA, SCRIPT
+    )
     came = check_example(example)["out"]
-    assert values(came, "k", "v", "first") == [
+    assert values(came, "k", "v", "earliest") == [
         ("a", 1, 1),
         ("a", 3, 1),
         ("a", 6, 1),
@@ -151,8 +156,8 @@ def planned() -> dict[str, PlannedOperator]:
         rh.collection([row("a", 1, 1)], schema=SCHEMA), watermark=rh.Watermark.monotonic(on="at")
     )
     keyed = rows.key_by("k")
-    keyed.running(first=First("v")).uid("running").collect("running")
-    windows = keyed.window(rh.Tumbling("10ms")).aggregate(first=First("v"))
+    keyed.running(earliest=Earliest("v")).uid("running").collect("running")
+    windows = keyed.window(rh.Tumbling("10ms")).aggregate(earliest=Earliest("v"))
     windows.uid("windows").collect("windows")
     return {op.id: op for chain in env.plan().chains for op in chain.operators}
 
@@ -165,33 +170,37 @@ def test_its_state_is_described_and_shown() -> None:
     operators = planned()
     shapes = state_shapes(operators.values())
     running, windows = (shapes[operators[id].id] for id in ("running", "windows"))
-    assert fields(running["running"]) == {"first": "int64 first(v)"}
-    assert fields(windows["totals"]) == {"rows": "int64", "first.v": "int64", "first_at.v": "int64"}
+    assert fields(running["running"]) == {"earliest": "int64 earliest(v)"}
+    assert fields(windows["totals"]) == {
+        "rows": "int64",
+        "earliest.v": "int64",
+        "earliest_at.v": "int64",
+    }
 
     totals = pa.table(
         {"key.k": ["a"], "slice_start": [0], "first_window_end": [10]}
-        | {"rows": [2], "first.v": [7], "first_at.v": [3]}
+        | {"rows": [2], "earliest.v": [7], "earliest_at.v": [3]}
     )
     shown = layout_of("totals", windows).rows(totals).to_pylist()
-    assert [(r["k"], r["rows"], r["first_v"], r["first_at_v"]) for r in shown] == [("a", 2, 7, 3)]
-    cells = pa.table({"key.k": ["a", "b"], "agg.first.value": [7, 8]})
+    assert [(r["k"], r["rows"], r["earliest_v"], r["earliest_at_v"]) for r in shown] == [("a", 2, 7, 3)]
+    cells = pa.table({"key.k": ["a", "b"], "agg.earliest.value": [7, 8]})
     assert layout_of("running", running).rows(cells).to_pylist() == [
-        {"k": "a", "first": 7},
-        {"k": "b", "first": 8},
+        {"k": "a", "earliest": 7},
+        {"k": "b", "earliest": 8},
     ]
 
 
 def test_a_savepoint_of_a_kind_that_is_not_known_here_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     operators = planned()
     running = state_shapes(operators.values())[operators["running"].id]
-    monkeypatch.delitem(KINDS, First.kind)
-    with pytest.raises(SchemaError, match=r"holds first\(v\), and this Rheos knows no such"):
+    monkeypatch.delitem(KINDS, Earliest.kind)
+    with pytest.raises(SchemaError, match=r"holds earliest\(v\), and this Rheos knows no such"):
         layout_of("running", running)
 
 
 def test_batch_combines_it_before_the_shuffle() -> None:
     head = planned()["windows"]
-    task = Task(JobId("j"), 0, 1, 128, 512, CombinedOutput(head))
+    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), CombinedOutput(head))
 
     def windows(sender: int) -> WindowAggregateOperator:
         operator = build(context_of(task, head, sender, keyed=True, scratch=None), head.spec)
@@ -217,13 +226,13 @@ def test_batch_combines_it_before_the_shuffle() -> None:
     receiver.open(state)
     state.check_read()
     came = [row for out in receiver.on_watermark(MAX_TIMESTAMP_MS) for row in out.batch.to_pylist()]
-    assert values(came, "k", "first") == [("a", 4), ("b", 1)]
+    assert values(came, "k", "earliest") == [("a", 4), ("b", 1)]
 
 
 def test_a_kind_that_is_not_registered_is_refused_where_it_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(KINDS, First.kind)
+    monkeypatch.delitem(KINDS, Earliest.kind)
     with pytest.raises(ProgramError, match="of a kind that is not registered"):
         planned()
 
@@ -242,5 +251,5 @@ def test_a_kind_that_defines_too_little_cannot_be_made() -> None:
 
 def test_every_kind_is_named_by_what_it_calls_itself() -> None:
     assert {name: kind.kind for name, kind in KINDS.items()} == {name: name for name in KINDS}
-    for name in set(KINDS) - {First.kind}:
+    for name in set(KINDS) - {Earliest.kind}:
         assert callable(getattr(rh.agg, name)), "a kind is made by the function of its name"

@@ -44,6 +44,12 @@ def test_the_page_of_the_api_has_every_name_once() -> None:
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == list(rh.__all__)
 
 
+def test_the_page_of_the_api_has_every_name_of_the_test_kit_once() -> None:
+    page = (Path(__file__).parents[2] / "docs/api.md").read_text()
+    rows = re.findall(r"^\| (`testing\..+?) \|", page, re.MULTILINE)
+    assert sorted(re.findall(r"`testing\.(\w+)`", " ".join(rows))) == sorted(rh.testing.__all__)
+
+
 def test_the_api_is_imported_when_it_is_asked_for() -> None:
     """And by no command or worker before."""
     program = """

@@ -484,6 +484,18 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "windows of 1m that start every 10m leave gaps",
         "rh.Sliding('10m', every='1m')? Where gaps are meant, add gaps=True",
     ),
+    "more windows of a row than can be had": (
+        lambda: events().key_by("user").window(rh.Sliding("3650d", every="1ms")),
+        rh.ProgramError,
+        "each row would be in 315,360,000,000 windows, and can be in 100,000",
+        "make every= longer",
+    ),
+    "more steps than can be had": (
+        lambda: events().key_by("user").window(rh.Cumulating("7d", step="1s")),
+        rh.ProgramError,
+        "each row would be in 604,800 windows",
+        "make step= longer",
+    ),
     "a session without a gap": (
         lambda: events().key_by("user").window(rh.Session(gap="0 minutes")),
         rh.ProgramError,

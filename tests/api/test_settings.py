@@ -58,7 +58,7 @@ def test_the_environment_takes_every_setting_and_shows_them() -> None:
     names = {setting.name for setting in fields(Settings)}
     assert set(SettingArguments.__annotations__) | {"parallelism"} == names
     shown = inspect.signature(rh.Environment).parameters
-    assert set(shown) == names | {"settings"}
+    assert set(shown) == names | {"settings", "parameters", "files"}
     assert shown["checkpoint_interval"].default == "10s"
     documented = [line.split(":")[0].strip() for line in (Settings.__doc__ or "").splitlines()]
     assert names <= set(documented)

@@ -52,7 +52,17 @@ def test_events_are_out_of_order_and_those_of_a_user_are_not(benchmark: Any, mad
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["grep", "running", "totals", "hourly-kind", "hourly-user", "process"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "totals",
+        "process",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("grep", "running", "hourly-kind", "hourly-user")
+        ),
+    ],
+)
 def test_both_sides_write_the_same(
     name: str, benchmark: Any, made: Path, spark: Any, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ OUTCOME = BenchResult(
     LOAD,
     MeasuredWindow(3_000_000.4, (4.21234, 8.5, 12.75), 180.2, 181.9, 0.97),
     STATUS,
+    cores=1.5,
 )
 
 
@@ -32,6 +33,8 @@ def test_the_json_has_the_figures_and_their_conditions() -> None:
         "records_per_s": 3_000_000,
         "records_per_s_per_core": 1_500_000,
         "cpu_share": 0.97,
+        "cores": 1.5,
+        "processor_us_per_record": 0.5,
         "latency_ms": {"p50": 4.212, "p90": 8.5, "p99": 12.75},
         "parallelism": 2,
         "keys": 1000,
@@ -54,7 +57,7 @@ def test_what_a_benchmark_has_not_is_null() -> None:
     settings = replace(SETTINGS, checkpoint_interval=None, buffer_timeout="-1")
     load = replace(LOAD, keys=None)
     window = MeasuredWindow(1.0, (None, None, None), 1.0, 1.0, 1.0)
-    figures = as_json(BenchResult(PROGRAMS["grep"], settings, load, window, STATUS))
+    figures = as_json(BenchResult(PROGRAMS["grep"], settings, load, window, STATUS, cores=0.1))
     assert figures["latency_ms"] == {"p50": None, "p90": None, "p99": None}
     assert [figures[name] for name in ("keys", "checkpoint_interval_ms", "buffer_timeout_ms")] == [
         None
@@ -72,5 +75,6 @@ def test_the_table_tells_the_conditions() -> None:
     text = rendered(OUTCOME)
     assert "1,500,000" in text
     assert "4.21 ms" in text
+    assert "0.500 µs" in text
     for part in ("1,000 keys", "full load", "buffer timeout 10 ms", "every 2000 ms"):
         assert part in text

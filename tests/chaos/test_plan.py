@@ -79,6 +79,59 @@ def test_nothing_of_a_job_is_left(tmp_path: Path) -> None:
         os.kill(int(pids.read_text()), 0)
 
 
+STRUCK = """
+import os, socket, time
+from pathlib import Path
+
+if not os.fork():  # The JVM.
+    Path("/proc/self/comm").write_text("java")
+    if not os.fork():  # Its daemon: a worker that is killed has another one in its place, twice.
+        Path("/proc/self/comm").write_text("python")
+        for _ in range(3):
+            if not (worker := os.fork()):
+                with socket.create_server(("127.0.0.1", 0)):
+                    time.sleep(600)
+            os.waitpid(worker, 0)
+        os._exit(0)
+    os.wait()
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_no_job_is_struck_again_before_it_has_got_on() -> None:
+    """Though it is to be struck a hundred times a second, and its slot is filled at once."""
+    told: list[str] = []
+
+    def log(line: str) -> None:
+        told.append(" ".join(line.split()[2:4]))
+
+    def newest_checkpoint(driver: int) -> int:
+        # It is looked at a few times while the job gets up, and once when it is struck.
+        asked.append(driver)
+        if len(asked) % 5 == 4:
+            told.append(f"checkpoint {len(asked) // 5 + 1}")
+        return (len(asked) + 1) // 5
+
+    asked: list[int] = []
+    plan = chaos.Plan(
+        [sys.executable, "-c", STRUCK], kill_every_s=0.01, progress=newest_checkpoint, seed=3
+    )
+    done = chaos.run(plan, log=log)
+    assert done.ok, done.summary()
+    assert told == [
+        "checkpoint 1",
+        "the job",
+        "SIGKILL worker",
+        "checkpoint 2",
+        "runs again,",
+        "SIGKILL worker",
+        "checkpoint 3",
+        "runs again,",
+        "SIGKILL worker",
+    ]
+
+
 def test_the_summary_says_how_long_it_took() -> None:
     kinds = chaos.Fault
     strikes = [

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import rheos as rh
@@ -20,7 +21,10 @@ ROUGH = testing.Faults(crash_slot=4.0, until_us=1_500_000)
 
 
 def alerts_of(build: Any, faults: testing.Faults) -> list[Any]:
-    found = testing.simulate(build, seed=3, faults=faults).out
+    return alerts(testing.simulate(build, seed=3, faults=faults).out)
+
+
+def alerts(found: pa.Table) -> list[Any]:
     return sorted((job.Alert(**row) for row in found.to_pylist()), key=lambda a: (a.user, a.number))
 
 
@@ -61,7 +65,7 @@ def test_blocks_are_cut_at_will() -> None:
 def test_crashes_give_just_the_planted_alerts() -> None:
     ran = testing.simulate(build, seed=3, faults=ROUGH)
     assert ran.crashes > 2
-    assert job.faults(alerts_of(build, ROUGH), VISITS.planted(EVENTS)) == []
+    assert job.faults(alerts(ran.out), VISITS.planted(EVENTS)) == []
 
 
 class Forgetful(job.Validate):  # type: ignore[name-defined, misc]

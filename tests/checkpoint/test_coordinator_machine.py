@@ -673,5 +673,5 @@ class Coordination(RuleBasedStateMachine):
         return subtask < len(self.world.subtasks) and bool(self.world.subtasks[subtask].taken)
 
 
-Coordination.TestCase.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+Coordination.TestCase.settings = settings(max_examples=50, stateful_step_count=50, deadline=None)
 TestCoordination = Coordination.TestCase

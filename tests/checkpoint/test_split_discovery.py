@@ -201,6 +201,61 @@ def test_a_listing_that_takes_long_is_shown_and_waited_for() -> None:
     assert at.found() == [(0, ["a"])]
 
 
+def test_what_two_listings_miss_is_gone_and_is_found_again_if_it_comes_back() -> None:
+    at = Timeline()
+    at.discovery = SplitDiscovery({FOLDER: WatchedSource(EVERY_MS, frozenset("ab"), forgets=True)})
+    at.begin()
+    for there in ("abc", "c", "ac", "c", "c", "c", "ac"):
+        at.tick(EVERY_MS)
+        at.listed(*there)
+        for subtask in range(2):
+            if at.announced:
+                taken = at.announced[-1]
+                at.taken(subtask, taken.before + len(taken.splits))
+    said = [([s.id for s in each.splits], each.gone, each.whole) for each in at.announced]
+    assert said == [
+        (["c"], [], False),
+        ([], [], True),
+        ([], ["b"], False),
+        ([], ["a"], False),
+        (["a"], [], False),
+    ]
+    at.begin()
+    at.tick()
+    assert at.asked[-1] == FOLDER
+
+
+def test_much_that_is_gone_is_announced_in_pieces_and_then_that_this_is_all() -> None:
+    at = Timeline()
+    names = [f"{n:04d}" for n in range(MAX_SPLITS + 1)]
+    at.discovery = SplitDiscovery({FOLDER: WatchedSource(EVERY_MS, frozenset(names), forgets=True)})
+    at.begin()
+    for _ in range(2):
+        at.tick(EVERY_MS)
+        at.listed()
+    at.all_take()
+    assert [(each.gone, each.whole) for each in at.announced] == [
+        (names[:MAX_SPLITS], False),
+        (names[MAX_SPLITS:], True),
+    ]
+
+
+def test_a_source_that_wants_a_warning_has_it_until_the_first_split_is_found() -> None:
+    nothing = InputError("no topic matches")
+    at = Timeline()
+    at.discovery = SplitDiscovery({FOLDER: WatchedSource(EVERY_MS, nothing_found=nothing)})
+    at.begin()
+    at.tick()
+    at.listed()
+    assert at.discovery.error is nothing
+    for found in (["a"], []):  # None of what was found is there any more: that is no news of a pattern.
+        at.tick(EVERY_MS)
+        at.listed(*found)
+        assert at.discovery.error is None
+        if found:
+            at.all_take()
+
+
 def test_a_listing_that_fails_between_attempts_fails_none() -> None:
     at = Timeline()
     for _ in range(LISTING_TRIES + 1):

@@ -45,13 +45,14 @@ class StandIn:
 
     def __init__(self) -> None:
         self.over = threading.Event()
+        self.shown = STATUS
         self.allowed = threading.Event()
         self.asked: list[tuple[Any, ...]] = []
         self.failure: Exception | None = None
         self.savepoint_failure: Exception | None = None
 
     def status(self) -> JobStatus:
-        return STATUS
+        return self.shown
 
     def wait(self, timeout_s: float | None = None) -> JobResult:
         if not self.over.wait(timeout_s):

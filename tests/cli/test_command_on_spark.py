@@ -92,6 +92,7 @@ def test_ctrl_c_while_spark_starts_shows_no_trace(tmp_path: Path, started: Start
     assert started.output(process) == "cancelled\n"
 
 
+@pytest.mark.slow
 def test_a_jvm_that_was_killed_is_named(tmp_path: Path, started: Started) -> None:
     file = tmp_path / "job.py"
     file.write_text(ENDLESS)
@@ -158,7 +159,11 @@ env.execute("leaves")
     ("leave", "said"),
     [
         ("os._exit(3)", "job.py:15: operator 'map(last)': SystemExit: os._exit(3)"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "a worker process ended without a word"),
+        pytest.param(
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            "a worker process ended without a word",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_function_that_ends_its_worker_is_named_and_restarts_are_bounded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,8 +21,8 @@ from rheos.control.processes import this_process
 from rheos.control.registry import Registry
 from rheos.errors import CheckpointError
 from rheos.host.stores import open_store
-from rheos.job import JobConfig
-from rheos.protocol.control import Cost
+from rheos.job import JobConfig, JobState, OperatorStatus
+from rheos.protocol.control import LAPS, Cost
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
 from tests.cli.stand_ins import STORY, StandIn
@@ -71,6 +72,16 @@ def test_jobs_are_listed_with_how_they_go(start: Start) -> None:
     for part in ("The visits", "running", "2", "3.5 s", "1,000,000", "4 (1 failed)", "120 ms"):
         assert part in visits
     assert visits.rstrip().endswith("/a/long/folder/of/checkpoints")
+
+
+def test_a_loop_that_goes_on_though_its_input_has_ended_is_named(start: Start) -> None:
+    job = start()
+    loop = OperatorStatus("iterate-1", "iterate", gauges={LAPS: 1204.0})
+    job.shown = dataclasses.replace(job.shown, operators=(*job.shown.operators, loop))
+    assert "running, its input has ended and 'iterate' still goes round (lap 1,204)" in rheos("jobs")[1]
+    assert json.loads(rheos("jobs", "--json")[1])[0]["iterating"] == {"iterate": 1204}
+    job.shown = dataclasses.replace(job.shown, state=JobState.STOPPED)
+    assert job.shown.iterating == {}
 
 
 def test_jobs_as_json(start: Start) -> None:

@@ -120,12 +120,23 @@ def test_the_program_does_what_it_says() -> None:
     assert dict(hot[9])["timers"] == ROWS / 4
 
 
-ANYWHERE = pytest.mark.parametrize(("parallelism", "backend"), [(1, MEMORY), (3, ROCKSDB)])
-"""The snapshots were taken at a parallelism of 2."""
+# The snapshots were taken at a parallelism of 2.
+NARROWER, WIDER = (1, MEMORY), (3, ROCKSDB)
+
+
+def anywhere(parallelism: int, backend: Backend) -> Any:
+    """At this parallelism in every run, and at the other one among the slow tests."""
+    return pytest.mark.parametrize(
+        ("parallelism", "backend"),
+        [
+            pytest.param(*to, marks=[pytest.mark.slow] * (to != (parallelism, backend)))
+            for to in (NARROWER, WIDER)
+        ],
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@ANYWHERE
+@anywhere(*NARROWER)
 def test_a_job_goes_on_from_a_savepoint(version: str, parallelism: int, backend: Backend) -> None:
     kept = from_savepoint(version, released, parallelism=parallelism, backend=backend)
     before = {output: len(of) for output, of in kept.rows().items()}
@@ -137,7 +148,7 @@ def test_a_job_goes_on_from_a_savepoint(version: str, parallelism: int, backend:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", BACKENDS)
-@ANYWHERE
+@anywhere(*NARROWER)
 def test_a_job_goes_on_from_its_checkpoint_directory(
     version: str, kind: str, parallelism: int, backend: Backend
 ) -> None:
@@ -224,7 +235,7 @@ def test_what_would_be_dropped_is_refused_first(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@ANYWHERE
+@anywhere(*WIDER)
 def test_what_became_of_the_program_goes_on_from_a_savepoint(
     version: str, parallelism: int, backend: Backend
 ) -> None:

@@ -542,7 +542,7 @@ MIXED = pa.schema(
 )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(documents, max_size=12))
 def test_lines_give_the_same_together_and_alone(tmp_path: Path, texts: list[str]) -> None:
     def decoded(content: list[str]) -> list[object]:

@@ -122,6 +122,8 @@ def test_a_file_is_not_followed(tmp_path: Path) -> None:
         ({"order": "size"}, "order='size'"),
         ({"discover": None, "order": "time"}, "discover="),
         ({"replay": rh.Replay(on="n", speed="60x")}, "replay"),
+        ({"forget": "1d"}, "in the order of time"),
+        ({"forget": "1d", "order": "time", "discover": None}, "in the order of time"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(
@@ -225,6 +227,54 @@ class Filling(files.WatchedFiles):
         if count <= most:
             put(folder, f"{count:03d}.jsonl", 2 * count, 2 * count + 1)
         return super().discover()
+
+
+class Sweeping(Filling):
+    """And sweeps away what is old."""
+
+    def discover(self) -> Sequence[Split]:
+        folder, most = self.fill  # type: ignore[attr-defined]
+        names = sorted(each.stem for each in folder.glob("*.jsonl"))
+        count = int(names[-1]) + 1
+        if count <= most:
+            put(folder, f"{count:03d}.jsonl", 2 * count, 2 * count + 1, at=86_400 * count)
+        for name in names[:-6]:
+            (folder / f"{name}.jsonl").unlink()
+        return files.WatchedFiles.discover(self)
+
+
+def test_files_that_are_gone_are_forgotten_and_each_row_comes_once(tmp_path: Path) -> None:
+    """A file comes with every listing, a day after the one before, and only the last six stay. Two days
+    are remembered."""
+    source = Sweeping.of(tmp_path, 12)
+    object.__setattr__(source, "order", "time")
+    object.__setattr__(source, "forget_ms", 2 * 86_400_000)
+    put(tmp_path, "000.jsonl", 0, 1, at=0)
+    remembered: list[int] = []
+
+    def until_read(splits: int, now_ms: int) -> bool:
+        remembered.append(splits)
+        return now_ms >= 2_000
+
+    done = simulate(
+        lambda env: env.from_source(source).filter("n >= 0"), parallelism=2, until_read=until_read
+    )
+    assert max(remembered) < 13
+    assert remembered[-1] == 6
+    assert sorted(done.out["n"].to_pylist()) == list(range(26))
+    assert len(list(tmp_path.glob("*.jsonl"))) == 6
+    assert len(source.seen._found) <= 6
+
+
+def test_the_time_of_a_file_is_that_of_its_last_change_and_one_without_a_limit_has_none(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, "a.jsonl", 1, at=1_700_000_000)
+    for how, made_ms in (({"forget": "1d"}, 1_700_000_000_000), ({}, None)):
+        source = watched(tmp_path, order="time", **how)
+        [split] = source.splits()
+        assert source.made_ms(split) == made_ms
+        assert source.resumed([split], {split.id: watched(tmp_path).splits()[0].payload}) == [split]
 
 
 def test_a_job_goes_on_from_the_positions_of_a_folder_that_was_not_watched(tmp_path: Path) -> None:

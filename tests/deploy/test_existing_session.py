@@ -13,7 +13,7 @@ import pytest
 
 import rheos as rh
 
-pytestmark = [pytest.mark.spark, pytest.mark.deploy]
+pytestmark = pytest.mark.spark
 
 SETTINGS = {
     "far": {

@@ -16,7 +16,7 @@ from tests.deploy.networks import Network, unavailable
 from tests.deploy.numbers import Cluster
 from tests.processes import Started
 
-pytestmark = [pytest.mark.spark, pytest.mark.deploy]
+pytestmark = [pytest.mark.spark, pytest.mark.deploy, pytest.mark.slow]
 
 ROWS = 3_000
 WORSE = Quality(delay_ms=40, jitter_ms=10, loss=0.05)
@@ -86,7 +86,6 @@ def test_a_driver_that_was_cut_off_finds_its_job_taken_and_does_nothing(
     assert {entry.owner for entry in second.log()[taken - 1 :]}.isdisjoint({owner})
 
 
-@pytest.mark.slow
 def test_a_slow_and_lossy_link_changes_no_row(
     network: Network, started: Started, tmp_path: Path
 ) -> None:

@@ -54,6 +54,7 @@ def wait_until(shell_said: Path, brokers: str, each: int) -> None:
 
 @pytest.mark.spark
 @pytest.mark.deploy
+@pytest.mark.slow
 def test_the_walk(walk: Shell, tmp_path: Path) -> None:
     port = str(free_port())
     brokers = f"127.0.0.1:{port}"

@@ -12,13 +12,14 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rheos.control.commands import JobClient
 from rheos.control.registry import JobRecord
 from rheos.errors import RheosError
 
 BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WITHIN_S = 180.0
+WITHIN_S = 400.0
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,21 @@ def has_checkpoint(record: JobRecord) -> bool:
         return JobClient(record, 5).status().checkpoints_completed > 0
     except RheosError:
         return False
+
+
+def program_of(
+    page: Path, *, section: str | None = None, names: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """What the Python blocks of a page define, run in order as one program, beside other names; of the
+    whole page, or of the section with that heading ("" is what comes before the first)."""
+    found = {"__name__": "__main__"} if names is None else names
+    text, above = page.read_text(), 0
+    for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):
+        heading = part.partition("\n")[0].removeprefix("## ") if part.startswith("## ") else ""
+        if section in (None, heading):
+            for block in re.finditer(r"^```python\n(.*?)^```$", part, re.MULTILINE | re.DOTALL):
+                # Empty lines above it: so errors name the line of the page.
+                lines = above + part.count("\n", 0, block.start(1))
+                exec(compile("\n" * lines + block[1], str(page), "exec", dont_inherit=True), found)
+        above += part.count("\n")
+    return found

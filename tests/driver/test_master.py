@@ -67,6 +67,20 @@ class Numbers(Source):
         raise NotImplementedError
 
 
+class Nothing(Numbers):
+    """Looks for splits, and there is none yet."""
+
+    bounded = False
+    discovery_ms = 200
+    there: Sequence[Split] = ()
+
+    def splits(self) -> Sequence[Split]:
+        return list(self.there)
+
+    def nothing_found(self) -> RheosError:
+        return ConfigurationError("no topic matches 'a.*'", hint="look at it")
+
+
 class Missing(Numbers):
     def splits(self) -> Sequence[Split]:
         raise InputError("no file matches logs/*.jsonl")
@@ -411,6 +425,22 @@ class TestRecovery:
         assert "refused" in (status.failure or "")
         second.target.away = None
         assert second.step(after_ms=100) == [("launch", 3, 1)]
+
+    def test_a_source_that_finds_nothing_says_so_in_the_log_and_in_the_status(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        topics = Nothing()
+        assert enumerate_splits(plan_of(Target(), topics)) == {SOURCE: []}
+        said = "job.py:1: operator 'the numbers': no topic matches 'a.*'\n  what to do: look at it"
+        assert [record.getMessage() for record in caplog.records] == [said]
+        driver = Driver(source=topics).runs()
+
+        for there, failure in ([], said), ([Split("a/0")], None):
+            topics.there = there
+            for _ in range(4):  # A listing comes due, is made, is heard of, and is seen in the status.
+                driver.step(after_ms=240)
+                driver.io.run_due()
+            assert driver.master.status().failure == failure
 
     def test_files_that_nothing_needs_are_deleted(self) -> None:
         driver = Driver().runs()

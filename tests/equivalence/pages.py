@@ -6,9 +6,10 @@ is compared with goldens: worked out here from what the page says, without Rheos
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +23,7 @@ import rheos as rh
 from rheos.api.overrides import Overrides, applied
 from rheos.api.partial_settings import from_command
 from rheos.cli.options import OPTIONS
+from tests.equivalence.corpus.changes import in_the_end
 from tests.equivalence.corpus.oracle import NEVER, Row, arrived, bare, by_window, quantile, result
 from tests.equivalence.corpus.program import Golden, Rows, View
 from tests.equivalence.corpus.sessions import by_session
@@ -40,8 +42,11 @@ ELSEWHERE = {
     "docs/redis.md": "its jobs write a real server: tests/docs/test_redis.py runs them and looks there",
     "docs/postgres.md": "its job reads and writes a real server: tests/docs/test_postgres.py runs it "
     "and checks the rows",
+    "docs/formats.md": "its jobs write and read a real broker: tests/docs/test_formats.py runs them",
     "docs/connectors.md": "its programs are modules and their tests: tests/docs/test_connectors.py "
     "runs them",
+    "docs/cookbook.md": "its recipes are held to timelines: tests/docs/test_cookbook.py runs them",
+    "docs/testing.md": "its programs are tests: tests/docs/test_testing.py runs them",
     "docs/state.md": "it makes and changes savepoints, and runs no job: tests/savepoints/test_page.py",
 }
 """Pages with programs that are not run here, and why."""
@@ -344,4 +349,266 @@ def _first_visits(rows: Iterable[Row]) -> Iterable[Row]:
             yield from bare([row])
 
 
-GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {"README.md": readme, "docs/guide.md": guide}
+# --- docs/aggregates.md -----------------------------------------------------------------------------
+
+
+def aggregates() -> dict[str, Wanted]:
+    start = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    window = {"window_start": start, "window_end": start + timedelta(minutes=1)}
+    home = {
+        "route": "/",
+        **window,
+        "calls": 3,
+        # Of 12, 15 and 300, around 109.
+        "spread": math.sqrt((97**2 + 94**2 + 191**2) / 3),
+        "slowest": [{"user": "bo", "ms": 300}, {"user": "eve", "ms": 15}],
+        "users": ["ada", "eve", "bo"],
+        "p90": 15 + 0.8 * 285,
+        "about": [15, 15],
+        "visitors": 3,
+        "slow_share": 1 / 3,
+    }
+    buy = {
+        "route": "/buy",
+        **window,
+        "calls": 2,
+        "spread": 10.0,
+        "slowest": [{"user": "bo", "ms": 90}, {"user": "ada", "ms": 70}],
+        "users": ["bo", "ada"],
+        "p90": 88.0,
+        "about": [70, 70],
+        "visitors": 2,
+        "slow_share": 1.0,
+    }
+    # It is within 1 % of the quantile: to the nearest number it is the same.
+    about = pl.col("about").list.eval(pl.element().round().cast(pl.Int64))
+    views = {"routes": lambda found: found.with_columns(about)}
+    return {"routes": Wanted({"routes": [home, buy]}, views=views)}
+
+
+# --- docs/connected.md --------------------------------------------------------------------------------
+
+
+def connected() -> dict[str, Wanted]:
+    orders = [(i, 10 * i) for i in range(12)]
+    payments = {i: 10 * i - i % 2 for i in range(8)}
+    entries = [("order", -amount) for _, amount in orders] + [("payment", n) for n in payments.values()]
+    judged = [(i, name) for i, n in orders for name, most in (("large", 70), ("huge", 90)) if n > most]
+    return {
+        "two streams": Wanted(
+            {
+                "settled": [{"order": i, "open": n - payments.get(i, 0)} for i, n in orders],
+                "entries": [{"what": what, "amount": amount} for what, amount in entries],
+                "judged": [{"order": i, "name": name} for i, name in judged],
+                "pages": [{"orders": [i, i + 1, i + 2]} for i in range(0, 12, 3)],
+            }
+        )
+    }
+
+
+# --- docs/iterations.md -------------------------------------------------------------------------------
+
+
+def iterations() -> dict[str, Wanted]:
+    labels = [{"node": node, "label": 1 if node < 7 else 7} for node in (1, 2, 3, 4, 5, 7, 8, 9)]
+    return {
+        "loops": Wanted(
+            {
+                "labels": labels,
+                "steps": [{"centre": c, "n": n} for c in (0, 1) for n in range(2, 22)],
+                "eighths": [{"n": n / 8, "round": 2} for n in (8.0, 20.0)],
+            },
+            views={"labels": lambda found: found.sort("label").unique("node", keep="first")},
+            as_written=True,
+        )
+    }
+
+
+# --- docs/joins.md -----------------------------------------------------------------------------------
+
+
+def joins() -> dict[str, Wanted]:
+    noon = 1_767_268_800_000
+    orders = [
+        {"id": i, "customer": i % 7, "sum": 10 + i % 5, "at": noon + i * 1000} for i in range(600)
+    ]
+    payments = {i: i + i % 300 for i in range(600) if i % 10}
+    return {
+        "joins": Wanted(
+            {
+                "paid": map(_paid, orders),
+                "priced": map(_priced, orders),
+                "in one window": _in_one_window(orders, payments),
+                "open orders": _open_orders(orders, payments),
+                "reduced": [
+                    {**order, "name": name, "off": {12: 0.1, 14: 0.2}.get(order["sum"])}
+                    for order in orders
+                    for number, name in enumerate(["ada", "bo", "cy", "di", "eve"])
+                    if number == order["customer"]
+                ],
+            }
+        )
+    }
+
+
+def _in_one_window(orders: Sequence[Row], payments: Mapping[int, int]) -> Iterable[Row]:
+    """Payments by their second, of 120 in a window."""
+    noon = orders[0]["at"]
+    for order in orders:
+        i = order["id"]
+        paid = {"order_id": i, "method": "card" if i % 2 else "cash"}
+        at = payments.get(i)
+        if at is not None:
+            paid["at_paid"] = noon + at * 1000
+        if at is not None and at // 120 == i // 120:
+            yield result([], (noon + i // 120 * 120_000,), 120_000, **order, **paid)
+            continue
+        nothing = {"order_id": None, "method": None, "at_paid": None}
+        yield result([], (noon + i // 120 * 120_000,), 120_000, **order, **nothing)
+        if at is not None:
+            nobody = dict.fromkeys(order)
+            yield result([], (noon + at // 120 * 120_000,), 120_000, **nobody, **paid)
+
+
+def _open_orders(orders: Sequence[Row], payments: Mapping[int, int]) -> Iterable[Row]:
+    for window in range(8):
+        left = [order for order in orders if order["id"] // 120 == window]
+        paid = {i for i, at in payments.items() if at // 120 == window}
+        if left or paid:
+            due = sum(order["sum"] for order in left if order["id"] not in paid)
+            yield {"until": orders[0]["at"] + (window + 1) * 120_000, "open": due}
+
+
+def _paid(order: Row) -> Row:
+    i = order["id"]
+    if i % 10 == 0 or i % 300 > 120:
+        return {**order, "order_id": None, "method": None, "at_paid": None}
+    method = "card" if i % 2 else "cash"
+    return {**order, "order_id": i, "method": method, "at_paid": order["at"] + i % 300 * 1000}
+
+
+def _priced(order: Row) -> Row:
+    """A price holds for one of five sums, and there is another every 17 s."""
+    there = [j for j in range(30) if j % 5 == order["id"] % 5 and j * 17 <= order["id"]]
+    if not there:
+        return {**order, "price": None, "since": None}
+    since = order["at"] - order["id"] * 1000 + there[-1] * 17_000
+    return {**order, "price": there[-1], "since": since}
+
+
+# --- docs/functions.md -------------------------------------------------------------------------------
+
+
+def functions() -> dict[str, Wanted]:
+    percent = {"gold": 20, "silver": 10, "none": 0}
+    orders = [(n, ("gold", "silver", "none")[n % 3], n % 50) for n in range(300)]
+    reduced = {n: price - price * percent[tier] // 100 for n, tier, price in orders}
+    points = {"gold": 3, "silver": 2, "none": 1}
+    cents = {n: None if n == 13 else 100 * price for n, price in reduced.items()}
+    return {
+        "orders": Wanted(
+            {
+                "scores": [{"order": n, "points": points[tier]} for n, tier, _ in orders],
+                "converted": [{"order": n, "cents": value} for n, value in cents.items()],
+                "dealt": [{"order": n} for n in reduced],
+            }
+        )
+    }
+
+
+# --- docs/vectorised.md ------------------------------------------------------------------------------
+
+
+def vectorised() -> dict[str, Wanted]:
+    """Whose payment was left out signs out while shopping."""
+    alerts = [{"user": n % 9, "state": "shopping", "kind": "sign_out"} for n in range(0, 900, 100)]
+    wanted = Wanted({"alerts": alerts})
+    return {"validate": wanted, "validate each": wanted}
+
+
+# --- docs/windows.md ---------------------------------------------------------------------------------
+
+FIVE = 300_000
+SOLD: list[Row] = [
+    {
+        "shop": "ulm" if i % 3 else "rom",
+        "price": float(i % 40),
+        "ts": (NOON - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1) + i * 1000,
+        "wm": NEVER,
+    }
+    for i in range(600)
+]
+
+
+def windows() -> dict[str, Wanted]:
+    fives, _ = by_window(SOLD, ["shop"], FIVE)
+    spreads, early, large, priced, shifts = [], [], [], [], []
+    for (shop, start), rows in fives.items():
+        prices = [row["price"] for row in rows]
+        low, high = min(prices), max(prices)
+        spreads.append({"shop": shop, "until": start + FIVE, "low": low, "high": high})
+        key = shop, start
+        early += [result(["shop"], key, FIVE, n=n) for n in (*range(50, len(rows) + 1, 50), len(rows))]
+        third = [at for at, price in enumerate(prices, 1) if price > 35][2]
+        large.append(result(["shop"], key, FIVE, n=third))
+        priced.append(result(["shop"], key, FIVE, least=min(price for price in prices if price)))
+        work = sum(row["ts"] - start < 240_000 for row in rows)
+        shifts.append(result(["shop"], key, 240_000, n=work))
+    growing = []
+    for (shop, start), rows in by_window(SOLD, ["shop"], 2 * FIVE)[0].items():
+        for size in range(120_000, 2 * FIVE + 1, 120_000):
+            total = sum(row["price"] for row in rows if row["ts"] < start + size)
+            growing.append(result(["shop"], (shop, start), size, total=total))
+    hundreds = []
+    for shop in ("ulm", "rom"):
+        prices = [row["price"] for row in SOLD if row["shop"] == shop]
+        totals = [sum(prices[begin : begin + 100]) for begin in range(0, len(prices), 100)]
+        hundreds += [{"shop": shop, "total": total} for total in totals]
+    whole = [
+        result([], key, FIVE, sales=len(rows), most=max(row["price"] for row in rows))
+        for key, rows in by_window(SOLD, [], FIVE)[0].items()
+    ]
+    found = {"growing": growing, "hundreds": hundreds, "all": whole, "spreads": spreads}
+    found |= {"early": early, "large": large, "priced": priced, "shifts": shifts}
+    return {"windows": Wanted(found)}
+
+
+# --- docs/changes.md --------------------------------------------------------------------------------
+
+
+def changes() -> dict[str, Wanted]:
+    states = [("new", 1, 500), ("paid", 1, 300)]
+    slowest = [("buy", 1, "ada", 1), ("home", 1, "bo", 9), ("home", 2, "eve", 5)]
+    return {
+        "orders by state": Wanted(
+            {"states": [{"state": state, "n": n, "cents": cents} for state, n, cents in states]},
+            views={"states": _last_of_states},
+        ),
+        "slowest": Wanted(
+            {
+                "slowest": [
+                    {"page": page, "user": user, "ms": ms, "rank": rank}
+                    for page, rank, user, ms in slowest
+                ]
+            },
+            views={"slowest": in_the_end},
+        ),
+    }
+
+
+def _last_of_states(found: pl.DataFrame) -> pl.DataFrame:
+    return found.unique("state", keep="last", maintain_order=True).drop("op")
+
+
+GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {
+    "README.md": readme,
+    "docs/guide.md": guide,
+    "docs/functions.md": functions,
+    "docs/iterations.md": iterations,
+    "docs/joins.md": joins,
+    "docs/aggregates.md": aggregates,
+    "docs/changes.md": changes,
+    "docs/connected.md": connected,
+    "docs/vectorised.md": vectorised,
+    "docs/windows.md": windows,
+}

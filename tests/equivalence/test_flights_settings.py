@@ -25,19 +25,14 @@ def assert_found(out: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     "settings",
     [
         {"batch_rows": 37, "buffer_timeout": 0, "checkpoint_interval": "50ms"},
-        pytest.param(
-            {"batch_rows": 5000, "buffer_timeout": -1, "checkpoint_interval": "1s", "credits": 1},
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            {"batch_rows": 400, "buffer_timeout": "1ms", "checkpoint_interval": None},
-            marks=pytest.mark.slow,
-        ),
+        {"batch_rows": 5000, "buffer_timeout": -1, "checkpoint_interval": "1s", "credits": 1},
+        {"batch_rows": 400, "buffer_timeout": "1ms", "checkpoint_interval": None},
     ],
     ids=["small and often", "full buffers, one credit", "no checkpoints"],
 )

@@ -10,11 +10,24 @@ from tests.equivalence import pages
 from tests.equivalence.compare import difference
 from tests.equivalence.corpus.program import Golden, View
 
+ON_SPARK = {"README.md", "docs/guide.md"}
+"""In every run. The others are simulated in every run, and the corpus has programs of their kind."""
+
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("runtime", pages.RUNTIMES)
-@pytest.mark.parametrize("page", sorted(pages.GOLDENS))
+@pytest.mark.parametrize(
+    ("page", "runtime"),
+    [
+        pytest.param(
+            page,
+            runtime,
+            marks=[pytest.mark.slow] * (runtime != "simulated" and page not in ON_SPARK),
+        )
+        for page in sorted(pages.GOLDENS)
+        for runtime in pages.RUNTIMES
+    ],
+)
 def test_the_jobs_of_a_page_find_their_goldens(
     page: str, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,7 @@
-"""Every program of the corpus finds its golden in simulation: whole, resumed, rescaled, on disk."""
+"""Every program of the corpus finds its golden in simulation: whole, resumed, rescaled, on disk.
+
+Those that need a session even there are pytest.mark.spark (`checks.py`).
+"""
 
 from __future__ import annotations
 

@@ -37,6 +37,28 @@ def _map(message: Any, name: str, key: str, value: str) -> None:
     _add(message, name, f".shop.{message.name}.{entry.name}", repeated=True)
 
 
+def ordering(*, cents: str = "int64", moved: bool = False) -> bytes:
+    """Two files, of which one imports the other: orders of goods, with a type within a type."""
+    files = descriptor_pb2.FileDescriptorSet()
+    timestamp_pb2.DESCRIPTOR.CopyToProto(files.file.add())
+    goods = files.file.add(name="shop/goods.proto", package="goods", syntax="proto3")
+    item = goods.message_type.add(name="Item")
+    _add(item, "sku", "string")
+    _add(item, "cents", cents)
+    orders = files.file.add(name="shop/orders.proto", package="orders", syntax="proto3")
+    orders.dependency.extend(["shop/goods.proto", "google/protobuf/timestamp.proto"])
+    if not moved:
+        _add(orders.message_type.add(name="Before"), "n", "int32")
+    order = orders.message_type.add(name="Order")
+    _add(order, "id", "int32")
+    _add(order, "items", ".goods.Item", repeated=True)
+    _add(order, "at", ".google.protobuf.Timestamp")
+    line = order.nested_type.add(name="Line")
+    _add(line, "text", "string")
+    data: bytes = files.SerializeToString()
+    return data
+
+
 def descriptors() -> bytes:
     files = descriptor_pb2.FileDescriptorSet()
     for imported in (timestamp_pb2, duration_pb2, wrappers_pb2):

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 
 class FakeRegistry:
     def __init__(self) -> None:
         self.schemas: dict[int, Any] = {}
         """By id: a schema as text, or a whole answer."""
+        self.versions: dict[str, list[Any]] = {}
+        """Of each subject: what is answered, or was registered, the first first."""
         self.asked: list[str] = []
         self.logins: list[str | None] = []
         self.always: tuple[int, bytes, dict[str, str]] | None = None
@@ -24,18 +27,32 @@ class FakeRegistry:
         self.asked.append(path)
         if self.always is not None:
             return self.always
-        if path.startswith("/subjects/"):
-            schema = json.loads(body)["schema"]
-            id = next((id for id, each in self.schemas.items() if each == schema), None)
-            if id is None:
-                id = len(self.schemas) + 1
-                self.schemas[id] = schema
-            return 200, json.dumps({"id": id}).encode(), {}
-        found = self.schemas.get(int(path.rpartition("/")[2]))
+        _, kind, *names = urlsplit(path).path.split("/")
+        if kind == "schemas":
+            found = self.schemas.get(int(names[-1]))
+        else:
+            subject = self.versions.setdefault(unquote(names[0]), [])
+            if body:
+                return 200, json.dumps(self._posted(subject, json.loads(body))).encode(), {}
+            version = int(names[-1])
+            found = subject[version - 1] if version <= len(subject) else None
         if found is None:
             return 404, b'{"error_code": 40403, "message": "Schema not found"}', {}
         whole = {"schema": found} if isinstance(found, str) else found
         return 200, json.dumps(whole).encode(), {}
+
+    def _posted(self, subject: list[Any], schema: Any) -> dict[str, int]:
+        """Registers it, or finds it again: a registry answers with the id to the one request, and with
+        the version, too, to the other."""
+        if schema.get("schemaType", "AVRO") == "AVRO" and not schema.get("references"):
+            schema = schema["schema"]
+        if schema not in subject:
+            subject.append(schema)
+        ids = [id for id, each in self.schemas.items() if each == schema]
+        if not ids:
+            ids = [len(self.schemas) + 1]
+            self.schemas[ids[0]] = schema
+        return {"id": ids[0], "version": subject.index(schema) + 1}
 
 
 @contextmanager

@@ -141,6 +141,55 @@ def test_what_cannot_be_right_is_refused_where_it_is_written() -> None:
         formats.avro(registry="http://localhost:8081").check_encodes(ROWS)
 
 
+TYPED = record(
+    {"name": "id", "type": "long"},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["a", "b"]}},
+    {"name": "tags", "type": {"type": "array", "items": "string"}},
+    {"name": "first", "type": ["null", {"type": "record", "name": "I", "fields": [
+        {"name": "cents", "type": "int"}]}]},
+    {"name": "any", "type": ["int", "string"]},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("column", "is_read", "is_written"),
+    [
+        (("id", pa.int8()), True, True),
+        (("id", pa.string()), False, False),
+        (("id", pa.timestamp("ms", "UTC")), False, False),
+        (("at", pa.timestamp("us", "UTC")), True, True),
+        (("at", pa.int64()), False, True),
+        (("kind", pa.string()), True, True),
+        (("kind", pa.int64()), False, True),
+        (("tags", pa.list_(pa.string())), True, True),
+        (("tags", pa.list_(pa.int64())), False, False),
+        (("tags", pa.string()), False, False),
+        (("first", pa.struct([("cents", pa.int64())])), True, True),
+        (("first", pa.struct([("cents", pa.string())])), False, False),
+        (("any", pa.binary()), True, True),
+    ],
+    ids=str,
+)
+def test_a_column_of_another_type_than_its_field_is_refused_where_it_is_written(
+    column: tuple[str, pa.DataType], is_read: bool, is_written: bool
+) -> None:
+    schema = pa.schema([pa.field(*column)])
+    rest = [field for field in json.loads(TYPED)["fields"] if field["name"] == column[0]]
+    format = formats.avro(record(*rest))
+    for check, fits in ((format.check_decodes, is_read), (format.check_encodes, is_written)):
+        if fits:
+            check(schema)
+        else:
+            with pytest.raises(SchemaError, match=f"cannot be the field {column[0]} of the Avro"):
+                check(schema)
+
+
+def test_a_payload_with_a_prefix_that_nobody_reads_says_how_to_read_it() -> None:
+    [bad] = decode(formats.avro(V2).decoder(ROWS), written(V2, {"id": 1, "name": "x"}, 7)).bad
+    assert bad.error.endswith("as payloads written with a registry do: give registry=")
+
+
 def test_a_row_that_has_no_form_is_an_error_with_the_row() -> None:
     loose = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
     rows = pa.RecordBatch.from_pylist([{"id": None, "name": "x"}], schema=loose)
@@ -185,7 +234,10 @@ def test_an_id_that_is_not_there_is_bad_and_is_asked_for_again_later(registry: F
     ("answer", "what"),
     [
         ({"schema": "message M {}", "schemaType": "PROTOBUF"}, "is of PROTOBUF, not Avro"),
-        ({"schema": V2, "references": [{"name": "other"}]}, "refers to other schemas"),
+        (
+            {"schema": V2, "references": [{"name": "Item", "subject": "items", "version": 1}]},
+            "'Item', which schema 3 refers to, is not in the schema registry",
+        ),
         ("[" * 100_000, "cannot be used"),
         ('"string"', "its Avro schema is of no record"),
         ("x" * (1 << 20), "is longer than"),
@@ -195,6 +247,63 @@ def test_a_schema_that_is_of_no_use_makes_its_records_bad(
     registry: FakeRegistry, answer: Any, what: str
 ) -> None:
     registry.schemas[3] = answer
+    [bad] = decode(formats.avro(registry=registry.url).decoder(ROWS), b"\0\0\0\0\x03\0").bad
+    assert what in bad.error
+
+
+def refers(name: str, subject: str = "", version: int = 1) -> dict[str, Any]:
+    return {"name": name, "subject": subject or name.lower(), "version": version}
+
+
+def test_named_types_come_from_the_schemas_that_one_refers_to(registry: FakeRegistry) -> None:
+    money = record({"name": "cents", "type": "long"}, name="shop.Money")
+    item = record(
+        {"name": "sku", "type": "string"}, {"name": "price", "type": "shop.Money"}, name="Item"
+    )
+    registry.versions = {
+        "money": ['"int"', money],
+        "item": [{"schema": item, "references": [refers("shop.Money", "money", 2)]}],
+    }
+    order = record({"name": "first", "type": "Item"}, {"name": "total", "type": ["null", "shop.Money"]})
+    registry.schemas[3] = {
+        "schema": order,
+        "references": [refers("Item"), refers("shop.Money", "money", 2)],
+    }
+    whole = record(
+        {"name": "first", "type": json.loads(item.replace('"shop.Money"', money))},
+        {"name": "total", "type": ["null", "shop.Money"]},
+    )
+    row = {"first": {"sku": "a", "price": {"cents": 3}}, "total": {"cents": 5}}
+    decoder = formats.avro(registry=registry.url).decoder(formats.avro(whole).own_schema())
+    for _ in range(2):
+        assert decode(decoder, written(whole, row, 3)).rows.to_pylist() == [row]
+    asked = ["/schemas/ids/3", "/subjects/item/versions/1", "/subjects/money/versions/2"]
+    assert registry.asked == asked
+
+
+def chain(length: int) -> dict[str, list[Any]]:
+    return {
+        f"r{n}": [{"schema": record(name=f"R{n}"), "references": [refers(f"R{n + 1}")]}]
+        for n in range(length)
+    }
+
+
+@pytest.mark.parametrize(
+    ("versions", "references", "what"),
+    [
+        ({"r0": [{"schema": V1, "references": [refers("R0")]}]}, [refers("R0")], "cannot be used"),
+        (chain(100), [refers("R0")], "refers to more than 64 other schemas"),
+        ({"r0": [V1, V2]}, [refers("R0"), refers("R0", "r0", 2)], "two schemas by one name, 'R0'"),
+        ({f"r{n}": [" " * 300_000] for n in range(9)}, [refers(f"R{n}") for n in range(9)], "longer"),
+        ({"r0": [V1]}, [refers("Order", "r0")], "cannot be used"),
+    ],
+    ids=["a circle", "too many", "two of one name", "too long", "a type that is there twice"],
+)
+def test_references_without_bound_or_sense_make_records_bad(
+    registry: FakeRegistry, versions: dict[str, list[Any]], references: list[Any], what: str
+) -> None:
+    registry.versions = versions
+    registry.schemas[3] = {"schema": V2, "references": references}
     [bad] = decode(formats.avro(registry=registry.url).decoder(ROWS), b"\0\0\0\0\x03\0").bad
     assert what in bad.error
 

@@ -18,7 +18,7 @@ from rheos.formats import contract
 from rheos.formats.contract import Decoded, Decoder
 from tests.formats.examples import EXAMPLES, Example, batches
 
-drawn = settings(max_examples=15, phases=[Phase.generate])
+drawn = settings(max_examples=8, phases=[Phase.generate])
 """Rows of all types have hundreds of draws, and shrinking them takes minutes."""
 every_format = pytest.mark.parametrize("name", EXAMPLES)
 

@@ -45,3 +45,19 @@ def test_completions_wake_the_mailbox_and_so_does_who_is_asked_to() -> None:
     io.submit(lambda: None)
     wait_for(lambda: len(woken) == 2)
     io.close()
+
+
+def test_who_leaves_does_not_wait_for_what_nobody_wants() -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    io = ThreadedIo(1, wake=lambda: None)
+    under_way = io.submit(lambda: (begun.set(), goes_on.wait())[0])
+    waits = io.submit(lambda: None)
+    begun.wait()
+
+    assert not io.close(within_s=0.0)
+    assert not under_way.done()
+    assert waits.done(), "it is dropped"
+
+    goes_on.set()
+    assert io.close()
+    assert under_way.done()

@@ -22,7 +22,7 @@ from rheos.control import commands
 from rheos.control.processes import this_process
 from rheos.errors import Site, TransportError, UnrestorableError, UserFunctionError
 from rheos.protocol import control as messages
-from rheos.protocol import error_data, wire
+from rheos.protocol import error_data, streamed, wire
 from rheos.protocol.decoding import MalformedError
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, OperatorId
@@ -90,6 +90,8 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
     "error": _bounded(lambda data: error_data.decoder.decode(data).error(), MalformedError),
     "header": _bounded(wire.decode_header, TransportError),
     "credit": _bounded(wire.decode_credit, TransportError),
+    "hello": _bounded(streamed.decode_hello, TransportError),
+    "frames": _bounded(lambda data: streamed.FrameCutter().cut(data), TransportError),
     "batch": _bounded(lambda data: wire.decode_batch(memoryview(data), SCHEMA), TransportError),
     "log entry": _read_back(
         log_entries._sealed("job/log/0000000001.json"),
@@ -185,6 +187,11 @@ def _true_messages() -> dict[str, list[bytes]]:
         "error": [pack(failure)],
         "header": [wire.encode_header(b"t" * 16, at, channel, 7, wire.FrameKind.WATERMARK, -5)],
         "credit": [wire.encode_credit(b"t" * 16, at, 3, 2)],
+        "hello": [streamed.encode_hello(b"t" * 16, streamed.Hello(at, 3))],
+        "frames": [
+            streamed.head(bytes(wire.HEADER_BYTES), 5, streamed.Lies.BEHIND) + b"bytes",
+            streamed.head(bytes(wire.HEADER_BYTES), 0, streamed.Lies.NOWHERE),
+        ],
         "batch": [batch.serialize().to_pybytes()],
         "log entry": [
             text(log_entries._Body(place=place, entry=entry)) for entry in (claim, completed)

@@ -1,4 +1,4 @@
-"""Strangers at the data sockets: what they send is dropped and counted, and the attempt goes on."""
+"""Strangers at the data sockets of ZeroMQ: what they send is dropped and counted."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rheos.protocol.elements import End, Idle
 from rheos.protocol.ids import Attempt
 from rheos.protocol.ports import Transport
 from rheos.runtimes.continuous.security import Curve, Password
-from rheos.runtimes.continuous.transport import ZmqTransport
+from rheos.runtimes.continuous.zmq_transport import ZmqTransport
 from tests.runtimes.continuous.test_transport import (
     ACROSS,
     TOKEN,
     Pair,
     batch,
-    in_a_folder,
+    over_zeromq_in_a_folder,
     real,
     shown,
 )
@@ -35,13 +35,13 @@ OTHER = b"x" * 16
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     """On one machine: the strangers here are of the same user, else they could not even connect."""
-    with in_a_folder() as made:
+    with over_zeromq_in_a_folder() as made:
         yield made
 
 
 def stranger_at(pair: Pair, admitted: Callable[[Any], object] = lambda socket: None) -> Any:
     receiver = receiver_of(pair)
-    socket = receiver.context.socket(zmq.DEALER)
+    socket = receiver._context.socket(zmq.DEALER)
     admitted(socket)
     socket.connect(receiver.address)
     return socket
@@ -101,9 +101,9 @@ PEERS = {
     "of another version": ([header(version=9)], "speaks version 9 of the protocol"),
     "cut short": ([header()[:-1]], "header has 43 bytes, not 44"),
     "too long": ([header() + b"x" * 1000], "header has 45 bytes, not 44"),
-    "a batch without rows": ([header(kind=1)], "a BATCH of 2 parts"),
+    "a batch without rows": ([header(kind=1)], "a BATCH of 1 parts"),
     "a batch that is none": ([header(kind=1), b"noise"], "batch cannot be read"),
-    "a mark with more": ([header(), b"more"], "an? END of 3 parts"),
+    "a mark with more": ([header(), b"more"], "an? END of 2 parts"),
     "an edge that is none": ([header()[:22] + b"\x09" + header()[23:]], "a frame for channel 9"),
 }
 
@@ -198,7 +198,7 @@ def test_who_shows_a_name_that_can_be_guessed_takes_nobodys_place() -> None:
     def named(socket: Any) -> None:
         socket.setsockopt(zmq.IDENTITY, b"1/0")
 
-    with in_a_folder() as pair, stranger_at(pair, named) as stranger:
+    with over_zeromq_in_a_folder() as pair, stranger_at(pair, named) as stranger:
         stranger.send(b"noise")
         counted(pair, 1)
         pair.sender.send_mark(ACROSS, Idle())

@@ -84,17 +84,16 @@ def files_below(folder: Path) -> dict[str, bytes]:
 
 
 def flipped(data: bytes) -> Iterator[bytes]:
-    """The data with each of its bits flipped, one at a time."""
+    """The data with a bit of each of its bytes flipped, one at a time."""
     for at in range(len(data)):
-        for bit in range(8):
-            yield data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :]
+        yield data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :]
 
 
 def test_what_nobody_touched_is_read(root: Path) -> None:
     assert rows_of(opened(root)) == ROWS
 
 
-def test_every_flipped_bit_of_a_manifest_is_refused_and_nothing_is_removed(root: Path) -> None:
+def test_a_flipped_bit_of_any_byte_of_a_manifest_is_refused_and_nothing_is_removed(root: Path) -> None:
     manifest = root / MANIFEST
     data = manifest.read_bytes()
     before = files_below(root / ID)
@@ -196,7 +195,7 @@ def test_leftovers_go_and_what_is_not_ours_stays(root: Path) -> None:
     assert files_below(outside) == {NAMES[0]: b"behind a link"}
 
 
-def test_every_flipped_bit_of_a_staged_file_is_refused(root: Path) -> None:
+def test_a_flipped_bit_of_any_byte_of_a_staged_file_is_refused(root: Path) -> None:
     source = opened(root)
     [split, _] = source.splits()
     path = root / ID / NAMES[0]

@@ -12,7 +12,8 @@ from rheos.graph.nodes import MAIN, StreamType
 from rheos.operators.contract import OperatorContext, OutputType, PortType
 from rheos.protocol.elements import TS, visible
 from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.ports import Completion, Immediate
+from rheos.protocol.ports import Completion, EventLoop, Immediate
+from rheos.runtimes.simulated.event_loop import InstantEventLoop
 
 T = TypeVar("T")
 
@@ -34,6 +35,9 @@ class AtOnce:
 
     def wake(self) -> None:
         pass
+
+    def event_loop(self) -> EventLoop:
+        return InstantEventLoop()
 
 
 def stream_type(schema: pa.Schema) -> StreamType:

@@ -120,7 +120,7 @@ def moved(rows: rh.DataStream) -> Mapping[str, rh.DataStream]:
     return {"old": windows(rows)["counts"], **windows(later)}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [2, 3])
 def test_behind_a_source_it_is_what_it_is_at_the_source(seed: int) -> None:
     """Windows and late rows, of rows that the filter lets pass, with crashes and other parallelisms."""
     splits = 1 + seed % 4

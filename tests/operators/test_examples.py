@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import importlib
+import linecache
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from inspect import isclass
+from pkgutil import iter_modules
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.operators import build, lookup
+from rheos.operators import build, changelog, lookup
 from rheos.operators.contract import Operator
 from rheos.protocol.elements import WatermarkMark
-from rheos.testing import MemoryLookup, OperatorExample, check_example, simulate
+from rheos.testing import MemoryLookup, OperatorExample, Right, check_example, simulate
 
 OPERATORS = sorted(
     {
@@ -27,28 +33,60 @@ OPERATORS = sorted(
 )
 """The files of all operators that are built."""
 
-KINDS = ["rheos.operators.window.sessions"]
+CHANGELOG = [f"{changelog.__name__}.{file.name}" for file in iter_modules(changelog.__path__)]
+
+KINDS = [
+    "rheos.operators.window.sessions",
+    "rheos.operators.window.cumulating",
+    "rheos.operators.window.triggered.spec",
+    "rheos.operators.vectorised",
+    "rheos.operators.explode",
+]
+if find_spec("numba") is not None:
+    KINDS.append("rheos.operators.compiled.core")
 """Files of what operators are made of, which have an example of their own."""
+
+OWN = [
+    "rheos.operators.broadcast_process",
+    "rheos.operators.co_process",
+    "rheos.operators.filter_function",
+    "rheos.operators.iterate",
+    "rheos.operators.joins.co_group",
+    "rheos.operators.joins.interval",
+    "rheos.operators.joins.temporal",
+    "rheos.operators.joins.windowed",
+    "rheos.operators.keyed_broadcast_process",
+    "rheos.operators.keyed_co_process",
+    "rheos.operators.plain_process",
+]
+"""Files of operators that their specs make."""
 
 GIVEN = {
     "UTC": ZoneInfo("UTC"),
     "datetime": datetime,
     "timedelta": timedelta,
+    "Iterator": Iterator,
+    "dataclass": dataclass,
     "rh": rh,
+    "np": np,
     "pa": pa,
     "pl": pl,
     "MemoryLookup": MemoryLookup,
     "WatermarkMark": WatermarkMark,
     "OperatorExample": OperatorExample,
+    "Right": Right,
     "check_example": check_example,
     "simulate": simulate,
 }
 
 
-@pytest.mark.parametrize("operator", [*OPERATORS, *KINDS])
+@pytest.mark.parametrize("operator", [*OPERATORS, *CHANGELOG, *KINDS, *OWN])
 def test_the_example_of_an_operator(operator: str) -> None:
     module = importlib.import_module(operator)
     blocks = re.findall(r"```python\n(.*?)```", module.__doc__ or "", re.DOTALL)
     assert blocks, f"{module.__file__} has no example in its docstring"
     for block in blocks:
-        exec(compile(block, f"<the example of {operator}>", "exec"), dict(GIVEN))
+        file = f"<the example of {operator}>"
+        # A function that is compiled has its text read.
+        linecache.cache[file] = (len(block), None, block.splitlines(keepends=True), file)
+        exec(compile(block, file, "exec"), dict(GIVEN))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.connectors.contract import Pending, Split
-from rheos.errors import TransportError
+from rheos.errors import InputError, TransportError
 from rheos.operators.source import EndOfInput, SourceOperator
 from rheos.operators.source_split import SPLITS
 from rheos.protocol.control import SplitsFound
@@ -201,3 +201,94 @@ def test_a_gap_ends_the_attempt() -> None:
     sent.hear(0, "a")
     with pytest.raises(TransportError, match="splits 1 to 2"):
         sent.hear(2, "c")
+
+
+# --- what is forgotten -------------------------------------------------------------------------------
+
+DAY_MS = 86_400_000
+
+
+class Aging(Growing):
+    """Its splits have the day in their names on which they came to be."""
+
+    forget_ms = 2 * DAY_MS
+
+    def made_ms(self, split: Split) -> int | None:
+        return int(split.id.removeprefix("day-")) * DAY_MS
+
+
+def days(*numbers: int) -> list[str]:
+    return [f"day-{number}" for number in numbers]
+
+
+def aging() -> Aging:
+    return Aging(**{name: [[at]] for at, name in enumerate(days(*range(30)))})
+
+
+def gone(operators: Sequence[SourceOperator], *names: str, whole: bool = False) -> None:
+    for op in operators:
+        op.gone(list(names), whole=whole)
+
+
+def remembered(operators: Sequence[SourceOperator]) -> list[str]:
+    [tables] = saved(*operators).values()
+    names = [row["split"] for table in tables for row in table.to_pylist()]
+    return sorted(names, key=lambda name: int(name.removeprefix("day-")))
+
+
+def test_what_is_read_and_gone_and_old_is_forgotten_and_nothing_else() -> None:
+    both = subtasks(aging(), 2, *days(1, 2))
+    find(both, *days(3, 4))
+    gone(both, *days(1, 2))
+    assert remembered(both) == days(1, 2, 3, 4), "they are not read yet"
+    read = sorted(at for op in both for at in rows_of(op))
+    assert read == [1, 2, 3, 4]
+    assert remembered(both) == days(2, 3, 4), "2 is no older than 2 days before 4"
+    find(both, *days(5, 6))
+    assert remembered(both) == days(2, 3, 4, 5, 6)
+    gone(both, *days(4, 5))
+    assert remembered(both) == days(3, 4, 5, 6), "3 is not gone, 4 and 5 are not old enough"
+    find(both, *days(4))
+    find(both, *days(9))
+    assert sorted(at for op in both for at in rows_of(op)) == [5, 6, 9]
+    gone(both)
+    assert remembered(both) == days(3, 4, 6, 9), "4 has come back before it was old, and 5 has not"
+
+
+def test_one_that_is_too_old_to_be_known_is_an_error_at_its_line_and_not_read() -> None:
+    both = subtasks(aging(), 2, *days(7))
+    find(both, *days(5, 9))
+    for op in both:
+        with pytest.raises(InputError, match="day-6 was found, and is older than what") as late:
+            op.found(named("day-6"))
+        assert late.value.site is not None
+    assert sorted(at for op in both for at in rows_of(op)) == [5, 7, 9]
+
+
+def test_what_was_forgotten_stays_so_in_the_next_attempt_though_the_driver_had_listed_it() -> None:
+    """The driver begins each attempt with its first listing. What is gone since is not read again; what
+    came back, or came late while the job stood, is an error once the folder was listed anew."""
+    first = subtasks(aging(), 1, *days(1, 2, 8))
+    rows_of(first[0])
+    gone(first, *days(1, 2))
+    assert remembered(first) == days(8)
+    for came_back in ((), days(2)):
+        again = subtasks(aging(), 2, *days(1, 2, 8), restored=saved(*first))
+        gone(again, *(name for name in days(1, 2) if name not in came_back))
+        if came_back:
+            with pytest.raises(InputError, match="day-2 was found, and is older"):
+                gone(again, whole=True)
+        gone(again[:0] if came_back else again, whole=True)
+        assert [rows_of(op) for op in again] == [[], []]
+        assert remembered(again) == days(8)
+
+
+def test_what_is_gone_while_the_job_stands_is_forgotten_when_all_is_known_that_is_there() -> None:
+    first = subtasks(aging(), 1, *days(1, 2, 8))
+    rows_of(first[0])
+    again = subtasks(aging(), 2, *days(8), restored=saved(*first))
+    find(again, *days(2, 9))
+    assert remembered(again) == days(1, 2, 8, 9)
+    gone(again, whole=True)
+    assert remembered(again) == days(2, 8, 9)
+    assert sorted(at for op in again for at in rows_of(op)) == [9]

@@ -128,8 +128,15 @@ def test_running_aggregates() -> None:
     ]
 
 
-@pytest.mark.parametrize("window", [rh.Tumbling("10ms"), rh.Sliding("10ms", every="5ms")])
-@pytest.mark.parametrize("lateness", ["0ms", "4ms"])
+@pytest.mark.parametrize(
+    ("window", "lateness"),
+    [
+        (rh.Tumbling("10ms"), "4ms"),
+        (rh.Sliding("10ms", every="5ms"), "0ms"),
+        pytest.param(rh.Tumbling("10ms"), "0ms", marks=pytest.mark.slow),
+        pytest.param(rh.Sliding("10ms", every="5ms"), "4ms", marks=pytest.mark.slow),
+    ],
+)
 def test_windows(window: rh.Tumbling | rh.Sliding, lateness: str) -> None:
     def windowed(rows: rh.DataStream) -> Mapping[str, rh.DataStream]:
         counts = (

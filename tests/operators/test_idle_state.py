@@ -66,7 +66,7 @@ _OPERATORS: dict[str, Transform] = {
 def test_state_that_does_not_change_is_not_written(name: str) -> None:
     run = _Run(OperatorExample(_OPERATORS[name], SCHEMA, (), on="at"), ReplayMode("whole"))
     rows: list[dict[str, Any]] = [{"k": f"key {i % 9}", "v": i * 0.1, "at": i} for i in range(30)]
-    run._feed(rows)
+    run._feed(0, rows)
     [operator] = run._subtasks
     [writer] = run._writers
     id = run._planned.id
@@ -85,7 +85,7 @@ def test_state_that_does_not_change_is_not_written(name: str) -> None:
         assert written <= apart
         assert {handle.state for handle in handles} == first
     # A row that comes is written, and it alone.
-    run._feed(rows[:1])
+    run._feed(0, rows[:1])
     written, handles = checkpoint(70)
     assert written - apart
     assert max(handle.rows for handle in handles[1:] if handle.mode.value == "delta") <= 3

@@ -409,6 +409,30 @@ def test_state_without_a_key_is_refused() -> None:
         operator.close()
 
 
+class Assigns(KeyedProcessFunction):
+    total = ValueState(int, default=0)
+    seen = ListState(int)
+
+    def __init__(self, to: str) -> None:
+        self.to = to
+
+    def process_element(self, event: Event, ctx: Any) -> None:
+        if self.to == "value":
+            self.total = event.n  # type: ignore[assignment]
+        else:
+            setattr(self, "seen", [event.n])  # noqa: B010
+
+
+def test_an_assignment_to_a_declared_state_is_refused() -> None:
+    with pytest.raises(StateAccessError, match="'total' is a declared state") as caught:
+        feed(make(Assigns("value")), ("a", 1))
+    assert str(caught.value.site) == f"{__file__}:{line_of('self.total = event.n')}"
+    assert caught.value.hint == "write self.total.value = ..."
+    with pytest.raises(StateAccessError, match="'seen' is a declared state") as caught:
+        feed(make(Assigns("list")), ("a", 1))
+    assert caught.value.hint == "write self.seen.append(...), or self.seen.replace([...])"
+
+
 def test_a_wrong_value_of_state_is_named() -> None:
     with pytest.raises(StateAccessError, match="state 'total' is declared as int, and was given str"):
         feed(make(Careless()), ("a", 1), ("b", 13))

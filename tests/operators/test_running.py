@@ -18,6 +18,7 @@ from rheos import aggregates as agg
 from rheos.aggregates import Agg
 from rheos.errors import InputError, UnrestorableError
 from rheos.graph.nodes import RunningSpec
+from rheos.operators import running_state
 from rheos.operators.running import STATE, RunningOperator, running_schema
 from rheos.protocol.elements import TS, visible
 from rheos.protocol.ids import CheckpointId
@@ -252,6 +253,23 @@ def test_a_savepoint_is_whole_and_changes_nothing() -> None:
     (after,) = ops[1].snapshot(CheckpointId(3)).parts
     assert after.mode is PartMode.DELTA
     assert after.write() == plain.write()
+
+
+def test_large_state_is_written_in_several_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_state, "PIECE_ROWS", 4)
+    op = operator()
+    row = {"v": 1.0, "n": 2, "s": "b", TS: 0}
+    run(op, cut([row | {"k": k} for k in range(10)], []))
+    (part,) = op.snapshot(CheckpointId(1)).parts
+    run(op, cut([row | {"k": 3}], []))
+    tables = list(part.write())
+    assert [table.num_rows for table in tables] == [4, 4, 2]
+    for table in tables:
+        groups = table.column("key_group").to_pylist()
+        assert groups == sorted(groups)
+    assert list(part.write()) == tables, "a savepoint at the same barrier writes it again"
+    again = run(opened(operator(), tables), cut([row | {"k": k} for k in range(10)], []))
+    assert [each["rows"] for each in again] == [2] * 10
 
 
 def test_a_snapshot_is_not_touched_by_later_rows() -> None:

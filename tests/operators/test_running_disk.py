@@ -92,7 +92,7 @@ def test_every_row_leaves_with_the_values_of_a_loop(
         op = on_disk(folder, state_bytes=0)
         op.open({})
         assert run(op, cut(rows, sizes)) == expected(rows)
-        assert len(op._state) <= 14
+        assert len(op.state) <= 14
         op.close()
 
 
@@ -178,7 +178,7 @@ def test_keys_beyond_memory_come_back_from_disk(tmp_path: Path) -> None:
     op.open({})
     rows = [ROW | {"k": k, "v": float(k)} for k in range(5000)]
     run(op, cut(rows, [500] * 9))
-    assert len(op._state) < 1500
+    assert len(op.state) < 1500
     made = run(op, cut(rows[::-1], [500] * 9))
     assert all(row["rows"] == 2 and row["total"] == 2.0 * row["k"] for row in made)
     op.close()
@@ -257,7 +257,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     list(part.write())
     del part
     files_of(op)
-    assert isinstance(op._state, DiskRunningState)
+    assert isinstance(op.state, DiskRunningState)
     folder = Path(str(op.ctx.scratch))
     # The snapshot that nobody released is there still.
     assert sorted(path.name for path in folder.iterdir()) == ["db", "snapshot-1"]

@@ -28,7 +28,7 @@ def _under_back_pressure(job: Job) -> None:
 
 
 @pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
-@pytest.mark.parametrize("parallelism", [2, 3, 1, 5])
+@pytest.mark.parametrize("parallelism", [1, 5])
 def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, parallelism: int) -> None:
     of = made()
     for seed in range(2):
@@ -42,19 +42,23 @@ def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, pa
 
 def test_copies_lie_at_their_receivers_and_with_their_senders() -> None:
     """Else the test above holds nothing of them."""
+    wanted = {
+        (f"{IN_FLIGHT_INPUT}0", StateKind.KEYED),
+        (f"{IN_FLIGHT_OUTPUT}0", StateKind.KEYED),
+        (f"{IN_FLIGHT_INPUT}1", StateKind.BROADCAST),
+        (f"{IN_FLIGHT_OUTPUT}1", StateKind.BROADCAST),
+    }
     found: set[tuple[str, StateKind]] = set()
-    for seed in range(4):
+    # A receiver takes all that waits at once: in few schedules rows lie at its input.
+    for seed in range(40):
         job = Job(planned(build(RULED, made())), _AT_ONCE, parallelism=2 + seed % 2, seed=seed)
         _under_back_pressure(job)
         job.take()
         assert job.newest is not None
         found |= {(handle.state, handle.kind) for handle in job.newest.handles if handle.rows}
-    assert {
-        (f"{IN_FLIGHT_INPUT}0", StateKind.KEYED),
-        (f"{IN_FLIGHT_OUTPUT}0", StateKind.KEYED),
-        (f"{IN_FLIGHT_INPUT}1", StateKind.BROADCAST),
-        (f"{IN_FLIGHT_OUTPUT}1", StateKind.BROADCAST),
-    } <= found
+        if wanted <= found:
+            return
+    raise AssertionError(f"not found: {wanted - found}")
 
 
 @pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
@@ -73,13 +77,23 @@ def test_restored_copies_that_wait_are_stored_again(program: CheckedProgram) -> 
         program.check(of.arrived(), job.finish())
 
 
-_SEEDS = {Climate.SWARM: (0, 2), Climate.STALLS: (0, 1), Climate.MOVES: (1,)}
+_SEEDS = {Climate.SWARM: 2, Climate.STALLS: 1, Climate.MOVES: 1}
 
 
-@pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
-@pytest.mark.parametrize("climate", _SEEDS, ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    ("program", "climate"),
+    [
+        (PAIRED, Climate.SWARM),
+        (RULED, Climate.STALLS),
+        (RULED, Climate.MOVES),
+        pytest.param(RULED, Climate.SWARM, marks=pytest.mark.slow),
+        pytest.param(PAIRED, Climate.STALLS, marks=pytest.mark.slow),
+        pytest.param(PAIRED, Climate.MOVES, marks=pytest.mark.slow),
+    ],
+    ids=lambda given: given.name,
+)
 def test_worlds(program: CheckedProgram, climate: Climate) -> None:
-    for seed in _SEEDS[climate]:
+    for seed in [_SEEDS[climate]]:
         world = draw_world(seed, climate)
         unaligned_after_us = [None, 0, 5_000][seed % 3]
         world = replace(

@@ -171,7 +171,12 @@ def test_what_is_read_is_written_to_the_byte(golden: SavepointFrames, rewritten:
 
 
 @pytest.mark.parametrize(
-    ("parallelism", "backend"), [(2, Backend.MEMORY), (3, Backend.ROCKSDB), (1, Backend.MEMORY)]
+    ("parallelism", "backend"),
+    [
+        (3, Backend.ROCKSDB),
+        pytest.param(2, Backend.MEMORY, marks=pytest.mark.slow),
+        pytest.param(1, Backend.MEMORY, marks=pytest.mark.slow),
+    ],
 )
 def test_a_job_goes_on_from_what_was_rewritten(
     rewritten: str, parallelism: int, backend: Backend

@@ -35,7 +35,7 @@ STORM = Faults(
 )
 
 
-@pytest.mark.parametrize("seed", range(3000, 3006))
+@pytest.mark.parametrize("seed", range(3000, 3003))
 def test_a_job_ends_after_a_storm(seed: int) -> None:
     drawn = replace(draw_world(seed), faults=STORM, forks=False)
     done = drawn.run()
@@ -45,7 +45,7 @@ def test_a_job_ends_after_a_storm(seed: int) -> None:
     assert done.virtual_ms < STORM.until_us / 1000 + 1000 * longest + 4000
 
 
-@pytest.mark.parametrize("seed", range(3100, 3104))
+@pytest.mark.parametrize("seed", range(3100, 3102))
 def test_nothing_restarts_without_faults(seed: int) -> None:
     drawn = replace(draw_world(seed), faults=Faults(until_us=0), requests=Requests())
     done = drawn.run()

@@ -190,6 +190,12 @@ def test_none_is_started_for_workers_of_another_python(monkeypatch: pytest.Monke
     assert (len(Jvm.there), len(Daemon.there)) == (1, 0)
 
 
+def test_one_is_started_where_this_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    ahead.start(PROGRAM, "auto", "local")
+    assert len(Daemon.there) == 1
+
+
 def test_one_that_could_not_start_is_left_to_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Jvm, "gateway", lambda self: None)
     ahead.start(PROGRAM, "auto", "local")
@@ -239,5 +245,6 @@ daemon._process.wait()  # It ends with the context.
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_real_ones_serve_the_session() -> None:
     subprocess.run([sys.executable, "-c", dedent(REAL)], check=True, timeout=400)

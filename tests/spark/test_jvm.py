@@ -117,7 +117,7 @@ PROGRAM = dedent("""
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("runtime", ["batch", "continuous"])
+@pytest.mark.parametrize("runtime", [pytest.param("batch", marks=pytest.mark.slow), "continuous"])
 def test_a_jvm_that_is_killed_ends_the_job_with_a_word_of_it(runtime: str, tmp_path: Path) -> None:
     program = tmp_path / "struck.py"
     program.write_text(PROGRAM)

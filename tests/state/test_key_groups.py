@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.errors import InputError, Site
+from rheos.protocol.hashing import NullKeyError, hash_keys
 from rheos.protocol.key_groups import group_range, owner_of
 from rheos.state.key_groups import (
     HASH_VERSION,
-    NullKeyError,
     groups_of_columns,
-    hash_keys,
     is_key_type,
     key_groups,
     refuse_null_keys,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.state.key_groups import NullKeyError
-from rheos.state.key_index import KeyIndex, WordIndex, sort_order
+from rheos.protocol.hashing import NullKeyError
+from rheos.state.key_index import KeyIndex, WordIndex
 
 INTEGERS = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
 BATCHES = st.lists(st.lists(st.tuples(INTEGERS, st.text("abc", max_size=3)), max_size=30), max_size=8)
@@ -82,12 +82,6 @@ def test_many_batches_of_new_keys_are_kept_by_slot() -> None:
 def test_a_null_is_refused() -> None:
     with pytest.raises(NullKeyError):
         KeyIndex([pa.int64()]).lookup_or_add([pa.array([1, None])])
-
-
-def test_rows_sort_by_group_then_key() -> None:
-    groups = np.array([2, 1, 2, 1], dtype=np.uint16)
-    keys = pa.array([5, -1, -5, -2])
-    assert sort_order(groups, [keys]).to_pylist() == [3, 1, 2, 0]
 
 
 def test_frozen_columns_stay_as_they_were_and_are_not_copied() -> None:

@@ -209,4 +209,4 @@ class Against(RuleBasedStateMachine):
 
 
 TestAgainst = Against.TestCase
-TestAgainst.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestAgainst.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)

@@ -569,7 +569,7 @@ class Against(RuleBasedStateMachine):
 
 
 TestAgainst = Against.TestCase
-TestAgainst.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAgainst.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
 
 
 @given(st.lists(st.floats(width=32) | st.just(-0.0)))

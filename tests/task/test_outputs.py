@@ -58,11 +58,13 @@ class _Lines(_Line):
         self.sent.append((channel.receiver, mark))
 
 
-def edge(line: _Line, batch_rows: int = 8) -> OutputEdge:
-    """Its buffers are full at half of `batch_rows`, and wait for ever before."""
+def edge(
+    line: _Line, batch_rows: int = 8, *, buffer_timeout_us: int | None = None, ahead: bool = False
+) -> OutputEdge:
+    """Its buffers are full at half of `batch_rows`; with no timeout they wait for ever before."""
     described = Edge(0, Exchange.FORWARD, ChainId(0), ChainId(1), 0, ())
-    config = TaskConfig(batch_rows=batch_rows, buffer_timeout_us=None)
-    return OutputEdge(described, 0, 1, 1, 16, config, line, StillClock())
+    config = TaskConfig(batch_rows=batch_rows, buffer_timeout_us=buffer_timeout_us)
+    return OutputEdge(described, 0, 1, 1, 1, 16, config, line, StillClock(), ahead=ahead)
 
 
 def test_a_full_buffer_without_credit_lets_nothing_more_be_written() -> None:
@@ -76,6 +78,33 @@ def test_a_full_buffer_without_credit_lets_nothing_more_be_written() -> None:
     assert out.pump()
     assert out.writable
     assert line.sent == [[1, 2, 3, 4, 5]]
+
+
+def test_rows_gather_while_others_of_their_channel_are_on_the_way() -> None:
+    line = _Line(4)
+    out = edge(line, batch_rows=64, buffer_timeout_us=0)
+    out.write(rows(1))
+    out.pump()
+    out.write(rows(2))
+    assert not out.pump()
+    out.write(rows(3))
+    assert not out.pump()
+    assert out.next_flush_us() is None
+    line.left = 4
+    assert out.pump()
+    assert line.sent == [[1], [2, 3]]
+    # A full buffer does not wait for that.
+    out.write(rows(*range(32)))
+    assert len(line.sent) == 3
+
+
+def test_to_one_that_works_ahead_rows_go_at_once() -> None:
+    line = _Line(4)
+    out = edge(line, batch_rows=64, buffer_timeout_us=0, ahead=True)
+    for value in (1, 2, 3):
+        out.write(rows(value))
+        assert out.pump()
+    assert line.sent == [[1], [2], [3]]
 
 
 def test_marks_keep_their_place_in_an_overdraft() -> None:
@@ -168,7 +197,7 @@ def test_no_barrier_follows_the_end() -> None:
 def broadcast(line: _Line, width: int, parallelism: int = 3) -> OutputEdge:
     described = Edge(0, Exchange.BROADCAST, ChainId(0), ChainId(1), 1, ())
     config = TaskConfig(batch_rows=8, buffer_timeout_us=None)
-    return OutputEdge(described, 1, parallelism, width, 16, config, line, StillClock())
+    return OutputEdge(described, 1, parallelism, parallelism, width, 16, config, line, StillClock())
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])

@@ -3,11 +3,13 @@
 Windows keep the *state* of an aggregate by key and pane. It is made from input rows, merged with state
 of the same key and pane, or key and window, and finished into a result. Merging is associative and
 commutative to the bit, so results depend on the rows alone, not on how they came in batches. There are
-two forms:
+four forms:
 
 - `Reduced`: one row per key and pane, which all such aggregates of an operator share. Its parts are
   columns (`Column`), or sums (`IntegerSum`, `ExactSum`); aggregates with equal parts share them.
 - `Gathered`: values of the input, all of them or the different ones, as rows of a state of their own.
+- `CountedValues`: different values of the input, with how often each has come.
+- `Kept`: rows of the input, over which an expression is computed when a window fires.
 
 Columns are named by kind and column ("min.price"), so that state outlives a changed program.
 """
@@ -26,7 +28,9 @@ from rheos.aggregates.cells import Cell
 from rheos.errors import SchemaError
 
 VALUE = "value"
-"""The column of what is gathered."""
+"""The column of what is gathered, or counted."""
+COUNT = "count"
+"""How often a value has come, where values are counted."""
 
 _INPUT = "in."
 
@@ -34,6 +38,11 @@ _INPUT = "in."
 def input_name(column: str) -> str:
     """What an input column is called in the frames that window state is made of."""
     return _INPUT + column
+
+
+def given_name(name: str) -> str:
+    """The input column of an `input_name`."""
+    return name.removeprefix(_INPUT)
 
 
 def given(column: str) -> pl.Expr:
@@ -93,7 +102,32 @@ class ExactSum:
         return pl.col(f"exactly.{self.column}")
 
 
-Part: TypeAlias = Column | IntegerSum | ExactSum
+@dataclass(frozen=True)
+class Deviations:
+    """The exact sums of a column of numbers and of its squares, and how many values it has. Squares
+    beyond what a float64 holds give NaN."""
+
+    column: str
+    ddof: int
+    """What the sum of the squared deviations is divided by: the count less this."""
+
+    @property
+    def squares(self) -> str:
+        """What the sum of the squares is kept as, among those of columns."""
+        return SQUARES + self.column
+
+    @property
+    def variance(self) -> pl.Expr:
+        return pl.col(f"variance {self.ddof}.{self.column}")
+
+    @property
+    def count(self) -> pl.Expr:
+        return pl.col(f"exactly.{self.column}")
+
+
+SQUARES = "__squares."
+
+Part: TypeAlias = Column | IntegerSum | ExactSum | Deviations
 
 
 @dataclass(frozen=True)
@@ -119,6 +153,47 @@ class Gathered:
     """Aggregates the column VALUE of a key and window."""
     of_nothing: Any = None
     """The result of a window without values."""
+    least: int | None = None
+    """Of different values so many of the smallest are enough: others may be there or not."""
+
+
+@dataclass(frozen=True)
+class CountedValues:
+    """State of how often values come: a row for each different one, without nulls."""
+
+    state: str
+    """The name of the state in snapshots, "what.column". Equal names mean equal rows."""
+    value: pl.Expr
+    """Of an input row."""
+    result: pl.Expr
+    """Aggregates the columns VALUE and COUNT of a key and window."""
+
+
+@dataclass(frozen=True)
+class Most:
+    """Only so many rows of a key and window: those with the largest values of a column, or the
+    smallest; nulls come last."""
+
+    column: str
+    rows: int
+    smallest: bool
+
+
+@dataclass(frozen=True)
+class Kept:
+    """State of rows, which all such aggregates of an operator with equal `most` share. With the time
+    among its columns, all rows that can be told apart are in one order; -0.0 is 0.0."""
+
+    columns: Sequence[str]
+    """What it reads of the input; the event time is among them."""
+    result: pl.Expr
+    """Aggregates these columns of a key and window, under the names that they have in the input, in
+    the order of event time and then of the columns; where not all are kept, first by that."""
+    most: Most | None = None
+    """Which rows are kept; None: all."""
+
+
+State: TypeAlias = Reduced | Gathered | CountedValues | Kept
 
 
 # --- running ------------------------------------------------------------------------------------------
@@ -158,7 +233,7 @@ class Agg(ABC):
         """The type of the result over rows of `schema`. Raises SchemaError."""
 
     @abstractmethod
-    def windowed(self, schema: pa.Schema) -> Reduced | Gathered:
+    def windowed(self, schema: pa.Schema) -> State:
         """What windows over rows of `schema` keep of it."""
 
     def running(self, schema: pa.Schema) -> Running | None:

@@ -15,6 +15,7 @@ NaN and the infinities are counted in bins of their own.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -64,6 +65,92 @@ def decompose(values: Floats) -> Limbs:
 def decompose_integers(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> Limbs:
     """The limbs of each integer of 64 bits."""
     return {0: (values & _MASK).astype(np.int64), 1: (values >> _BITS).astype(np.int64)}
+
+
+def decompose_squares(values: Floats) -> Limbs:
+    """The limbs of the square of each value: exact, but for squares below 2**-968 or beyond what a
+    float holds, which are infinite."""
+    with np.errstate(all="ignore"):
+        high, low = _product(values, values)
+    return _added(decompose(high), decompose(np.where(np.isfinite(low), low, 0.0)))
+
+
+def decompose_integer_squares(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> Limbs:
+    """The limbs of the square of each integer of 64 bits."""
+    low, high = values & _MASK, values >> _BITS
+    squares: Limbs = decompose_integers(low.astype(np.uint64) ** 2)
+    for shift, times, product in ((1, 2, low.astype(high.dtype) * high), (2, 1, high * high)):
+        limbs = decompose_integers(product)
+        squares = _added(squares, {bin + shift: limb * times for bin, limb in limbs.items()})
+    return squares
+
+
+def variances(
+    sums: Mapping[int, npt.NDArray[np.int64]],
+    squares: Mapping[int, npt.NDArray[np.int64]],
+    counts: npt.NDArray[np.int64],
+    ddof: int,
+) -> Floats:
+    """(squares - sums**2 / counts) / (counts - ddof) of each; arbitrary where counts <= ddof."""
+    n = np.maximum(counts, 1)
+    total = _times(sums, sums)
+    scaled = _times(squares, decompose_integers(n))
+    apart = _added(scaled, {bin: -limb for bin, limb in total.items()})
+    with np.errstate(all="ignore"):
+        high, low = _two_floats(carry(apart), len(n))
+        divisor = n.astype(np.float64) * np.maximum(n - ddof, 1)
+        quotient = high / divisor
+        back, lost = _product(quotient, divisor)
+        rest = ((high - back) - lost + low) / divisor
+        # Near the largest floats the product cannot be taken apart, and nothing is left to correct by.
+        variances: Floats = quotient + np.where(np.isfinite(rest), rest, 0.0)
+    for bin in (NAN, POSITIVE_INFINITY, NEGATIVE_INFINITY):
+        for limbs in (sums, squares):
+            if bin in limbs:
+                variances[limbs[bin] > 0] = np.nan
+    return variances
+
+
+def _times(
+    first: Mapping[int, npt.NDArray[np.int64]], second: Mapping[int, npt.NDArray[np.int64]]
+) -> Limbs:
+    """The product of each two sums, but for what is not finite."""
+    left, right = carry(first), carry(second)
+    product: Limbs = {}
+    for (low, one), (high, other) in itertools.product(left.items(), right.items()):
+        if low < NAN and high < NAN:
+            # Of at most 62 bits, as limbs have 31 and a sign.
+            both, bin = one * other, low + high
+            product = _added(product, {bin: both & _MASK, bin + 1: both >> _BITS})
+    return product
+
+
+def _two_floats(limbs: Mapping[int, npt.NDArray[np.int64]], length: int) -> tuple[Floats, Floats]:
+    """The nearest float of each sum, and the nearest of what is left of it."""
+    high = evaluate(limbs, length)
+    nearest = decompose(np.where(np.isfinite(high), high, 0.0))
+    return high, evaluate(_added(limbs, {bin: -limb for bin, limb in nearest.items()}), length)
+
+
+def _added(first: Mapping[int, npt.NDArray[np.int64]], second: Limbs) -> Limbs:
+    total: Limbs = dict(first)
+    for bin, limb in second.items():
+        total[bin] = total[bin] + limb if bin in total else limb
+    return total
+
+
+_SPLIT = 2.0**27 + 1
+
+
+def _product(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """The product, and what its rounding has lost."""
+    product = left * right
+    left_high = left * _SPLIT - (left * _SPLIT - left)
+    right_high = right * _SPLIT - (right * _SPLIT - right)
+    left_low, right_low = left - left_high, right - right_high
+    lost = left_high * right_high - product
+    lost += left_high * right_low + left_low * right_high
+    return product, lost + left_low * right_low
 
 
 def _scaled(values: Floats, bins: int) -> Floats:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import uuid
+from collections.abc import Mapping
 from dataclasses import fields, replace
+from os import PathLike
+from pathlib import Path
 from typing import Any, Unpack
 
 from rheos.api import overrides, partial_settings
@@ -14,6 +17,7 @@ from rheos.api.resolve import resolve
 from rheos.api.settings import SettingArguments, Settings
 from rheos.api.sources import StreamArguments, spark_stream
 from rheos.api.streams import DataStream
+from rheos.api.watermarks import checked_watermark
 from rheos.connectors.contract import Source
 from rheos.connectors.spark.dataframe import (
     DataFrameSource,
@@ -23,11 +27,13 @@ from rheos.connectors.spark.dataframe import (
 )
 from rheos.errors import ConfigurationError, ProgramError
 from rheos.graph import render
+from rheos.graph.job_context import JobContext
 from rheos.graph.nodes import MAIN, Graph, Input, SinkSpec, SourceSpec, StreamType
+from rheos.graph.parameters import Parameters
 from rheos.graph.validate import (
     check_columns,
     check_graph,
-    check_watermark,
+    loop_heads,
     unbounded_sources,
 )
 from rheos.graph.windows import Watermark
@@ -65,6 +71,9 @@ class Environment:
         parallelism: how many subtasks each operator has.
         settings: all of them at once, for environments that have most in common; the other arguments
             win over it.
+        parameters: what the job's functions find in `ctx.parameters`, and the program in
+            `env.parameters`; those of `rheos run --param name=value` win over them.
+        files: files and folders that each worker is to have, by name: `ctx.file(name)` says where.
         arguments: any setting by its name: `rh.Environment(2, checkpoint_dir="checkpoints")`.
     """
 
@@ -73,6 +82,8 @@ class Environment:
         parallelism: int | None = None,
         *,
         settings: Settings | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        files: Mapping[str, str | PathLike[str]] | None = None,
         **arguments: Unpack[SettingArguments],
     ) -> None:
         site = call_site()
@@ -87,6 +98,10 @@ class Environment:
         self._runtime = settled.runtime
         self._config = settled.config
         """Of the jobs to come, but for their name."""
+        with located(site):
+            given = Parameters({} if parameters is None else parameters)
+            self._parameters = given.merged(overrides.current().parameters)
+            self._files = _existing({} if files is None else files)
         self._program = Program(self._to_frame)
         if (made := overrides.current().made) is not None:
             made(self)
@@ -95,6 +110,11 @@ class Environment:
     def parallelism(self) -> int:
         """How many subtasks each operator has."""
         return self._parallelism
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters of its jobs."""
+        return self._parameters
 
     def from_source(
         self,
@@ -125,12 +145,8 @@ class Environment:
             if watermark is None and isinstance(source, DataFrameSource) and source.event_time:
                 watermark = Watermark.monotonic(on=source.event_time)
             if watermark is not None:
-                if not isinstance(watermark, Watermark):
-                    raise ProgramError(
-                        f"{watermark!r} is not a watermark strategy",
-                        hint='write watermark=rh.Watermark.bounded_out_of_orderness("5s", on="at")',
-                    )
-                check_watermark(source.schema, watermark)
+                example = 'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="at")'
+                watermark = checked_watermark(source.schema, watermark, example)
                 source = ordered_by(source, watermark.column)
             if self._config.spark is None and self._config.master is None:
                 # What a DataFrame is made of lives in its own session.
@@ -319,7 +335,11 @@ class Environment:
     def _plan_of(self, graph: Graph, name: str) -> PhysicalPlan:
         check_graph(graph)
         return make_plan(
-            graph, name=name, parallelism=self._parallelism, max_parallelism=self._max_parallelism
+            graph,
+            name=name,
+            parallelism=self._parallelism,
+            max_parallelism=self._max_parallelism,
+            context=JobContext(name, self._parameters, self._files),
         )
 
     def _runtime_name(self, graph: Graph) -> str:
@@ -331,6 +351,8 @@ class Environment:
         endless = unbounded_sources(graph)
         if endless:
             return f"continuous (as {endless[0].name!r} never ends)"
+        if loops := loop_heads(graph):
+            return f"continuous (as {loops[0].name!r} sends rows round)"
         return "batch (as every source is bounded)"
 
     def _choose(self, graph: Graph) -> Runtime:
@@ -339,7 +361,7 @@ class Environment:
         endless = unbounded_sources(graph)
         chosen = self._runtime
         if chosen == "auto":
-            chosen = "continuous" if endless else "batch"
+            chosen = "continuous" if endless or loop_heads(graph) else "batch"
         if chosen == "batch" and endless:
             raise ProgramError(
                 "the source never ends, and the batch runtime reads all of its input",
@@ -372,6 +394,22 @@ class Environment:
         )
 
 
+def _existing(files: Mapping[str, str | PathLike[str]]) -> dict[str, str]:
+    """The files and folders, by name. Raises ProgramError where one is not there."""
+    found: dict[str, str] = {}
+    for name, path in files.items():
+        if not isinstance(name, str) or not name.strip():
+            raise ProgramError(f"the name of a file is a text that is not empty, not {name!r}")
+        place = Path(path).expanduser().absolute()
+        if not place.exists():
+            raise ProgramError(
+                f"the file {name!r} of the job is not there: {place}",
+                hint="name a file or a folder of this machine; it is brought to the workers",
+            )
+        found[name] = str(place)
+    return found
+
+
 def _is_batch(runtime: str) -> bool:
     """Of what `_runtime_name` gives."""
     return runtime.split()[0] in ("batch", "BatchRuntime")
@@ -385,6 +423,8 @@ def _signature() -> inspect.Signature:
         [
             inspect.Parameter("parallelism", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
             inspect.Parameter("settings", keyword, default=None),
+            inspect.Parameter("parameters", keyword, default=None),
+            inspect.Parameter("files", keyword, default=None),
             *(inspect.Parameter(each.name, keyword, default=each.default) for each in named),
         ]
     )

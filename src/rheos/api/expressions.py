@@ -78,6 +78,21 @@ def compile_expressions(
     return tuple(exprs), result
 
 
+def check_gap(gap: Any, schema: pa.Schema) -> None:
+    """The gap that rows of a session say: an expression of a duration, or of whole ms; a function is
+    asked when there are rows. Raises SchemaError, ProgramError."""
+    if not isinstance(gap, pl.Expr):
+        return
+    _, typed = compile_expressions("select", [gap], {}, schema)
+    kinds = typed.types
+    if len(kinds) != 1 or not (pa.types.is_integer(kinds[0]) or pa.types.is_duration(kinds[0])):
+        raise SchemaError(
+            f"the gap of a session is a duration or whole ms, and {spell_expression(gap)} is "
+            f"{', '.join(map(str, kinds))}",
+            hint='write rh.Session(gap=rh.col("gap_s") * 1000)',
+        )
+
+
 def _flatten(given: Sequence[Any]) -> list[Any]:
     return [item for one in given for item in (one if isinstance(one, list | tuple) else [one])]
 

@@ -9,26 +9,52 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import pyarrow as pa
 
 from rheos.aggregates import Agg
+from rheos.api.batch_functions import batch_output, check_batch_function, has_timers
+from rheos.api.changes import check_table, check_top_n
+from rheos.api.compiled import check_compiled
+from rheos.api.connected import KeyedConnectedStreams, connect_keyed
+from rheos.api.function_checks import (
+    check_function,
+    check_outputs,
+    emitted_type,
+    expires_by_event_time,
+    side_types,
+)
+from rheos.api.joins import (
+    JoinHow,
+    TemporalHow,
+    co_grouped,
+    interval_joined,
+    temporal_joined,
+    window_joined,
+)
 from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
 from rheos.api.typing_of_functions import (
-    NOTHING,
     UNSAID,
     Declared,
     Signature,
     check_callable,
-    declared_type,
     function_name,
     input_record,
-    output_type,
     result_type,
 )
-from rheos.api.windowed import WindowedStream
+from rheos.api.windowed import WindowedStream, windows_said
 from rheos.errors import ProgramError, SchemaError
-from rheos.graph.functions import KeyedProcessFunction
-from rheos.graph.nodes import MAIN, Input, ProcessSpec, ReduceSpec, RunningSpec, Spec, StreamType
-from rheos.graph.state import StateDeclaration, declarations
+from rheos.graph.batch_functions import KeyedBatchFunction
+from rheos.graph.changes import OP, Changes
+from rheos.graph.functions import CoGroupFunction, KeyedProcessFunction
+from rheos.graph.nodes import (
+    MAIN,
+    Input,
+    OwnSpec,
+    ProcessSpec,
+    ReduceSpec,
+    RunningSpec,
+    Spec,
+    StreamType,
+)
 from rheos.graph.validate import (
     aggregate_fields,
     check_aggregates,
@@ -36,12 +62,16 @@ from rheos.graph.validate import (
     check_event_time,
     check_running,
 )
+from rheos.graph.window_functions import WindowAssigner
 from rheos.graph.windows import Window
-from rheos.operators.keyed import OWN_STATES
+from rheos.operators.changelog.dedup import DedupSpec, Keep
+from rheos.operators.changelog.retractions import table_columns
+from rheos.operators.changelog.table import TableSpec
+from rheos.operators.changelog.top_n import RANK, TopNSpec
+from rheos.operators.joins.late import LATE as LATE_SIDES
 from rheos.operators.running import running_schema
-from rheos.operators.window.kinds import windows_of
+from rheos.protocol.durations import Duration, duration_ms
 from rheos.site import call_site, located
-from rheos.state.kinds import kind_of
 
 _WITHOUT_KEYS = {
     **OF_OPERATORS,
@@ -83,7 +113,7 @@ class KeyedStream:
 
     def process(
         self,
-        fn: KeyedProcessFunction,
+        fn: KeyedProcessFunction | KeyedBatchFunction,
         order: Literal["arrival", "event_time"] = "arrival",
         returns: Any = None,
     ) -> DataStream:
@@ -91,6 +121,9 @@ class KeyedStream:
 
         With `order="event_time"` records are held until the watermark has passed them, and come sorted
         by their timestamps; those that come too late go to the side output `"late"`.
+
+        A `KeyedBatchFunction` is called for batches of records, and has the state of their keys as
+        arrays (docs/vectorised.md).
 
         ```python
         class Validate(rh.KeyedProcessFunction):
@@ -104,35 +137,57 @@ class KeyedStream:
         """
         name = operator_name("process", fn)
         with located(call_site(), name):
-            _check_instance(fn)
+            if isinstance(fn, KeyedBatchFunction):
+                check_batch_function(fn)
+            else:
+                check_function(
+                    fn,
+                    KeyedProcessFunction,
+                    ["process_element"],
+                    instead="; for a plain function use .map(...) or .flat_map(...) before key_by()",
+                )
             if order not in ("arrival", "event_time"):
                 raise ProgramError(
                     f"order={order!r} is not known", hint='write "arrival" or "event_time"'
                 )
             if order == "event_time":
                 self._go_by_event_time('order="event_time"')
-            elif _expires_by_event_time(fn, self._type):
+            elif expires_by_event_time(fn, self._type):
                 self._go_by_event_time("a time to live")
-            elif self._type.event_time and type(fn).on_timer is not KeyedProcessFunction.on_timer:
+            elif self._type.event_time and has_timers(fn):
                 self._go_by_event_time("a timer of event time")
-            record = input_record(fn.process_element, self.schema)
-            declared = _process_output(fn, returns)
-            sides = {tag: declared_type(said) for tag, said in fn.side_outputs.items()}
+            if isinstance(fn, KeyedBatchFunction):
+                record, declared = None, batch_output(fn, returns)
+            else:
+                record = input_record(fn.process_element, self.schema)
+                methods = ("process_element", "on_timer")
+                declared = emitted_type(fn, KeyedProcessFunction, methods, returns)
+            sides = side_types(fn)
             if LATE in sides and order == "event_time":
                 raise ProgramError(
                     f"the side output {LATE!r} is taken by what comes too late",
                     hint="declare yours by another name",
                 )
-            if declared is NOTHING and not sides:
-                raise SchemaError(
-                    f"{function_name(fn)} says that it emits nothing: neither records nor side outputs",
-                    hint="annotate process_element as `-> Iterator[Alert]`, or declare side_outputs",
-                )
+            method = "process_batch" if isinstance(fn, KeyedBatchFunction) else "process_element"
+            check_outputs(fn, declared, sides, method)
+            check_compiled(fn, self._type, self.keys, record, declared, sides)
             outputs = {tag: self._like(side) for tag, side in sides.items()}
             if order == "event_time":
                 outputs[LATE] = self._type
             spec = ProcessSpec(fn, order, record, {tag: side.schema for tag, side in sides.items()})
             return self._then(spec, name, {MAIN: self._like(declared), **outputs})
+
+    def connect(self, other: KeyedStream | DataStream) -> KeyedConnectedStreams:
+        """This stream and another, to be taken by one function: a stream that is keyed by the same, or
+        a broadcast one.
+
+        ```python
+        orders.key_by("id").connect(payments.key_by("order_id")).process(Match())
+        events.key_by("user").connect(rules.broadcast()).process(Alarms())
+        ```
+        """
+        with located(call_site(), "connect"):
+            return connect_keyed(self, other)
 
     def reduce(self, fn: Callable[[Any, Any], Any]) -> DataStream:
         """Combines the records of a key two by two; each record gives the combination so far.
@@ -174,24 +229,235 @@ class KeyedStream:
             type = replace(self._type, schema=schema, record=None)
             return self._then(RunningSpec(checked), "running", {MAIN: type})
 
-    def window(self, window: Window) -> WindowedStream:
-        """Cuts the time of each key into windows.
+    def dedup(self, keep: Keep = "first", *, within: Duration | None = None) -> DataStream:
+        """One row of each key: the first that comes, or, as upserts with `op`, always the last.
+
+        ```python
+        clicks.key_by("id").dedup(within="1h")
+        orders.key_by("id").dedup("last").sink_to(rh.redis.sink(url, key="order:{id}"))
+        ```
+
+        With `within`, which needs event time, a row is a duplicate for so long after the one that was
+        given, and a key is forgotten after that; without, never. Late rows then go to the side output
+        `"late"`. Of rows out of order it depends on arrival which one comes first.
+        """
+        with located(call_site(), "dedup"):
+            if keep not in ("first", "last"):
+                raise ProgramError(f"keep={keep!r} is not known", hint='write "first" or "last"')
+            type = replace(self._type, record=self._type.record if keep == "first" else None)
+            within_ms = None
+            if within is not None:
+                within_ms = duration_ms(within)
+                if within_ms <= 0:
+                    raise ProgramError(f"within must be more than nothing: {within!r}")
+                self._go_by_event_time("dedup(within=...)")
+            outputs = {MAIN: type} if within is None else {MAIN: type, LATE: self._type}
+            if keep == "last":
+                schema = self.schema.append(pa.field(OP, pa.string()))
+                check_columns(schema)
+                upserts = Changes(self.keys, retracts=False)
+                outputs[MAIN] = replace(type, schema=schema, changes=upserts)
+            spec = DedupSpec(keep, within_ms, self._type.event_time)
+            return self._then(spec, "dedup", outputs)
+
+    def top_n(self, n: int, by: str, *, smallest: bool = False) -> DataStream:
+        """The `n` rows of each key with the largest values of a column, or the smallest, as a table by
+        key and `rank`, which is given as its changes: what each rank was, and what it became.
+
+        ```python
+        sales.key_by("shop", "item").table(n=rh.agg.count()).key_by("shop").top_n(3, by="n")
+        ```
+
+        Rows with equal values are in the order of their columns; nulls have no rank. Of a table that
+        changes all rows are state; otherwise those that have a rank.
+        """
+        with located(call_site(), "top_n"):
+            if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+                raise ProgramError(f"top_n() takes a whole number of at least 1, not {n!r}")
+            changes = self._type.changes
+            check_top_n(self.schema, by, self.keys, changes)
+            columns = [*table_columns(self.schema), pa.field(RANK, pa.int64())]
+            schema = pa.schema([*columns, pa.field(OP, pa.string())])
+            check_columns(schema)
+            ranks = Changes((*self.keys, RANK), retracts=True)
+            type = StreamType(schema, self._type.event_time, changes=ranks)
+            spec = TopNSpec(n, by, smallest, None if changes is None else changes.key)
+            return self._then(spec, "top_n", {MAIN: type})
+
+    def table(self, **aggregates: Agg) -> DataStream:
+        """A table with a row per key, its aggregates so far, as the changes of it: each row that comes
+        gives what its key's row is now, and in `op` whether that is new.
+
+        Of changes that retract (`retractions()`) it counts and adds up what is there.
+
+        ```python
+        sales.key_by("item").table(n=rh.agg.count(), total=rh.agg.sum("price")).sink_to(
+            rh.redis.sink("redis://localhost:6379", key="item:{item}"))
+        ```
+        """
+        with located(call_site(), "table"):
+            checked = check_aggregates(aggregates, '.table(total=rh.agg.sum("price"))')
+            check_running(checked)
+            changes = self._type.changes
+            check_table(checked, changes)
+            fields = aggregate_fields(checked, self.schema)
+            keys = [self.schema.field(key) for key in self.keys]
+            schema = pa.schema([*keys, *fields, pa.field(OP, pa.string())])
+            check_columns(schema)
+            type = StreamType(schema, self._type.event_time, changes=Changes(self.keys, retracts=False))
+            spec = TableSpec(checked, changes is not None)
+            return self._then(spec, "table", {MAIN: type})
+
+    def window(self, window: Window | WindowAssigner) -> WindowedStream:
+        """Cuts the rows of each key into windows, mostly by their time.
 
         ```python
         events.key_by("country").window(rh.Sliding("5m", every="1m")).aggregate(hits=rh.agg.count())
         ```
         """
         with located(call_site(), "window"):
-            if not isinstance(window, Window):
-                raise ProgramError(
-                    f"window() takes a window, not {window!r}",
-                    hint='write .window(rh.Tumbling("1m")), .window(rh.Sliding("1h", every="10m")) or '
-                    '.window(rh.Session(gap="10m"))',
-                )
-            window.check()
-            windows_of(window)
-            self._go_by_event_time("a window")
-            return WindowedStream(self._program, self._port, window)
+            windows = windows_said(self._program, self._port, window)
+            return WindowedStream(self._program, self._port, windows)
+
+    # --- two streams ----------------------------------------------------------------------------------
+
+    def interval_join(
+        self,
+        other: KeyedStream,
+        between: tuple[Duration, Duration],
+        how: JoinHow = "inner",
+        *,
+        suffix: str | None = None,
+    ) -> DataStream:
+        """Pairs of this stream's rows and the other's, of one key, that lie close together in time: the
+        other row from so long after this one, to so long after it; a minus says before.
+
+        ```python
+        orders.key_by("id").interval_join(payments.key_by("order_id"), between=("-5m", "10m"))
+        ```
+
+        A pair has the columns of both, and the later of their times. Rows that come too late go to the
+        side outputs `"late_left"` and `"late_right"`.
+
+        Args:
+            other: the right side, keyed by as many columns of the same types.
+            between: the bounds, both included.
+            how: "left", "right" and "full" keep the rows of that side, or of both, that find no
+                partner: with nulls, as soon as none can come any more.
+            suffix: what is put behind the names of the other's columns that this stream has, too. A key
+                that both call the same is one column.
+        """
+        with located(call_site(), "interval_join"):
+            self._check_other(other, "interval_join")
+            spec, type = interval_joined(
+                (self._type, self.keys), (other._type, other.keys), between, how, suffix
+            )
+            for side in (self, other):
+                side._go_by_event_time("an interval join")
+            return self._joined(spec, other, type)
+
+    def window_join(
+        self, other: KeyedStream, window: Window, how: JoinHow = "inner", *, suffix: str | None = None
+    ) -> DataStream:
+        """Pairs of this stream's rows and the other's, of one key, that are in the same window.
+
+        ```python
+        views.key_by("user").window_join(clicks.key_by("user"), rh.Tumbling("1m"), how="left")
+        ```
+
+        A pair has the columns of both, `window_start` and `window_end`. Late rows go to the side
+        outputs `"late_left"` and `"late_right"`.
+
+        Args:
+            other: the right side, keyed by as many columns of the same types.
+            window: of the rows of both: a session is one of both.
+            how: "left", "right" and "full" keep the rows of that side, or of both, that have no partner
+                in a window, with nulls.
+            suffix: as in `interval_join`.
+        """
+        with located(call_site(), "window_join"):
+            self._check_other(other, "window_join")
+            spec, type = window_joined(
+                (self._type, self.keys), (other._type, other.keys), window, how, suffix
+            )
+            for side in (self, other):
+                side._go_by_event_time("a window")
+            return self._joined(spec, other, type)
+
+    def co_group(
+        self, other: KeyedStream, window: Window, fn: CoGroupFunction, returns: Any = None
+    ) -> DataStream:
+        """Calls the function once per key and window, with all records of this stream and all of the
+        other, each sorted by event time.
+
+        ```python
+        class Missed(rh.CoGroupFunction):
+            def co_group(self, left: list[View], right: list[Click], ctx) -> Iterator[Report]:
+                yield Report(ctx.key, ctx.window.end_ms, len(left), len(right))
+
+        views.key_by("user").co_group(clicks.key_by("user"), rh.Tumbling("1h"), Missed())
+        ```
+
+        Late rows go to the side outputs `"late_left"` and `"late_right"`.
+        """
+        name = operator_name("co_group", fn)
+        with located(call_site(), name):
+            self._check_other(other, "co_group")
+            spec, type = co_grouped(self._type, other._type, window, fn, returns)
+            for side in (self, other):
+                side._go_by_event_time("a window")
+            return self._joined(spec, other, type, name)
+
+    def temporal_join(
+        self, versions: KeyedStream, how: TemporalHow = "inner", *, suffix: str | None = None
+    ) -> DataStream:
+        """Adds to each row the version of another stream that counted at the row's time: the last one
+        of its key that is not later.
+
+        ```python
+        orders.key_by("currency").temporal_join(rates.key_by("currency"))
+        ```
+
+        Rows wait until the watermark of both streams has passed them. Those that come too late go to
+        the side outputs `"late_left"` and `"late_right"`.
+
+        Args:
+            versions: the table that changes, each row from its time on until the next of its key.
+            how: "left" keeps rows for which there was no version yet, with nulls.
+            suffix: as in `interval_join`.
+        """
+        with located(call_site(), "temporal_join"):
+            self._check_other(versions, "temporal_join")
+            spec, type = temporal_joined(
+                (self._type, self.keys), (versions._type, versions.keys), how, suffix
+            )
+            for side in (self, versions):
+                side._go_by_event_time("a temporal join")
+            return self._joined(spec, versions, type)
+
+    def _check_other(self, other: Any, method: str) -> None:
+        if not isinstance(other, KeyedStream):
+            raise ProgramError(
+                f"{method}() takes a keyed stream, not {other!r}",
+                hint=f'write .{method}(payments.key_by("order_id"), ...)',
+            )
+        if other._program is not self._program:
+            raise ProgramError(
+                f"{method}() takes streams of one environment",
+                hint="read both sources in the same rh.Environment",
+            )
+
+    def _joined(
+        self, spec: OwnSpec, other: KeyedStream, type: StreamType, name: str | None = None
+    ) -> DataStream:
+        node = self._program.add(
+            spec,
+            name=spec.kind if name is None else name,
+            site=call_site(),
+            inputs=(self._port, other._port),
+            outputs={MAIN: type, **dict(zip(LATE_SIDES, (self._type, other._type), strict=True))},
+        )
+        return DataStream(self._program, Input(node.id))
 
     def _go_by_event_time(self, what: str) -> None:
         check_event_time(self._type, what)
@@ -208,73 +474,3 @@ class KeyedStream:
             spec, name=name, site=call_site(), inputs=(self._port,), outputs=outputs
         )
         return DataStream(self._program, Input(node.id))
-
-
-def _check_instance(fn: Any) -> None:
-    if isinstance(fn, type):
-        raise ProgramError(
-            f"process() takes an instance, not the class {fn.__name__}",
-            hint=f"write .process({fn.__name__}())",
-        )
-    if getattr(fn, "__name__", "") == "process_element":
-        owner = fn.__qualname__.rpartition(".")[0].rpartition(".")[2] or "MyFunction"
-        raise ProgramError(
-            f"process() takes an instance of {owner}, not its method", hint=f"write .process({owner}())"
-        )
-    if not isinstance(fn, KeyedProcessFunction):
-        raise ProgramError(
-            f"process() takes a KeyedProcessFunction, not {fn!r}",
-            hint="derive your class from rh.KeyedProcessFunction; for a plain function use .map(...) "
-            "or .flat_map(...) before key_by()",
-        )
-    if type(fn).process_element is KeyedProcessFunction.process_element:
-        raise ProgramError(f"{type(fn).__name__} does not define process_element(self, record, ctx)")
-    for name, value in vars(fn).items():
-        if isinstance(value, StateDeclaration):
-            raise ProgramError(
-                f"state {name!r} of {type(fn).__name__} is declared on the instance, where it is none",
-                site=value.site,
-                hint=f"declare it as an attribute of the class, beside the methods: "
-                f"{name} = rh.{type(value).__name__}(...)",
-            )
-    for name, declared in declarations(fn).items():
-        kind_of(declared)
-        if name in OWN_STATES:
-            raise ProgramError(
-                f"{type(fn).__name__} cannot have a state named {name!r}: the operator keeps its own "
-                "under that name",
-                hint="name the attribute otherwise",
-            )
-
-
-def _expires_by_event_time(fn: KeyedProcessFunction, type: StreamType) -> bool:
-    """Raises ProgramError where the stream has no event time for it."""
-    for name, declared in declarations(fn).items():
-        if declared.ttl is not None and declared.ttl.time == "event_time":
-            if type.event_time:
-                return True
-            raise ProgramError(
-                f"state {name!r} has a time to live in event time, and this stream has none",
-                hint=f"give the source a watermark, or let it go by the clock: "
-                f'ttl=rh.TimeToLive({declared.ttl.duration!r}, time="processing_time")',
-            )
-    return False
-
-
-def _process_output(fn: KeyedProcessFunction, returns: Any) -> Declared:
-    """The type that `process_element` and `on_timer` say; both may emit, and of one type."""
-    element = output_type(fn.process_element, returns, method="process", many=True)
-    if returns is not None or type(fn).on_timer is KeyedProcessFunction.on_timer:
-        return element
-    said = Signature(fn.on_timer).result
-    if said in (UNSAID, Any, None, type(None)):
-        return element
-    timer = result_type(fn.on_timer, said, method="process", many=True)
-    if element is NOTHING:
-        return timer
-    if timer.schema != element.schema:
-        raise SchemaError(
-            f"process_element and on_timer of {type(fn).__name__} emit different types of records",
-            hint="emit one type, and others to side outputs",
-        )
-    return element

@@ -8,7 +8,19 @@ from typing import NoReturn
 from rheos.errors import ProgramError
 from rheos.site import call_site
 
-OF_KEYED = ("process", "reduce", "running", "window")
+OF_KEYED = (
+    "process",
+    "reduce",
+    "running",
+    "table",
+    "dedup",
+    "top_n",
+    "window",
+    "interval_join",
+    "temporal_join",
+    "window_join",
+    "co_group",
+)
 OF_ANY = (
     "filter",
     "select",

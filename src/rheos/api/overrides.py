@@ -11,9 +11,9 @@ the environment, so that it can be explained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rheos.api.partial_settings import PartialSettings
@@ -37,6 +37,8 @@ class Overrides:
     made: Callable[[Environment], None] | None = None
     """Called with each environment that the program makes."""
     capture: bool = False
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Of the job, over those that the program gives."""
     until_ms: int | None = None
     """After so much virtual time the input of a simulated job ends."""
 

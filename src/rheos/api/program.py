@@ -14,12 +14,13 @@ from rheos.graph.nodes import (
     MapBatchesSpec,
     MapSpec,
     Node,
+    OwnSpec,
     SinkSpec,
     Spec,
     StreamType,
     UnionSpec,
 )
-from rheos.graph.validate import check_inputs, check_uid
+from rheos.graph.validate import check_changes, check_inputs, check_uid
 from rheos.site import located
 
 
@@ -44,7 +45,9 @@ class Program:
         parallelism: int | None = None,
     ) -> Node:
         with located(site, name):
-            check_inputs(inputs, [self.type_of(input) for input in inputs])
+            types = [self.type_of(input) for input in inputs]
+            check_inputs(inputs, types)
+            check_changes(spec, inputs, types)
         id = len(self._nodes)
         node = Node(id, checked_name(name), None, site, spec, inputs, outputs, parallelism)
         if uid is not None:
@@ -78,6 +81,11 @@ class Program:
                 pass
             case UnionSpec():
                 pass
+            case OwnSpec() if type.time_column is not None:
+                kept = node.spec.keeping(type.time_column)
+                if kept is None:
+                    return
+                self.replace(replace(node, spec=kept))
             case _:
                 return
         for before in node.inputs:

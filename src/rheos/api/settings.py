@@ -65,7 +65,7 @@ class Settings:
         min_parallelism: a job that has lost slots for good goes on with fewer, down to this many. None
             waits until there are enough.
         runtime: "continuous", "batch" or "simulated"; "auto" takes batch where every source is
-            bounded, and continuous otherwise. Or a runtime itself.
+            bounded and there is no loop, and continuous otherwise. Or a runtime itself.
         spark: a SparkSession to run on; otherwise there is one already, or one is made.
         master: a Spark master, such as "local[4]" or "spark://host:7077".
         checkpoint_dir: where checkpoints and the job's log are kept: a path or an fsspec URL. A job

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import polars as pl
 import pyarrow as pa
 
+from rheos.api.async_functions import Order, mapped
+from rheos.api.changes import check_expressions, sink_of_changes, upsert_columns
 from rheos.api.expressions import ExprLike, Op, compile_expressions
+from rheos.api.iterations import close_loop, iterate_spec, loop_type
 from rheos.api.lookups import How, looked_up
 from rheos.api.method_hints import OF_KEYED, no_such_method
-from rheos.api.program import Program, checked_name
+from rheos.api.partitioning import Partitioned
+from rheos.api.program import checked_name
 from rheos.api.typing_of_functions import (
     check_callable,
     declared_type,
@@ -24,11 +28,15 @@ from rheos.api.typing_of_functions import (
     input_record,
     output_type,
 )
+from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.contract import Sink
 from rheos.connectors.lookup import Lookup
 from rheos.connectors.print import PrintSink
+from rheos.connectors.retry import Retry
 from rheos.errors import ProgramError, SchemaError
+from rheos.graph.changes import OP, Changes
+from rheos.graph.functions import AsyncFunction
 from rheos.graph.nodes import (
     MAIN,
     EventTimeSpec,
@@ -47,20 +55,29 @@ from rheos.graph.nodes import (
 )
 from rheos.graph.types import empty_frame
 from rheos.graph.validate import (
+    check_columns,
     check_keys,
     check_of_source,
     check_uid,
     check_union,
-    check_watermark,
     check_width,
+    unknown_column,
 )
-from rheos.graph.windows import Watermark
+from rheos.graph.window_functions import WindowAssigner
+from rheos.graph.windows import Watermark, Window
+from rheos.operators.changelog.retractions import RetractionsSpec
+from rheos.operators.explode import ExplodeSpec, exploded
+from rheos.operators.filter_function import FilterFunctionSpec
+from rheos.protocol.durations import Duration
 from rheos.redaction import redacted
 from rheos.site import call_site, located
 from rheos.state.key_groups import is_key_type
 
 if TYPE_CHECKING:
+    from rheos.api.connected import ConnectedStreams
     from rheos.api.keyed import KeyedStream
+    from rheos.api.window_all import WindowsOfAll
+    from rheos.graph.connected_functions import ProcessFunction
 
 LATE = "late"
 """The side output of what came too late."""
@@ -68,7 +85,7 @@ LATE = "late"
 _WITH_KEYS = {name: f'say the key first: .key_by("user").{name}(...)' for name in OF_KEYED}
 
 
-class DataStream:
+class DataStream(Partitioned):
     """A stream of rows.
 
     ```python
@@ -78,10 +95,6 @@ class DataStream:
         .sink_to(rh.files.sink("out/")))
     ```
     """
-
-    def __init__(self, program: Program, port: Input) -> None:
-        self._program = program
-        self._port = port
 
     # --- what it is -----------------------------------------------------------------------------------
 
@@ -138,20 +151,41 @@ class DataStream:
         ```
         """
         with located(call_site(), self._node.name):
+            if any(not of.keys and self._program.type_of(of).changes for of in self._node.inputs):
+                raise ProgramError(
+                    "changes stay in the subtasks that give them, so that they keep their order",
+                    hint="set the parallelism of what stands behind key_by(...)",
+                )
             self._program.replace(replace(self._node, parallelism=check_width(self._node, parallelism)))
         return self
 
     # --- expressions ----------------------------------------------------------------------------------
 
-    def filter(self, *conditions: ExprLike) -> DataStream:
-        """Keeps the rows for which all conditions hold.
+    def filter(self, *conditions: ExprLike | Callable[[Any], bool]) -> DataStream:
+        """Keeps the rows for which all conditions hold; or of which a function says True. Expressions
+        are many times as fast.
 
         ```python
         events.filter(col("status") < 400, col("user").is_not_null())
         events.filter("status < 400 AND user IS NOT NULL")
+        events.filter(lambda event: event.user in VIPS)
         ```
         """
+        if any(map(callable, conditions)):
+            return self._filter_function(conditions)
         return self._expressions("filter", conditions, {})
+
+    def _filter_function(self, given: Sequence[Any]) -> DataStream:
+        fn: Any = next(filter(callable, given))
+        name = operator_name("filter", fn)
+        with located(call_site(), name):
+            if len(given) > 1:
+                raise ProgramError(
+                    "filter() takes conditions, or one function",
+                    hint=f"filter twice: .filter({function_name(fn)}).filter(...)",
+                )
+            spec = FilterFunctionSpec(fn, input_record(fn, self.schema))
+            return self._then(spec, name, self.schema, self._type.record)
 
     def select(self, *columns: ExprLike, **named: Any) -> DataStream:
         """Computes new rows, of just these columns.
@@ -174,8 +208,13 @@ class DataStream:
     def _expressions(self, op: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> DataStream:
         with located(call_site(), op):
             exprs, schema = compile_expressions(op, given, named, self.schema)
+            changes = self._type.changes
+            if changes is not None:
+                changes = check_expressions(op, exprs, self.schema, schema, changes)
             kept = self._type.record if op == "filter" else None
             stream = self._then(ExpressionSpec(op, exprs), op, schema, kept)
+            if changes is not self._type.changes:
+                stream._typed(changes)
             if op != "filter":
                 stream._note_event_time(self._type, op, exprs)
             return stream
@@ -267,6 +306,123 @@ class DataStream:
             declared = declared_type(returns)
             return self._then(MapBatchesSpec(fn, form), name, declared.schema, declared.record)
 
+    def process(self, fn: ProcessFunction, returns: Any = None) -> DataStream:
+        """Calls a function for each record, with side outputs and operator state.
+
+        ```python
+        class Sort(rh.ProcessFunction):
+            side_outputs = {"bad": Line}
+
+            def process_element(self, line: Line, ctx) -> Iterator[LogEvent]: ...
+
+        lines.process(Sort())
+        ```
+        """
+        from rheos.api.processed import processed
+
+        with located(call_site(), operator_name("process", fn)):
+            return processed(self, fn, returns)
+
+    def map_async(
+        self,
+        fn: Callable[[Any], Any] | AsyncFunction,
+        returns: Any = None,
+        *,
+        capacity: int = 1000,
+        timeout: Duration = "5s",
+        order: Order = "ordered",
+        retries: Retry | None = None,
+        on_timeout: Callable[[Any], Any] | None = None,
+    ) -> DataStream:
+        """Makes one record of each by an `async def` function, of which many calls are under way at a
+        time: for what waits for others.
+
+        ```python
+        async def ask(visit: Visit) -> Enriched: ...
+
+        visits.map_async(ask, capacity=500, timeout="2s", retries=rh.retry(3, on=ConnectionError))
+        ```
+
+        A row whose answer was not given on when a job fails is called for again.
+
+        Args:
+            fn: the function, or an `rh.AsyncFunction` with a client that is opened once.
+            returns: what it gives, where its annotation does not say so.
+            capacity: how many calls are under way at a time, in each subtask.
+            timeout: how long a call may take, with its retries. One that takes longer ends the attempt,
+                at the line where it waits; the job is restarted by its strategy.
+            order: "ordered" gives results in the order of the rows; "unordered" as they come, though
+                never past a watermark.
+            retries: after which errors a call is made again, and how often: `rh.retry(...)`. Each is
+                counted (`retries`).
+            on_timeout: makes the result of a record whose call was not answered in time, instead of the
+                error. Each is counted (`timeouts`).
+        """
+        name = operator_name("map_async", fn)
+        with located(call_site(), name):
+            given = (fn, returns, capacity, timeout, order, retries, on_timeout)
+            spec, declared = mapped(self.schema, *given)
+            return self._then(spec, name, declared.schema, declared.record)
+
+    def explode(self, column: str, rank: str | None = None) -> DataStream:
+        """A row for each element of a list, whose other columns are those of its row. Elements that are
+        structs become a column for each field; lists that are empty or null give no row. `rank` names
+        a column for the place in the list, from 1.
+
+        ```python
+        windows.aggregate(top=rh.agg.top_k("price", 3, of=["item", "price"])).explode("top")
+        ```
+        """
+        with located(call_site(), "explode"):
+            if column not in self.schema.names:
+                raise unknown_column(column, self.schema, " in explode()")
+            kind = self.schema.field(column).type
+            if not (pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind)):
+                raise SchemaError(
+                    f"explode() takes a list, and {column!r} is {kind}", hint="name a column of lists"
+                )
+            schema = exploded(self.schema, column, rank)
+            check_columns(schema)
+            return self._then(ExplodeSpec(column, rank), "explode", schema, None)
+
+    def iterate(
+        self,
+        body: Callable[[DataStream], tuple[DataStream, DataStream]],
+        *,
+        rounds: int | None = None,
+        capacity: int = 10_000_000,
+    ) -> DataStream:
+        """A loop: the first stream that `body` gives comes back to it, the second leaves.
+
+        ```python
+        def body(numbers):
+            halved = numbers.filter(col("n") > 1).with_columns(n=col("n") // 2)
+            return halved, halved            # what goes round again, and what leaves
+
+        numbers.iterate(body)
+        ```
+
+        Rows that go round are state: each passes the body exactly once a round, whatever fails. When
+        the input has ended, the loop goes on until nothing goes round in it, and ends. What is in it,
+        and what leaves it, has no event time. There is no `iterate` in a batch job.
+
+        Args:
+            body: is given the stream of the rows that come in and come back, and returns two streams.
+                What goes round again has the columns of the loop.
+            rounds: how often a row passes the body. Rows then have a column `round`, which counts from
+                0, and which what goes round again must keep. Those that would go round once more are
+                dropped and counted (`beyond_rounds`).
+            capacity: how many rows may wait in a subtask to go round again; with more the job fails.
+        """
+        site = call_site()
+        with located(site, "iterate"):
+            spec = iterate_spec(body, rounds, capacity)
+            type = {MAIN: loop_type(self._type, spec)}
+            inputs = (self._port,)
+            head = self._program.add(spec, name="iterate", site=site, inputs=inputs, outputs=type)
+            loop = DataStream(self._program, Input(head.id))
+            return close_loop(self._program, head, body, loop)
+
     # --- rows from outside ----------------------------------------------------------------------------
 
     def lookup(
@@ -308,6 +464,80 @@ class DataStream:
             spec, schema = looked_up(self.schema, *given)
             return self._then(spec, "lookup", schema, None)
 
+    # --- changes of tables ----------------------------------------------------------------------------
+
+    def upserts(self, key: str | Sequence[str], op: str | None = OP) -> DataStream:
+        """Takes the rows as changes of a table: a row stands for the one before it with its key.
+
+        The column `op` says what a row is: "insert", "update_after" or "delete", or as
+        `rh.postgres.changes`, Debezium and Flink write it; with `op=None` every row is there from now
+        on. The changes of a key must come in their order: of one split, as those of a partition.
+
+        ```python
+        orders = env.from_source(rh.postgres.changes("orders", url=url)).upserts(key="id")
+        orders.sink_to(rh.redis.sink("redis://localhost:6379", key="order:{id}"))
+        ```
+        """
+        with located(call_site(), "upserts"):
+            named = (key,) if isinstance(key, str) else tuple(key)
+            exprs, schema = upsert_columns(self.schema, named, op)
+            rows = self.as_rows() if self._type.changes is not None else self
+            stream = rows._then(ExpressionSpec("select", tuple(exprs)), "upserts", schema, None)
+            return stream._typed(Changes(named, retracts=False))
+
+    def retractions(self) -> DataStream:
+        """Upserts with what each row was before: "update_before" ahead of "update_after", and the whole
+        row that is deleted. So a table behind can take rows back.
+
+        ```python
+        orders.upserts(key="id").retractions().key_by("state").table(n=rh.agg.count())
+        ```
+        """
+        site = call_site()
+        with located(site, "retractions"):
+            changes = self._type.changes
+            if changes is None or changes.retracts:
+                raise ProgramError(
+                    "retractions() is for upserts, and these are "
+                    + ("rows" if changes is None else changes.describe()),
+                    hint='say first by what the rows are known: .upserts(key="id")'
+                    if changes is None
+                    else "leave it out",
+                )
+            check_keys(changes.key, self.schema)
+            node = self._program.add(
+                RetractionsSpec(),
+                name="retractions",
+                site=site,
+                inputs=(replace(self._port, keys=changes.key, keyed_at=site),),
+                outputs={MAIN: replace(self._type, changes=replace(changes, retracts=True))},
+            )
+            return DataStream(self._program, Input(node.id))
+
+    def as_rows(self) -> DataStream:
+        """Takes changes of a table as rows, whose column `op` says what they are.
+
+        ```python
+        changed.as_rows().sink_to(rh.files.sink("log/"))
+        ```
+        """
+        exprs = tuple(pl.col(name) for name in self.schema.names)
+        stream = self._then(ExpressionSpec("select", exprs), "as_rows", self.schema, self._type.record)
+        return stream._typed(None)
+
+    def _typed(self, changes: Changes | None) -> DataStream:
+        type = replace(self._type, changes=changes)
+        self._program.replace(replace(self._node, outputs={MAIN: type}))
+        return self
+
+    def _for_sink(self, sink: Sink, changes: Changes) -> tuple[DataStream, Sink]:
+        taking, steps, schema = sink_of_changes(sink, changes, self.schema)
+        rows = self.as_rows()
+        for op, exprs in steps:
+            behind = schema if op == "select" else rows.schema
+            rows = rows._then(ExpressionSpec(op, tuple(exprs)), op, behind, None)
+        return rows, taking
+
     # --- event time -----------------------------------------------------------------------------------
 
     def with_event_time(self, watermark: Watermark) -> DataStream:
@@ -325,12 +555,8 @@ class DataStream:
         """
         site = call_site()
         with located(site, "with_event_time"):
-            if not isinstance(watermark, Watermark):
-                raise ProgramError(
-                    f"{watermark!r} is not a watermark strategy",
-                    hint='write .with_event_time(rh.Watermark.bounded_out_of_orderness("5s", on="at"))',
-                )
-            check_watermark(self.schema, watermark)
+            example = '.with_event_time(rh.Watermark.bounded_out_of_orderness("5s", on="at"))'
+            watermark = checked_watermark(self.schema, watermark, example)
             if watermark.max_drift is not None:
                 raise ProgramError(
                     "max_drift holds back splits by the event time of their source",
@@ -366,6 +592,11 @@ class DataStream:
                     )
                 if other._program is not self._program:
                     raise ProgramError("union() takes streams of one environment")
+            if any(stream._port.broadcast or stream._port.dealt for stream in streams):
+                raise ProgramError(
+                    "union() takes streams whose rows are not dealt out anew",
+                    hint="unite them first: a.union(b).rebalance()",
+                )
             if not others:
                 raise ProgramError("union() needs another stream")
             names = [stream._node.name for stream in streams]
@@ -377,17 +608,33 @@ class DataStream:
             records = {stream._type.record for stream in streams}
             columns = {stream._type.time_column for stream in streams}
             changed = (stream._type.time_changed for stream in streams)
+            kinds = [stream._type.changes for stream in streams]
             type = StreamType(
                 schema,
                 self._type.event_time,
                 records.pop() if len(records) == 1 else None,
                 columns.pop() if len(columns) == 1 else None,
                 next((where for where in changed if where is not None), None),
+                next((kind for kind in kinds if kind and kind.filtered), self._type.changes),
             )
             node = self._program.add(
                 UnionSpec(), name="union", site=call_site(), inputs=ports, outputs={MAIN: type}
             )
             return DataStream(self._program, Input(node.id))
+
+    def connect(self, other: DataStream) -> ConnectedStreams:
+        """This stream and another of other columns, to be taken by one function. With a broadcast one,
+        every subtask is given all of its rows.
+
+        ```python
+        clicks.connect(views).map(of_click, of_view)
+        sales.connect(rates.broadcast()).process(Convert())
+        ```
+        """
+        from rheos.api.connected import connect_streams
+
+        with located(call_site(), "connect"):
+            return connect_streams(self, other)
 
     def _relaxed_to(self, schema: pa.Schema) -> DataStream:
         """The same rows, where columns that hold no nulls are declared as ones that may."""
@@ -409,6 +656,7 @@ class DataStream:
         site = call_site()
         with located(site, "key_by"):
             check_keys(columns, self.schema)
+            port = self._port
             for column in columns:
                 kind = self.schema.field(column).type
                 if not is_key_type(kind):
@@ -416,7 +664,20 @@ class DataStream:
                         f"column {column!r} cannot be a key, as it is {kind}",
                         hint="take a value out of it before: .with_columns(k=col(...).list.first())",
                     )
-            return KeyedStream(self._program, replace(self._port, keys=tuple(columns), keyed_at=site))
+            return KeyedStream(self._program, Input(port.node, port.tag, tuple(columns), site))
+
+    def window_all(self, window: Window | WindowAssigner) -> WindowsOfAll:
+        """Cuts the whole stream into windows, whatever the keys. One subtask has all of them.
+
+        ```python
+        events.window_all(rh.Tumbling("1m")).aggregate(events=rh.agg.count())
+        ```
+        """
+        from rheos.api.window_all import windows_of_all
+        from rheos.api.windowed import windows_said
+
+        with located(call_site(), "window_all"):
+            return windows_of_all(self, windows_said(self._program, self._port, window))
 
     def side_output(self, tag: str) -> DataStream:
         """What the operator that the stream leaves emits beside its main output.
@@ -467,6 +728,17 @@ class DataStream:
                 )
             if not self.schema.names:
                 raise SchemaError("there are no columns to write, as the operator emits nothing")
+            changes = self._type.changes
+            if changes is not None and not sink.takes_changes:
+                if parallelism is not None:
+                    raise ProgramError(
+                        "changes are written by the subtasks that give them, so that they keep their "
+                        "order",
+                        hint="leave parallelism out",
+                    )
+                rows, taking = self._for_sink(sink, changes)
+                rows.sink_to(taking, name, uid)
+                return
             sink.validate(self.schema)
             most = sink.max_parallelism
             width = most if parallelism is None else check_width(None, parallelism)
@@ -544,7 +816,8 @@ class DataStream:
         kept = column if column is not None and column in schema.names else None
         if kept is not None and schema.field(kept).type != before.schema.field(kept).type:
             kept = None
-        return StreamType(schema, before.event_time, record, kept, before.time_changed)
+        changes = before.changes if isinstance(spec, ExpressionSpec) else None
+        return StreamType(schema, before.event_time, record, kept, before.time_changed, changes)
 
 
 def operator_name(kind: str, fn: Any) -> str:
@@ -564,4 +837,4 @@ def _side_output_hint(node: Node, known: str) -> str:
         return f'declare it in the function: side_outputs = {{"alerts": Alert}}; {known}'
     if isinstance(node.spec, SourceSpec):
         return f'"rejected" is there where the source skips bad rows (on_error="skip"); {known}'
-    return f"windows, process functions and sources have side outputs; {node.name!r}: {known}"
+    return f"windows, joins, process functions and sources have side outputs; {node.name!r}: {known}"

@@ -93,12 +93,16 @@ def _hints(fn: Any) -> dict[str, Any]:
         return {}
 
 
-def input_record(fn: Callable[..., Any], schema: pa.Schema, *, many: bool = False) -> type | None:
-    """The dataclass that the function takes, checked against the columns it will be filled from.
+def input_record(
+    fn: Callable[..., Any], schema: pa.Schema, *, many: bool = False, position: int = 0
+) -> type | None:
+    """The dataclass that the function takes at that position, checked against the columns it will be
+    filled from.
 
     With `many` it takes an iterable of them. None where it takes named rows.
     """
-    annotation = Signature(fn).first
+    parameters = Signature(fn).parameters
+    annotation = parameters[position] if position < len(parameters) else UNSAID
     if many:
         annotation = _element_of(annotation)
     return record_class(annotation, schema, function_name(fn))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from rheos.api.environment import Environment
 from rheos.bench.programs import BenchProgram, Load
@@ -50,6 +53,8 @@ class BenchResult:
     window: MeasuredWindow
     status: JobStatus
     """As it was at the end of the window."""
+    cores: float
+    """How many the driver, its JVM and the workers were busy with together, on average."""
 
 
 Progress = Callable[[str], None]
@@ -81,10 +86,10 @@ def run(program: BenchProgram, settings: BenchSettings, progress: Progress) -> B
         progress("starting Spark")
         handle = env.execute_async(f"bench {program.name}")
         try:
-            window, status = _measure(handle, program, settings, load.folder, progress)
+            window, status, cores = _measure(handle, program, settings, load.folder, progress)
         finally:
             handle.cancel()
-        return BenchResult(program, settings, load, window, status)
+        return BenchResult(program, settings, load, window, status, cores)
 
 
 def start_of_rows(handle: JobHandle, folder: str, tap: str, parallelism: int) -> int:
@@ -108,22 +113,36 @@ def start_of_rows(handle: JobHandle, folder: str, tap: str, parallelism: int) ->
 
 def _measure(
     handle: JobHandle, program: BenchProgram, settings: BenchSettings, folder: str, progress: Progress
-) -> tuple[MeasuredWindow, JobStatus]:
+) -> tuple[MeasuredWindow, JobStatus, float]:
     def rows() -> list[list[Slice]]:
         return read_slices(folder, program.counted_at)
 
     started = start_of_rows(handle, folder, program.counted_at, settings.parallelism)
-    first = started + round(settings.warmup_s * 1e9) // SLICE_NS
+    # Where the machine is busy, one may hear of it late.
+    first = max(started, time.time_ns() // SLICE_NS) + round(settings.warmup_s * 1e9) // SLICE_NS
     end = first + max(round(settings.seconds * 1e9) // SLICE_NS, 1)
     _wait_for(handle, first, "warming up", settings.warmup_s, progress)
+    began_s, before = time.monotonic(), _processor_s()
     _wait_for(handle, end, "measuring", settings.seconds, progress)
+    cores = (_processor_s() - before) / (time.monotonic() - began_s)
     status = handle.status()
     give_up = time.monotonic() + _LAST_SLICES_WITHIN_S
     while (
         any(slices[-1].number < end - 1 for slices in rows() if slices) and time.monotonic() < give_up
     ):
         _rest(handle, _POLL_S)
-    return measured(rows(), read_slices(folder, SINK), first, end), status
+    return measured(rows(), read_slices(folder, SINK), first, end), status, cores
+
+
+def _processor_s() -> float:
+    """The processor time that this process and all below it have used. Those that are below it now are
+    there as long as the job runs."""
+    used_s = 0.0
+    for process in (own := psutil.Process(), *own.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            used_s += times.user + times.system
+    return used_s
 
 
 def _wait_for(handle: JobHandle, number: int, what: str, of_s: float, progress: Progress) -> None:

@@ -11,10 +11,32 @@ import pyarrow as pa
 
 from rheos import aggregates as agg
 from rheos.api.environment import Environment
-from rheos.bench import grep, grouping, state_machine
+from rheos.api.keyed import KeyedStream
+from rheos.api.streams import DataStream
+from rheos.bench import (
+    asking,
+    broadcast,
+    compiled,
+    grep,
+    grouping,
+    joins,
+    state_machine,
+    vectorised,
+    windows,
+)
 from rheos.bench.taps import SINK, SOURCE, MeasuredSource, MeasuringSink
+from rheos.connectors.collection import collection
 from rheos.connectors.generator import GeneratorFunction, GeneratorSource, generator
 from rheos.errors import ConfigurationError
+from rheos.graph.windows import Session, Sliding, Tumbling, Watermark, Window
+
+_TIMED = pa.schema(
+    [
+        pa.field("k", pa.int64(), False),
+        pa.field("v", pa.float64(), False),
+        pa.field("at", pa.int64(), False),
+    ]
+)
 
 SINCE = "t"
 """The column from which latencies count: when the record was due, or made where there is no rate."""
@@ -78,6 +100,93 @@ def _grouping(env: Environment, load: Load) -> None:
 
 
 def _state_machine(env: Environment, load: Load) -> None:
+    validated = _shop_events(env, load).key_by("user").process(state_machine.Validate())
+    validated.name("validate").sink_to(load.sink())
+
+
+def _compiled(env: Environment, load: Load) -> None:
+    validated = _shop_events(env, load).key_by("user").process(compiled.ValidateCompiled())
+    validated.name("validate").sink_to(load.sink())
+
+
+def _vectorised(env: Environment, load: Load) -> None:
+    validated = _shop_events(env, load).key_by("user").process(vectorised.ValidateBatches())
+    validated.name("validate").sink_to(load.sink())
+
+
+def _broadcast(env: Environment, load: Load) -> None:
+    rules = env.from_source(collection(broadcast.rules()), name="rules")
+    events = _shop_events(env, load).key_by("user")
+    validated = events.connect(rules.broadcast()).process(broadcast.ValidateByRules())
+    validated.name("validate").sink_to(load.sink())
+
+
+def _interval_join(env: Environment, load: Load) -> None:
+    assert load.keys is not None
+    apart = joins.interval_ms(load.keys, load.parallelism)
+    left, right = _two_sides(env, load)
+    pairs = left.interval_join(right, between=(f"-{apart}ms", f"{apart}ms"), suffix="_right")
+    pairs.name("interval join").sink_to(load.sink())
+
+
+def _async(env: Environment, load: Load) -> None:
+    assert load.keys is not None
+    schema = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.float64(), False)])
+    source = load.source(grouping.Measurements(load.keys), schema)
+    measurements = env.from_source(MeasuredSource(source, load.folder), name="measurements")
+    answers = measurements.map_async(asking.ask, capacity=asking.CAPACITY)
+    answers.name("ask").sink_to(load.sink())
+
+
+def _window_join(env: Environment, load: Load) -> None:
+    assert load.keys is not None
+    size = 2 * joins.interval_ms(load.keys, load.parallelism)
+    left, right = _two_sides(env, load)
+    pairs = left.window_join(right, Tumbling(f"{size}ms"), suffix="_right")
+    pairs.name("window join").sink_to(load.sink())
+
+
+def _two_sides(env: Environment, load: Load) -> tuple[KeyedStream, KeyedStream]:
+    return _timed(env, load, "left"), _timed(env, load, "right")
+
+
+def _timed(env: Environment, load: Load, name: str) -> KeyedStream:
+    assert load.keys is not None
+    source = MeasuredSource(load.source(joins.Timed(load.keys), _TIMED), load.folder)
+    return env.from_source(source, watermark=Watermark.monotonic(on="at"), name=name).key_by("k")
+
+
+def _dedup(env: Environment, load: Load) -> None:
+    first = _timed(env, load, "measurements").dedup(within="10s")
+    first.name("first").sink_to(load.sink())
+
+
+def _top_n(env: Environment, load: Load) -> None:
+    tens = _timed(env, load, "measurements").window(Tumbling("10s"))
+    top = tens.aggregate(top=agg.top_k("v", 3, of=["v", "at"]), t=agg.max(SINCE))
+    top.explode("top", rank="rank").name("top 3").sink_to(load.sink())
+
+
+def _windows(
+    window: Window, made: type[joins.Timed] | type[windows.Visits]
+) -> Callable[[Environment, Load], None]:
+    def build(env: Environment, load: Load) -> None:
+        assert load.keys is not None
+        source = load.source(made(load.keys), _TIMED)
+        visits = env.from_source(
+            MeasuredSource(source, load.folder), watermark=Watermark.monotonic(on="at"), name="visits"
+        )
+        found = visits.key_by("k").window(window)
+        # Latencies count from the last row of a window, `t` (SINCE).
+        results = found.aggregate(
+            count=agg.count(), sum=agg.sum("v"), max=agg.max("v"), t=agg.max(SINCE)
+        )
+        results.name("windows").sink_to(load.sink())
+
+    return build
+
+
+def _shop_events(env: Environment, load: Load) -> DataStream:
     assert load.keys is not None
     if load.keys < load.parallelism:
         raise ConfigurationError(
@@ -86,8 +195,7 @@ def _state_machine(env: Environment, load: Load) -> None:
         )
     schema = pa.schema([pa.field("user", pa.int64(), False), pa.field("kind", pa.string(), False)])
     source = load.source(state_machine.Events(load.keys, load.parallelism), schema)
-    events = env.from_source(MeasuredSource(source, load.folder), name="events")
-    events.key_by("user").process(state_machine.Validate()).name("validate").sink_to(load.sink())
+    return env.from_source(MeasuredSource(source, load.folder), name="events")
 
 
 PROGRAMS = {
@@ -110,6 +218,82 @@ PROGRAMS = {
             "a plain Python function with state, called for each record",
             _state_machine,
             keys=10_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "broadcast",
+            "the state machine, with its rules in broadcast state",
+            _broadcast,
+            keys=10_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "compiled",
+            "the state machine as it is written in plain Python, compiled",
+            _compiled,
+            keys=10_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "vectorised",
+            "the state machine over batches, with the state of all their keys as arrays",
+            _vectorised,
+            keys=10_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "interval-join",
+            "two streams by key and distance in time; a row has about one partner",
+            _interval_join,
+            keys=100_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "async",
+            "calls that take a millisecond, a thousand at a time in each subtask",
+            _async,
+            keys=10_000,
+        ),
+        BenchProgram(
+            "window-join",
+            "two streams by key and window; a row has about one partner",
+            _window_join,
+            keys=100_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "tumbling",
+            "count, sum and max by key in tumbling windows of 10 s of event time",
+            _windows(Tumbling("10s"), joins.Timed),
+            keys=100_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "sliding",
+            "the same in windows of 10 s that start every second",
+            _windows(Sliding("10s", every="1s"), joins.Timed),
+            keys=100_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "session",
+            "the same in sessions with a gap of 10 s",
+            _windows(Session("10s"), windows.Visits),
+            keys=100_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "dedup",
+            "the first row of each key within 10 s, of about ten",
+            _dedup,
+            keys=100_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "top-n",
+            "the three largest rows of each key in windows of 10 s, of about ten",
+            _top_n,
+            keys=100_000,
             counted_at=SOURCE,
         ),
         BenchProgram(

@@ -20,6 +20,8 @@ def as_json(outcome: BenchResult) -> dict[str, Any]:
         "records_per_s": round(window.records_per_s),
         "records_per_s_per_core": round(window.records_per_s / load.parallelism),
         "cpu_share": round(window.cpu_share, 3),
+        "cores": round(outcome.cores, 3),
+        "processor_us_per_record": _us_per_record(outcome),
         "latency_ms": {"p50": p50, "p90": p90, "p99": p99},
         "parallelism": load.parallelism,
         "keys": load.keys,
@@ -47,6 +49,9 @@ def as_table(outcome: BenchResult) -> Table:
     table.add_row("records/s", f"{figures['records_per_s']:,}")
     table.add_row("records/s/core", f"{figures['records_per_s_per_core']:,}")
     table.add_row("share of its core that a worker had", f"{figures['cpu_share']:.0%}")
+    table.add_row("cores that all processes used", f"{figures['cores']:.2f}")
+    us = figures["processor_us_per_record"]
+    table.add_row("processor time per record", "none" if us is None else f"{us:,.3f} µs")
     for name, ms in figures["latency_ms"].items():
         table.add_row(f"latency {name}", "none" if ms is None else f"{ms:,.2f} ms")
     checkpoints = f"{figures['checkpoints_completed']:,}"
@@ -75,6 +80,11 @@ def _conditions(figures: dict[str, Any]) -> str:
         "no checkpoints" if interval is None else f"a checkpoint every {interval} ms",
     ]
     return ", ".join(parts)
+
+
+def _us_per_record(outcome: BenchResult) -> float | None:
+    rate = outcome.window.records_per_s
+    return round(outcome.cores * 1e6 / rate, 4) if rate else None
 
 
 def _ms(text: str) -> int:

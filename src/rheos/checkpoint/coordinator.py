@@ -154,7 +154,7 @@ class Coordinator:
 
     @property
     def not_listed(self) -> RheosError | None:
-        """Why no splits are found just now."""
+        """Why no splits are found just now, where that is known."""
         return self._discovery.error
 
     def story(self) -> tuple[Chapter, ...]:

@@ -40,6 +40,10 @@ class WatchedSource:
     """The splits that subtasks know when an attempt begins, by id, beside those in their state."""
     name: str = ""
     """For people."""
+    forgets: bool = False
+    """Subtasks are to hear of splits that are gone."""
+    nothing_found: RheosError | None = None
+    """What is shown while no split of it was found, where that is worth a warning."""
 
 
 @dataclass(frozen=True)

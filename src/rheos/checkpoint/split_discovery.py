@@ -2,7 +2,7 @@
 
 Pure. A source is listed anew at an interval, one listing at a time. What of it was not there before is
 announced to all subtasks, in messages of bounded size: the next goes when all have taken the one
-before. CP34 to CP37 of docs/protocols/checkpoints.md.
+before. CP34 to CP38 of docs/protocols/checkpoints.md.
 
     LISTING --(listed)--> ANNOUNCING --(all have taken all)--> WAITING --(interval)--> LISTING
        |                                                          ^
@@ -12,8 +12,9 @@ before. CP34 to CP37 of docs/protocols/checkpoints.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rheos.checkpoint.events import (
     Action,
@@ -27,6 +28,8 @@ from rheos.errors import InputError, RheosError
 from rheos.protocol.control import SplitsFound, SplitsTaken
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.protocol.splits import LISTING_TRIES, Split
+
+T = TypeVar("T")
 
 SLOW_MS = 60_000
 """A listing that takes longer is shown in the status, and waited for."""
@@ -50,7 +53,8 @@ class _Discovery:
     failures: int = 0
     """In a row."""
     error: RheosError | None = None
-    """Of the last listing, where it failed, or of the one under way, where it is slow."""
+    """Of the last listing, where it failed or has found nothing at all, or of the one under way, where
+    it is slow."""
 
     # All that follows is of the attempt.
     announced: set[str] = field(default_factory=set)
@@ -59,6 +63,14 @@ class _Discovery:
     """How many splits were announced, without those that were known."""
     found: deque[Split] = field(default_factory=deque)
     """What is still to be announced."""
+    gone: deque[str] = field(default_factory=deque)
+    """What is to be announced as gone, of a source that forgets, by id."""
+    missing: set[str] = field(default_factory=set)
+    """Of those that were announced: what the last listing did not have, and is gone if the next has it
+    not, either."""
+    listings: int = 0
+    whole_is_known: bool = False
+    """Subtasks have heard that all was announced that there is."""
     message: SplitsFound | None = None
     """What some have not taken yet."""
     taken: dict[int, int] = field(default_factory=dict)
@@ -75,7 +87,7 @@ class SplitDiscovery:
 
     @property
     def error(self) -> RheosError | None:
-        """Why a source cannot be listed just now."""
+        """Why nothing is found of a source just now."""
         failed = (each.error for each in self._discoveries.values() if each.error is not None)
         return next(failed, None)
 
@@ -89,6 +101,9 @@ class SplitDiscovery:
             each.announced = set(each.source.listed)
             each.sent = 0
             each.found.clear()
+            each.gone.clear()
+            each.missing.clear()
+            each.listings, each.whole_is_known = 0, False
             each.message = None
             each.taken.clear()
 
@@ -123,7 +138,8 @@ class SplitDiscovery:
         """What a listing has found; where no attempt runs, it is made again when one does."""
         each = self._discoveries[event.operator]
         each.listing = False
-        each.failures, each.error = 0, None
+        none = not event.splits and not each.announced
+        each.failures, each.error = 0, each.source.nothing_found if none else None
         if not running:
             return []
         assert each.message is None, "CP36: a source is listed when all of the last listing is taken"
@@ -131,6 +147,13 @@ class SplitDiscovery:
             if split.id not in each.announced:
                 each.announced.add(split.id)
                 each.found.append(split)
+        each.listings += 1
+        if each.source.forgets:
+            missing = each.announced - {split.id for split in event.splits}
+            gone = missing & each.missing
+            each.gone.extend(sorted(gone))
+            each.announced -= gone
+            each.missing = missing - gone
         return self._announce(event.operator, each, now_ms)
 
     def not_listed(self, event: SplitsNotListed, now_ms: int, running: bool) -> RheosError | None:
@@ -154,13 +177,22 @@ class SplitDiscovery:
         return self._announce(event.operator, each, now_ms)
 
     def _announce(self, id: OperatorId, each: _Discovery, now_ms: int) -> list[Action]:
-        """The next of what was found; where there is none, the source is listed after the interval."""
+        """The next of what was found, or is gone; where there is none, the source is listed after the
+        interval."""
         each.due_ms = now_ms + each.source.every_ms
-        if not each.found:
+        # What the subtasks know of before is missing for certain after two looks.
+        whole_is_due = each.source.forgets and each.listings > 1 and not each.whole_is_known
+        if not (each.found or each.gone or whole_is_due):
             return []
-        splits = _next_of(each.found)
-        each.message = SplitsFound(attempt=self._attempt, operator=id, before=each.sent, splits=splits)
+        splits = _next_of(each.found, lambda split: len(split.id) + len(split.payload))
+        gone = _next_of(each.gone, len)
+        whole = whole_is_due and not (each.found or each.gone)
+        each.whole_is_known |= whole
+        each.message = SplitsFound(
+            attempt=self._attempt, operator=id, before=each.sent, splits=splits, gone=gone, whole=whole
+        )
         each.sent += len(splits)
+        each.taken.clear()
         return [SendToAll(each.message)]
 
 
@@ -172,13 +204,13 @@ def _slow(source: WatchedSource) -> RheosError:
     )
 
 
-def _next_of(found: deque[Split]) -> list[Split]:
+def _next_of(rest: deque[T], size_bytes: Callable[[T], int]) -> list[T]:
     """Takes as many of them as one message may have."""
-    splits: list[Split] = []
+    taken: list[T] = []
     size = 0
-    while found and len(splits) < MAX_SPLITS:
-        size += len(found[0].id) + len(found[0].payload)
-        if splits and size > MAX_BYTES:
+    while rest and len(taken) < MAX_SPLITS:
+        size += size_bytes(rest[0])
+        if taken and size > MAX_BYTES:
             break
-        splits.append(found.popleft())
-    return splits
+        taken.append(rest.popleft())
+    return taken

@@ -15,7 +15,7 @@ from rheos.errors import ConfigurationError
 from rheos.host.stores import open_store
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.ids import JobId
-from rheos.testing.chaos import Fault, Plan, run
+from rheos.testing.chaos import Fault, Plan, newest_checkpoint, run
 
 
 def finished(directory: str) -> bool:
@@ -34,6 +34,7 @@ def chaos(
     faults: str,
     kill_every: str,
     for_: str | None,
+    strikes: int | None,
     freeze: str,
     seed: int,
 ) -> int:
@@ -60,6 +61,8 @@ def chaos(
             faults=chosen,
             kill_every_s=duration_ms(kill_every) / 1000,
             for_s=None if for_ is None else duration_ms(for_) / 1000,
+            strikes=strikes,
+            progress=newest_checkpoint,
             seed=seed,
             freeze_s=duration_ms(freeze) / 1000,
             finished=lambda: finished(str(given["--checkpoint-dir"])),

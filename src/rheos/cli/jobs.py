@@ -172,7 +172,11 @@ def _ask(record: JobRecord) -> ListedJob:
 
 def _state(job: ListedJob) -> str:
     if job.status is not None:
-        return job.status.state.value
+        loops = "".join(
+            f", its input has ended and {name!r} still goes round (lap {laps:,})"
+            for name, laps in job.status.iterating.items()
+        )
+        return f"{job.status.state.value}{loops}"
     if liveness(job.record.process) is Liveness.ELSEWHERE:
         return f"on host {job.record.process.host}"
     return "gives no answer"
@@ -219,6 +223,7 @@ def _job_object(job: ListedJob) -> dict[str, Any]:
         "checkpoints_failed": status.checkpoints_failed if status else None,
         "last_checkpoint_ms": status.last_checkpoint_ms if status else None,
         "restarts": status.restarts if status else None,
+        "iterating": dict(status.iterating) if status else None,
         "failure": status.failure if status else None,
         "checkpoint_dir": record.checkpoint_dir,
         "host": record.process.host,

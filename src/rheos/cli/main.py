@@ -30,6 +30,7 @@ from rheos.cli.options import (
     MaxConcurrent,
     MinParallelism,
     Parallelism,
+    Param,
     PassingOn,
     RuntimeOption,
     StateBackendOption,
@@ -37,6 +38,7 @@ from rheos.cli.options import (
     UnalignedAfter,
     VirtualTime,
     duration,
+    parameters,
 )
 from rheos.version import VERSION
 
@@ -63,6 +65,17 @@ class Benchmark(StrEnum):
     GREP = "grep"
     GROUPING = "grouping"
     STATE_MACHINE = "state-machine"
+    VECTORISED = "vectorised"
+    COMPILED = "compiled"
+    INTERVAL_JOIN = "interval-join"
+    TUMBLING = "tumbling"
+    SLIDING = "sliding"
+    SESSION = "session"
+    WINDOW_JOIN = "window-join"
+    DEDUP = "dedup"
+    TOP_N = "top-n"
+    BROADCAST = "broadcast"
+    ASYNC = "async"
     LATENCY = "latency"
     SOAK = "soak"
 
@@ -156,6 +169,7 @@ def run(
     max_concurrent_checkpoints: MaxConcurrent = None,
     at_least_once: AtLeastOnce = False,
     for_: VirtualTime = None,
+    param: Param = None,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
     with _cancelled_by_ctrl_c():
@@ -182,7 +196,20 @@ def run(
         settings = _settings(config, given)
         if for_ is not None:
             settings = replace(settings, until_ms=duration_ms(for_))
+        settings = replace(settings, parameters=parameters(param))
         raise typer.Exit(run(file, arguments or [], settings))
+
+
+@app.command()
+def init(
+    folder: Annotated[
+        Path, typer.Argument(metavar="NAME", help="The job's name, or a path that ends in it.")
+    ],
+) -> None:
+    """Write a new project: a job, its tests, its settings and a README."""
+    from rheos.cli.init import init
+
+    raise typer.Exit(init(folder))
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
@@ -240,7 +267,10 @@ def chaos(
     file: File,
     arguments: Arguments = None,
     kill_every: Annotated[
-        str, typer.Option(callback=duration, help="How long it may run between strikes.")
+        str,
+        typer.Option(
+            callback=duration, help="How long it may run between strikes, from its first checkpoint on."
+        ),
     ] = "5s",
     for_: Annotated[
         str | None,
@@ -249,6 +279,12 @@ def chaos(
             callback=duration,
             help="How long to strike; the job is cancelled then.",
             show_default="until it ends by itself",
+        ),
+    ] = None,
+    strikes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="How often to strike; then the job is left alone.", show_default="no limit"
         ),
     ] = None,
     faults: Annotated[
@@ -292,6 +328,7 @@ def chaos(
         faults=faults,
         kill_every=kill_every,
         for_=for_,
+        strikes=strikes,
         freeze=freeze,
         seed=seed,
     )

@@ -141,6 +141,28 @@ AtLeastOnce = Annotated[
     typer.Option("--at-least-once", help="No input waits for barriers; rows may count twice."),
 ]
 
+Param = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        callback=lambda values: parameters(values) and values,
+        help="A parameter of the job, over that of the program; as often as there are some.",
+        show_default=False,
+    ),
+]
+
+
+def parameters(values: list[str] | None) -> dict[str, str]:
+    """What `--param` gave, by name. Raises typer.BadParameter."""
+    found: dict[str, str] = {}
+    for text in values or []:
+        name, given, value = text.partition("=")
+        if not given or not name.strip():
+            raise typer.BadParameter(f"{text!r} is no parameter: write --param threshold=10")
+        found[name.strip()] = value
+    return found
+
+
 OPTIONS = {
     "parallelism": "--parallelism",
     "runtime": "--runtime",

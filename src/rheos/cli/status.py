@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from types import TracebackType
 
@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rheos.job import JobState, JobStatus
+from rheos.job import JobState, JobStatus, OperatorStatus
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
 _LINE_EVERY_S = 5.0
@@ -129,11 +129,24 @@ def final_table(status: JobStatus) -> Group:
     table.add_column("records out", justify="right")
     table.add_column("counted")
     for operator in status.operators:
-        counted = ", ".join(f"{name} {count:,}" for name, count in sorted(operator.counters.items()))
+        counted = ", ".join(_figures(operator))
         table.add_row(
             Text(operator.name), f"{operator.records_in:,}", f"{operator.records_out:,}", Text(counted)
         )
     return Group(head, table) if status.operators else Group(head)
+
+
+def _figures(operator: OperatorStatus) -> Iterator[str]:
+    """What it has counted, what its function has added up, and what that shows."""
+    for name, count in sorted(operator.counters.items()):
+        yield f"{name} {count:,}"
+    for name, added in sorted(operator.accumulated.items()):
+        if added.mean is not None:
+            median = added.quantile(0.5)
+            middle = f"mean {added.mean:.4g}" if median is None else f"median {median:.4g}"
+            yield f"{name} {added.n:,}: {added.least:.4g} to {added.most:.4g}, {middle}"
+    for name, shown in sorted(operator.gauges.items()):
+        yield f"{name} {shown:.4g}"
 
 
 class StatusDisplay:

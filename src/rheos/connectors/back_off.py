@@ -7,12 +7,21 @@ _LONGEST_WAIT_US = 1_000_000
 
 
 class BackOff:
-    """Of one who tries. It waits 50 ms first, and then twice as long each time, up to 1 s."""
+    """Of one who tries. It waits 50 ms first, and then twice as long each time, up to 1 s; or as it is
+    made."""
 
-    def __init__(self, retry_for_us: int) -> None:
+    def __init__(
+        self,
+        retry_for_us: int,
+        *,
+        first_us: int = _FIRST_WAIT_US,
+        longest_us: int = _LONGEST_WAIT_US,
+    ) -> None:
         self._retry_for_us = retry_for_us
+        self._first_us = first_us
+        self._longest_us = longest_us
         self._since_us: int | None = None
-        self._wait_us = _FIRST_WAIT_US
+        self._wait_us = first_us
 
     @property
     def failing(self) -> bool:
@@ -21,10 +30,10 @@ class BackOff:
     def failed(self, now_us: int) -> int | None:
         """It has failed: how long to wait before the next try; None where it has for `retry_for_us`."""
         if self._since_us is None:
-            self._since_us, self._wait_us = now_us, _FIRST_WAIT_US
+            self._since_us, self._wait_us = now_us, self._first_us
         if self.failing_for_us(now_us) >= self._retry_for_us:
             return None
-        wait_us, self._wait_us = self._wait_us, min(2 * self._wait_us, _LONGEST_WAIT_US)
+        wait_us, self._wait_us = self._wait_us, min(2 * self._wait_us, self._longest_us)
         return wait_us
 
     def failing_for_us(self, now_us: int) -> int:

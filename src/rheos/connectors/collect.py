@@ -30,6 +30,8 @@ class CollectSink(Sink):
     A subtask holds its rows of a checkpoint in memory, and the driver holds all. For results that fit.
     """
 
+    takes_changes = True
+
     def open(self, ctx: SinkContext) -> SinkWriter:
         return _CollectWriter(ctx)
 

@@ -30,6 +30,14 @@ def collection(rows: Any, schema: Any = None) -> CollectionSource:
             show, and where there are no rows.
     """
     wanted, record = (None, None) if schema is None else resolve(schema)
+    table, found = table_of(rows, wanted)
+    return CollectionSource(table, record or found)
+
+
+def table_of(rows: Any, wanted: pa.Schema | None) -> tuple[pa.Table, type | None]:
+    """Rows that a program has, in any of the forms that `collection` takes, as a table, of the schema
+    where one is `wanted`; and the dataclass that they are of. Raises SchemaError."""
+    record = None
     if isinstance(rows, pl.DataFrame):
         rows = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
     if type(rows).__module__.partition(".")[0] == "pandas":
@@ -40,12 +48,12 @@ def collection(rows: Any, schema: Any = None) -> CollectionSource:
         records = list(rows)
         first = records[0] if records else None
         if dataclasses.is_dataclass(first):
-            record = record or type(first)
+            record = type(first)
             wanted = wanted or resolve(record)[0]
         rows = _from_records(records, wanted)
     if wanted is not None:
         rows = _fitted(rows, wanted)
-    return CollectionSource(rows.combine_chunks(), record)
+    return rows.combine_chunks(), record
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from typing import ClassVar, TypeAlias
 import pyarrow as pa
 
 from rheos.connectors.times import TimeColumn
+from rheos.errors import RheosError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.ports import Clock, IoExecutor
@@ -124,6 +125,10 @@ class Source(ABC):
     source never ends by itself, is not `bounded`, and may begin without a split."""
     discovery_phase: int = 0
     """That of all splits that `discover` gives: no split has a higher one."""
+    forget_ms: int | None = None
+    """A split that is read, gone, and older by this than the newest one known is forgotten, so that
+    state does not hold each that ever was; one that is found and is as old is an error. What `discover`
+    gives is in the order of `made_ms` then. None: a split is never forgotten."""
     event_time_behind: bool = True
     """Whether an event time may be given behind it (`with_event_time`). Not where splits need
     `TimeReached` to come along: that is said of the event time that the source is read with, and by
@@ -161,6 +166,17 @@ class Source(ABC):
         fails with it.
         """
         return self.splits()
+
+    def nothing_found(self) -> RheosError | None:
+        """The warning that there is no split yet of a source that looks for splits: logged where the
+        job begins so, and in its status until the first is found. None where that is nothing to warn
+        of, as of a folder that fills later."""
+        return None
+
+    def made_ms(self, split: Split) -> int | None:
+        """When the split came to be, for `forget_ms`: ms since the epoch, by any clock that all splits
+        go by. None for one that is never forgotten. By the split's own data alone."""
+        return None
 
     @abstractmethod
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
@@ -298,6 +314,9 @@ class Sink(ABC):
     in_process: ClassVar[bool] = False
     """Its rows stay in this process: it is for the simulated runtime alone, and cannot be sent."""
 
+    takes_changes: ClassVar[bool] = False
+    """It shows or keeps what comes, and rows that are changes of a table (`op`) are written as such."""
+
     max_parallelism: ClassVar[int | None] = None
     """How many subtasks of a continuous job write it at the most, the first ones; None: all. Writers of
     the others are opened, too, and have no rows."""
@@ -322,6 +341,15 @@ class Sink(ABC):
         Called once on the driver, after `prepared`.
         """
         return self
+
+    def of_changes(self, key: Sequence[str], delete: str) -> Sink | None:
+        """The same sink for the newest rows of a table that changes: each stands for the one before it
+        with the same `key`, and where the boolean column `delete` is true, that one goes. That column
+        is not written. None where the sink cannot delete what it has written.
+
+        Called when the program is built. Raises ProgramError where it writes by another key.
+        """
+        return None
 
     def target_shape(self) -> TypeShape | None:
         """The columns of the target, once prepared, where others may change them: `label` says which

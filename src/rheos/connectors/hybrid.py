@@ -29,7 +29,7 @@ from rheos.connectors.contract import (
 )
 from rheos.connectors.schemas import shorten
 from rheos.connectors.times import TimeColumn, Unit
-from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.errors import InputError, ProgramError, RheosError, SchemaError
 from rheos.protocol.elements import Batch
 from rheos.site import located_at_call
 
@@ -150,6 +150,9 @@ class HybridSource(Source):
     def discover(self) -> Sequence[Split]:
         last = len(self.parts) - 1
         return [_OfPart(last, split.id, split.payload).whole() for split in self.parts[last].discover()]
+
+    def nothing_found(self) -> RheosError | None:
+        return self.parts[-1].nothing_found()
 
     def client(self, ctx: ReaderContext) -> SourceClient | None:
         return _Clients(self.parts, ctx)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rheos.protocol.elements import Batch
+from rheos.protocol.ports import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ class LookupContext:
     subtask: int
     keys: pa.Schema
     """The columns that it will be asked by: named as the lookup's keys, of the stream's types."""
+    clock: Clock | None = None
+    """Of the runtime; None where a test gives none."""
 
 
 class LookupClient(ABC):

@@ -26,6 +26,8 @@ class PrintSink(Sink):
     `name` is what stands before the subtask; None takes the operator's.
     """
 
+    takes_changes = True
+
     name: str | None = None
 
     def open(self, ctx: SinkContext) -> SinkWriter:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from rheos.errors import SchemaError
+from rheos.errors import ProgramError, SchemaError
 from rheos.protocol.elements import Batch
 from rheos.protocol.types import schema_of
 
@@ -49,3 +49,20 @@ def shown_row(rows: Batch, row: int) -> str:
 def shorten(text: str, limit: int = 200) -> str:
     """Text that fits into an error message."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def check_changes_key(what: str, named: Sequence[str], key: Sequence[str], delete: str | None) -> None:
+    """A sink writes the rows of a table that changes by the table's `key`; it deletes what the table
+    does, and nothing else. Raises ProgramError."""
+    if set(named) != set(key):
+        raise ProgramError(
+            f"the rows are changes of a table by {', '.join(key)}, and the sink writes by "
+            f"{', '.join(named) or 'no key'}",
+            hint=f"give the sink that key ({what}=), or make the changes of a table by the sink's: "
+            ".upserts(key=...)",
+        )
+    if delete is not None:
+        raise ProgramError(
+            f"the column {delete!r} says what is deleted, and so do the changes of the table",
+            hint="leave it out",
+        )

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rheos.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.connectors.times import TimeColumn
+from rheos.errors import RheosError
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +19,10 @@ class WrappedSource(Source):
     source: Source
 
     def __post_init__(self) -> None:
-        for name in ("schema", "bounded", "discovery_ms", "discovery_phase", "event_time_behind"):
+        for name in (
+            *("schema", "bounded", "discovery_ms", "discovery_phase"),
+            *("forget_ms", "event_time_behind"),
+        ):
             object.__setattr__(self, name, getattr(self.source, name))
 
     def staged(self, folder: str) -> Source:
@@ -32,6 +36,12 @@ class WrappedSource(Source):
 
     def discover(self) -> Iterable[Split]:
         return self.source.discover()
+
+    def nothing_found(self) -> RheosError | None:
+        return self.source.nothing_found()
+
+    def made_ms(self, split: Split) -> int | None:
+        return self.source.made_ms(split)
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         return self.source.open(split, position, ctx)

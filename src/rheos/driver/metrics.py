@@ -6,12 +6,16 @@ recorded, so that replayed rows are counted once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from rheos.graph.nodes import SourceSpec
 from rheos.job import OperatorStatus
 from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import Acknowledge, Progress, Totals
+
+T = TypeVar("T")
 
 
 class JobMetrics:
@@ -44,7 +48,10 @@ class JobMetrics:
         if subtask in self._latest:
             self._before[subtask] = self._latest[subtask]
         self._latest[subtask] = progress
-        self._count(subtask, Totals(progress.records_in, progress.records_out, progress.counters))
+        totals = Totals(
+            progress.records_in, progress.records_out, progress.counters, progress.accumulated
+        )
+        self._count(subtask, totals)
 
     def acknowledged(self, acknowledge: Acknowledge) -> None:
         self._count(acknowledge.subtask, acknowledge.totals)
@@ -56,6 +63,7 @@ class JobMetrics:
             _larger(before.records_in, totals.records_in),
             _larger(before.records_out, totals.records_out),
             _larger(before.counters, totals.counters),
+            _longer(before.accumulated, totals.accumulated),
         )
 
     def records_per_s(self) -> float:
@@ -95,10 +103,9 @@ class JobMetrics:
         totals = self._base
         for counted in self._counted.values():
             totals = totals.plus(counted)
-        counters: dict[str, dict[str, int]] = {}
-        for path, count in totals.counters.items():
-            operator, _, name = path.rpartition("/")
-            counters.setdefault(operator, {})[name] = count
+        counters = _by_operator(totals.counters)
+        accumulated = _by_operator(totals.accumulated)
+        gauges = _by_operator(self._gauges())
         return tuple(
             OperatorStatus(
                 id=id,
@@ -107,9 +114,19 @@ class JobMetrics:
                 records_out=totals.records_out.get(id, 0),
                 watermark_ms=self._watermark_ms(id),
                 counters=counters.get(id, {}),
+                accumulated=accumulated.get(id, {}),
+                gauges=gauges.get(id, {}),
             )
             for id, name in self._names.items()
         )
+
+    def _gauges(self) -> dict[str, float]:
+        """Of all subtasks the most."""
+        shown: dict[str, float] = {}
+        for progress in self._latest.values():
+            for path, value in progress.gauges.items():
+                shown[path] = max(value, shown.get(path, value))
+        return shown
 
     def _watermark_ms(self, operator: str) -> int | None:
         """The least over all subtasks; None until each has one."""
@@ -123,6 +140,23 @@ class JobMetrics:
 
 def _larger(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
     return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+
+
+def _longer(left: dict[str, Accumulated], right: dict[str, Accumulated]) -> dict[str, Accumulated]:
+    """The one that has more in it."""
+    nothing = Accumulated()
+    return {
+        name: max(left.get(name, nothing), right.get(name, nothing), key=lambda each: each.n)
+        for name in {**left, **right}
+    }
+
+
+def _by_operator(figures: Mapping[str, T]) -> dict[str, dict[str, T]]:
+    of: dict[str, dict[str, T]] = {}
+    for path, figure in figures.items():
+        operator, _, name = path.rpartition("/")
+        of.setdefault(operator, {})[name] = figure
+    return of
 
 
 def _ratio(ratios: Iterable[float]) -> float:

@@ -4,6 +4,7 @@ recovery what the log promises."""
 from __future__ import annotations
 
 import contextlib
+import logging
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +21,8 @@ from rheos.protocol.control import CommittableHandle
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.protocol.shapes import TypeShape
+
+LOGGER = logging.getLogger("rheos")
 
 
 def sources(plan: PhysicalPlan) -> list[tuple[PlannedOperator, Source]]:
@@ -84,13 +87,21 @@ def _staged_chain(chain: Chain, folder: str) -> Chain:
 
 
 def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
-    """The splits of every source. Raises InputError, with the user's line, where input is missing."""
+    """The splits of every source. Raises InputError, with the user's line, where input is missing;
+    warns of a source that may find some later, and should have had one."""
     splits: dict[OperatorId, Sequence[Split]] = {}
-    for planned in plan.operators():
-        if isinstance(planned.spec, SourceSpec):
-            with _located(planned):
-                splits[planned.id] = planned.spec.source.splits()
+    for planned, source in sources(plan):
+        with _located(planned):
+            found = splits[planned.id] = source.splits()
+        if not found and (warning := _nothing_found(planned, source)) is not None:
+            LOGGER.warning("%s", warning)
     return splits
+
+
+def _nothing_found(planned: PlannedOperator, source: Source) -> RheosError | None:
+    """The warning that it has no split, where it has one to give."""
+    warning = source.nothing_found()
+    return None if warning is None else warning.located(site=planned.site, operator=planned.name)
 
 
 def watched_sources(
@@ -99,11 +110,14 @@ def watched_sources(
     """The sources that are listed anew while the job runs; `splits` are those that it begins with."""
     return {
         planned.id: WatchedSource(
-            every_ms, frozenset(split.id for split in splits.get(planned.id, ())), planned.name
+            every_ms,
+            frozenset(split.id for split in splits.get(planned.id, ())),
+            planned.name,
+            forgets=source.forget_ms is not None,
+            nothing_found=_nothing_found(planned, source),
         )
-        for planned in plan.operators()
-        if isinstance(planned.spec, SourceSpec)
-        and (every_ms := planned.spec.source.discovery_ms) is not None
+        for planned, source in sources(plan)
+        if (every_ms := source.discovery_ms) is not None
     }
 
 

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import io
 import json
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from rheos.errors import ConfigurationError, InputError, ProgramError, SchemaError
+from rheos.errors import InputError, ProgramError, SchemaError
+from rheos.formats.avro_fit import check_read, check_written
 from rheos.formats.avro_schemas import (
     UnfitSchemaError,
     arrow_of,
@@ -31,6 +31,14 @@ from rheos.formats.avro_schemas import (
     check_record,
     fastavro,
     parsed,
+)
+from rheos.formats.confluent import (
+    WITH_A_REGISTRY,
+    check_has_subject,
+    check_subject,
+    id_before,
+    registry_at,
+    schema_prefix,
 )
 from rheos.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
 from rheos.formats.records import decoded_records, records_of
@@ -41,9 +49,6 @@ from rheos.site import located_at_call
 
 if TYPE_CHECKING:
     from rheos.formats.schema_registry import SchemaRegistry
-
-_PREFIX = struct.Struct(">bI")
-"""Confluent's: a zero byte, and the schema's id."""
 
 
 @located_at_call
@@ -71,19 +76,10 @@ def avro(
         raise ProgramError(
             "bare Avro does not say its schema", hint="give the schema, or registry= and its URL"
         )
-    if subject is not None and registry is None:
-        raise ProgramError("subject= is for a schema registry", hint="give its URL, registry=")
+    check_subject(registry, subject)
     if text is not None:
         _own(text)
-    if registry is not None:
-        _registry_at(registry)
     return AvroFormat(text, registry, subject)
-
-
-def _registry_at(url: str) -> SchemaRegistry:
-    from rheos.formats.schema_registry import SchemaRegistry  # It imports HTTP, which few need.
-
-    return SchemaRegistry(url)
 
 
 def _own(text: str) -> Any:
@@ -114,23 +110,22 @@ class AvroFormat(Format):
         check_any_column(schema, self.name)
         avro_of(schema)
         if self.schema is not None:
-            known = [each["name"] for each in _own(self.schema)["fields"]]
+            own = _own(self.schema)
+            known = [each["name"] for each in own["fields"]]
             for column in schema:
                 if column.name not in known and not column.nullable:
                     raise SchemaError(
                         f"column {column.name!r} is no field of the Avro schema",
                         hint=f"its fields are {', '.join(known)}",
                     )
+            check_read(own, schema)
 
     def check_encodes(self, schema: pa.Schema) -> None:
         avro_of(schema)
-        if self.registry is not None and self.subject is None:
-            raise ProgramError(
-                "to write by a schema registry, the schema needs a subject",
-                hint='write subject="orders-value", which is the topic\'s name and "-value"',
-            )
+        check_has_subject(self.registry, self.subject)
         if self.schema is not None:
-            fields = _own(self.schema)["fields"]
+            own = _own(self.schema)
+            fields = own["fields"]
             known = [each["name"] for each in fields]
             for column in schema.names:
                 if column not in known:
@@ -144,6 +139,7 @@ class AvroFormat(Format):
                         f"field {each['name']!r} of the Avro schema is no column",
                         hint=f"the columns are {', '.join(schema.names)}",
                     )
+            check_written(own, schema)
 
     def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
         return _AvroDecoder(schema, self)
@@ -157,7 +153,7 @@ class _AvroDecoder(Decoder):
         super().__init__(schema)
         self._read = fastavro().schemaless_reader
         self._own = None if format.schema is None else _own(format.schema)
-        self._registry = None if format.registry is None else _registry_at(format.registry)
+        self._registry = None if format.registry is None else registry_at(format.registry)
         self._writers: dict[int, Any] = {}
         """The schemas of the registry that were parsed."""
 
@@ -179,25 +175,27 @@ class _AvroDecoder(Decoder):
     def _record(self, payload: bytes) -> Mapping[str, Any]:
         writer, reader, data = self._own, None, io.BytesIO(payload)
         if self._registry is not None:
-            writer, reader = self._writer(data.read(_PREFIX.size)), self._own
+            prefix = id_before(payload)
+            data.seek(prefix.end)
+            writer, reader = self._writer(prefix.id), self._own
         try:
             record = self._read(data, writer, reader)
         except Exception as error:  # fastavro raises whatever comes up: IndexError, OverflowError, ...
             said = f": {error}" if str(error) else ""
-            raise RowsError(
-                f"it is no record of its Avro schema: {type(error).__name__}{said}"
-            ) from None
+            what = f"it is no record of its Avro schema: {type(error).__name__}{said}"
+            raise RowsError(f"{what}{self._hint(payload)}") from None
         if data.tell() != len(payload):
-            raise RowsError(f"{len(payload) - data.tell()} bytes follow its Avro record")
+            left = len(payload) - data.tell()
+            raise RowsError(f"{left} bytes follow its Avro record{self._hint(payload)}")
         if not isinstance(record, dict):
             raise RowsError("its Avro schema is of no record")
         return record
 
-    def _writer(self, prefix: bytes) -> Any:
+    def _hint(self, payload: bytes) -> str:
+        return f"; {WITH_A_REGISTRY}" if self._registry is None and payload[:1] == b"\0" else ""
+
+    def _writer(self, id: int) -> Any:
         assert self._registry is not None
-        if len(prefix) < _PREFIX.size or prefix[0]:
-            raise RowsError("it does not begin with a zero byte and the id of a schema")
-        _, id = _PREFIX.unpack(prefix)
         if id in self._unknown:
             raise RowsError(self._unknown[id])
         if id not in self._writers:
@@ -213,7 +211,7 @@ def _known(registry: SchemaRegistry, id: int) -> Any:
     """A schema of the registry, parsed. Raises UnfitSchemaError."""
     schema = registry.schema(id)
     try:
-        return parsed(schema)
+        return parsed(schema.text, tuple(schema.refers_to.values()))
     except UnfitSchemaError as error:
         what = f"schema {id} of the registry cannot be used: {error}"
         raise UnfitSchemaError(what) from None
@@ -230,7 +228,7 @@ class _AvroEncoder(Encoder):
 
     def encode(self, rows: Batch) -> pa.Array:
         if self._prefix is None:
-            self._prefix = _PREFIX.pack(0, self._registered())
+            self._prefix = schema_prefix(self._registered())
         prefix = self._prefix
         return pa.array([self._payload(prefix, record) for record in records_of(rows)], pa.binary())
 
@@ -250,9 +248,4 @@ class _AvroEncoder(Encoder):
     def _registered(self) -> int:
         assert self._format.registry is not None
         assert self._format.subject is not None
-        try:
-            return _registry_at(self._format.registry).registered(self._format.subject, self._text)
-        except UnfitSchemaError as error:
-            raise ConfigurationError(
-                f"the schema cannot be registered: {error}", hint="is it a schema registry?"
-            ) from error
+        return registry_at(self._format.registry).registered(self._format.subject, self._text)

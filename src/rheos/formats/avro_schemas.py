@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -59,16 +59,24 @@ class UnfitSchemaError(Exception):
     bound."""
 
 
-def parsed(schema: str) -> Any:
-    """A schema, as fastavro takes it, by which a payload's values are bounded by its bytes.
+def parsed(schema: str, refers_to: Sequence[str] = ()) -> Any:
+    """A schema, as fastavro takes it, by which a payload's values are bounded by its bytes. It may name
+    types of those that it `refers_to`, and each of these, types of those before it.
 
     Raises UnfitSchemaError.
     """
-    try:
-        found = fastavro().parse_schema(json.loads(schema))
-    except Exception as error:  # fastavro raises whatever comes up: KeyError, AttributeError, ...
-        raise UnfitSchemaError(f"it is no Avro schema: {type(error).__name__}: {error}") from None
-    _Walk().is_empty(found, ())
+    walk = _Walk()
+    named: dict[str, Any] = {}
+    for text in (*refers_to, schema):
+        before = dict(named)
+        try:
+            found = fastavro().parse_schema(json.loads(text), named)
+        except Exception as error:  # fastavro raises whatever comes up: KeyError, AttributeError, ...
+            raise UnfitSchemaError(f"it is no Avro schema: {type(error).__name__}: {error}") from None
+        # What was found of a type would not hold for another one of its name.
+        if any(named[name] is not known for name, known in before.items()):
+            raise UnfitSchemaError("it has a type again that it refers to")
+        walk.is_empty(found, ())
     return found
 
 
@@ -175,8 +183,12 @@ def check_record(schema: Any) -> None:
 def arrow_of(schema: Any) -> pa.Schema:
     """The rows of a parsed record schema. Raises SchemaError where there is no such column type."""
     check_record(schema)
-    named: Mapping[str, Any] = schema.get("__named_schemas", {})
-    return pa.schema([_arrow_field(field["name"], field["type"], named) for field in schema["fields"]])
+    return pa.schema([arrow_of_field(field, schema) for field in schema["fields"]])
+
+
+def arrow_of_field(field: Mapping[str, Any], record: Mapping[str, Any]) -> pa.Field:
+    """The column of a field of a parsed record schema. Raises SchemaError where there is none."""
+    return _arrow_field(field["name"], field["type"], record.get("__named_schemas", {}))
 
 
 def _arrow_field(name: str, schema: Any, named: Mapping[str, Any]) -> pa.Field:

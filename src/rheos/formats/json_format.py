@@ -38,7 +38,7 @@ from rheos.formats.contract import (
     InLines,
     check_any_column,
 )
-from rheos.formats.payloads import Joined, joined, split_at_newlines
+from rheos.formats.payloads import Joined, joined
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
 
@@ -97,7 +97,7 @@ class JsonFormat(Format):
         return _JsonDecoder(schema)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        return _JsonEncoder()
+        return _JsonEncoder(schema)
 
 
 class _JsonDecoder(Decoder):
@@ -228,13 +228,14 @@ def _judged(field: pa.Field) -> Any:
 
 
 class _JsonEncoder(Encoder):
-    def encode(self, rows: Batch) -> pa.Array:
-        return split_at_newlines(self.lines(rows))
+    def __init__(self, schema: pa.Schema) -> None:
+        types = pl.DataFrame(schema.empty_table()).schema
+        shown = [_shown(pl.col(name), type_).alias(name) for name, type_ in types.items()]
+        self._encoded = pl.struct(shown).struct.json_encode()
 
-    def lines(self, rows: Batch) -> bytes:
-        frame = pl.DataFrame(rows)
-        shown = [_shown(pl.col(name), type_).alias(name) for name, type_ in frame.schema.items()]
-        return frame.select(shown).write_ndjson().encode()
+    def encode(self, rows: Batch) -> pa.Array:
+        encoded = pl.DataFrame(rows).select(self._encoded).to_series()
+        return encoded.to_arrow().cast(pa.binary())
 
 
 def _shown(value: pl.Expr, type_: pl.DataType) -> pl.Expr:

@@ -54,11 +54,6 @@ def joined(payloads: pa.Array) -> Joined:
     return Joined(data.slice(0, int(starts[-1])), starts)
 
 
-def split_at_newlines(data: bytes) -> pa.Array:
-    """The payloads of lines, each of which ends in a line end; no payload holds one."""
-    return split_at(data, np.flatnonzero(np.frombuffer(data, np.uint8) == NEWLINE))
-
-
 def split_at(data: bytes | memoryview, ends: npt.NDArray[np.int64]) -> pa.Array:
     """The payloads between bytes at `ends`, which are left out; the last byte is at one."""
     offsets = np.concatenate(([0], ends - np.arange(len(ends)))).astype(np.int32)

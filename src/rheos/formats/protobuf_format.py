@@ -1,4 +1,5 @@
-"""Protobuf: a payload is one message of a type that the user gives.
+"""Protobuf: a payload is one message of a type that the user gives, bare or behind the id of its schema
+in a registry.
 
 Fields that can be absent are null then; others have their default, as Protobuf has it. Timestamps and
 durations of finer than a column's unit are cut off.
@@ -23,8 +24,10 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.errors import InputError, ProgramError
+from rheos.formats.confluent import WITH_A_REGISTRY, check_has_subject, check_subject, registry_at
 from rheos.formats.conforming import conform
 from rheos.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
+from rheos.formats.protobuf_registered import WrittenTypes, registered_prefix
 from rheos.formats.protobuf_schemas import (
     DURATION,
     TIMESTAMP,
@@ -45,25 +48,38 @@ _PER_S = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @located_at_call
-def protobuf(message: Any, *, descriptors: bytes | None = None) -> ProtobufFormat:
+def protobuf(
+    message: Any,
+    *,
+    descriptors: bytes | None = None,
+    registry: str | None = None,
+    subject: str | None = None,
+) -> ProtobufFormat:
     """One Protobuf message per payload.
 
     Args:
         message: the class that protoc has generated; or, with `descriptors`, the name of a message type
             with its package, such as "shop.Order".
         descriptors: what `protoc --include_imports --descriptor_set_out=FILE` has written.
+        registry: the URL of a schema registry, with a login where it needs one
+            ("https://user:password@host"). Payloads then begin with the id of their schema and the
+            place of their type in it, as Confluent's serializers write them; those that were written by
+            another type, or by one whose fields cannot be read by this one, are bad.
+        subject: under which the type's file is registered to write by it, such as "orders-value". What
+            it imports is registered under the names of the files.
     """
+    check_subject(registry, subject)
     if descriptors is None:
         if not isinstance(message, type) or not hasattr(message, "DESCRIPTOR"):
             raise ProgramError(
                 f"{message!r} is no class of a Protobuf message",
                 hint="give the class that protoc has generated, or its name and descriptors=",
             )
-        return ProtobufFormat(message.DESCRIPTOR.full_name, descriptors_of(message))
+        return ProtobufFormat(message.DESCRIPTOR.full_name, descriptors_of(message), registry, subject)
     if not isinstance(message, str):
         raise ProgramError(f"{message!r} is no name of a message type", hint='such as "shop.Order"')
     message_class(descriptors, message)
-    return ProtobufFormat(message, descriptors)
+    return ProtobufFormat(message, descriptors, registry, subject)
 
 
 @dataclass(frozen=True)
@@ -73,6 +89,9 @@ class ProtobufFormat(Format):
     message: str
     """The name of its type, with its package."""
     descriptors: bytes = field(repr=False)
+    registry: str | None = field(default=None, repr=False)
+    """Its URL, which may hold a login."""
+    subject: str | None = None
 
     name: ClassVar[str] = "protobuf"
 
@@ -84,13 +103,14 @@ class ProtobufFormat(Format):
         check_columns(self._type().DESCRIPTOR, list(schema), "", writes=False)
 
     def check_encodes(self, schema: pa.Schema) -> None:
+        check_has_subject(self.registry, self.subject)
         check_columns(self._type().DESCRIPTOR, list(schema), "", writes=True)
 
     def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
-        return _ProtobufDecoder(schema, self._type())
+        return _ProtobufDecoder(schema, self._type(), self.registry)
 
     def encoder(self, schema: pa.Schema) -> Encoder:
-        return _ProtobufEncoder(self._type())
+        return _ProtobufEncoder(self._type(), self)
 
     def describe(self) -> str:
         return f"protobuf {self.message}"
@@ -103,21 +123,29 @@ class ProtobufFormat(Format):
 
 
 class _ProtobufDecoder(Decoder):
-    def __init__(self, schema: pa.Schema, type_: Any) -> None:
+    def __init__(self, schema: pa.Schema, type_: Any, registry: str | None) -> None:
         super().__init__(schema)
+        self._written: WrittenTypes | None = None
+        if registry is not None:
+            self._written = WrittenTypes(registry_at(registry), type_.DESCRIPTOR)
         self._parse = type_.FromString
         self._name = type_.DESCRIPTOR.full_name
         self._fields = [type_.DESCRIPTOR.fields_by_name[each.name] for each in schema]
 
     def _decode(self, payloads: pa.Array) -> Decoded:
+        if self._written is not None:
+            self._written.ask_again()
         return decoded_records(payloads, self.schema, self._message, self._columns)
 
     def _message(self, payload: bytes) -> Any:
+        message = payload if self._written is None else self._written.message_in(payload)
         try:
-            return self._parse(payload)
+            return self._parse(message)
         except Exception as error:  # DecodeError, of the library, and whatever else comes up.
             said = str(error).partition(" with type")[0]
-            raise RowsError(f"it is no {self._name}: {said}") from None
+            # No field has the number 0, so no bare message begins so.
+            hint = f"; {WITH_A_REGISTRY}" if message is payload and payload[:1] == b"\0" else ""
+            raise RowsError(f"it is no {self._name}: {said}{hint}") from None
 
     def _columns(self, messages: Sequence[Any]) -> Sequence[pa.Array]:
         try:
@@ -175,11 +203,21 @@ def _offsets(held: Sequence[Any]) -> pa.Array:
 
 
 class _ProtobufEncoder(Encoder):
-    def __init__(self, type_: Any) -> None:
+    def __init__(self, type_: Any, format: ProtobufFormat) -> None:
         self._type = type_
+        self._format = format
+        self._prefix: bytes | None = None if format.registry is not None else b""
+        """None until the type is registered."""
 
     def encode(self, rows: Batch) -> pa.Array:
-        return pa.array([self._payload(record) for record in records_of(rows)], pa.binary())
+        if self._prefix is None:
+            assert self._format.registry is not None
+            assert self._format.subject is not None
+            self._prefix = registered_prefix(
+                registry_at(self._format.registry), self._format.subject, self._type.DESCRIPTOR
+            )
+        prefix = self._prefix
+        return pa.array([prefix + self._payload(record) for record in records_of(rows)], pa.binary())
 
     def _payload(self, record: Mapping[str, Any]) -> bytes:
         message = self._type()

@@ -13,7 +13,7 @@ _DEEP = 16
 """Messages within messages, beyond which a type is taken to hold itself."""
 
 
-def _module(name: str) -> ModuleType:
+def protobuf_module(name: str) -> ModuleType:
     """Of the library. Raises ConfigurationError where it is not installed."""
     from importlib import import_module
 
@@ -27,7 +27,7 @@ def _module(name: str) -> ModuleType:
 
 def descriptors_of(message: Any) -> bytes:
     """The descriptor set of a generated class: of its file, behind those that it imports."""
-    found = _module("descriptor_pb2").FileDescriptorSet()
+    found = protobuf_module("descriptor_pb2").FileDescriptorSet()
     known: set[str] = set()
 
     def add(file: Any) -> None:
@@ -44,10 +44,10 @@ def descriptors_of(message: Any) -> bytes:
 
 def message_class(descriptors: bytes, name: str) -> Any:
     """The class of a message type. Raises ProgramError where the descriptors do not have it."""
-    files = _module("descriptor_pb2").FileDescriptorSet()
+    files = protobuf_module("descriptor_pb2").FileDescriptorSet()
     try:
         files.ParseFromString(descriptors)
-        pool = _module("descriptor_pool").DescriptorPool()
+        pool = protobuf_module("descriptor_pool").DescriptorPool()
         for file in files.file:
             pool.Add(file)
         found = pool.FindMessageTypeByName(name)
@@ -59,7 +59,7 @@ def message_class(descriptors: bytes, name: str) -> Any:
             hint="write them with protoc --include_imports --descriptor_set_out=FILE, and name the "
             'message with its package, such as "shop.Order"',
         ) from None
-    return _module("message_factory").GetMessageClass(found)
+    return protobuf_module("message_factory").GetMessageClass(found)
 
 
 # --- fields ---------------------------------------------------------------------------------------

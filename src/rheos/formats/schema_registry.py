@@ -10,7 +10,9 @@ import base64
 import http.client
 import urllib.error
 import urllib.request
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import msgspec
@@ -25,14 +27,49 @@ _MAX_KEPT = 10_000
 _JSON = "application/vnd.schemaregistry.v1+json"
 
 
+MAX_REFERENCES = 64
+"""So many others a schema may refer to, itself or by those that it refers to."""
+
+Kind: TypeAlias = Literal["AVRO", "PROTOBUF"]
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A version of a schema that another one needs."""
+
+    name: str
+    """By which the other one knows it: of Protobuf, the path of its file."""
+    subject: str
+    version: int
+
+
 class _Found(msgspec.Struct):
     schema: str
     schema_type: str = msgspec.field(default="AVRO", name="schemaType")
-    references: list[Any] = []
+    references: list[Reference] = []
 
 
 class _Registered(msgspec.Struct):
     id: int
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+class _ToRegister(msgspec.Struct, rename="camel", omit_defaults=True):
+    schema: str
+    schema_type: Kind = "AVRO"
+    references: Sequence[Reference] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSchema:
+    """A schema of the registry, with all that it needs."""
+
+    text: str
+    """Of Avro, its JSON; of Protobuf, a FileDescriptorProto in base64."""
+    refers_to: Mapping[str, str]
+    """The texts of those that it refers to, by name: each behind those that it needs itself."""
 
 
 class SchemaRegistry:
@@ -57,29 +94,76 @@ class SchemaRegistry:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
         self._open = urllib.request.build_opener(_NoRedirects).open
-        self._schemas: dict[int, str] = {}
+        self._schemas: dict[int, KnownSchema] = {}
 
-    def schema(self, id: int) -> str:
-        """The Avro schema of the id, as JSON. Raises UnfitSchemaError, too, where there is none."""
+    def schema(self, id: int, kind: Kind = "AVRO") -> KnownSchema:
+        """The schema of the id. Raises UnfitSchemaError, too, where there is none of the kind."""
         if id not in self._schemas:
-            found = self._asked(f"/schemas/ids/{id}", None, _Found, f"schema {id}")
-            if found.schema_type != "AVRO":
-                raise UnfitSchemaError(
-                    f"schema {id} of the registry is of {found.schema_type}, not Avro"
-                )
-            if found.references:
-                raise UnfitSchemaError(f"schema {id} refers to other schemas, which is not supported")
+            what = f"schema {id}"
+            found = self._found(f"/schemas/ids/{id}", kind, what)
+            needed: dict[str, str] = {}
+            self._add_references(found, kind, what, needed, {})
             if len(self._schemas) >= _MAX_KEPT:
                 self._schemas.clear()
-            self._schemas[id] = found.schema
+            self._schemas[id] = KnownSchema(found.schema, needed)
         return self._schemas[id]
 
-    def registered(self, subject: str, schema: str) -> int:
+    def _found(self, path: str, kind: Kind, what: str) -> _Found:
+        # The text of a .proto file would need a parser of that language.
+        form = "?format=serialized" if kind == "PROTOBUF" else ""
+        found: _Found = self._asked(f"{path}{form}", None, _Found, what)
+        if found.schema_type != kind:
+            raise UnfitSchemaError(
+                f"{what} of the registry is of {found.schema_type}, not {kind.capitalize()}"
+            )
+        return found
+
+    def _add_references(
+        self, of: _Found, kind: Kind, what: str, needed: dict[str, str], asked: dict[str, Reference]
+    ) -> None:
+        """Adds what a schema refers to. `asked` are the references that were followed, by name: so
+        those that go in a circle end, and are refused where they are parsed."""
+        for reference in of.references:
+            name = reference.name
+            if asked.setdefault(name, reference) != reference:
+                raise UnfitSchemaError(f"{what} refers to two schemas by one name, {name!r}")
+            if asked[name] is not reference:
+                continue
+            if len(asked) > MAX_REFERENCES:
+                raise UnfitSchemaError(f"{what} refers to more than {MAX_REFERENCES} other schemas")
+            path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
+            found = self._found(path, kind, f"{name!r}, which {what} refers to,")
+            self._add_references(found, kind, what, needed, asked)
+            needed[name] = found.schema
+            if sum(map(len, needed.values())) > MAX_ANSWER_BYTES:
+                raise UnfitSchemaError(
+                    f"the schemas that {what} refers to are longer than {MAX_ANSWER_BYTES} bytes"
+                )
+
+    def registered(
+        self, subject: str, schema: str, kind: Kind = "AVRO", references: Sequence[Reference] = ()
+    ) -> int:
         """The id of the schema, which becomes a version of the subject, if it is none yet."""
-        path = f"/subjects/{quote(subject, safe='')}/versions"
-        body = msgspec.json.encode({"schema": schema})
-        found: _Registered = self._asked(path, body, _Registered, f"subject {subject!r}")
+        asked = _ToRegister(schema, kind, references)
+        found: _Registered = self._posted(subject, "/versions", asked, _Registered)
         return found.id
+
+    def reference(
+        self, name: str, schema: str, kind: Kind, references: Sequence[Reference]
+    ) -> Reference:
+        """Registers what others are to refer to, under its name."""
+        self.registered(name, schema, kind, references)
+        found: _Version = self._posted(name, "", _ToRegister(schema, kind, references), _Version)
+        return Reference(name, name, found.version)
+
+    def _posted(self, subject: str, of: str, asked: _ToRegister, kind: type[Any]) -> Any:
+        path = f"/subjects/{quote(subject, safe='')}{of}"
+        try:
+            return self._asked(path, msgspec.json.encode(asked), kind, f"subject {subject!r}")
+        except UnfitSchemaError as error:
+            raise ConfigurationError(
+                f"the schema cannot be registered: {error}", hint="is it a schema registry?"
+            ) from error
 
     def _asked(self, path: str, body: bytes | None, kind: type[Any], what: str) -> Any:
         request = urllib.request.Request(self._url + path, body, self._headers)

@@ -1,9 +1,67 @@
-"""The classes users derive their keyed functions from, and the contexts these are handed."""
+"""The classes users derive their functions from, and the contexts these are handed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple, Protocol
+
+
+class RichFunction:
+    """A function for `map`, `flat_map` and `map_batches` that is opened in each subtask before its
+    first row, and closed behind the last: for a client, a model, a counter.
+
+    ```python
+    class Score(rh.RichFunction):
+        def open(self, ctx: rh.RuntimeContext) -> None:
+            self.model = load(ctx.file("model"))
+
+        def __call__(self, text: Text) -> Scored:
+            return Scored(text.id, self.model.predict(text.text))
+
+    texts.map(Score())
+    ```
+
+    Each subtask has a copy of its own. What it keeps in itself is no state: it goes with the attempt.
+    """
+
+    def open(self, *args: Any, **kwargs: Any) -> None:
+        """Called once in each subtask, before any record: `def open(self, ctx: rh.RuntimeContext)`, or
+        `def open(self)`."""
+
+    def __call__(self, record: Any) -> Any:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Called once, at the end; also of an attempt that fails."""
+
+
+class AsyncFunction:
+    """A function for `map_async` with a client that is opened once in each subtask.
+
+    ```python
+    class Ask(rh.AsyncFunction):
+        async def open(self, ctx: rh.RuntimeContext) -> None:
+            self.client = httpx.AsyncClient()
+
+        async def invoke(self, visit: Visit) -> Enriched: ...
+
+        async def close(self) -> None:
+            await self.client.aclose()
+    ```
+
+    `open` and `close` may be plain methods, too. All three run in the event loop of the subtask.
+    """
+
+    def open(self, *args: Any, **kwargs: Any) -> Any:
+        """Called once in each subtask, before any record: `def open(self, ctx: rh.RuntimeContext)`, or
+        `def open(self)`; either may be `async`."""
+
+    async def invoke(self, record: Any) -> Any:
+        """Called for each record; many calls are under way at a time."""
+        raise NotImplementedError
+
+    def close(self) -> Any:
+        """Called once, at the end; also of an attempt that fails."""
 
 
 class Timers(Protocol):
@@ -61,8 +119,9 @@ class KeyedProcessFunction:
 
     side_outputs: ClassVar[dict[str, type]] = {}
 
-    def open(self) -> None:
-        """Called once on each worker, before any record."""
+    def open(self, *args: Any, **kwargs: Any) -> None:
+        """Called once in each subtask, before any record: `def open(self, ctx: rh.RuntimeContext)`, or
+        `def open(self)`."""
 
     def process_element(self, record: Any, ctx: KeyedContext) -> Iterable[Any] | None:
         """Called for every record."""
@@ -88,6 +147,14 @@ class WindowContext(Protocol):
 
     key: Any
     window: TimeWindow
+
+
+class CoGroupFunction:
+    """A function over all records of two streams that have the same key, and are in one window; those
+    of each stream sorted by event time."""
+
+    def co_group(self, left: list[Any], right: list[Any], ctx: WindowContext) -> Iterable[Any]:
+        raise NotImplementedError
 
 
 class WindowFunction:

@@ -17,6 +17,8 @@ import pyarrow as pa
 from rheos.aggregates import Agg
 from rheos.connectors.contract import Sink, Source
 from rheos.errors import Site
+from rheos.graph.changes import Changes
+from rheos.graph.dealing import Dealt
 from rheos.graph.windows import Watermark, Window
 
 MAIN = ""
@@ -37,6 +39,8 @@ class StreamType:
     """The column that its event time came from, where that still says it."""
     time_changed: str | None = None
     """Where that column was given other values, and which it is."""
+    changes: Changes | None = None
+    """Whether its rows are changes of a table, and of which kind."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,8 @@ class Input:
     """One input of a node: an output of another, and which of its rows go to which subtask.
 
     Each row goes to the owner of its key where there are `keys`, to all subtasks where it is
-    `broadcast`, and else to any one. Every input of a node is a port of its operator, and may be dealt
-    out in another way than the others.
+    `broadcast`, where `dealt` says, and else to any one. Every input of a node is a port of its
+    operator, and may be dealt out in another way than the others.
     """
 
     node: int
@@ -54,6 +58,10 @@ class Input:
     keyed_at: Site | None = None
     """The line of its `key_by`."""
     broadcast: bool = False
+    dealt: Dealt | None = None
+    """What the program says of it; None: the planner sees to it."""
+    feedback: bool = False
+    """Its rows come round a loop, which the node is the head of: their producer stands behind it."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +173,25 @@ class OwnSpec(ABC):
     """What the ids of its operators are made of. It never changes: state is found by it."""
     begins_chain: ClassVar[bool] = False
     """It is the head of a chain, as an asynchronous operator is to be."""
+    any_order: ClassVar[bool] = False
+    """Of several keyed ports: it goes by the times of rows, and not by which of two ports has given one
+    first. In batch it gets a key's rows port by port, in large batches, and not in turns."""
+    takes_changes: ClassVar[bool] = False
+    """Its inputs may be streams of changes (`graph.changes`); others are taken by it as they are."""
 
     def looks_at(self, column: str) -> bool | None:
         """Whether it looks at a hidden column of its inputs; None where it does not, and passes it on
         to its outputs."""
         return None
+
+    def keeping(self, column: str) -> OwnSpec | None:
+        """The same operator, which sees to it that its function gives that column of its input no other
+        values. None where it passes no rows on that its function could have changed."""
+        return None
+
+    def check_bounded(self) -> None:
+        """Raises ProgramError where it means nothing in a batch job, which has all rows at once. Called
+        when such a job is planned."""
 
     def summary(self) -> str:
         """What it does, on one line."""
@@ -209,11 +231,15 @@ class Node:
     outputs: Mapping[str, StreamType]
     parallelism: int | None = None
     """In how many subtasks it has rows at the most; None: in all."""
+    begins_chain: bool = False
+    """It joins no chain, though it could."""
+    ends_chain: bool = False
+    """Nor does any other join its own."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A whole program. `nodes` is in the order of writing, which is topological."""
+    """A whole program. `nodes` is in the order of writing, which is topological but for feedback."""
 
     nodes: tuple[Node, ...]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from rheos.aggregates import Agg
+from rheos.graph.dealing import spelled
 from rheos.graph.nodes import (
     MAIN,
     EventTimeSpec,
@@ -66,7 +67,8 @@ def _spell_input(port: Input, graph: Graph) -> str:
     name = graph.node(port.node).name
     tag = f", side output {port.tag!r}" if port.tag != MAIN else ""
     keys = f", keyed by {', '.join(port.keys)}" if port.keys else ""
-    return f"{name}{tag}{keys}{', broadcast' if port.broadcast else ''}"
+    dealt = "" if port.dealt is None else f", {spelled(port.dealt)}"
+    return f"{name}{tag}{keys}{', broadcast' if port.broadcast else ''}{dealt}"
 
 
 def summary(node: Node) -> str:
@@ -109,7 +111,12 @@ def _spell_watermark(watermark: Watermark) -> str:
     read = "" if unit is None else f" ({unit})"
     idle = f", idle after {watermark.idle_after}" if watermark.idle_after is not None else ""
     drift = f", at most {watermark.max_drift} apart" if watermark.max_drift is not None else ""
-    return f"event time: {watermark.on}{read}, at most {watermark.bound} behind{idle}{drift}"
+    behind = f"at most {watermark.bound} behind"
+    if watermark.when is not None:
+        behind += f" the latest row with {watermark.when}"
+    if watermark.generated_by is not None:
+        behind = f"as {type(watermark.generated_by).__name__} says"
+    return f"event time: {watermark.on}{read}, {behind}{idle}{drift}"
 
 
 def spell_expression(expr: pl.Expr) -> str:

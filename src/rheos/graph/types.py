@@ -44,6 +44,21 @@ def key_type(kind: pa.DataType) -> str:
     return "double" if pa.types.is_floating(kind) else str(kind)
 
 
+def common_key(left: pa.Field, right: pa.Field) -> pa.DataType:
+    """The type of a key that is one of either field. Raises SchemaError where there is none."""
+    if left.type == right.type:
+        return left.type
+    fields = (pa.schema([field.with_name("key")]) for field in (left, right))
+    try:
+        return pa.unify_schemas([*fields], promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        raise SchemaError(
+            f"a key is {left.type} ({left.name!r}) on the left side and {right.type} "
+            f"({right.name!r}) on the right one",
+            hint="cast one of them before key_by()",
+        ) from None
+
+
 def _canonical_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, canonical(field.type), field.nullable)
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import polars as pl
 import pyarrow as pa
 
 from rheos.aggregates import KINDS, Agg
 from rheos.errors import ProgramError, SchemaError
+from rheos.graph.changes import OP
+from rheos.graph.dealing import Deal
 from rheos.graph.nodes import (
     MAIN,
     EventTimeSpec,
@@ -24,10 +27,12 @@ from rheos.graph.nodes import (
     OwnSpec,
     SinkSpec,
     SourceSpec,
+    Spec,
     StreamType,
     UnionSpec,
 )
-from rheos.graph.types import describe, key_type
+from rheos.graph.reducing import reducing
+from rheos.graph.types import canonical, describe, key_type
 from rheos.graph.windows import Watermark
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.elements import HIDDEN_PREFIX
@@ -84,7 +89,9 @@ def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
 def check_inputs(inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
     """Every input is dealt out in one way, and those that are keyed have the same key."""
     keyed = [(input.keys, type.schema) for input, type in zip(inputs, types, strict=True) if input.keys]
-    assert not any(input.keys and input.broadcast for input in inputs), "keyed, or broadcast"
+    for input in inputs:
+        ways = bool(input.keys), input.broadcast, input.dealt is not None
+        assert sum(ways) <= 1, "keyed, or broadcast, or dealt out otherwise"
     if len(keyed) < 2:
         return
     (first, schema), *others = keyed
@@ -102,6 +109,35 @@ def check_inputs(inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
 
 def _spell_keys(keys: Sequence[str], kinds: Sequence[str]) -> str:
     return "(" + ", ".join(f"{key}: {kind}" for key, kind in zip(keys, kinds, strict=True)) + ")"
+
+
+def check_changes(spec: Spec, inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
+    """Where an input is a stream of changes, the operator takes such, and they keep their order."""
+    changes = None
+    for input, type in zip(inputs, types, strict=True):
+        if type.changes is not None:
+            changes = type.changes
+            if not (input.keys or input.dealt in (None, Deal.FORWARD, Deal.GLOBAL)) or input.broadcast:
+                raise ProgramError(
+                    f"these are {changes.describe()}, and dealt out so the changes of a row would come "
+                    "in any order",
+                    hint="deal the rows out before they are changes, or take these as rows: .as_rows()",
+                )
+    if changes is None:
+        return
+    match spec:
+        case ExpressionSpec() | UnionSpec():
+            return  # Where they are written, more is asked.
+        case SinkSpec(sink=sink) if sink.takes_changes:
+            return
+        case OwnSpec() if spec.takes_changes:
+            return
+    raise ProgramError(
+        f"it takes rows, and these are {changes.describe()}: some of them say that others are not "
+        "there any more",
+        hint=f"write .as_rows() before it, to take them as rows that say in the column {OP!r} what "
+        "they are; or .key_by(...).table(...) to count and add up what is there",
+    )
 
 
 def check_keys(columns: Sequence[str], schema: pa.Schema) -> None:
@@ -141,6 +177,12 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
     event time."""
     while True:
         at = node(port.node)
+        if port.broadcast or port.dealt not in (None, Deal.FORWARD):
+            raise ProgramError(
+                "event time is given where the source's rows are read, and these are dealt out anew "
+                f"behind {at.name!r}",
+                hint="write with_event_time(...) before broadcast(), rebalance() and the like",
+            )
         if isinstance(at.spec, SourceSpec) and port.tag == MAIN:
             if not at.spec.source.event_time_behind:
                 raise ProgramError(
@@ -177,6 +219,8 @@ def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str
         raise ProgramError("no aggregates are given", hint=f"write {example}")
     checked: dict[str, Agg] = {}
     for name, agg in aggregates.items():
+        if isinstance(agg, pl.Expr):
+            agg = reducing(agg)
         if not isinstance(agg, Agg):
             raise ProgramError(f"{name}={agg!r} is not an aggregate", hint=f"write {example}")
         if KINDS.get(agg.kind) is not type(agg):
@@ -191,9 +235,11 @@ def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str
 def aggregate_fields(aggregates: Mapping[str, Agg], schema: pa.Schema) -> list[pa.Field]:
     """The columns of the results. Raises SchemaError for unknown columns and wrong types."""
     for agg in aggregates.values():
-        if agg.column is not None and agg.column not in schema.names:
-            raise unknown_column(agg.column, schema, f" in {agg.kind}()")
-    return [pa.field(name, agg.result_type(schema)) for name, agg in aggregates.items()]
+        for column in agg.columns:
+            if column not in schema.names and not column.startswith(HIDDEN_PREFIX):
+                where = f"{agg.kind}()" if agg.column == column else str(agg)
+                raise unknown_column(column, schema, f" in {where}")
+    return [pa.field(name, canonical(agg.result_type(schema))) for name, agg in aggregates.items()]
 
 
 def check_running(aggregates: Mapping[str, Agg]) -> None:
@@ -217,6 +263,15 @@ def check_union(types: Sequence[tuple[str, StreamType]]) -> None:
                 f"cannot unite {first!r} and {name!r}: {difference}",
                 hint=f"bring both to the same columns with .select(...)\n"
                 f"    {first}: {describe(of_first.schema)}\n    {name}: {describe(other.schema)}",
+            )
+        if of_first.changes != other.changes:
+            said = [
+                f"{name!r} is {'rows' if changes is None else changes.describe()}"
+                for name, changes in ((first, of_first.changes), (name, other.changes))
+            ]
+            raise ProgramError(
+                f"cannot unite {first!r} and {name!r}: {said[0]}, and {said[1]}",
+                hint="take both as rows: .as_rows()",
             )
         if of_first.event_time != other.event_time:
             timed, bare = (first, name) if of_first.event_time else (name, first)
@@ -281,11 +336,14 @@ def check_parallelism(parallelism: int, max_parallelism: int, most: int) -> None
 
 def live_nodes(graph: Graph) -> frozenset[int]:
     """The ids of the nodes that lead to a sink, and the sinks."""
+    by_id = {node.id: node for node in graph.nodes}
+    found = [node.id for node in graph.nodes if isinstance(node.spec, SinkSpec)]
     live: set[int] = set()
-    for node in reversed(graph.nodes):
-        if isinstance(node.spec, SinkSpec) or node.id in live:
-            live.add(node.id)
-            live.update(port.node for port in node.inputs)
+    while found:
+        id = found.pop()
+        if id not in live:
+            live.add(id)
+            found += (port.node for port in by_id[id].inputs)
     return frozenset(live)
 
 
@@ -312,3 +370,9 @@ def unbounded_sources(graph: Graph) -> list[Node]:
         for node in graph.nodes
         if node.id in live and isinstance(node.spec, SourceSpec) and not node.spec.source.bounded
     ]
+
+
+def loop_heads(graph: Graph) -> list[Node]:
+    """The nodes to which rows come back, of those that are read."""
+    live = live_nodes(graph)
+    return [node for node in graph.nodes if node.id in live and any(of.feedback for of in node.inputs)]

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, ClassVar
+
+import polars as pl
+import pyarrow as pa
 
 from rheos.connectors.times import TimeColumn, Unit
 from rheos.errors import ProgramError
+from rheos.graph.state import Time
+from rheos.graph.watermark_generators import WatermarkGenerator
 from rheos.protocol.durations import Duration as Duration
 from rheos.protocol.durations import duration_ms as duration_ms
 
 
 class Window(ABC):
-    """How the time of each key is cut into windows, as the user says it. Its text is what she wrote.
+    """How the rows of each key are cut into windows, as the user says it. Its text is what she wrote.
 
     What it means is said by the kind of window that it names (`operators/window/kinds.py`).
     """
 
     kind: ClassVar[str]
+    time: Time = "event_time"
+    """The clock that they end by."""
 
     @property
     @abstractmethod
@@ -29,6 +37,26 @@ class Window(ABC):
     @abstractmethod
     def check(self) -> None:
         """Raises ProgramError where there can be no such windows."""
+
+
+_MOST_WINDOWS = 100_000
+"""In so many windows at the most a row may be: a day by the second."""
+
+
+def _check_count(window: Window, windows: int, finer: str) -> None:
+    """Raises ProgramError where a row would be in more windows than can be had."""
+    if windows > _MOST_WINDOWS:
+        raise ProgramError(
+            f"each row would be in {windows:,} windows, and can be in {_MOST_WINDOWS:,}: {window!r}",
+            hint=f"make {finer} longer, or the windows shorter",
+        )
+
+
+def _check_clock(window: Window) -> None:
+    if window.time not in ("event_time", "processing_time"):
+        raise ProgramError(
+            f"time={window.time!r} is not known", hint="write 'event_time' or 'processing_time'"
+        )
 
 
 class _OnGrid(Window):
@@ -54,14 +82,20 @@ class _OnGrid(Window):
         if self.size_ms <= 0:
             raise ProgramError(f"a window must be longer than nothing: {self!r}", hint='write "5m"')
         _ = self.offset_ms
+        _check_clock(self)
 
 
 @dataclass(frozen=True)
 class Tumbling(_OnGrid):
-    """Windows of one size, side by side: `Tumbling("1h")`. `offset` moves them off the epoch."""
+    """Windows of one size, side by side: `Tumbling("1h")`. `offset` moves them off the epoch.
+
+    With `time="processing_time"` rows are in the window of the time when they come, by the clock, which
+    also ends it.
+    """
 
     size: Duration
     offset: Duration = "0s"
+    time: Time = field(default="event_time", repr=False)
 
     def __str__(self) -> str:
         return str(self.size)
@@ -91,6 +125,7 @@ class Sliding(_OnGrid):
     every: Duration
     offset: Duration = "0s"
     gaps: bool = False
+    time: Time = field(default="event_time", repr=False)
 
     def __str__(self) -> str:
         return f"{self.size} every {self.every}"
@@ -121,6 +156,38 @@ class Sliding(_OnGrid):
                 hint=f"were they meant the other way round, as rh.Sliding({self.every!r}, "
                 f"every={self.size!r})? Where gaps are meant, add gaps=True",
             )
+        _check_count(self, -(-self.size_ms // self.slide_ms), "every=")
+
+
+@dataclass(frozen=True)
+class Cumulating(Window):
+    """Windows that grow by `step` up to `max`, and begin anew: `Cumulating("1d", step="1h")` gives the
+    first hour of the day, the first two hours, and so on to the whole day."""
+
+    kind: ClassVar[str] = "cumulating"
+
+    max: Duration
+    step: Duration
+    offset: Duration = "0s"
+    time: Time = field(default="event_time", repr=False)
+
+    def __str__(self) -> str:
+        return f"up to {self.max} by {self.step}"
+
+    @property
+    def cut_ms(self) -> Mapping[str, int]:
+        size, step, offset = map(duration_ms, (self.max, self.step, self.offset))
+        return {"size": size, "step": step, "offset": offset}
+
+    def check(self) -> None:
+        size, step = self.cut_ms["size"], self.cut_ms["step"]
+        if step <= 0 or size <= 0 or size % step:
+            raise ProgramError(
+                f"a cumulating window grows by equal steps to its full length: {self!r}",
+                hint='write rh.Cumulating("1d", step="1h")',
+            )
+        _check_count(self, size // step, "step=")
+        _check_clock(self)
 
 
 @dataclass(frozen=True)
@@ -128,17 +195,27 @@ class Session(Window):
     """Windows of rows that follow each other within a gap: `Session(gap="10m")`.
 
     A session of a key ends `gap` after its last row. Rows just that far apart are in one session.
+    The gap may be each row's own: a Polars expression of a duration or of ms, or a function of the
+    record that gives such. Then what ends a session last is its end.
     """
 
     kind: ClassVar[str] = "session"
 
-    gap: Duration
+    gap: Duration | pl.Expr | Callable[[Any], Duration | int]
+    time: Time = field(default="event_time", repr=False)
 
     def __str__(self) -> str:
-        return f"{self.gap} session"
+        return f"{'own gap' if self.gap_of_rows else self.gap} session"
+
+    @property
+    def gap_of_rows(self) -> pl.Expr | Callable[[Any], Duration | int] | None:
+        """Where each row says its own."""
+        gap = self.gap
+        return None if isinstance(gap, str | timedelta) else gap
 
     @property
     def gap_ms(self) -> int:
+        assert isinstance(self.gap, str | timedelta)
         return duration_ms(self.gap)
 
     @property
@@ -146,20 +223,114 @@ class Session(Window):
         return {"gap": self.gap_ms}
 
     def check(self) -> None:
-        if self.gap_ms <= 0:
+        gap = self.gap_of_rows
+        if gap is not None:
+            if not isinstance(gap, pl.Expr) and not callable(gap):
+                raise ProgramError(
+                    f"the gap of a session is a duration, or what says one of a row, not {gap!r}",
+                    hint='write rh.Session(gap="10m") or rh.Session(gap=rh.col("gap"))',
+                )
+        elif self.gap_ms <= 0:
             raise ProgramError(
                 f"the gap of a session must be longer than nothing: {self!r}",
                 hint='write rh.Session(gap="10m")',
             )
+        _check_clock(self)
+
+
+@dataclass(frozen=True)
+class GlobalWindows(Window):
+    """One window for each key, which does not end: `GlobalWindows()`. What fires it is a trigger."""
+
+    kind: ClassVar[str] = "global"
+
+    def __str__(self) -> str:
+        return "global"
+
+    @property
+    def cut_ms(self) -> Mapping[str, int]:
+        return {}
+
+    def check(self) -> None:
+        pass
+
+
+class CountWindow(Window):
+    """Windows of so many rows of each key, whatever their times."""
+
+    kind: ClassVar[str] = "count"
+
+    @property
+    @abstractmethod
+    def size_rows(self) -> int: ...
+    @property
+    @abstractmethod
+    def every_rows(self) -> int: ...
+
+    @property
+    def cut_ms(self) -> Mapping[str, int]:
+        return {}
+
+    def check(self) -> None:
+        for rows in (self.size_rows, self.every_rows):
+            if not isinstance(rows, int) or rows < 1:
+                raise ProgramError(
+                    f"a window of a count has a whole number of rows, from 1 on: {self!r}",
+                    hint="write rh.CountTumbling(100) or rh.CountSliding(100, every=10)",
+                )
+
+
+@dataclass(frozen=True)
+class CountTumbling(CountWindow):
+    """Windows of so many rows of a key, one after the other: `CountTumbling(100)`.
+
+    Rows are counted as they come. A window that is not full when the input ends gives nothing.
+    """
+
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.size} rows"
+
+    @property
+    def size_rows(self) -> int:
+        return self.size
+
+    @property
+    def every_rows(self) -> int:
+        return self.size
+
+
+@dataclass(frozen=True)
+class CountSliding(CountWindow):
+    """The last `size` rows of a key, with every `every`-th: `CountSliding(100, every=10)`.
+
+    The first windows have fewer rows.
+    """
+
+    size: int
+    every: int
+
+    def __str__(self) -> str:
+        return f"{self.size} rows every {self.every}"
+
+    @property
+    def size_rows(self) -> int:
+        return self.size
+
+    @property
+    def every_rows(self) -> int:
+        return self.every
 
 
 @dataclass(frozen=True)
 class Watermark:
     """How the event time of a source is known, and how far behind it may run.
 
-    Made by `bounded_out_of_orderness` or `monotonic`. `on` names the event-time column: a timestamp
-    (any unit; without zone it is read as UTC), a date, or an int64 of ms since the epoch. Other numbers
-    since the epoch, floats too, say their `unit` ("s", "ms", "us", "ns"); text says its `format`
+    Made by `bounded_out_of_orderness`, `monotonic`, `punctuated` or `generator`. `on` names the
+    event-time column: a timestamp (any unit; without zone it is read as UTC), a date, or an int64 of ms
+    since the epoch. Other numbers since the epoch, floats too, say their `unit` ("s", "ms", "us",
+    "ns"); text says its `format`
     ("%Y-%m-%d %H:%M:%S"; "%z" where the zone is a part of it, otherwise it is read as UTC).
     """
 
@@ -169,6 +340,12 @@ class Watermark:
     unit: Unit | None = None
     format: str | None = None
     max_drift: Duration | None = None
+    when: pl.Expr | None = field(default=None, compare=False)
+    """Of a punctuated one: the condition of the rows that say how far event time has come."""
+    generated_by: WatermarkGenerator | None = field(default=None, compare=False)
+    period: Duration | None = None
+    record: type | None = None
+    """As what the generator is given records; None: as named rows."""
 
     @classmethod
     def bounded_out_of_orderness(
@@ -201,6 +378,56 @@ class Watermark:
     ) -> Watermark:
         """Timestamps never go back within a split."""
         return cls(on, "0s", idle_after, unit, format, max_drift)
+
+    @classmethod
+    def punctuated(
+        cls,
+        when: pl.Expr | str,
+        *,
+        on: str,
+        bound: Duration = "0s",
+        idle_after: Duration | None = None,
+        unit: Unit | None = None,
+        format: str | None = None,
+        max_drift: Duration | None = None,
+    ) -> Watermark:
+        """Event time comes as far as the latest row for which a condition holds, less `bound`; other
+        rows say nothing of it. Rows of earlier times behind it in its split are late.
+
+        ```python
+        rh.Watermark.punctuated(col("kind") == "end of minute", on="at")
+        ```
+        """
+        # Text is read where the columns are known.
+        condition: Any = when
+        return cls(on, bound, idle_after, unit, format, max_drift, when=condition)
+
+    @classmethod
+    def generator(
+        cls,
+        generator: WatermarkGenerator,
+        *,
+        on: str,
+        period: Duration | None = None,
+        idle_after: Duration | None = None,
+        unit: Unit | None = None,
+        format: str | None = None,
+        max_drift: Duration | None = None,
+    ) -> Watermark:
+        """Event time comes as far as a generator of yours says, row by row (`on_event`) and, where
+        there is a `period`, as often as that (`on_periodic`)."""
+        return cls(on, "0s", idle_after, unit, format, max_drift, generated_by=generator, period=period)
+
+    @property
+    def period_ms(self) -> int | None:
+        return None if self.period is None else duration_ms(self.period)
+
+    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
+        """The columns that it looks at."""
+        if self.generated_by is not None:
+            return frozenset(schema.names)
+        condition = [] if self.when is None else self.when.meta.root_names()
+        return frozenset(schema.names).intersection([self.on, *condition])
 
     @property
     def column(self) -> TimeColumn:

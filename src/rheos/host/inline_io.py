@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from rheos.protocol.ports import Completion
+from rheos.host.event_loop import ThreadedLoop
+from rheos.protocol.ports import Completion, EventLoop
 
 T = TypeVar("T")
 
@@ -18,6 +19,9 @@ class InlineIo:
 
     def wake(self) -> None:
         """Nobody sleeps for long."""
+
+    def event_loop(self) -> EventLoop:
+        return ThreadedLoop(self.wake)
 
 
 class _Done(Generic[T]):

@@ -6,7 +6,12 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, TypeVar
+from concurrent.futures import wait as wait_for
+from typing import Any, TypeVar
+
+from rheos.host.completion import FutureCompletion
+from rheos.host.event_loop import ThreadedLoop
+from rheos.protocol.ports import EventLoop
 
 T = TypeVar("T")
 
@@ -24,18 +29,6 @@ class SystemClock:
         return time.monotonic_ns() // 1000
 
 
-class _Pending(Generic[T]):
-    def __init__(self, future: Future[T]) -> None:
-        self._future = future
-
-    def done(self) -> bool:
-        return self._future.done()
-
-    def result(self) -> T:
-        assert self._future.done(), "a completion is never waited for"
-        return self._future.result()
-
-
 class ThreadedIo:
     """An IoExecutor on `threads` threads. `wake` is called, from one of them, after each completion,
     and by who else has something for the mailbox.
@@ -46,23 +39,34 @@ class ThreadedIo:
 
     def __init__(self, threads: int, wake: Callable[[], None]) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rheos-io")
+        self._under_way: set[Future[Any]] = set()
         self.wake = wake
 
-    def submit(self, work: Callable[[], T]) -> _Pending[T]:
+    def submit(self, work: Callable[[], T]) -> FutureCompletion[T]:
         future = self._pool.submit(work)
-        future.add_done_callback(lambda _: self.wake())
-        return _Pending(future)
+        self._under_way.add(future)
+        future.add_done_callback(self._ended)
+        return FutureCompletion(future)
 
-    def close(self) -> None:
-        """Drops what has not begun and waits for what has."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+    def _ended(self, future: Future[Any]) -> None:
+        self._under_way.discard(future)
+        self.wake()
+
+    def event_loop(self) -> EventLoop:
+        return ThreadedLoop(self.wake)
+
+    def close(self, within_s: float | None = None) -> bool:
+        """Drops what has not begun and waits for what has; no longer than `within_s`, where it is
+        given. Returns whether all has ended. May be called again."""
+        self._pool.shutdown(wait=within_s is None, cancel_futures=True)
+        return not wait_for(list(self._under_way), within_s).not_done
 
 
 class DetachedIo:
     """An IoExecutor with a thread for each piece of work, for what may hang: nothing waits for it, and
     the process ends without it. Nobody is woken."""
 
-    def submit(self, work: Callable[[], T]) -> _Pending[T]:
+    def submit(self, work: Callable[[], T]) -> FutureCompletion[T]:
         future: Future[T] = Future()
 
         def run() -> None:
@@ -72,7 +76,7 @@ class DetachedIo:
                 future.set_exception(error)
 
         threading.Thread(target=run, name="rheos-detached", daemon=True).start()
-        return _Pending(future)
+        return FutureCompletion(future)
 
     def wake(self) -> None:
         pass

@@ -32,18 +32,20 @@ the task does, after the generator has ended. `snapshot` never emits.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from rheos.errors import Site
+from rheos.graph.job_context import JobContext
 from rheos.graph.nodes import MAIN, OwnSpec, StreamType
+from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.key_groups import group_range
-from rheos.protocol.ports import Clock, IoExecutor
+from rheos.protocol.ports import Clock, TaskIo
 from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB, StateConfig
@@ -86,6 +88,13 @@ class OutputType:
     """With the hidden columns."""
 
 
+class Adds(Protocol):
+    """Something of the user's that adds up."""
+
+    @property
+    def value(self) -> Accumulated: ...
+
+
 @dataclass
 class OperatorContext:
     """What an operator is handed on the worker."""
@@ -103,7 +112,7 @@ class OperatorContext:
     outputs: Mapping[str, OutputType]
     """Only the tags that someone reads; rows for others need not be made."""
     clock: Clock
-    io: IoExecutor
+    io: TaskIo
     batch_rows: int
     """Emit batches of about this many rows at the most."""
     state: StateConfig = field(default_factory=StateConfig)
@@ -114,6 +123,12 @@ class OperatorContext:
     there is no disk."""
     counters: dict[str, int] = field(default_factory=dict)
     """The operator's counts, such as `late`; reported with its progress."""
+    accumulators: dict[str, Adds] = field(default_factory=dict)
+    """What its function adds up; reported likewise."""
+    gauges: dict[str, Callable[[], float]] = field(default_factory=dict)
+    """What its function shows; read when its progress is reported."""
+    program: JobContext = field(default_factory=JobContext)
+    """What all functions of the job are given."""
 
     def count(self, name: str, by: int = 1) -> None:
         self.counters[name] = self.counters.get(name, 0) + by
@@ -186,8 +201,14 @@ class Operator(ABC):
     def on_end(self) -> Iterator[Out]:
         return iter(())
 
+    def close_function(self) -> None:
+        """Closes the function of the user, where it is open. Called when the input has ended and all
+        that came of it is given, before the job has finished: what it raises fails the job. Only
+        snapshots follow, and `close`. Of an attempt that is cancelled or fails `close` alone is called.
+        """
+
     def close(self) -> None:
-        pass
+        """Closes the function, if it is open still, and gives back what the operator holds."""
 
 
 class OperatorSpec(OwnSpec):
@@ -201,10 +222,29 @@ class OperatorSpec(OwnSpec):
     def operator(self, ctx: OperatorContext) -> Operator:
         """The operator, not open yet. Called on the worker, once in every subtask."""
 
+    def in_batch(self, ctx: OperatorContext) -> Operator:
+        """The operator in the batch runtime, where no row of a key is given to it before all are there,
+        and which takes no checkpoints. Called as `operator`."""
+        return self.operator(ctx)
+
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         """What its snapshots hold, by the names of their parts: a state that is not described is not
         found again. Raises SchemaError where something cannot be stored."""
         return {}
+
+    def stored_types(self) -> Mapping[str, Sequence[Any]]:
+        """The Python types of declared state, by its name: of the values; of a map, of its keys and
+        values. DataFrames that become state are checked by them."""
+        return {}
+
+
+class Parted(NamedTuple):
+    """A batch in two."""
+
+    begun: Begun
+    """What finishes the rows that leave."""
+    leaves: Batch
+    stays: Batch
 
 
 class Begun(ABC):
@@ -217,6 +257,17 @@ class Begun(ABC):
 
     def wake_after_us(self) -> int | None:
         """While it is not ready: when to ask again. None: a completion of the I/O executor wakes."""
+        return None
+
+    def part(self, batch: Batch) -> Parted | None:
+        """While it is not ready: the rows of the batch that may leave before the others, and before
+        those of batches ahead of it, up to the last mark. None: no row may, or none is looked for yet.
+        What is not among them stays at the input, and is begun already."""
+        return None
+
+    def joined(self, other: Begun) -> Begun | None:
+        """What finishes the rows of both as one batch, those of `other` behind its own, where they may
+        lie in one: what has stayed of batches is then bounded by the operator, and not by credits."""
         return None
 
     @abstractmethod

@@ -42,6 +42,7 @@ from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.event_times import event_times, split_watermarks
 from rheos.operators.source import SourceOperator
 from rheos.operators.source_split import NO_ORDER
+from rheos.operators.watermarks import reach_of
 from rheos.protocol.elements import (
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,
@@ -76,6 +77,8 @@ class EventTimeOperator(Operator):
         super().__init__(ctx)
         self._strategy = spec.watermark
         self._bound_ms = spec.watermark.bound_ms
+        self._reach = reach_of(ctx, spec.watermark)
+        self._periodic_us = 0
         idle_after_ms = spec.watermark.idle_after_ms
         self._idle_after_us = None if idle_after_ms is None else idle_after_ms * 1000
         output = ctx.outputs.get(MAIN)
@@ -91,8 +94,11 @@ class EventTimeOperator(Operator):
         self._source = source
         if self._idle_after_us is not None:
             source.wake_for_idle(self._idle_after_us)
+        if self._reach.period_ms is not None:
+            source.wake_every(self._reach.period_ms * 1000)
 
     def open(self, restored: Restored) -> None:
+        self._reach.restore(restored)
         for table in restored.get(LATEST, ()):
             for row in table.to_pylist():
                 known = self._latest.get(row["split"], MIN_TIMESTAMP_MS)
@@ -104,7 +110,7 @@ class EventTimeOperator(Operator):
         split = batch.column(SPLIT)[0].as_py()
         before = self._latest.get(split, MIN_TIMESTAMP_MS)
         ts = event_times(batch, self._strategy, first=before == MIN_TIMESTAMP_MS)
-        reached = np.maximum.accumulate(ts)
+        reached = np.maximum.accumulate(self._reach.of_rows(str(split), batch, ts))
         self._latest[split] = max(before, int(reached[-1]))
         if self._schema is None:
             return
@@ -131,12 +137,24 @@ class EventTimeOperator(Operator):
     def watermark(self) -> int:
         """The least watermark of the splits that are not read to their ends and not idle; never less
         than before."""
+        if self._reach.period_ms is not None:
+            self._reach_periodically(self._reach.period_ms)
         marks = self._marks()
         if marks:
             self._watermark = max(self._watermark, min(marks))
         elif not self.idle():
             self._watermark = MAX_TIMESTAMP_MS
         return self._watermark
+
+    def _reach_periodically(self, period_ms: int) -> None:
+        assert self._source is not None
+        now_us = self.ctx.clock.monotonic_us()
+        if now_us < self._periodic_us:
+            return
+        self._periodic_us = now_us + period_ms * 1000
+        for split, _ in self._source.unread(None):
+            reached_ms = self._reach.periodic(str(split), self.ctx.clock.now_ms())
+            self._latest[split] = max(self._latest.get(split, MIN_TIMESTAMP_MS), reached_ms)
 
     def idle(self) -> bool:
         """Whether there are splits to read, or there may be, and all that there are have been quiet for
@@ -161,4 +179,5 @@ class EventTimeOperator(Operator):
             self._latest = {split: ts for split, ts in self._latest.items() if split in unread}
         rows = [{"split": split, "max_ts": ts} for split, ts in sorted(self._latest.items())]
         write = lambda: pa.Table.from_pylist(rows, schema=_STATE)  # noqa: E731
-        return Snapshot(parts=[SnapshotPart(LATEST, StateKind.UNION, write)])
+        part = SnapshotPart(LATEST, StateKind.UNION, write)
+        return Snapshot(parts=[part, *self._reach.parts(str(row["split"]) for row in rows)])

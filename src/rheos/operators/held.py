@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.operators.fitting import fitted
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
+from rheos.operators.group_progress import GROUP, GroupProgress
+from rheos.protocol.elements import TS, Batch
 from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.state.key_groups import key_groups
 from rheos.state.parts import DeltaChain
@@ -26,8 +27,6 @@ HELD_WATERMARKS = "held behind"
 """The state that says for each key group which of them no longer wait."""
 
 _MOST_RUNS = 64
-_GROUP = "key_group"
-_WATERMARK = "watermark"
 
 
 class _Run(NamedTuple):
@@ -87,28 +86,29 @@ class HeldRows:
     """The rows that wait in one subtask."""
 
     def __init__(
-        self, schema: pa.Schema, keys: Sequence[str], groups: range, max_parallelism: int
+        self,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        groups: range,
+        max_parallelism: int,
+        names: tuple[str, str] = (HELD, HELD_WATERMARKS),
     ) -> None:
+        """`names` are those of its states."""
+        self._state, self._behind = names
         self._schema = schema
         self._keys = keys
-        self._groups = groups
         self._max_parallelism = max_parallelism
         self._held = _Runs()
         self._chain = DeltaChain()
-        self._delivered = np.full(max_parallelism, MIN_TIMESTAMP_MS, np.int64)
-        """By key group, up to where rows were delivered before the restart."""
+        self._delivered = GroupProgress(groups, max_parallelism)
+        """Up to where rows were delivered before the restart."""
         self._arrived: _Runs | None = None
         """Those of them that came since the last snapshot; None where the next is a full one."""
 
     def passed(self, rows: Batch, watermark_ms: int) -> npt.NDArray[np.bool_]:
         """Which rows come too late to be delivered in their order, where all up to `watermark_ms` were
         taken: by that, or by what was taken before the restart from their key group."""
-        upto: int | npt.NDArray[np.int64] = watermark_ms
-        if watermark_ms < int(self._delivered.max()):
-            groups = key_groups(rows, self._keys, self._max_parallelism)
-            upto = np.maximum(self._delivered[groups], watermark_ms)
-        passed: npt.NDArray[np.bool_] = rows.column(TS).to_numpy() <= upto
-        return passed
+        return self._delivered.passed(rows, self._keys, watermark_ms)
 
     def add(self, rows: Batch) -> None:
         if not rows.num_rows:
@@ -135,13 +135,10 @@ class HeldRows:
             mode, runs = PartMode.DELTA, self._arrived
         self._chain.taken(mode, len(runs))
         self._arrived = _Runs()
-        groups = np.array(self._groups, np.uint16)
-        behind = pa.table(
-            {_GROUP: groups, _WATERMARK: np.maximum(self._delivered[groups], watermark_ms)}
-        )
+        behind = self._delivered.table(watermark_ms)
         return [
             self._part(mode, runs.batches()),
-            SnapshotPart(HELD_WATERMARKS, StateKind.KEYED, lambda: behind),
+            SnapshotPart(self._behind, StateKind.KEYED, lambda: behind),
         ]
 
     def savepoint(self) -> SnapshotPart:
@@ -153,11 +150,10 @@ class HeldRows:
         self._arrived = None
 
     def restore(self, rows: Iterable[pa.Table], behind: Iterable[pa.Table]) -> None:
-        """From the tables of HELD and of HELD_WATERMARKS."""
-        for table in behind:
-            self._delivered[table.column(_GROUP).to_numpy()] = table.column(_WATERMARK).to_numpy()
+        """From the tables of its two states."""
+        self._delivered.restore(behind)
         for table in rows:
-            waits = table.column(TS).to_numpy() > self._delivered[table.column(_GROUP).to_numpy()]
+            waits = table.column(TS).to_numpy() > self._delivered.of_stored(table)
             for batch in fitted(table.filter(pa.array(waits)), self._schema, "held rows").to_batches():
                 self.add(batch)
 
@@ -171,10 +167,10 @@ class HeldRows:
                 groups = key_groups(rows, keys, max_parallelism)
             order = pa.array(np.lexsort((rows.column(TS).to_numpy(), groups)))
             table = pa.Table.from_batches([rows.take(order)])
-            return table.add_column(0, _GROUP, pa.array(groups).take(order))
+            return table.add_column(0, GROUP, pa.array(groups).take(order))
 
         unchanged = mode is PartMode.DELTA and not batches
-        return SnapshotPart(HELD, StateKind.KEYED, write, mode, unchanged)
+        return SnapshotPart(self._state, StateKind.KEYED, write, mode, unchanged)
 
 
 def _run(rows: Batch) -> _Run:

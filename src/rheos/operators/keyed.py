@@ -1,44 +1,30 @@
-"""The core of keyed process functions: the calls, and their outputs until they are batches.
+"""The core of keyed functions: the calls for rows and timers of a key, with its state.
 
-`ProcessOperator` and `OrderedProcessOperator` differ in when rows reach the function; how it is called
-is here. One *delivery* is what one call of the operator brings: rows, timers, or both in their order.
-Each call of the function has a number in its delivery; what it emits notes that number, and takes from
-it the timestamp, and the record and key where it turns out to be wrong.
+Operators differ in when rows reach the function, and which method is called for them; how it is called
+is here.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from rheos.errors import ProgramError, RheosError
-from rheos.graph.nodes import MAIN, ProcessSpec
-from rheos.graph.state import declarations
-from rheos.operators.contract import OperatorContext, Out, OutputType, Restored
+from rheos.graph.state import bind, keyed_declarations
+from rheos.operators.calls import Calls, Process, Stamps, Timer
+from rheos.operators.contract import OperatorContext, Out, PortType
 from rheos.operators.held import HELD, HELD_WATERMARKS
-from rheos.operators.keyed_state import make_backend
-from rheos.operators.records import (
-    UserRaised,
-    has_user_frames,
-    is_single,
-    not_iterable,
-    user_error,
-    with_hidden,
-    wrong_type,
-)
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS
-from rheos.protocol.types import RecordCollector, TypeMismatch
+from rheos.operators.keyed_state import declared_shape, keyed_shape, make_backend
+from rheos.operators.process_core import ProcessCore
+from rheos.operators.records import UserRaised
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
+from rheos.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.protocol.types import rows_of
 from rheos.state.keys import KeyCodec
-from rheos.state.kinds import handle_of
+from rheos.state.kinds import handle_of, stored_types
 from rheos.state.scope import NO_KEY, KeyScope
 from rheos.state.timers import TIMERS, TimerQueue, TimerService
-
-Stamps = npt.NDArray[np.int64]
 
 OWN_STATES = (TIMERS, HELD, HELD_WATERMARKS)
 """What the operator itself keeps beside what its function declares."""
@@ -47,20 +33,20 @@ _TIMERS_AT_ONCE = 1024
 """For the keys of about so many timers state is prepared together."""
 
 
-_NO_EVENT_TIME = (
-    "the stream has no event time, so ctx.timestamp is None: give its source a watermark, "
-    'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="the time column")'
-)
-
-
 def _nothing_passed(call: int) -> int:
     return MIN_TIMESTAMP_MS
 
 
-class Timer(NamedTuple):
-    """Stands in an error for the record, where it was a timer."""
+def function_shapes(port: PortType, function: object) -> dict[str, StateShape]:
+    """What a keyed function keeps by the key of this port: its declared state, and timers."""
+    shapes = {name: declared_shape(port, state) for name, state in keyed_declarations(function).items()}
+    shapes[TIMERS] = keyed_shape(port, Holds.TIMERS, TypeShape(name="timer"))
+    return shapes
 
-    timestamp_ms: int
+
+def function_types(function: object) -> dict[str, Sequence[Any]]:
+    """The types of the state that it declares by key."""
+    return {name: stored_types(state) for name, state in keyed_declarations(function).items()}
 
 
 class FunctionContext(KeyScope):
@@ -71,8 +57,8 @@ class FunctionContext(KeyScope):
 
     timers: TimerService
 
-    def __init__(self, core: KeyedCore) -> None:
-        super().__init__(core.ctx.clock)
+    def __init__(self, core: KeyedCore, ctx: OperatorContext) -> None:
+        super().__init__(ctx.clock)
         self._core = core
         self.call = 0
         """The number of the current call in its delivery."""
@@ -80,82 +66,43 @@ class FunctionContext(KeyScope):
 
     @property
     def watermark(self) -> int:
-        return self._core.reached_ms()
+        return self._core.reached_ms(self.call)
 
     def event_time(self) -> int:
         return self._core.event_time_ms()
 
     def output(self, tag: str, record: Any) -> None:
-        self._core.side_output(tag, record)
+        self._core.side_output(tag, record, self.call)
 
 
-class _Pending:
-    """Output records of one tag that are not in a batch yet, and the calls that gave them."""
-
-    def __init__(self, tag: str, output: OutputType | None) -> None:
-        self.tag = tag
-        self.calls: list[int] = []
-        self.schema = None if output is None else output.schema
-        # Records are taken apart at once, as the function may still change them.
-        self.records = None if output is None else RecordCollector(output.schema, output.type.record)
-        self.add = _ignore if self.records is None else self.records.add
-        """Nobody may read the output."""
-
-    def clear(self) -> None:
-        self.calls.clear()
-        if self.records is not None:
-            self.records.clear()
+Takes = Sequence[tuple[str, type | None]]
+"""Of each keyed port: the method that is called for its rows, and the class of its records."""
 
 
-def _ignore(record: Any) -> None:
-    pass
+class KeyedCore(Calls, ProcessCore):
+    """Calls one function for one subtask. Its keyed ports are the first, and have keys of one type."""
 
-
-class KeyedCore:
-    """Calls one function for one subtask."""
-
-    def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
-        self.ctx = ctx
-        port = ctx.ports[0]
-        self.codec = KeyCodec(port.schema, port.keys, port.keyed_at)
-        self.context = context = FunctionContext(self)
+    def __init__(
+        self, ctx: OperatorContext, function: Any, side_outputs: Iterable[str], takes: Takes
+    ) -> None:
+        self.context = context = FunctionContext(self, ctx)
+        super().__init__(ctx, side_outputs)
+        ports = ctx.ports[: len(takes)]
+        self.codecs = [KeyCodec(port.schema, port.keys, port.keyed_at) for port in ports]
+        self.codec, port = self.codecs[0], ports[0]
         self.backend = make_backend(ctx, self.codec, context)
         self.timers = context.timers = self.backend.timers(event_time=TS in port.schema.names)
         # Subtasks that share a process must not share the user's object.
-        self.function = copy.deepcopy(spec.fn)
-        for name, declaration in declarations(self.function).items():
+        self.function = copy.deepcopy(function)
+        for name, declaration in keyed_declarations(self.function).items():
             assert name not in OWN_STATES, "the program was looked through as it was written"
-            object.__setattr__(self.function, name, handle_of(declaration, self.backend))
-
-        self._main = _Pending(MAIN, ctx.outputs.get(MAIN))
-        self._sides = {tag: _Pending(tag, ctx.outputs.get(tag)) for tag in spec.side_outputs}
-        self._begin((), (), None, None, None)
-
-    @property
-    def watermark_ms(self) -> int:
-        """The watermark that calls run at."""
-        return self.context.watermark_ms
-
-    @watermark_ms.setter
-    def watermark_ms(self, timestamp_ms: int) -> None:
-        self.context.watermark_ms = timestamp_ms
-
-    def open(self, restored: Restored) -> None:
-        self.backend.restore(restored)
-        self._call_without_key(self.function.open)
-
-    def close(self) -> None:
-        try:
-            self._call_without_key(self.function.close)
-        finally:
-            self.backend.close()
+            bind(self.function, name, handle_of(declaration, self.backend))
+        self.records = [record for _, record in takes]
+        self.methods = [getattr(self.function, name) for name, _ in takes]
 
     def _call_without_key(self, method: Callable[[], object]) -> None:
         self.context.key = NO_KEY
-        try:
-            method()
-        except UserRaised as error:
-            raise user_error(self.ctx, error) from error
+        super()._call_without_key(method)
 
     def next_keys(self) -> None:
         """Forgets all keys; the watermark starts over."""
@@ -164,17 +111,30 @@ class KeyedCore:
 
     # --- calls ------------------------------------------------------------------------------------
 
+    def deliver_batch(
+        self,
+        port: int,
+        batch: Batch,
+        stamps: Stamps | None,
+        marks: Stamps | None,
+        reached: Stamps | None,
+    ) -> Iterator[Out]:
+        """Calls the method of the port for each row; see `deliver`."""
+        keys, rows = self.codecs[port].of(batch), rows_of(batch, self.records[port])
+        return self.deliver(self.methods[port], keys, rows, stamps, marks, reached)
+
     def deliver(
         self,
+        process: Process,
         keys: Sequence[Any],
         rows: Sequence[Any],
         stamps: Stamps | None,
         marks: Stamps | None,
         reached: Stamps | None,
     ) -> Iterator[Out]:
-        """Calls `process_element` for each row. `marks` are the watermarks of splits that outputs
-        inherit; `reached`, which never falls, is the watermark that was reached before each row: it
-        finds the event-time timers up to there fired.
+        """Calls `process`, a method of the function, for each row. `marks` are the watermarks of splits
+        that outputs inherit; `reached`, which never falls, is the watermark that was reached before
+        each row: it finds the event-time timers up to there fired.
         """
         self._begin(keys, rows, stamps, marks, reached)
         last_ms = MIN_TIMESTAMP_MS if reached is None or not len(reached) else int(reached[-1])
@@ -184,17 +144,10 @@ class KeyedCore:
         for first in range(0, len(rows), stride):
             span = slice(first, first + stride)
             self.backend.prepare(keys[span])
-            yield from self._process(first, keys[span], rows[span], times[span], last_ms)
+            yield from self._process(process, first, keys[span], rows[span], times[span], last_ms)
         self.timers.expect(MIN_TIMESTAMP_MS)
         self._passed(last_ms)
         yield from self._flush()
-
-    def reached_ms(self) -> int:
-        """The watermark as of the current call."""
-        call, reached = self.context.call, self._reached
-        if reached is None or call >= len(reached):
-            return self.watermark_ms
-        return max(self.watermark_ms, int(reached[call]))
 
     def event_time_ms(self) -> int:
         """The event time of the current call: the timestamp of its row or timer, and never before what
@@ -212,6 +165,7 @@ class KeyedCore:
 
     def _process(
         self,
+        process: Process,
         first: int,
         keys: Sequence[Any],
         rows: Sequence[Any],
@@ -219,7 +173,7 @@ class KeyedCore:
         last_ms: int,
     ) -> Iterator[Out]:
         """Calls for the rows from `first` on; `last_ms` is the watermark before the last of all."""
-        context, process = self.context, self.function.process_element
+        context = self.context
         add, calls, limit = self._main.add, self._main.calls, self.ctx.batch_rows
         note = calls.append
         passed = _nothing_passed if self._reached is None else self._reached.item
@@ -248,7 +202,7 @@ class KeyedCore:
                         if len(calls) >= limit:
                             yield from self._flush()
         except UserRaised as error:
-            raise self._failure(error, row, result, output) from error
+            raise self._failure(error, context.timestamp, context.key, row, result, output) from error
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
         """Fires what is due at or before `until_ms`, what these register included."""
@@ -288,103 +242,6 @@ class KeyedCore:
                         if len(main.calls) >= limit:
                             yield from self._flush()
             except UserRaised as error:
-                raise self._failure(error, Timer(timer[0]), result, output) from error
-
-    def _failure(
-        self, error: Exception | SystemExit, record: Any, result: Any, output: Any
-    ) -> RheosError:
-        """What to raise for an error of a call, or of the taking of what it gave."""
-        key = self.context.key
-        if isinstance(error, TypeError) and self.context.timestamp is None:
-            found = user_error(self.ctx, error, record=record, key=key)
-            if "NoneType" in found.what and "timestamp" in (found.detail or ""):
-                found.hint = _NO_EVENT_TIME
-                return found
-        if isinstance(error, RheosError) or has_user_frames(error) or result is None:
-            return user_error(self.ctx, error, record=record, key=key)
-        if is_single(result):
-            return not_iterable(self.ctx, result, record=record, key=key)
-        if isinstance(error, AttributeError | KeyError | TypeError) and self._main.records is not None:
-            mismatch = self._main.records.mismatch(0, output)
-            return wrong_type(self.ctx, mismatch, record=record, key=key)
-        return user_error(self.ctx, error, record=record, key=key)
-
-    # --- outputs ----------------------------------------------------------------------------------
-
-    def _begin(
-        self,
-        keys: Sequence[Any],
-        rows: Sequence[Any],
-        stamps: Stamps | None,
-        marks: Stamps | None,
-        reached: Stamps | None,
-    ) -> None:
-        self._keys, self._rows = keys, rows
-        self._stamps, self._marks, self._reached = stamps, marks, reached
-        self._has_event_time = True
-        """Whether the timestamps of calls are of event time: those of timers by the clock are not."""
-        self._fired: list[tuple[int, Any]] = []
-        """The timers of the delivery. Their calls are numbered after those of all rows."""
-
-    def side_output(self, tag: str, record: Any) -> None:
-        pending = self._sides.get(tag)
-        if pending is None:
-            declared = ", ".join(map(repr, sorted(self._sides))) or "none"
-            raise ProgramError(
-                f"{tag!r} is not a declared side output",
-                hint=f"declare it: side_outputs = {{{tag!r}: ItsDataclass}}; declared are: {declared}",
-            )
-        if pending.records is None:
-            return
-        try:
-            pending.add(record)
-        except (AttributeError, KeyError, TypeError):
-            raise wrong_type(self.ctx, pending.records.mismatch(0, record)) from None
-        pending.calls.append(self.context.call)
-
-    def _flush(self) -> Iterator[Out]:
-        """What has been emitted so far, as batches."""
-        for pending in (self._main, *self._sides.values()):
-            if pending.calls and pending.records is not None:
-                yield from self._batches(pending, pending.records)
-            pending.clear()
-
-    def _batches(self, pending: _Pending, records: RecordCollector) -> Iterator[Out]:
-        calls = np.array(pending.calls, np.int64)
-        inherited = self._inherited(calls)
-        for start in range(0, len(calls), self.ctx.batch_rows):
-            span = slice(start, start + self.ctx.batch_rows)
-            try:
-                batch = records.batch(span.start, span.stop)
-            except TypeMismatch as mismatch:
-                record, key = self._cause(pending.calls[start + mismatch.index])
-                raise wrong_type(self.ctx, mismatch, record=record, key=key) from None
-            hidden = (None if of is None else of[span] for of in inherited)
-            yield Out(with_hidden(batch, pending.schema, *hidden), pending.tag)
-
-    def _inherited(self, calls: Stamps) -> tuple[Stamps | None, Stamps | None, Stamps | None]:
-        """For the calls: their timestamps, the watermarks of their splits, and what the stream had
-        reached. A timer is of no split; it fires as the watermark passes it."""
-        stamps, marks, reached = self._stamps, self._marks, self._reached
-        if self._fired:
-            timers = np.array([timestamp_ms for timestamp_ms, _ in self._fired], np.int64)
-            stamps = _then(stamps, timers)
-            marks = None if marks is None else _then(marks, np.full(len(timers), MIN_TIMESTAMP_MS))
-            reached = None if reached is None else _then(reached, timers - 1)
-        return _at(calls, stamps), _at(calls, marks), _at(calls, reached)
-
-    def _cause(self, call: int) -> tuple[Any, Any]:
-        """The record and the key of a call."""
-        rows = len(self._rows)
-        if call < rows:
-            return self._rows[call], self._keys[call]
-        timestamp_ms, key = self._fired[call - rows]
-        return Timer(timestamp_ms), key
-
-
-def _then(of_rows: Stamps | None, of_timers: Stamps) -> Stamps:
-    return of_timers if of_rows is None else np.concatenate([of_rows, of_timers])
-
-
-def _at(calls: Stamps, of_all: Stamps | None) -> Stamps | None:
-    return None if of_all is None else of_all[calls]
+                raise self._failure(
+                    error, timer[0], timer[1], Timer(timer[0]), result, output
+                ) from error

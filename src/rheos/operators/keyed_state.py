@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from typing import assert_never
 
 import msgspec
+import pyarrow as pa
 
 from rheos.errors import ConfigurationError
 from rheos.graph.state import StateDeclaration
-from rheos.graph.types import key_type
+from rheos.graph.types import canonical, key_type
 from rheos.operators.contract import Operator, OperatorContext, Out, PortType, Restored
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
-from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.protocol.shapes import WINDOW, FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import Backend
 from rheos.state.backend import KeyedStateBackend
-from rheos.state.keys import KeyCodec
+from rheos.state.keys import WINDOW_COLUMNS, KeyCodec
 from rheos.state.kinds import shape_of
 from rheos.state.memory import MemoryBackend
 from rheos.state.rocksdb.backend import RocksDbBackend
@@ -104,6 +105,23 @@ def keyed_shape(port: PortType, holds: Holds, value: TypeShape, *, exact: bool =
 def declared_shape(port: PortType, declared: StateDeclaration) -> StateShape:
     """The shape of declared state by the key of this port."""
     return msgspec.structs.replace(shape_of(declared), key=_key_of(port))
+
+
+def columns_shape(schema: pa.Schema, name: str = "columns") -> TypeShape:
+    """What stored rows of these columns are. Those that may be null may also be missing."""
+    fields = [
+        FieldShape(name=f.name, type=TypeShape(name=str(canonical(f.type))), required=not f.nullable)
+        for f in schema
+    ]
+    return TypeShape(name=name, fields=fields)
+
+
+def by_window(shape: StateShape) -> StateShape:
+    """The shape of a state by key, where it is by key and window."""
+    bounds = [
+        FieldShape(name=name, type=TypeShape(name="int64", label=WINDOW)) for name in WINDOW_COLUMNS
+    ]
+    return msgspec.structs.replace(shape, key=[*shape.key, *bounds])
 
 
 def _key_of(port: PortType) -> list[FieldShape]:

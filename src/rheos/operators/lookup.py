@@ -107,7 +107,7 @@ class LookupOperator(AsyncOperator):
         ctx, spec = self.ctx, self._spec
         keys = spec.keys(ctx.ports[0].schema)
         self._calls = LookupCalls(
-            spec.lookup.open(LookupContext(ctx.name, ctx.subtask, keys)),
+            spec.lookup.open(LookupContext(ctx.name, ctx.subtask, keys, ctx.clock)),
             spec.lookup.schema,
             self._known,
             retry_for_us=spec.retry_for_ms * 1000,

@@ -31,7 +31,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -39,49 +39,55 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.graph.nodes import MAIN, MapSpec
-from rheos.operators.contract import Operator, OperatorContext, Out
+from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.records import UserRaised, check_kept, not_iterable, user_error, wrong_type
+from rheos.operators.rich_function import RichFunctionOperator
 from rheos.protocol.elements import Batch
 from rheos.protocol.types import TypeMismatch, batch_of, rows_of
 
 
-class _RecordOperator(Operator):
+def emitted(
+    ctx: OperatorContext,
+    made: list[Any],
+    batch: Batch,
+    rows: Sequence[Any],
+    origins: list[int] | None,
+    keeps: str | None,
+) -> Iterator[Out]:
+    """A batch of records that were made of rows; `origins` says of which, None of each in turn. The
+    function may not have given the column `keeps` other values."""
+    output = ctx.outputs.get(MAIN)
+    if output is None or not made:
+        return
+    schema = output.schema
+    try:
+        made_batch = batch_of(made, schema, output.type.record)
+    except TypeMismatch as mismatch:
+        origin = mismatch.index if origins is None else origins[mismatch.index]
+        raise wrong_type(ctx, mismatch, record=rows[origin]) from None
+    hidden = [batch.column(name) for name in schema.names[made_batch.num_columns :]]
+    indices = None
+    if origins is not None and hidden:
+        indices = pa.array(np.array(origins, dtype=np.int64))
+        hidden = [column.take(indices) for column in hidden]
+    if keeps is not None:
+        before = batch.column(keeps)
+        before = before if indices is None else before.take(indices)
+        after = made_batch.column(keeps)
+        check_kept(ctx, keeps, before, after, lambda at: rows[at if origins is None else origins[at]])
+    yield Out(pa.RecordBatch.from_arrays([*made_batch.columns, *hidden], schema=schema))
+
+
+class _RecordOperator(RichFunctionOperator):
     def __init__(self, ctx: OperatorContext, spec: MapSpec) -> None:
-        super().__init__(ctx)
-        self._fn = spec.fn
+        super().__init__(ctx, spec.fn)
         self._record = spec.record
         self._keeps = spec.keeps
-        self._output = ctx.outputs.get(MAIN)
 
     def _emit(
         self, made: list[Any], batch: Batch, rows: list[Any], origins: list[int] | None
     ) -> Iterator[Out]:
-        """A batch of what was made; `origins` says of which rows, None of each in turn."""
-        if self._output is None or not made:
-            return
-        schema = self._output.schema
-        try:
-            made_batch = batch_of(made, schema, self._output.type.record)
-        except TypeMismatch as mismatch:
-            origin = mismatch.index if origins is None else origins[mismatch.index]
-            raise wrong_type(self.ctx, mismatch, record=rows[origin]) from None
-        hidden = [batch.column(name) for name in schema.names[made_batch.num_columns :]]
-        indices = None
-        if origins is not None and hidden:
-            indices = pa.array(np.array(origins, dtype=np.int64))
-            hidden = [column.take(indices) for column in hidden]
-        if self._keeps is not None:
-            before = batch.column(self._keeps)
-            before = before if indices is None else before.take(indices)
-            after = made_batch.column(self._keeps)
-            check_kept(
-                self.ctx,
-                self._keeps,
-                before,
-                after,
-                lambda at: rows[at if origins is None else origins[at]],
-            )
-        yield Out(pa.RecordBatch.from_arrays([*made_batch.columns, *hidden], schema=schema))
+        return emitted(self.ctx, made, batch, rows, origins, self._keeps)
 
 
 class MapOperator(_RecordOperator):

@@ -31,9 +31,10 @@ import pyarrow as pa
 
 from rheos.errors import UserFunctionError
 from rheos.graph.nodes import MAIN, MapBatchesSpec
-from rheos.graph.types import canonical, describe
-from rheos.operators.contract import Operator, OperatorContext, Out
+from rheos.operators.contract import OperatorContext, Out
+from rheos.operators.given_columns import given_columns
 from rheos.operators.records import UserRaised, check_kept, shown, user_error
+from rheos.operators.rich_function import RichFunctionOperator
 from rheos.protocol.elements import Batch, strip_hidden, visible
 
 _WANTED = {
@@ -43,7 +44,7 @@ _WANTED = {
 }
 
 
-class MapBatchesOperator(Operator):
+class MapBatchesOperator(RichFunctionOperator):
     """Hands the visible columns to the user's function, and checks what it gives.
 
     The function gives the declared columns, in any order, of the declared types or of numbers that
@@ -51,7 +52,7 @@ class MapBatchesOperator(Operator):
     """
 
     def __init__(self, ctx: OperatorContext, spec: MapBatchesSpec) -> None:
-        super().__init__(ctx)
+        super().__init__(ctx, spec.fn)
         self._spec = spec
         self._name = getattr(spec.fn, "__name__", type(spec.fn).__name__)
         self._output = ctx.outputs.get(MAIN)
@@ -65,23 +66,15 @@ class MapBatchesOperator(Operator):
         schema = self._output.schema
         declared = visible(schema)
         table = self._table(given)
-        missing = [name for name in declared.names if name not in table.column_names]
-        extra = [name for name in table.column_names if name not in declared.names]
-        if missing or extra:
-            raise self._error(
-                f"{self._name}() gave the columns {describe(table.schema)}, "
-                f"and declares {describe(declared)}",
-                hint="give just the declared columns, or change returns=",
-            )
+        columns = given_columns(table, declared, self._name, self._failed)
         hidden = schema.names[len(declared) :]
         if hidden and table.num_rows != batch.num_rows:
-            raise self._error(
+            raise self._failed(
                 f"{self._name}() gave {table.num_rows} rows for {batch.num_rows}, and the stream has "
                 "event time: it would not be known which row happened when",
                 hint="give as many rows as come, in their order; use filter() to drop rows and "
                 "flat_map() to make several of one",
             )
-        columns = [self._column(table.column(field.name), field) for field in declared]
         kept = self._spec.keeps
         if kept is not None:
             after = columns[declared.get_field_index(kept)]
@@ -104,7 +97,7 @@ class MapBatchesOperator(Operator):
         elif self._spec.form == "pandas":
             handed = batch.to_pandas()
         try:
-            return self._spec.fn(handed)
+            return self._fn(handed)
         except UserRaised as error:
             first = shown(batch.slice(0, 1).to_pylist()[0])
             raised = user_error(self.ctx, error)
@@ -123,37 +116,15 @@ class MapBatchesOperator(Operator):
             try:
                 return pa.Table.from_pandas(given, preserve_index=False).replace_schema_metadata(None)
             except (pa.ArrowException, TypeError) as error:
-                raise self._error(
+                raise self._failed(
                     f"{self._name}() gave a frame that Arrow cannot hold: {error}"
                 ) from None
-        raise self._error(
+        raise self._failed(
             f"{self._name}() gave {type(given).__name__}, and should give {_WANTED[form]}",
             hint="return the frame itself; collect a lazy one",
         )
 
-    def _column(self, column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
-        array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-        if not field.nullable and array.null_count:
-            raise self._error(
-                f"{self._name}() gave nulls in column {field.name!r}, which is declared without",
-                hint=f"declare it as `{field.name}: ... | None`, or fill the nulls",
-            )
-        if array.type == field.type:
-            return array
-        try:
-            if _may_become(array.type, field.type):
-                return array.cast(field.type)
-        except pa.ArrowException as error:
-            what = (
-                f"{self._name}() gave values in column {field.name!r} that are no {field.type}: {error}"
-            )
-            raise self._error(what, hint=f"cast the column to {field.type} in the function") from None
-        raise self._error(
-            f"{self._name}() gave column {field.name!r} as {array.type}, and declares {field.type}",
-            hint=f"cast the column to {field.type} in the function, or change returns=",
-        )
-
-    def _error(self, what: str, *, hint: str | None = None) -> UserFunctionError:
+    def _failed(self, what: str, hint: str | None = None) -> UserFunctionError:
         return UserFunctionError(what, site=self.ctx.site, operator=self.ctx.name, hint=hint)
 
 
@@ -161,18 +132,3 @@ def _is_pandas_frame(value: Any) -> bool:
     import pandas as pd  # It takes long to import, and few programs need it.
 
     return isinstance(value, pd.DataFrame)
-
-
-def _may_become(given: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether a cast only changes how values are held, and fails where one does not fit."""
-    types = pa.types
-    given, declared = canonical(given), canonical(declared)
-
-    def number(kind: pa.DataType) -> bool:
-        return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
-
-    def moment(kind: pa.DataType) -> bool:
-        return bool(types.is_timestamp(kind) or types.is_date(kind))
-
-    same_kind = given.id == declared.id or (number(given) and number(declared))
-    return bool(same_kind or types.is_null(given) or (moment(given) and moment(declared)))

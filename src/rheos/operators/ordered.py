@@ -65,7 +65,6 @@ from rheos.operators.sorting import sort_by_time, sort_rows
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, strip_hidden
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
-from rheos.protocol.types import rows_of
 
 LATE = "late"
 
@@ -117,11 +116,10 @@ class OrderedProcessOperator(ProcessOperator):
         due = self._held.take(timestamp_ms)
         if due is not None:
             due = sort_by_time(due, TS) if self._keeps_late else sort_rows(due, TS)
-            keys, rows = self._core.codec.of(due), rows_of(due, self._spec.record)
             marks = hidden_column(due, WM) if self._keeps_late else None
             stamps = hidden_column(due, TS)
             assert stamps is not None
-            yield from self._core.deliver(keys, rows, stamps, marks, stamps - 1)
+            yield from self._core.deliver_batch(0, due, stamps, marks, stamps - 1)
         self._core.watermark_ms = timestamp_ms
         yield from self._core.fire_event_timers(timestamp_ms)
 

@@ -42,64 +42,31 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from rheos.graph.batch_functions import KeyedBatchFunction
+from rheos.graph.compiled import compiled_mark
 from rheos.graph.nodes import ProcessSpec
-from rheos.operators.contract import OperatorContext, Out, Restored
+from rheos.operators.compiled.start import compiled_core
+from rheos.operators.contract import OperatorContext
 from rheos.operators.keyed import KeyedCore
-from rheos.operators.keyed_state import KeyedStateOperator
-from rheos.operators.records import hidden_column
-from rheos.protocol.elements import SWM, TS, WM, Batch
-from rheos.protocol.types import rows_of
+from rheos.operators.keyed_function import KeyedFunctionOperator
+from rheos.operators.process_core import ProcessCore
+from rheos.operators.vectorised import BatchCore
 
 
-class ProcessOperator(KeyedStateOperator):
-    """Timers fire when the watermark, or the clock, has passed them. Those of event time fire among the
-    rows of a batch, too: a row finds those fired that the stream's watermark had passed before it.
+def core_of(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore:
+    """What calls the function, by the form that it is written in."""
+    if isinstance(spec.fn, KeyedBatchFunction):
+        return BatchCore(ctx, spec)
+    if compiled_mark(spec.fn) is not None:
+        core = compiled_core(ctx, spec)
+        if core is not None:
+            return core
+    takes = [("process_element", spec.record)]
+    return KeyedCore(ctx, spec.fn, spec.side_outputs, takes)
 
-    What a row's call emits has the row's timestamp and watermark; what a timer's call emits has the
-    timer's time.
-    """
+
+class ProcessOperator(KeyedFunctionOperator):
+    """The function's `process_element`, for the rows of one port."""
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
-        super().__init__(ctx)
-        self._spec = spec
-        self._core = KeyedCore(ctx, spec)
-        self.backend = self._core.backend
-
-    def open(self, restored: Restored) -> None:
-        self._core.open(restored)
-
-    def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
-        keys = self._core.codec.of(batch)
-        rows = rows_of(batch, self._spec.record)
-        hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
-        yield from self._core.deliver(keys, rows, *hidden)
-
-    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
-        # Rows may have brought a later watermark than the marks of all channels.
-        self._core.watermark_ms = max(self._core.watermark_ms, timestamp_ms)
-        yield from self._core.fire_event_timers(timestamp_ms)
-
-    def next_processing_time_ms(self) -> int | None:
-        return self._core.timers.processing.next_ms()
-
-    def on_processing_time(self, now_ms: int) -> Iterator[Out]:
-        yield from self._core.fire_processing_timers(now_ms)
-
-    def next_keys(self) -> None:
-        self._drop_pending()
-        self._core.next_keys()
-
-    def on_end(self) -> Iterator[Out]:
-        self._drop_pending()
-        return iter(())
-
-    def _drop_pending(self) -> None:
-        pending = self._core.timers.processing
-        if len(pending):
-            self.ctx.count("dropped_processing_timers", len(pending))
-            pending.clear()
-
-    def close(self) -> None:
-        self._core.close()
+        super().__init__(ctx, core_of(ctx, spec))

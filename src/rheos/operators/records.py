@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,21 +39,45 @@ def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
     return [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_OURS)]
 
 
+def call_user(ctx: Located, method: Callable[[], object]) -> None:
+    """Calls a method of the user's function that is for no record, such as `close`."""
+    try:
+        method()
+    except UserRaised as error:
+        raise user_error(ctx, error) from error
+
+
 def has_user_frames(error: BaseException) -> bool:
     """Whether the error was raised in code of the user, or in what that called."""
     return bool(_user_frames(error))
 
 
 def _site(frames: list[traceback.FrameSummary]) -> Site | None:
-    """The innermost line that the user wrote herself."""
-    own = [f for f in frames if not f.filename.startswith(("<", *_LIBRARIES))]
-    for frame in reversed(own or frames):
-        return Site(frame.filename, frame.lineno or 0)
+    """The innermost line that the user wrote herself, or else of what she called."""
+    for frame in reversed(frames):
+        return user_site(frames) or Site(frame.filename, frame.lineno or 0)
     return None
 
 
+def user_site(frames: Sequence[traceback.FrameSummary]) -> Site | None:
+    """The innermost line of a stack that the user wrote herself."""
+    for frame in reversed(frames):
+        if not frame.filename.startswith(("<", _OURS, *_LIBRARIES)):
+            return Site(frame.filename, frame.lineno or 0)
+    return None
+
+
+class Located(Protocol):
+    """What is named in an error, and where it was written."""
+
+    @property
+    def site(self) -> Site: ...
+    @property
+    def name(self) -> str: ...
+
+
 def user_error(
-    ctx: OperatorContext, error: Exception | SystemExit, *, record: Any = None, key: Any = None
+    ctx: Located, error: Exception | SystemExit, *, record: Any = None, key: Any = None
 ) -> RheosError:
     """What the user's function raised, at the user's own line, with record and key."""
     frames = _user_frames(error)

@@ -35,10 +35,11 @@ from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.running_disk import DiskRunningState, tables_of_sets
 from rheos.operators.running_state import MemoryRunningState
 from rheos.protocol.elements import Batch, strip_hidden
+from rheos.protocol.hashing import NullKeyError
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import RestoredState, Snapshot, SnapshotPart
 from rheos.protocol.state_config import Backend
-from rheos.state.key_groups import NullKeyError
+from rheos.state.key_index import Slots
 from rheos.state.rocksdb.files import FILES
 
 STATE = "running"
@@ -52,28 +53,39 @@ def running_schema(schema: pa.Schema, aggregates: Mapping[str, Agg]) -> pa.Schem
     return pa.schema(kept + made)
 
 
-class RunningOperator(Operator):
-    """Adds count, sum, min, max and mean so far to each row of a keyed stream."""
+class RunningStateOperator(Operator):
+    """What operators share that keep cells of aggregates by key, in memory or on disk."""
 
-    def __init__(self, ctx: OperatorContext, spec: RunningSpec) -> None:
+    def __init__(
+        self,
+        ctx: OperatorContext,
+        aggregates: Mapping[str, Agg],
+        schema: pa.Schema,
+        counted_by: str | None = None,
+    ) -> None:
+        """`schema` has the columns that the aggregates read, and the keys. `counted_by` is the one that
+        says how many rows a key has, where rows are taken back."""
         super().__init__(ctx)
-        self._spec = spec
+        self._counted_by = counted_by
+        self._kept = aggregates
+        self._of = schema
         self._keys = ctx.ports[0].keys
-        self._state = _state(ctx, spec)
-        output = ctx.outputs.get(MAIN)
-        self._schema = None if output is None else output.schema
+        self.state = self._made()
+
+    def _made(self) -> MemoryRunningState | DiskRunningState:
+        return _state(self.ctx, self._kept, self._of, self._counted_by)
 
     def open(self, restored: Restored) -> None:
         files = restored.get(FILES)
         sets = files.files if isinstance(files, RestoredState) else ()
         tables = restored.get(STATE, ())
-        if isinstance(self._state, DiskRunningState):
-            self._state.open(sets, tables)
+        if isinstance(self.state, DiskRunningState):
+            self.state.open(sets, tables)
             return
         if sets:
             tables = tables_of_sets(sets, STATE, self.ctx.key_groups, self._disk_for_files())
         for table in tables:
-            self._state.thaw(table)
+            self.state.thaw(table)
 
     def _disk_for_files(self) -> str:
         if self.ctx.scratch is None:
@@ -85,24 +97,16 @@ class RunningOperator(Operator):
         return self.ctx.scratch
 
     def close(self) -> None:
-        self._state.close()
+        self.state.close()
 
-    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
-        if batch.num_rows == 0:
-            return
+    def slots_of(self, batch: Batch) -> Slots:
+        """The slots of a batch's keys."""
         try:
-            slots = self._state.slots_of([batch.column(key) for key in self._keys])
+            return self.state.slots_of([batch.column(key) for key in self._keys])
         except NullKeyError as error:
             raise error.located_in(batch, self._keys, self.ctx.ports[0].keyed_at) from None
-        try:
-            made = self._state.run(slots, batch)
-        except SumTooLarge as error:
-            raise self._too_large(error, batch) from None
-        if self._schema is not None:
-            arrays = [made[name] if name in made else batch.column(name) for name in self._schema.names]
-            yield Out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
 
-    def _too_large(self, error: SumTooLarge, batch: Batch) -> InputError:
+    def too_large(self, error: SumTooLarge, batch: Batch) -> InputError:
         record = strip_hidden(batch.slice(error.row, 1)).to_pylist()[0]
         return InputError(
             error.what,
@@ -114,28 +118,52 @@ class RunningOperator(Operator):
         )
 
     def next_keys(self) -> None:
-        self._state.close()
-        self._state = _state(self.ctx, self._spec)
+        self.state.close()
+        self.state = self._made()
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        return self._state.snapshot()
+        return self.state.snapshot()
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        return self._state.savepoint(snapshot)
+        return self.state.savepoint(snapshot)
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        self._state.force_full()
+        self.state.force_full()
 
 
-def _state(ctx: OperatorContext, spec: RunningSpec) -> MemoryRunningState | DiskRunningState:
-    port = ctx.ports[0]
+class RunningOperator(RunningStateOperator):
+    """Adds aggregates so far to each row of a keyed stream."""
+
+    def __init__(self, ctx: OperatorContext, spec: RunningSpec) -> None:
+        super().__init__(ctx, spec.aggregates, ctx.ports[0].schema)
+        output = ctx.outputs.get(MAIN)
+        self._schema = None if output is None else output.schema
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        if batch.num_rows == 0:
+            return
+        slots = self.slots_of(batch)
+        try:
+            made = self.state.run(slots, batch)
+        except SumTooLarge as error:
+            raise self.too_large(error, batch) from None
+        if self._schema is not None:
+            arrays = [made[name] if name in made else batch.column(name) for name in self._schema.names]
+            yield Out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+
+
+def _state(
+    ctx: OperatorContext, aggregates: Mapping[str, Agg], schema: pa.Schema, counted_by: str | None
+) -> MemoryRunningState | DiskRunningState:
+    keys = ctx.ports[0].keys
     if ctx.state.backend is Backend.MEMORY:
         return MemoryRunningState(
-            port.schema,
-            port.keys,
-            spec.aggregates,
+            schema,
+            keys,
+            aggregates,
             name=STATE,
             max_parallelism=ctx.max_parallelism,
+            counted_by=counted_by,
         )
     if ctx.scratch is None:
         raise ConfigurationError(
@@ -143,13 +171,14 @@ def _state(ctx: OperatorContext, spec: RunningSpec) -> MemoryRunningState | Disk
             hint="use the state backend in memory, or another runtime",
         )
     return DiskRunningState(
-        port.schema,
-        port.keys,
-        spec.aggregates,
+        schema,
+        keys,
+        aggregates,
         name=STATE,
         groups=ctx.key_groups,
         max_parallelism=ctx.max_parallelism,
         folder=ctx.scratch,
         writer=f"{ctx.attempt}-{ctx.subtask}",
         memory_bytes=ctx.state_bytes,
+        counted_by=counted_by,
     )

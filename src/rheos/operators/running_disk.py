@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from rheos.protocol.elements import Batch
 from rheos.protocol.snapshots import PartMode, RestoredFiles, Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB
 from rheos.state.key_groups import groups_of_columns
-from rheos.state.key_index import Slots, sort_order
+from rheos.state.key_index import Slots
 from rheos.state.packing import Packing
 from rheos.state.rocksdb.database import Database
 from rheos.state.rocksdb.files import FileSets, open_sets
@@ -88,8 +88,15 @@ class EntryPacking:
             put(place, value)
         database.write(batch)
 
+    def delete(self, database: Database, keys: Sequence[pa.Array], max_parallelism: int) -> None:
+        batch = database.batch()
+        for place in self.places(keys, groups_of_columns(keys, max_parallelism)).to_pylist():
+            batch.delete(place)
+        database.write(batch)
+
     def tables(self, database: Database, groups: range) -> Iterator[pa.Table]:
-        """The rows of key groups as a snapshot holds them, in pieces; one at the least."""
+        """The rows of key groups as a snapshot holds them, in pieces; one at the least. The database
+        has them by key group."""
         start, stop = range_start(self._state, groups.start), range_start(self._state, groups.stop)
         places: list[bytes] = []
         values: list[bytes] = []
@@ -107,7 +114,7 @@ class EntryPacking:
         groups = np.frombuffer(starts, dtype=">u2").astype(np.uint16)
         columns = {"key_group": pa.array(groups)}
         columns |= dict(zip(self._names[0], keys, strict=True)) | self.parts(values)
-        return pa.table(columns).take(sort_order(groups, keys))
+        return pa.table(columns)
 
 
 class DiskRunningState:
@@ -126,10 +133,11 @@ class DiskRunningState:
         folder: str,
         writer: str,
         memory_bytes: int,
+        counted_by: str | None = None,
     ) -> None:
         """`folder` is of this subtask of this operator alone; `writer` is what no other subtask in the
         life of the job is called."""
-        self._make = partial(RunningState, schema, keys, aggregates)
+        self._make = partial(RunningState, schema, keys, aggregates, counted_by)
         self._name = name
         self._groups = groups
         self._max_parallelism = max_parallelism
@@ -220,12 +228,28 @@ class DiskRunningState:
             parts = self._entries.parts([value for value in values if value is not None])
             self._newer.put(slots[among[there]], parts)
 
+    def drop(self, gone: Callable[[Mapping[str, pa.Array]], npt.NDArray[np.bool_]]) -> None:
+        """Drops the keys whose parts say so, given those of many. In memory they stay, until others
+        take their place."""
+        self._flush()
+        for table in self._entries.tables(self.database, self._groups):
+            columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+            rows = pa.array(np.flatnonzero(gone(columns)))
+            keys = [columns[name].take(rows) for name in columns if name.startswith(KEY)]
+            if len(rows):
+                self._entries.delete(self.database, keys, self._max_parallelism)
+
     def _flush(self) -> None:
         """Writes what has changed to the database. It stays in memory, too."""
         changed = self._newer.changed()
-        if len(changed):
-            self._entries.write(self.database, self._newer.freeze(changed), self._max_parallelism)
-            self._newer.settle()
+        if not len(changed):
+            return
+        there = self._newer.there(changed)
+        self._entries.write(self.database, self._newer.freeze(there), self._max_parallelism)
+        gone = np.setdiff1d(changed, changed if there is None else there, assume_unique=True)
+        if len(gone):
+            self._entries.delete(self.database, self._newer.keys(gone), self._max_parallelism)
+        self._newer.settle()
 
     # --- snapshots --------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ they are now, and so is an upsert.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,14 +19,25 @@ from rheos.aggregates.contract import Agg
 from rheos.aggregates.integer_sum import SumTooLarge
 from rheos.aggregates.segments import Ints, Segments
 from rheos.errors import UnrestorableError
+from rheos.graph.types import canonical
+from rheos.operators.contract import PortType
+from rheos.operators.keyed_state import keyed_shape
+from rheos.operators.lives import Lives
 from rheos.protocol.elements import Batch
+from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_groups import groups_of_columns
-from rheos.state.key_index import KeyIndex, Slots, sort_order
+from rheos.state.key_index import KeyIndex, Slots
 from rheos.state.parts import DeltaChain
+
+_FEWEST = 1024
+"""Fewer keys than that are not worth being forgotten."""
 
 KEY = "key."
 AGG = "agg."
+PIECE_ROWS = 1 << 19
+"""Of a table of a snapshot: so many are sorted within the processor's cache, and none is large beside
+the state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +62,55 @@ class FrozenRows:
         named = {KEY + name: column for name, column in zip(self.names, keys, strict=True)}
         return named | {name: part() for name, part in self.parts.items()}
 
-    def table(self, max_parallelism: int) -> pa.Table:
-        """The rows as a snapshot holds them."""
+    def tables(self, max_parallelism: int) -> pa.Table | Iterator[pa.Table]:
+        """The rows as a snapshot holds them, in tables of `PIECE_ROWS`: each by key group, and as the
+        rows came within it."""
         columns = self.columns()
+        if self.rows <= PIECE_ROWS:
+            return self._table(columns, max_parallelism)
+        return (
+            self._table(
+                {name: column.slice(begin, PIECE_ROWS) for name, column in columns.items()},
+                max_parallelism,
+            )
+            for begin in range(0, self.rows, PIECE_ROWS)
+        )
+
+    def _table(self, columns: Mapping[str, pa.Array], max_parallelism: int) -> pa.Table:
         keys = [columns[KEY + name] for name in self.names]
         groups = groups_of_columns(keys, max_parallelism)
-        return pa.table({"key_group": pa.array(groups)} | columns).take(sort_order(groups, keys))
+        # Numbers of 16 bits are sorted by counting; to sort by key, too, would take ten times as long.
+        order = pa.array(np.argsort(groups, kind="stable"))
+        return pa.table({"key_group": pa.array(groups)} | dict(columns)).take(order)
 
 
 class RunningState:
     """The cells of keys, in memory."""
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Agg]) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[str],
+        aggregates: Mapping[str, Agg],
+        counted_by: str | None = None,
+    ) -> None:
+        """`counted_by` is the aggregate that counts a key's rows, where rows are taken back."""
         self._keys = tuple(keys)
-        self._index = KeyIndex([schema.field(key).type for key in keys])
+        self._schema = schema
+        self._aggregates = aggregates
+        self._counted_by = counted_by
         self._columns = {name: agg.column for name, agg in aggregates.items()}
-        self._cells = {name: _cell(agg, schema) for name, agg in aggregates.items()}
+        counted = aggregates if counted_by is not None else {}
+        self._nothing = {name: _nothing(_cell(agg, schema)) for name, agg in counted.items()}
+        self._begin()
+
+    def _begin(self) -> None:
+        """No key is known."""
+        self._index = KeyIndex([self._schema.field(key).type for key in self._keys])
+        self._cells = {name: _cell(agg, self._schema) for name, agg in self._aggregates.items()}
         self._changed = np.zeros(64, dtype=np.bool_)
+        self._gone = 0
+        """How many keys have gone since those that are there were counted, at the most."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -84,16 +127,38 @@ class RunningState:
 
     def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
         """Takes a batch in, and gives the aggregates after each of its rows. Raises SumTooLarge."""
-        rows = Segments(slots, len(self._index))
+        size = len(self._index)
+        rows = Segments(slots, size)
         self._changed[rows.slots] = True
-        made: dict[str, pa.Array] = {}
-        for name, cell in self._cells.items():
-            column = self._columns[name]
-            try:
-                made[name] = cell.run(rows, None if column is None else batch.column(column))
-            except SumTooLarge as error:
-                raise SumTooLarge(error.row, column or "") from None
+        counter = self._counted_by
+        if counter is None:
+            return {name: self._run(name, rows, batch) for name in self._cells}
+        made = {counter: self._run(counter, rows, batch)}
+        lives = Lives(rows, made[counter].to_numpy(), size)
+        others = [name for name in self._cells if name != counter]
+        if len(lives.further):
+            size += len(lives.further)
+            rows = Segments(lives.slots.astype(np.int32), size)
+            for name in others:
+                self._cells[name].grow(size)
+        made |= {name: self._run(name, rows, batch) for name in others}
+        cleared = np.concatenate([lives.gone, lives.further])
+        if len(cleared):
+            self._gone += len(lives.gone)
+            for name in others:
+                cell = self._cells[name]
+                left = {part: frozen() for part, frozen in cell.freeze(lives.left_in).items()}
+                cell.thaw(lives.left_to, left)
+                first = pa.array(np.zeros(len(cleared), np.int64))
+                cell.thaw(cleared, {part: of.take(first) for part, of in self._nothing[name].items()})
         return made
+
+    def _run(self, name: str, rows: Segments, batch: Batch) -> pa.Array:
+        column = self._columns[name]
+        try:
+            return self._cells[name].run(rows, None if column is None else batch.column(column))
+        except SumTooLarge as error:
+            raise SumTooLarge(error.row, column or "") from None
 
     def find(self, columns: Sequence[pa.Array]) -> Slots:
         """The slot of each key, -1 where it is not known."""
@@ -102,6 +167,23 @@ class RunningState:
     def changed(self) -> Ints:
         """The slots that have changed since `settle`."""
         return np.flatnonzero(self._changed[: len(self._index)])
+
+    def there(self, at: Ints | None = None) -> Ints | None:
+        """Of these slots, or of all, those of keys that have rows; None stands for all."""
+        counter = self._counted_by
+        if counter is None:
+            return at
+        which: At = slice(0, len(self._index)) if at is None else at
+        parts = {name: part() for name, part in self._cells[counter].freeze(which).items()}
+        counts = self._aggregates[counter].running_value(parts, pa.int64())
+        has_rows = np.flatnonzero(counts.fill_null(0).to_numpy(zero_copy_only=False))
+        return has_rows if at is None else at[has_rows]
+
+    def keep(self, at: Ints) -> None:
+        """Forgets all keys but those of these slots; they have new ones."""
+        rows = self.freeze(at)
+        self._begin()
+        self.thaw(pa.table(rows.columns()))
 
     def settle(self) -> None:
         """From now on nothing has changed."""
@@ -148,6 +230,7 @@ class RunningState:
             )
         slots = self.slots_of([columns[KEY + key] for key in self._keys]).astype(np.int64)
         self._changed[slots] = True
+        self._gone = len(self._index)
         for name, cell in self._cells.items():
             parts = {
                 column.rpartition(".")[2]: values
@@ -177,8 +260,9 @@ class MemoryRunningState(RunningState):
         *,
         name: str,
         max_parallelism: int,
+        counted_by: str | None = None,
     ) -> None:
-        super().__init__(schema, keys, aggregates)
+        super().__init__(schema, keys, aggregates, counted_by)
         self._name = name
         self._max_parallelism = max_parallelism
         self._chain = DeltaChain()
@@ -187,10 +271,24 @@ class MemoryRunningState(RunningState):
         """The next snapshot is to hold all rows."""
         self._chain.force_full()
 
+    def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
+        if self._counted_by is not None and 2 * self._gone >= max(len(self._index), _FEWEST):
+            there = self.there()
+            assert there is not None
+            self._gone = len(self._index) - len(there)
+            if 2 * self._gone >= len(self._index):
+                self.keep(there)
+        return super().slots_of(columns)
+
+    def keep(self, at: Ints) -> None:
+        super().keep(at)
+        self._gone = 0
+        self._chain.force_full()
+
     def snapshot(self) -> Snapshot:
         changed = self.changed()
         full = self._chain.next_is_full(len(changed))
-        frozen = self.freeze(None if full else changed)
+        frozen = self.freeze(self.there() if full else changed)
         self.settle()
         mode = PartMode.FULL if full else PartMode.DELTA
         self._chain.taken(mode, frozen.rows)
@@ -200,10 +298,10 @@ class MemoryRunningState(RunningState):
         """All rows, right after the snapshot."""
         if all(part.mode is PartMode.FULL for part in snapshot.parts):
             return snapshot.parts
-        return [self._part(self.freeze(), PartMode.FULL)]
+        return [self._part(self.freeze(self.there()), PartMode.FULL)]
 
     def _part(self, frozen: FrozenRows, mode: PartMode) -> SnapshotPart:
-        write = partial(frozen.table, self._max_parallelism)
+        write = partial(frozen.tables, self._max_parallelism)
         unchanged = mode is PartMode.DELTA and not frozen.rows
         return SnapshotPart(self._name, StateKind.KEYED, write, mode, unchanged)
 
@@ -211,7 +309,25 @@ class MemoryRunningState(RunningState):
         """Nothing to do: memory goes by itself."""
 
 
+def _nothing(cell: Cell) -> dict[str, pa.Array]:
+    """The parts of a key that has had no row."""
+    cell.grow(1)
+    return {name: part() for name, part in cell.freeze(np.zeros(1, np.int64)).items()}
+
+
 def _cell(agg: Agg, schema: pa.Schema) -> Cell:
     running = agg.running(schema)
     assert running is not None, f"{agg} cannot be kept running: checked where it is written"
     return running.cell()
+
+
+def running_shape(port: PortType, aggregates: Mapping[str, Agg], schema: pa.Schema) -> StateShape:
+    """What state of these aggregates over columns of `schema` is, by the key of the port. An aggregate
+    that is new starts from nothing, so none is required."""
+    fields = []
+    for name, agg in aggregates.items():
+        running = agg.running(schema)
+        assert running is not None, f"{agg} cannot be kept running: checked where it is written"
+        shape = TypeShape(name=str(canonical(running.stored)), label=str(agg))
+        fields.append(FieldShape(name=name, type=shape, required=False))
+    return keyed_shape(port, Holds.RUNNING, TypeShape(name="aggregates", fields=fields))

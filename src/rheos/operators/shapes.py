@@ -27,15 +27,18 @@ from rheos.graph.nodes import (
     UnionSpec,
     WindowSpec,
 )
-from rheos.graph.state import declarations
 from rheos.graph.types import canonical
+from rheos.graph.windows import Watermark
 from rheos.operators.contract import OperatorSpec, PortType
 from rheos.operators.event_time import LATEST
 from rheos.operators.held import HELD, HELD_WATERMARKS
-from rheos.operators.keyed_state import declared_shape, keyed_shape
+from rheos.operators.keyed import function_shapes
+from rheos.operators.keyed_state import columns_shape, keyed_shape
 from rheos.operators.reduce import REDUCED
 from rheos.operators.running import STATE as RUNNING
+from rheos.operators.running_state import running_shape
 from rheos.operators.source_split import SPLITS
+from rheos.operators.watermarks import GENERATORS
 from rheos.operators.window.contract import MergingWindows
 from rheos.operators.window.frames import empty_frame, key_names
 from rheos.operators.window.kinds import windows_of
@@ -48,7 +51,6 @@ from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import StateKind
 from rheos.state.describe import type_shape
-from rheos.state.timers import TIMERS
 
 States = dict[str, StateShape]
 
@@ -84,22 +86,31 @@ def state_shapes(operators: Iterable[OperatorPlan]) -> dict[OperatorId, States]:
     return found
 
 
+def _generators(watermark: Watermark | None) -> States:
+    if watermark is None or watermark.generated_by is None:
+        return {}
+    value = TypeShape(name="generator", label=type(watermark.generated_by).__name__)
+    return {GENERATORS: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
+
+
 def _states(spec: Spec, ports: Sequence[PortType]) -> States:
     match spec:
         case SourceSpec(source=source):
             value = TypeShape(name="source", label=source.positions())
-            return {SPLITS: StateShape(kind=StateKind.UNION, holds=Holds.POSITIONS, value=value)}
+            positions = StateShape(kind=StateKind.UNION, holds=Holds.POSITIONS, value=value)
+            return {SPLITS: positions, **_generators(spec.watermark)}
         case EventTimeSpec(watermark=watermark):
             value = TypeShape(name="event time", label=watermark.on)
-            return {LATEST: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
+            latest = StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)
+            return {LATEST: latest, **_generators(watermark)}
         case ProcessSpec():
             return _process(spec, ports[0])
         case ReduceSpec():
             return {REDUCED: keyed_shape(ports[0], Holds.VALUE, _reduced(spec, ports[0].schema))}
         case RunningSpec():
-            return {RUNNING: keyed_shape(ports[0], Holds.RUNNING, _running(spec, ports[0].schema))}
+            return {RUNNING: running_shape(ports[0], spec.aggregates, ports[0].schema)}
         case WindowSpec():
-            return _windows(spec, ports[0])
+            return window_states(spec, ports[0])
         case OwnSpec():
             assert isinstance(spec, OperatorSpec), f"{spec.kind} cannot be made"
             return spec.states(ports)
@@ -109,24 +120,13 @@ def _states(spec: Spec, ports: Sequence[PortType]) -> States:
             assert_never(spec)
 
 
-def _columns(schema: pa.Schema, name: str = "columns") -> TypeShape:
-    fields = [
-        FieldShape(name=f.name, type=TypeShape(name=str(canonical(f.type))), required=not f.nullable)
-        for f in schema
-    ]
-    return TypeShape(name=name, fields=fields)
-
-
 # --- process and reduce -----------------------------------------------------------------------------
 
 
 def _process(spec: ProcessSpec, port: PortType) -> States:
-    states = {
-        name: declared_shape(port, declaration) for name, declaration in declarations(spec.fn).items()
-    }
-    states[TIMERS] = keyed_shape(port, Holds.TIMERS, TypeShape(name="timer"))
+    states = function_shapes(port, spec.fn)
     if spec.order == "event_time":
-        states[HELD] = keyed_shape(port, Holds.ROWS, _columns(visible(port.schema)))
+        states[HELD] = keyed_shape(port, Holds.ROWS, columns_shape(visible(port.schema)))
         states[HELD_WATERMARKS] = keyed_shape(port, Holds.PROGRESS, TypeShape(name="watermark"))
     return states
 
@@ -145,18 +145,8 @@ def _reduced(spec: ReduceSpec, schema: pa.Schema) -> TypeShape:
 # --- aggregates and windows -------------------------------------------------------------------------
 
 
-def _running(spec: RunningSpec, schema: pa.Schema) -> TypeShape:
-    """An aggregate that is new starts from nothing, so none is required."""
-    fields = []
-    for name, agg in spec.aggregates.items():
-        running = agg.running(schema)
-        assert running is not None, f"{agg} cannot be kept running: checked where it is written"
-        shape = TypeShape(name=str(canonical(running.stored)), label=str(agg))
-        fields.append(FieldShape(name=name, type=shape, required=False))
-    return TypeShape(name="aggregates", fields=fields)
-
-
-def _windows(spec: WindowSpec, port: PortType) -> States:
+def window_states(spec: WindowSpec, port: PortType) -> States:
+    """Of windows with aggregates, or of such as keep their rows for a function."""
     cut = {**spec.window.cut_ms, "lateness": spec.lateness_ms}
     fields = [
         FieldShape(name=name, type=TypeShape(name="ms", label=str(ms))) for name, ms in cut.items()
@@ -165,9 +155,11 @@ def _windows(spec: WindowSpec, port: PortType) -> States:
     states = {FIRED: StateShape(kind=StateKind.UNION, holds=Holds.WINDOWS, value=windows)}
     kind = windows_of(spec.window)
     if isinstance(kind, MergingWindows):
-        states[UNDECIDED] = keyed_shape(port, Holds.UNDECIDED, _columns(visible(port.schema)))
+        states[UNDECIDED] = keyed_shape(port, Holds.UNDECIDED, columns_shape(visible(port.schema)))
     if spec.fn is not None:
-        states[WINDOW_ROWS] = keyed_shape(port, Holds.WINDOW_CONTENT, _columns(visible(port.schema)))
+        states[WINDOW_ROWS] = keyed_shape(
+            port, Holds.WINDOW_CONTENT, columns_shape(visible(port.schema))
+        )
         return states
     tables = Tables(key_names(port.keys), spec.aggregates, port.schema, kind)
     inside = dict(zip(key_names(port.keys), port.keys, strict=True)) | tables.inputs

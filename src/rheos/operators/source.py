@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -63,7 +64,9 @@ from rheos.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.operators.event_times import event_times, split_watermarks
 from rheos.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
 from rheos.operators.source_client import ClientNotices
+from rheos.operators.source_forgetting import SourceForgetting
 from rheos.operators.source_split import SPLIT_ROWS, SPLITS, SplitState
+from rheos.operators.watermarks import reach_of
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import Snapshot, SnapshotPart, StateKind
@@ -103,6 +106,10 @@ class SourceOperator(Operator):
         """Whether splits may come that are not known yet."""
         self._known: set[str] = set()
         """The splits of all subtasks, and those that are not to be read, by id."""
+        forget_ms = spec.source.forget_ms
+        self._forgetting = None if forget_ms is None else SourceForgetting(spec.source, forget_ms)
+        self._forgotten: set[str] = set()
+        """Splits of this subtask, which are forgotten when they are read."""
         self._dealt = 0
         """How many splits were dealt out to all subtasks together."""
         self._turn = 0
@@ -112,6 +119,12 @@ class SourceOperator(Operator):
         self._watermark = MIN_TIMESTAMP_MS
         strategy = spec.watermark
         self._bound_ms = 0 if strategy is None else strategy.bound_ms
+        self._reach = reach_of(ctx, strategy)
+        self._periods_us: list[int] = []
+        """How often somebody is to be asked how far event time has come."""
+        if self._reach.period_ms is not None:
+            self._periods_us.append(self._reach.period_ms * 1000)
+        self._periodic_us = 0
         max_drift_ms = None if strategy is None else strategy.max_drift_ms
         self.alignment: SourceAlignment | None = None
         """Where splits wait for slower ones."""
@@ -132,6 +145,7 @@ class SourceOperator(Operator):
         self._has_opened = False
 
     def open(self, restored: Restored) -> None:
+        self._reach.restore(restored)
         rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
         known = {row["split"]: row for row in rows}
         listed = {split.id for split in self._all}
@@ -142,11 +156,16 @@ class SourceOperator(Operator):
         ]
         payloads = {name: row["payload"] for name, row in known.items()}
         listed_now = self._all if not known else self._spec.source.resumed(self._all, payloads)
+        if self._forgetting is not None:
+            before = [Split(name, payload) for name, payload in payloads.items()]
+            unread = self._forgetting.restored(before, listed_now)
+            listed_now = [split for split in listed_now if split.id not in unread]
+            listed -= unread
         everything = [*listed_now, *gone]
-        unread = [s.phase for s in everything if s.id not in known or not known[s.id]["finished"]]
+        phases = [s.phase for s in everything if s.id not in known or not known[s.id]["finished"]]
         coming = [self._spec.source.discovery_phase] if self.may_find else []
         self._last_phase = max([*coming, *(split.phase for split in everything)], default=0)
-        self._open_phase = min(unread, default=self._last_phase)
+        self._open_phase = min(phases, default=self._last_phase)
         self._known = listed | known.keys()
         unread_own: list[SplitState] = []
         for split in self._own(everything):
@@ -164,11 +183,27 @@ class SourceOperator(Operator):
         """Splits that there are now: those that are not known are dealt out, and read like the others.
         Called in all subtasks with the same splits in the same order."""
         new = [split for split in splits if split.id not in self._known]
+        if self._forgetting is not None:
+            with self._located():
+                self._forgetting.found(splits, new)
         self._known.update(split.id for split in new)
         own = [self._state_of(split) for split in self._own(new)]
         if own:
             self.ctx.count("splits_found", len(own))
             self._wait(own)
+
+    def gone(self, ids: Sequence[str], *, whole: bool) -> None:
+        """Splits that are not in the source any more; `whole` says that all that are in it were found.
+        Called in all subtasks alike."""
+        if self._forgetting is None:
+            return
+        with self._located():
+            forgotten = self._forgetting.gone(ids, whole=whole)
+        if forgotten:
+            self._known -= forgotten
+            unread = {state.split.id for state in (*self._open, *self._waiting)}
+            self._forgotten |= forgotten & unread
+            self._finished = [row for row in self._finished if row["split"] not in forgotten]
 
     def _own(self, splits: Sequence[Split]) -> Sequence[Split]:
         """Of the next splits that all subtasks deal out, those of this one."""
@@ -199,13 +234,20 @@ class SourceOperator(Operator):
         Rejected rows come as batches of the tag `rejected`, beside the rows and not counted with them.
         Ask for `watermark` and `idle` after each poll. After `EndOfInput` it is not called again.
         """
-        try:
+        with self._located():
             return self._poll(max_rows)
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        try:
+            yield
         except RheosError as error:
             raise error.located(site=self.ctx.site, operator=self.ctx.name) from error.__cause__
 
     def watermark(self) -> int:
         """The least watermark of the unfinished splits that are not idle; never less than before."""
+        if self._reach.period_ms is not None:
+            self._reach_periodically(self._reach.period_ms)
         marks = [state.watermark(self._bound_ms) for state in self._open if not state.idle]
         if self._waiting:
             marks.append(self._waiting_ms)
@@ -230,6 +272,10 @@ class SourceOperator(Operator):
         now_us = self.ctx.clock.monotonic_us()
         found = [(state.number, state.is_quiet(now_us, idle_after_us)) for state in self._open]
         return found + [(state.number, False) for state in self._waiting]
+
+    def wake_every(self, period_us: int) -> None:
+        """Somebody else wants to be asked so often."""
+        self._periods_us.append(period_us)
 
     def wake_for_idle(self, idle_after_us: int) -> None:
         """Somebody else wants to know when a split has been quiet for so long."""
@@ -293,6 +339,7 @@ class SourceOperator(Operator):
             return outs
         if not self._open and not self._waiting and not self.may_find:
             return EndOfInput()
+        wakes += self._periods_us
         if has_read or len(order) != len(self._open):
             # Rows that no operator needs were read, or a split has ended and the next may have some.
             return Pending(0)
@@ -345,7 +392,10 @@ class SourceOperator(Operator):
         state.reader.close()
         state.reader = None
         self._open.remove(state)
-        self._finished.append(state.row(finished=True))
+        if state.split.id in self._forgotten:
+            self._forgotten.remove(state.split.id)
+        else:
+            self._finished.append(state.row(finished=True))
 
     def _quiet(self, state: SplitState, pending: Pending) -> list[int]:
         """Notes that a split has nothing, and says when to ask again."""
@@ -371,7 +421,7 @@ class SourceOperator(Operator):
         if strategy is None:
             return self._out([*batch.columns, *number])
         ts = event_times(batch, strategy, first=state.max_ts == MIN_TIMESTAMP_MS)
-        reached = np.maximum.accumulate(ts)
+        reached = np.maximum.accumulate(self._reach.of_rows(state.split.id, batch, ts))
         before, state.max_ts = state.max_ts, max(state.max_ts, int(reached[-1]))
         columns = [*batch.columns, pa.array(ts)]
         if self._carries_wm or self._carries_swm:
@@ -381,6 +431,15 @@ class SourceOperator(Operator):
         if self._carries_swm:
             columns.append(pa.array(self._merged(state, wm)))
         return self._out([*columns, *number])
+
+    def _reach_periodically(self, period_ms: int) -> None:
+        now_us = self.ctx.clock.monotonic_us()
+        if now_us < self._periodic_us:
+            return
+        self._periodic_us = now_us + period_ms * 1000
+        for state in self._open:
+            reached_ms = self._reach.periodic(state.split.id, self.ctx.clock.now_ms())
+            state.max_ts = max(state.max_ts, reached_ms)
 
     def _merged(self, state: SplitState, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The operator's watermark before each of the next rows of a split, from the split's own."""
@@ -415,7 +474,7 @@ class SourceOperator(Operator):
         part = SnapshotPart(
             SPLITS, StateKind.UNION, lambda: pa.Table.from_pylist(rows, schema=SPLIT_ROWS)
         )
-        return Snapshot(parts=[part])
+        return Snapshot(parts=[part, *self._reach.parts(str(row["split"]) for row in unread)])
 
     def completed(self, checkpoint: CheckpointId) -> None:
         if self._client is not None:

@@ -54,11 +54,31 @@ class SpillFolder:
         except OSError as error:
             if writer is not None:
                 writer.discard()
-            raise StateError(
-                f"state could not be written to the local disk: {error}",
-                hint="make room on it, or give a larger one: Environment(state_directory=...)",
-            ) from error
+            raise _not_written(error) from error
         return SpilledRows(files)
+
+    def mapped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The same rows, in a file that is mapped into memory, and read where it is looked at. It is
+        gone with the last reference. Raises StateError where the disk refuses."""
+        path = os.path.join(self._path, f"{next(self._numbers):06d}.arrow")
+        try:
+            os.makedirs(self._path, exist_ok=True)
+            with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+                writer.write_batch(rows)
+            with pa.memory_map(path) as source, pa.ipc.open_file(source) as reader:
+                found = reader.get_batch(0)
+            # What is mapped stays there without its name.
+            _remove(path)
+        except OSError as error:
+            raise _not_written(error) from error
+        return found
+
+
+def _not_written(error: OSError) -> StateError:
+    return StateError(
+        f"state could not be written to the local disk: {error}",
+        hint="make room on it, or give a larger one: Environment(state_directory=...)",
+    )
 
 
 class _Writer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from rheos.graph.dealing import spelled
 from rheos.graph.nodes import MAIN, EventTimeSpec, SourceSpec
 from rheos.graph.types import describe
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, Route, ToEdge
@@ -49,6 +50,10 @@ def _count(number: int, thing: str) -> str:
 
 
 def _spell_edge(edge: Edge) -> str:
+    return f"{_spell_exchange(edge)}{', which comes back' if edge.feedback else ''}"
+
+
+def _spell_exchange(edge: Edge) -> str:
     match edge.exchange:
         case Exchange.HASH:
             return f"chain {edge.source} by hash of {', '.join(edge.keys)}"
@@ -58,6 +63,11 @@ def _spell_edge(edge: Edge) -> str:
             return f"chain {edge.source} in turn"
         case Exchange.BROADCAST:
             return f"all of chain {edge.source}"
+        case Exchange.RESCALE:
+            return f"chain {edge.source} in turn, by those opposite"
+        case Exchange.CUSTOM:
+            assert edge.dealt is not None
+            return f"chain {edge.source} by {spelled(edge.dealt)}"
         case _:
             assert_never(edge.exchange)
 
@@ -79,6 +89,7 @@ def _spell_route(route: Route, chain: Chain, plan: PhysicalPlan, edges: dict[int
         edge = edges[route.edge]
         head = plan.chains[edge.target].operators[0].name
         how = f"by hash of {', '.join(edge.keys)}" if edge.keys else edge.exchange.value
+        how += ", again" if edge.feedback else ""
         return f"chain {edge.target}: {head} ({how})"
     return chain.operators[route.index].name
 

@@ -12,13 +12,15 @@ case.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import pyarrow as pa
 
 from rheos.errors import Site
-from rheos.graph.nodes import Spec
+from rheos.graph.dealing import Dealt
+from rheos.graph.job_context import JobContext
+from rheos.graph.nodes import OwnSpec, Spec
 from rheos.operators.contract import OutputType, PortType
 from rheos.protocol.ids import ChainId, OperatorId
 
@@ -36,6 +38,12 @@ class Exchange(Enum):
     BROADCAST = "broadcast"
     """Every row to every subtask."""
 
+    RESCALE = "rescale"
+    """Batches in turn to the subtasks of the receiver that lie opposite the sender."""
+
+    CUSTOM = "partition_by"
+    """Each row to the subtask that the program computes for it."""
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -49,6 +57,12 @@ class Edge:
     keys: tuple[str, ...]
     keyed_at: Site | None = None
     """The line of the `key_by`, which a null key is blamed on."""
+    dealt: Dealt | None = None
+    """Where the program itself says how."""
+    feedback: bool = False
+    """It leads back to the head of a loop: it points backward."""
+    cycle: bool = False
+    """It lies on a loop: what leaves the loop's head by it may come back."""
 
     def peers(self, subtask: int, parallelism: int) -> range:
         """The subtasks with which one has a channel, as sender or as receiver: marks go to all of them.
@@ -86,6 +100,11 @@ class PlannedOperator:
     """The tags that are read."""
     routes: Mapping[str, tuple[Route, ...]]
 
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether it works on several batches of a channel at once. Such an operator is a head."""
+        return isinstance(self.spec, OwnSpec) and self.spec.begins_chain
+
 
 @dataclass(frozen=True)
 class Chain:
@@ -106,10 +125,12 @@ class Chain:
 class PhysicalPlan:
     name: str
     chains: tuple[Chain, ...]
-    """In topological order: an edge always points forward."""
+    """In topological order: an edge points forward, but for feedback."""
     edges: tuple[Edge, ...]
     parallelism: int
     max_parallelism: int
+    context: JobContext = field(default_factory=JobContext)
+    """What all functions of the job are given."""
 
     def width(self, chain: ChainId) -> int:
         """How many subtasks of the chain have rows."""

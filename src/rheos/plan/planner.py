@@ -6,7 +6,9 @@
    other begins a chain, behind an edge for each output that is read at one of its ports: HASH where the
    port is keyed, BROADCAST where it is broadcast, else FORWARD; or REBALANCE, where producer and reader
    differ in parallelism, which makes the reader begin a chain, too. So does an asynchronous operator,
-   behind a FORWARD edge: what it works on ahead of its turn lies at the chain's input.
+   behind a FORWARD edge: what it works on ahead of its turn lies at the chain's input. Where the
+   program says how rows are dealt out, they are, and where it wants no chain, there is none. The edges
+   that lead back to the head of a loop are made last.
 4. Of the hidden columns, `__ts` is on every stream with event time; `__wm` on those from which a row
    reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
    from which one reaches a process in order of arrival so. `__split` is on those from which a row
@@ -20,11 +22,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import assert_never
 
 import pyarrow as pa
 
 from rheos.errors import ProgramError
+from rheos.graph.dealing import Deal, PartitionBy
+from rheos.graph.job_context import JobContext
 from rheos.graph.nodes import (
     EventTimeSpec,
     ExpressionSpec,
@@ -60,7 +65,14 @@ from rheos.protocol.elements import SPLIT, SWM, TS, WM
 from rheos.protocol.ids import ChainId, OperatorId
 
 
-def make_plan(graph: Graph, *, name: str, parallelism: int, max_parallelism: int) -> PhysicalPlan:
+def make_plan(
+    graph: Graph,
+    *,
+    name: str,
+    parallelism: int,
+    max_parallelism: int,
+    context: JobContext | None = None,
+) -> PhysicalPlan:
     """The plan of a graph that was checked."""
     ids = operator_ids(graph)
     wiring = _Wiring(graph)
@@ -71,6 +83,7 @@ def make_plan(graph: Graph, *, name: str, parallelism: int, max_parallelism: int
         edges=tuple(edges),
         parallelism=parallelism,
         max_parallelism=max_parallelism,
+        context=JobContext(name) if context is None else context,
     )
 
 
@@ -273,51 +286,80 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
         if isinstance(node.spec, EventTimeSpec) and (host is None or not host.of_source):
             raise ProgramError(
                 "event time is given where the source's rows are read, and this operator, or one "
-                "before it, has a parallelism of its own",
+                "before it, has a parallelism or a chain of its own",
                 site=node.site,
                 operator=node.name,
-                hint="give the parallelism to the source, or to what comes behind with_event_time",
+                hint="say that of the source, or of what comes behind with_event_time",
             )
         if host is None:
-            host = _Chain(ChainId(len(chains)), [node], node.parallelism)
+            host = _Chain(ChainId(len(chains)), [node], _widest(node))
             chains.append(host)
-            edges += _edges_into(host, node, wiring, home, len(edges))
+            edges += _edges_into(host, node, wiring, home, len(edges), feedback=False)
         else:
             (producer,) = wiring.producers[node.id, 0]
             host.routes.setdefault(producer, []).append(ToOperator(len(host.nodes)))
             host.nodes.append(node)
         home[node.id] = host
-    return chains, edges
+    for chain in chains:
+        edges += _edges_into(chain, chain.nodes[0], wiring, home, len(edges), feedback=True)
+    return chains, with_cycles(edges)
 
 
 def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None:
     """The chain that the node joins; None where it begins one."""
     if len(node.inputs) != 1 or node.inputs[0].keys or node.inputs[0].broadcast:
         return None
+    if node.inputs[0].dealt not in (None, Deal.FORWARD) or node.begins_chain:
+        return None
     if isinstance(node.spec, OwnSpec) and node.spec.begins_chain:
         return None
     producers = wiring.producers[node.id, 0]
-    if len(producers) != 1:
+    if len(producers) != 1 or wiring.node(producers[0].node).ends_chain:
         return None
     chain = home[producers[0].node]
-    return chain if chain.widest == node.parallelism else None
+    return chain if chain.widest == _widest(node) else None
+
+
+def _widest(node: Node) -> int | None:
+    """In how many subtasks it has rows at the most."""
+    if not any(input.dealt is Deal.GLOBAL for input in node.inputs):
+        return node.parallelism
+    if node.parallelism not in (None, 1):
+        raise ProgramError(
+            f"all rows come to one subtask, and the operator is to have them in {node.parallelism}",
+            site=node.site,
+            operator=node.name,
+            hint="leave out global_(), or set_parallelism()",
+        )
+    return 1
 
 
 def _edges_into(
-    chain: _Chain, head: Node, wiring: _Wiring, home: dict[int, _Chain], next_id: int
+    chain: _Chain,
+    head: Node,
+    wiring: _Wiring,
+    home: dict[int, _Chain],
+    next_id: int,
+    *,
+    feedback: bool,
 ) -> list[Edge]:
+    """Those that are feedback, or all others."""
     edges: list[Edge] = []
     for port, input in enumerate(head.inputs):
+        if input.feedback is not feedback:
+            continue
         for producer in wiring.producers[head.id, port]:
             source = home[producer.node]
             edge = Edge(
                 id=next_id + len(edges),
-                exchange=_exchange(input, source, chain),
+                exchange=_exchange(input, source, chain, head),
                 source=source.id,
                 target=chain.id,
                 target_port=port,
                 keys=input.keys,
                 keyed_at=input.keyed_at,
+                dealt=input.dealt,
+                feedback=feedback,
             )
             source.routes.setdefault(producer, []).append(ToEdge(edge.id))
             chain.inputs.append(edge.id)
@@ -325,12 +367,51 @@ def _edges_into(
     return edges
 
 
-def _exchange(input: Input, source: _Chain, target: _Chain) -> Exchange:
+def with_cycles(edges: list[Edge]) -> list[Edge]:
+    """With those marked that lie on a loop: behind its head, and before what leads back to it."""
+    heads = {edge.target for edge in edges if edge.feedback}
+    on_loop: set[int] = set()
+    for head in heads:
+        tails = {edge.source for edge in edges if edge.feedback and edge.target == head}
+        behind = _reached({head}, [(e.source, e.target) for e in edges if not e.feedback])
+        before = _reached(tails, [(e.target, e.source) for e in edges if not e.feedback])
+        of_loop = behind & before | {head}
+        on_loop |= {edge.id for edge in edges if edge.source in of_loop and edge.target in of_loop}
+    return [replace(edge, cycle=edge.id in on_loop) for edge in edges]
+
+
+def _reached(begin: set[ChainId], steps: list[tuple[ChainId, ChainId]]) -> set[ChainId]:
+    reached = set(begin)
+    while further := {to for of, to in steps if of in reached and to not in reached}:
+        reached |= further
+    return reached
+
+
+def _exchange(input: Input, source: _Chain, target: _Chain, head: Node) -> Exchange:
     if input.keys:
         return Exchange.HASH
     if input.broadcast:
         return Exchange.BROADCAST
-    return Exchange.FORWARD if source.widest == target.widest else Exchange.REBALANCE
+    even = source.widest == target.widest
+    match input.dealt:
+        case PartitionBy():
+            return Exchange.CUSTOM
+        case Deal.FORWARD if not even:
+            raise ProgramError(
+                "forward() hands rows from each subtask to the one of the same number, and the two "
+                "operators differ in parallelism",
+                site=head.site,
+                operator=head.name,
+                hint="give both the same, or write rescale() or rebalance()",
+            )
+        case None | Deal.FORWARD:
+            return Exchange.FORWARD if even else Exchange.REBALANCE
+        case Deal.REBALANCE | Deal.GLOBAL:
+            return Exchange.REBALANCE
+        case Deal.RESCALE:
+            return Exchange.RESCALE
+        case _:
+            assert_never(input.dealt)
 
 
 def _finished(chain: _Chain, wiring: _Wiring, ids: dict[int, OperatorId]) -> Chain:

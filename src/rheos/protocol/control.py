@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.snapshots import StateHandle
@@ -59,6 +60,10 @@ class SplitsFound(Message, frozen=True):
     before: int
     """How many were sent of this source in this attempt, before these."""
     splits: list[Split]
+    gone: list[str] = []
+    """Splits that are not in the source any more, by id. They are forgotten once they may be."""
+    whole: bool = False
+    """With these, all was announced that is in the source."""
 
 
 class Align(Message, frozen=True):
@@ -75,6 +80,9 @@ class Finish(Message, frozen=True):
 
 class Cancel(Message, frozen=True):
     """Stop output at once and leave."""
+
+    replaced: bool = False
+    """The attempt has failed: another may wait for the slot, and nobody wants what is under way."""
 
 
 # --- from a subtask to the master ---------------------------------------------------------------
@@ -95,12 +103,19 @@ class Totals(msgspec.Struct, frozen=True):
     records_out: dict[str, int] = {}
     counters: dict[str, int] = {}
     """By "operator id/name"."""
+    accumulated: dict[str, Accumulated] = {}
+    """Likewise."""
 
     def plus(self, other: Totals) -> Totals:
+        nothing = Accumulated()
         return Totals(
             _added(self.records_in, other.records_in),
             _added(self.records_out, other.records_out),
             _added(self.counters, other.counters),
+            {
+                name: self.accumulated.get(name, nothing).plus(other.accumulated.get(name, nothing))
+                for name in {**self.accumulated, **other.accumulated}
+            },
         )
 
 
@@ -224,6 +239,14 @@ class Progress(Message, frozen=True):
     """Further counts, such as `late` or `skipped`, by "operator id/name"."""
     strangers: int = 0
     """Frames and connections of strangers that its data socket has dropped."""
+    accumulated: dict[str, Accumulated] = {}
+    """What functions have added up, by "operator id/name"."""
+    gauges: dict[str, float] = {}
+    """What functions show at this moment, likewise."""
+
+
+LAPS = "laps since the input ended"
+"""The gauge that the head of a loop shows."""
 
 
 ToTask = (

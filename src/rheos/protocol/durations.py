@@ -44,3 +44,11 @@ def duration_ms(value: Duration) -> int:
             "timedelta",
         )
     return round(ms)
+
+
+def signed_duration_ms(value: Duration) -> int:
+    """A duration, or one with a minus ahead: a distance in time, back ("-5m") or on. Raises
+    ProgramError."""
+    if isinstance(value, str) and value.strip().startswith("-"):
+        return -duration_ms(value.strip()[1:])
+    return duration_ms(value)

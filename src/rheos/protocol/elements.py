@@ -78,7 +78,19 @@ class End:
     """Nothing follows on this channel. Counts as every later barrier on it."""
 
 
-Mark: TypeAlias = WatermarkMark | Barrier | Idle | Active | End
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """Goes round a loop whose input has ended, behind the rows before it, to find out whether it has
+    fallen silent (docs/protocols/iterations.md)."""
+
+    number: int
+    """From 1."""
+    quiet: bool
+    """Whether no row came round between the lap before and this one, where all that it stands for
+    began."""
+
+
+Mark: TypeAlias = WatermarkMark | Barrier | Idle | Active | End | Lap
 Element: TypeAlias = Batch | Mark
 
 

@@ -5,8 +5,9 @@ Nothing in `task`, `operators`, `state` or `checkpoint` reads a clock, a disk or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from traceback import FrameSummary
+from typing import Any, Generic, Protocol, TypeVar
 
 from rheos.protocol.elements import Batch, Element, Mark
 from rheos.protocol.ids import ChannelId
@@ -122,4 +123,29 @@ class Transport(Protocol):
 
     def release(self, channel: ChannelId) -> None:
         """The receiver has processed one batch of the channel: its credit returns to the sender."""
+        ...
+
+
+class EventLoop(Protocol):
+    """An event loop of asyncio, for one operator: all of its coroutines run in one thread beside the
+    mailbox, or in virtual time. Called in the mailbox."""
+
+    def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
+        """Starts what `work` gives. Its completion wakes the mailbox."""
+        ...
+
+    def stack(self) -> list[FrameSummary]:
+        """What its thread does at this moment, the innermost call last; empty where nobody can say."""
+        ...
+
+    def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Cancels what is under way and runs `last`, waiting for a few seconds at the most."""
+        ...
+
+
+class TaskIo(IoExecutor, Protocol):
+    """What a task does beside its mailbox."""
+
+    def event_loop(self) -> EventLoop:
+        """A new one; who asks for it closes it."""
         ...

@@ -30,6 +30,11 @@ class TypeShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of an enum or literal: its values, as text; of others what narrows them down, such as "ge=0"."""
 
 
+WINDOW = "window"
+"""The label of key columns that are the bounds of a window: they stand last, and do not decide the key
+group."""
+
+
 class FieldShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     type: TypeShape

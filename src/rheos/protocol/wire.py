@@ -14,7 +14,17 @@ from enum import IntEnum
 import pyarrow as pa
 
 from rheos.errors import TransportError
-from rheos.protocol.elements import Active, Barrier, BarrierKind, Batch, End, Idle, Mark, WatermarkMark
+from rheos.protocol.elements import (
+    Active,
+    Barrier,
+    BarrierKind,
+    Batch,
+    End,
+    Idle,
+    Lap,
+    Mark,
+    WatermarkMark,
+)
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
 
 WIRE_VERSION = 2
@@ -22,6 +32,7 @@ TOKEN_BYTES = 16
 _HEADER = struct.Struct("<16sBBIHHHQq")
 _CREDIT = struct.Struct("<16sIHI")
 HEADER_BYTES = _HEADER.size
+CREDIT_BYTES = _CREDIT.size
 MAX_FRAME_BYTES = 1 << 30
 """A batch that is larger is not sent: the receiver's socket would end the connection."""
 
@@ -35,11 +46,14 @@ class FrameKind(IntEnum):
     END = 6
     SAVEPOINT = 7
     """The barrier of a savepoint."""
+    LAP = 8
+    """Of a loop that has been busy since the lap before."""
+    QUIET_LAP = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """`value` is the timestamp of a watermark, or the checkpoint of a barrier."""
+    """`value` is the timestamp of a watermark, the checkpoint of a barrier, or the number of a lap."""
 
     kind: FrameKind
     attempt: int
@@ -70,17 +84,22 @@ def decode_header(frame: bytes) -> Header:
     if len(frame) != HEADER_BYTES:
         raise TransportError(f"a peer's header has {len(frame)} bytes, not {HEADER_BYTES}")
     _, version, kind, attempt, edge, sender, receiver, sequence, value = _HEADER.unpack(frame)
-    if version != WIRE_VERSION:
-        raise TransportError(
-            f"a peer speaks version {version} of the protocol, this worker {WIRE_VERSION}",
-            hint="install the same version of Rheos on every worker",
-        )
+    check_version(version)
     if kind not in _KINDS:
         raise TransportError(f"a peer's frame is of no kind that there is: {kind}")
     return Header(FrameKind(kind), attempt, ChannelId(edge, sender, receiver), sequence, value)
 
 
 _KINDS = frozenset(FrameKind)
+
+
+def check_version(version: int) -> None:
+    """Raises TransportError where a peer speaks another."""
+    if version != WIRE_VERSION:
+        raise TransportError(
+            f"a peer speaks version {version} of the protocol, this worker {WIRE_VERSION}",
+            hint="install the same version of Rheos on every worker",
+        )
 
 
 def mark_kind(mark: Mark) -> tuple[FrameKind, int]:
@@ -99,6 +118,8 @@ def mark_kind(mark: Mark) -> tuple[FrameKind, int]:
             return FrameKind.ACTIVE, 0
         case End():
             return FrameKind.END, 0
+        case Lap(number, quiet):
+            return FrameKind.QUIET_LAP if quiet else FrameKind.LAP, number
 
 
 def mark_of(header: Header) -> Mark:
@@ -115,6 +136,8 @@ def mark_of(header: Header) -> Mark:
             return Active()
         case FrameKind.END:
             return End()
+        case FrameKind.LAP | FrameKind.QUIET_LAP:
+            return Lap(header.value, quiet=header.kind is FrameKind.QUIET_LAP)
     raise TransportError(f"{header.kind.name} is not a mark")
 
 

@@ -12,6 +12,7 @@ from rheos.checkpoint.savepoint import Savepoint
 from rheos.errors import ConfigurationError
 from rheos.graph.nodes import ProcessSpec, ReduceSpec
 from rheos.graph.state import declarations
+from rheos.operators.contract import OperatorSpec
 from rheos.operators.reduce import REDUCED
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan, PlannedOperator
@@ -118,4 +119,6 @@ def _declared(operator: PlannedOperator) -> Mapping[str, Sequence[Any]]:
             return {name: stored_types(declaration) for name, declaration in declarations(fn).items()}
         case ReduceSpec(record=record) if record is not None:
             return {REDUCED: [record]}
+        case OperatorSpec() as spec:
+            return spec.stored_types()
     return {}

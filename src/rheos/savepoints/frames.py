@@ -12,7 +12,7 @@ from rheos.connectors.spark.types import spark_schema
 from rheos.host.pickling import pack
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import Holds
-from rheos.protocol.snapshots import StateHandle
+from rheos.protocol.snapshots import StateHandle, StateKind
 from rheos.savepoints.layouts import layout_of
 from rheos.savepoints.reading_tasks import ReadState
 from rheos.spark.session import single_threaded_workers
@@ -43,6 +43,9 @@ def reads(directory: str, savepoint: Savepoint, operator: OperatorId, state: str
     handles = [
         handle for handle in entry.handles if (handle.operator, handle.state) == (operator, state)
     ]
+    if shapes[state].kind is StateKind.BROADCAST:
+        # All subtasks have the same.
+        handles = [handle for handle in handles if handle.subtask == 0]
     if shapes[state].holds != Holds.LIST:
         return ReadState(directory, state, [[handle] for handle in handles], shapes)
     by_subtask: dict[int, list[StateHandle]] = {}

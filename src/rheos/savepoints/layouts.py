@@ -5,6 +5,8 @@
 | value, reduced record | `value` |
 | list | `position`, `value`: a row for each element |
 | map | `map_key`, `value`: a row for each entry |
+| broadcast state | `map_key`, `value`: a row for each entry |
+| operator list and union state | `value`: a row for each element |
 | timers | `timestamp_ms`, `domain` ("event" or "processing") |
 | held rows | the columns of the stream |
 | running aggregates | a column for each |
@@ -37,10 +39,12 @@ from rheos.operators.window.frames import KEY, KEY_GROUP
 from rheos.operators.window.progress import FIRED
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.shapes import Holds, StateShape
+from rheos.protocol.snapshots import StateKind
 from rheos.savepoints.arrow_names import arrow_type
 from rheos.savepoints.entry_layouts import ListLayout, MapLayout, TimerLayout, ValueLayout
 from rheos.savepoints.keys import KeyColumns, plain_column
 from rheos.savepoints.state_layout import StateLayout, column_schema, unique
+from rheos.savepoints.unkeyed_layouts import BroadcastLayout, OperatorListLayout
 from rheos.savepoints.window_layouts import cut_of, window_layout
 
 
@@ -52,6 +56,10 @@ def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = F
     is not known.
     """
     shape = shapes[state]
+    if shape.kind is StateKind.BROADCAST and shape.holds == Holds.MAP:
+        return BroadcastLayout(state, shape, trusted)
+    if shape.kind is not StateKind.KEYED and shape.holds == Holds.LIST:
+        return OperatorListLayout(state, shape, trusted)
     match shape.holds:
         case Holds.VALUE:
             return ValueLayout(state, shape, trusted)

@@ -10,13 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.aggregates import exact_sum
+from rheos.aggregates.contract import VALUE, given_name
 from rheos.connectors.spark.types import spark_arrow_type
 from rheos.operators.window.contract import Windows
 from rheos.operators.window.frames import KEY
 from rheos.operators.window.kinds import stored_windows
 from rheos.operators.window.process import STATE as WINDOW_ROWS
-from rheos.operators.window.tables import TotalsTable
+from rheos.operators.window.tables import KEPT, TotalsTable
 from rheos.operators.window.undecided import STATE as UNDECIDED
+from rheos.protocol.elements import TS
 from rheos.protocol.shapes import StateShape
 from rheos.savepoints.arrow_names import arrow_type
 from rheos.savepoints.keys import KeyColumns, plain_column
@@ -36,6 +38,8 @@ def window_layout(state: str, shape: StateShape, fired: StateShape) -> StateLayo
         return TotalsLayout(shape, windows)
     if state in (WINDOW_ROWS, UNDECIDED):
         return _WindowRows(shape, windows)
+    if state.partition(",")[0] == KEPT:
+        return _Kept(shape, windows)
     return _Gathered(shape, windows)
 
 
@@ -168,19 +172,55 @@ class SumsLayout(_Panes):
         return pa.table([*self._indexed(found), *columns], names=self.schema.names)
 
 
-class _Gathered(_Panes):
-    """The values that a pane has seen (for quantiles), or the different ones of them."""
+class _Kept(_Panes):
+    """The columns of rows that expressions will be computed over, and when these are."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
         super().__init__(shape, windows)
-        (value,) = column_schema(shape.value.fields)
+        columns = column_schema(shape.value.fields)
+        self._stored = columns.names
+        named = {
+            name: "event_time" if given_name(name) == TS else given_name(name) for name in columns.names
+        }
         index = self._index()
-        name = unique([field.name for field in index], ["values"])["values"]
-        self.schema = pa.schema([*index, pa.field(name, pa.list_(pa.field("element", value.type)))])
+        names = unique([field.name for field in index], list(named.values()))
+        kept = [
+            pa.field(names[named[field.name]], TIME if given_name(field.name) == TS else field.type)
+            for field in columns
+        ]
+        self.schema = pa.schema([*index, *kept])
+
+    def rows(self, table: pa.Table) -> pa.Table:
+        columns = [
+            _time(table.column(name).to_numpy())
+            if given_name(name) == TS
+            else plain_column(table, name)
+            for name in self._stored
+        ]
+        return pa.table([*self._indexed(table), *columns], names=self.schema.names)
+
+
+class _Gathered(_Panes):
+    """The values that a pane has seen (for quantiles), or the different ones of them; where they are
+    counted, with how often each has come."""
+
+    def __init__(self, shape: StateShape, windows: Windows) -> None:
+        super().__init__(shape, windows)
+        self._columns = column_schema(shape.value.fields)
+        index = self._index()
+        names = unique([field.name for field in index], ["values", "counts"]).values()
+        lists = [
+            pa.field(name, pa.list_(pa.field("element", column.type)))
+            for name, column in zip(names, self._columns, strict=False)
+        ]
+        self.schema = pa.schema([*index, *lists])
 
     def rows(self, table: pa.Table) -> pa.Table:
         # All of a key and pane are in one piece.
         by = [*(KEY + name for name in self._keys.names), *self._windows.pane]
-        gathered = pl.DataFrame(table).group_by(by, maintain_order=True).agg(pl.col("value").sort())
+        names = self._columns.names
+        of_pane = [pl.col(name).sort_by(VALUE) for name in names]
+        gathered = pl.DataFrame(table).group_by(by, maintain_order=True).agg(of_pane)
         found = gathered.to_arrow(compat_level=pl.CompatLevel.oldest())
-        return pa.table([*self._indexed(found), plain_column(found, "value")], names=self.schema.names)
+        columns = [plain_column(found, name) for name in names]
+        return pa.table([*self._indexed(found), *columns], names=self.schema.names)

@@ -34,6 +34,7 @@ from rheos.spark.jvm_options import (
     require_java,
     spark_home,
     surroundings,
+    workers_run_this_python,
 )
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def start(program: str, runtime: str, master: str) -> None:
         # A JVM that is to write the archive of Spark's classes must not end before it has seen them.
         if "ArchiveClassesAtExit" not in settings[OPTIONS]:
             _jvm = _Jvm(settings)
-        if "PYSPARK_PYTHON" not in os.environ:
+        if workers_run_this_python():
             _daemon = DaemonAhead()
 
 

@@ -62,6 +62,11 @@ def local_environment() -> dict[str, str]:
     return {name: value for name, value in ours.items() if name not in os.environ}
 
 
+def workers_run_this_python() -> bool:
+    """Whether nobody has named another one; many name this one, as Spark's own documentation does."""
+    return os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
+
+
 def surroundings() -> tuple[dict[str, str], str]:
     """What a process that is started here can see. Names of one underscore are libraries' own: Polars
     sets one as it is imported."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -23,7 +24,13 @@ from rheos.spark import ahead
 from rheos.spark.daemon_ahead import ONE_THREAD, DaemonAhead
 from rheos.spark.daemon_handover import PLACE
 from rheos.spark.jvm import check_jvm
-from rheos.spark.jvm_options import OPTIONS, jvm_settings, local_environment, require_java
+from rheos.spark.jvm_options import (
+    OPTIONS,
+    jvm_settings,
+    local_environment,
+    require_java,
+    workers_run_this_python,
+)
 
 T = TypeVar("T")
 
@@ -171,7 +178,8 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
         given = conf.get(OPTIONS, None) or ""
         conf.setAll(list(jvm_settings(java_version, given).items()))
     surroundings = local_environment() if master.startswith("local") else {}
-    workers_are_ours = "PYSPARK_PYTHON" in surroundings and not conf.get("spark.pyspark.python", None)
+    named = conf.get("spark.pyspark.python", sys.executable) == sys.executable
+    workers_are_ours = master.startswith("local") and named and workers_run_this_python()
     if _daemon is not None:
         _daemon.close()
     _daemon = _started_daemon(conf, master) if workers_are_ours else None
@@ -248,6 +256,11 @@ def activate(session: SparkSession) -> None:
     """Makes it the session that `SparkSession.active()` finds in this thread."""
     classic = getattr(session._jvm, "org.apache.spark.sql.classic.SparkSession")
     classic.setActiveSession(session._jsparkSession)
+
+
+def is_local(context: SparkContext) -> bool:
+    """Whether all workers run on the driver's machine and see its disk."""
+    return str(context.master).startswith("local")
 
 
 class SessionIo:

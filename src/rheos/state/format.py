@@ -8,6 +8,7 @@ batches it needs. LIST and UNION parts are one batch. The metadata also carries 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -50,12 +51,12 @@ def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> bytes:
 def _by_group(table: pa.Table) -> list[tuple[int, pa.RecordBatch]]:
     column = table.column(KEY_GROUP).to_numpy()
     assert bool(np.all(column[:-1] <= column[1:])), "a keyed part is sorted by key group"
-    groups, starts = np.unique(column, return_index=True)
-    lengths = np.diff(starts, append=len(column))
+    starts = np.flatnonzero(column[1:] != column[:-1]) + 1
+    bounds = [0, *starts.tolist(), len(column)] if len(column) else []
     return [
-        (group, batch)
-        for group, start, length in zip(groups.tolist(), starts.tolist(), lengths.tolist(), strict=True)
-        for batch in table.slice(start, length).to_batches()
+        (int(column[start]), batch)
+        for start, end in pairwise(bounds)
+        for batch in table.slice(start, end - start).to_batches()
     ]
 
 

@@ -12,10 +12,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rheos.protocol.columns import plain_type
-from rheos.state.key_groups import Words, normalised, plain
+from rheos.protocol.hashing import Words, normalised, plain
 
 Slots: TypeAlias = npt.NDArray[np.int32]
 """Positions in the arrays of a columnar state."""
@@ -35,19 +34,17 @@ _EMPTY = -1
 _MAX_CHUNKS = 64
 
 
-class KeyIndex:
-    """The slots of keys made of one or more columns."""
+class KeySlots:
+    """The slots of keys made of one or more columns. Those of another port may be of other types, where
+    these are of one key type (`graph.types.key_type`)."""
 
-    def __init__(self, types: Sequence[pa.DataType]) -> None:
-        self._columns = [_ColumnIndex() for _ in types]
+    def __init__(self, columns: int) -> None:
+        self._columns = [_ColumnIndex() for _ in range(columns)]
         # Slots of the first columns and of the next one make the slots of both.
-        self._pairs = [WordIndex() for _ in types[1:]]
-        self._types = [plain_type(kind) for kind in types]
-        self._chunks: list[list[pa.Array]] = [[] for _ in types]
-        self._size = 0
+        self._pairs = [WordIndex() for _ in range(1, columns)]
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._pairs[-1]) if self._pairs else len(self._columns[0])
 
     def lookup_or_add(self, columns: Sequence[pa.Array]) -> Slots:
         """The slot of each row's key; a new key gets the next free slot.
@@ -62,9 +59,6 @@ class KeyIndex:
             left <<= _S32
             left |= right.astype(np.uint64)
             slots = pairs.lookup_or_add(left)
-        size = len(self._pairs[-1]) if self._pairs else len(self._columns[0])
-        if size > self._size:
-            self._keep(columns, slots, size)
         return slots
 
     def find(self, columns: Sequence[pa.Array]) -> Slots:
@@ -79,6 +73,24 @@ class KeyIndex:
             left |= right[known].astype(np.uint64)
             slots = np.full(len(slots), _EMPTY, dtype=np.int32)
             slots[known] = pairs.find(left)
+        return slots
+
+
+class KeyIndex(KeySlots):
+    """Slots of keys, and the keys by slot."""
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        super().__init__(len(types))
+        self._types = [plain_type(kind) for kind in types]
+        self._chunks: list[list[pa.Array]] = [[] for _ in types]
+        self._size = 0
+
+    def lookup_or_add(self, columns: Sequence[pa.Array]) -> Slots:
+        slots = super().lookup_or_add(columns)
+        size = len(self)
+        if size > self._size:
+            plain_columns = [plain(column, position) for position, column in enumerate(columns)]
+            self._keep(plain_columns, slots, size)
         return slots
 
     def columns(self) -> list[pa.Array]:
@@ -251,14 +263,3 @@ def _together(chunks: list[pa.Array], kind: pa.DataType) -> pa.Array:
     if len(chunks) == 1:
         return chunks[0]
     return pa.concat_arrays(chunks) if chunks else pa.array([], kind)
-
-
-def sort_order(groups: npt.NDArray[np.uint16], columns: Sequence[pa.Array]) -> pa.Array:
-    """The order of rows by (key group, key), as snapshots of keyed state lie on disk."""
-    parts: list[pa.Array] = [pa.array(groups)]
-    for column in columns:
-        values = normalised(column)
-        parts.append(pa.array(values.view(np.int64)) if isinstance(values, np.ndarray) else values)
-    names = [str(position) for position in range(len(parts))]
-    table = pa.table(parts, names=names)
-    return pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])

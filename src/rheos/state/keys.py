@@ -19,13 +19,8 @@ import pyarrow as pa
 from rheos.errors import SchemaError, Site
 from rheos.protocol.columns import columns_to_python
 from rheos.protocol.elements import Batch
-from rheos.state.key_groups import (
-    NullKeyError,
-    groups_of_columns,
-    is_key_type,
-    plain,
-    refuse_null_keys,
-)
+from rheos.protocol.hashing import NullKeyError, plain
+from rheos.state.key_groups import groups_of_columns, is_key_type, refuse_null_keys
 
 Key: TypeAlias = Any
 
@@ -36,8 +31,17 @@ class KeyCodec:
     """The keys of one keyed stream. `schema` holds the key columns; `keyed_at` is the line of its
     `key_by`. Raises SchemaError."""
 
-    def __init__(self, schema: pa.Schema, names: Sequence[str], keyed_at: Site | None = None) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        names: Sequence[str],
+        keyed_at: Site | None = None,
+        *,
+        routed_by: int | None = None,
+    ) -> None:
+        """`routed_by` says how many of the columns, the first ones, decide the key group; None: all."""
         self._names = tuple(names)
+        self._routed_by = len(self._names) if routed_by is None else routed_by
         self._keyed_at = keyed_at
         self._types = [_storage(name, schema.field(name).type) for name in names]
         kinds = tuple(_python_type(kind) for kind in self._types)
@@ -50,13 +54,25 @@ class KeyCodec:
     def of(self, batch: Batch) -> list[Key]:
         """The key of each row. Raises InputError where one is null, naming column and record."""
         try:
-            columns = [
-                self._column(position, plain(batch.column(name), position))
-                for position, name in enumerate(self._names)
-            ]
+            columns = [plain(batch.column(name), position) for position, name in enumerate(self._names)]
         except NullKeyError as error:
             raise error.located_in(batch, self._names, self._keyed_at) from None
-        return columns[0] if self._single else list(zip(*columns, strict=True))
+        return self.listed(columns)
+
+    @property
+    def types(self) -> list[pa.DataType]:
+        """Of the key columns, as `columns` makes them."""
+        return self._types
+
+    def columns(self, keys: Sequence[Key]) -> list[pa.Array]:
+        """The key columns of these keys."""
+        columns: Iterable[Sequence[Any]] = [keys] if self._single else zip(*keys, strict=True)
+        return [pa.array(column, kind) for column, kind in zip(columns, self._types, strict=True)]
+
+    def listed(self, columns: Sequence[pa.Array]) -> list[Key]:
+        """The keys of key columns, which hold no nulls."""
+        parts = [self._column(position, column) for position, column in enumerate(columns)]
+        return parts[0] if self._single else list(zip(*parts, strict=True))
 
     def refuse_nulls(self, batch: Batch) -> None:
         """Raises InputError where a key is null; see `of`."""
@@ -80,9 +96,25 @@ class KeyCodec:
         """The key group of each key, as the exchange finds it."""
         if not keys:
             return np.empty(0, np.uint16)
-        columns: Iterable[Sequence[Any]] = [keys] if self._single else zip(*keys, strict=True)
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, self._types, strict=True)]
-        return groups_of_columns(arrays, max_parallelism)
+        columns = self.columns(keys)[: self._routed_by]
+        return groups_of_columns(columns, max_parallelism)
+
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+"""The last key columns of state that is kept by key and window, in ms since the epoch."""
+
+
+def windowed_codec(schema: pa.Schema, names: Sequence[str]) -> KeyCodec:
+    """Of keys with a window behind them. They lie where the keys do. Raises SchemaError."""
+    taken = set(names) & set(WINDOW_COLUMNS)
+    if taken:
+        raise SchemaError(
+            f"a key column is called {min(taken)!r}, as the bounds of windows are",
+            hint="rename the column before key_by()",
+        )
+    bounds = [pa.field(name, pa.int64()) for name in WINDOW_COLUMNS]
+    fields = [*(schema.field(name) for name in names), *bounds]
+    return KeyCodec(pa.schema(fields), [*names, *WINDOW_COLUMNS], routed_by=len(names))
 
 
 def _storage(name: str, kind: pa.DataType) -> pa.DataType:

@@ -49,15 +49,16 @@ class MemoryBackend(KeyedStateBackend):
     # --- what is kept -------------------------------------------------------------------------------
 
     def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryValueTable:
-        return self._keep(name, MemoryValueTable(name, declared, expiry))
+        return self.keep(name, MemoryValueTable(name, declared, expiry))
 
     def lists(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryListTable:
-        return self._keep(name, MemoryListTable(name, declared, expiry))
+        return self.keep(name, MemoryListTable(name, declared, expiry))
 
     def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> MemoryMapTable:
-        return self._keep(name, MemoryMapTable(name, key, value, expiry))
+        return self.keep(name, MemoryMapTable(name, key, value, expiry))
 
-    def _keep(self, name: str, table: T) -> T:
+    def keep(self, name: str, table: T) -> T:
+        """A table of the caller's is in snapshots, and restored. Called as `values` is."""
         self._tables[name] = table
         if table.expiry is not None:
             self.sweepers.append(Sweeper(table, table.expiry))

@@ -19,7 +19,8 @@ class NoKey:
     def __hash__(self) -> NoReturn:
         raise StateAccessError(
             "keyed state or a timer was used outside a keyed context",
-            hint="use it in process_element, on_timer or process; not in open, close or __init__",
+            hint="use it in process_element, on_timer or process; not in open, close or __init__, nor "
+            "in process_broadcast_element: rows of the broadcast stream have no key",
         )
 
 
@@ -29,13 +30,11 @@ NO_KEY = NoKey()
 class KeyScope:
     """The current key, and the current time of both kinds, in ms since the epoch."""
 
-    __slots__ = ("clock", "key", "passed_ms", "watermark_ms")
+    __slots__ = ("clock", "key", "passed_ms")
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.key: Any = NO_KEY
-        self.watermark_ms = MIN_TIMESTAMP_MS
-        """Event time: the watermark that the current call runs at."""
         self.passed_ms = MIN_TIMESTAMP_MS
         """Event time: no call from here on is at an earlier one. It rises between calls alone."""
 

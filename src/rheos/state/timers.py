@@ -175,12 +175,17 @@ class TimerService:
         self._until_ms = until_ms
         self.expected = bool(heap) and heap[0][0] <= until_ms
 
-    def register(self, timestamp_ms: int) -> None:
+    def refuse_without_event_time(self) -> None:
+        """Raises StateAccessError where no event-time timer can be registered."""
         if not self._event_time:
             raise StateAccessError(
                 "an event-time timer was registered on a stream that has no event time",
                 hint="give the source a watermark, or use register_processing",
             )
+
+    def register(self, timestamp_ms: int) -> None:
+        if not self._event_time:
+            self.refuse_without_event_time()
         whole_ms = _whole(timestamp_ms)
         self.event.add(whole_ms, self._scope.key)
         if whole_ms <= self._until_ms:

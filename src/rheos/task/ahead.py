@@ -47,6 +47,41 @@ class WorkAhead:
         """What comes of a batch that was just taken."""
         return self._tree.finish(self._begun[channel.id].popleft(), batch)
 
+    def early(self) -> tuple[Channel, bool, Work[None]] | None:
+        """What comes of rows that may leave before those ahead of them, and whether a batch of the
+        channel is processed with that: called where nothing could be taken. What is left of a batch
+        stays where it lies, or goes into the batch ahead of it."""
+        for channel in self._gate.channels:
+            if channel.blocked:
+                continue
+            queue, begun = channel.queue, self._begun[channel.id]
+            for place in range(len(begun)):
+                batch = queue[place]
+                if not isinstance(batch, pa.RecordBatch):
+                    break
+                parted = begun[place].part(batch)
+                if parted is None:
+                    continue
+                queue[place] = parted.stays
+                frees = not parted.stays.num_rows or self._join(queue, begun, place)
+                if frees:
+                    del queue[place], begun[place]
+                leaves = self._gate.merged(channel, parted.leaves)
+                return channel, frees, self._tree.finish(parted.begun, leaves)
+        return None
+
+    def _join(self, queue: deque[Element], begun: deque[Begun], place: int) -> bool:
+        """Puts what is left of a batch into the one ahead of it, where that may be."""
+        if not place:
+            return False
+        joined = begun[place - 1].joined(begun[place])
+        ahead, batch = queue[place - 1], queue[place]
+        if joined is None or not isinstance(ahead, pa.RecordBatch):
+            return False
+        begun[place - 1] = joined
+        queue[place - 1] = pa.concat_batches([ahead, batch])
+        return True
+
     def restored(self, rows: InFlight) -> Work[None] | None:
         """What comes of rows that were in flight; None while they are worked on: they are asked for
         again. Those on their way to an operator behind the head are that one's."""

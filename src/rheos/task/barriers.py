@@ -25,7 +25,8 @@ class WaitingBarriers:
         self.patience_us = config.unaligned_after_us if exactly_once else None
         """How long a barrier waits before it overtakes; None: without limit."""
         self.by_itself = gate is None
-        """Whether the master triggers the chain's checkpoints: a source, or one that has ended."""
+        """Whether the master triggers the chain's checkpoints: a source, one that has ended, or
+        the head of a loop whose input has."""
         self.forwarding: Arrival | None = None
         """The barrier whose snapshot is taken, and which waits for the rows before it to be sent."""
         self._triggered: deque[Arrival] = deque()
@@ -45,6 +46,11 @@ class WaitingBarriers:
             self._triggered.popleft()
         if self._gate is not None:
             self._gate.finish_alignment(checkpoint)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a checkpoint is under way that the chain has not taken."""
+        return bool(self._triggered) or (self._gate is not None and self._gate.earliest() is not None)
 
     def next_triggered(self) -> Arrival | None:
         """What the chain is to take by itself, between two elements."""

@@ -4,6 +4,9 @@ What the chain is doing is a generator (`_work`). It is resumed only while every
 nothing is emitted that cannot be kept, and it is driven to its end before the next element is taken.
 Where a barrier may wait no longer (an unaligned checkpoint), it is driven to its end at once, beyond
 what the outputs should keep, and the snapshot is taken before the rows that wait (`_overtake`).
+
+The chain at the head of a loop takes no new rows while many go round, and ends when the loop has fallen
+silent (`LoopHead`).
 """
 
 from __future__ import annotations
@@ -17,18 +20,21 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rheos.connectors.contract import Pending
+from rheos.graph.nodes import SourceSpec
 from rheos.operators.contract import Out, Restored
 from rheos.operators.source import EndOfInput
-from rheos.protocol.control import Totals
+from rheos.protocol.control import LAPS, Totals
 from rheos.protocol.elements import (
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,
+    SWM,
     Active,
     Barrier,
     BarrierKind,
     Batch,
     End,
     Idle,
+    Lap,
     Mark,
     WatermarkMark,
 )
@@ -40,12 +46,15 @@ from rheos.task.chain_snapshot import ChainSnapshot
 from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
 from rheos.task.inputs import Arrival, Channel, GateEvent, InputGate
+from rheos.task.laps import LoopHead
 from rheos.task.outputs import Outputs
 from rheos.task.tree import OperatorTree
 from rheos.task.tree import Work as WorkOf
 
 Work: TypeAlias = WorkOf[None]
 
+_FEW_BYTES = 1 << 18
+"""Rows that take more are many, however few there are."""
 _ELEMENTS_PER_RUN = 4
 """How many elements a chain takes before the others have their turn."""
 
@@ -82,11 +91,15 @@ class ChainRunner:
         self._clock = clock
         self._attempt = attempt
         self._batch_rows = config.batch_rows
-        self._poll_interval_us = config.poll_interval_us
+        head = tree.chain.operators[0].spec
+        bounded = isinstance(head, SourceSpec) and head.source.bounded
+        self._poll_interval_us = config.poll_interval_us(bounded=bounded)
         self._poll_at_us = 0
         """Before then the source is not asked again."""
+        self._few_rows = config.few_rows
         self._work: Work | None = None
         self._barriers = WaitingBarriers(gate, clock, config)
+        self._loop = LoopHead(self.chain.operators[0]) if gate is not None and gate.of_loop else None
         # A barrier that may overtake is looked for after every element, which may take long.
         looks = self._source is not None or self._barriers.patience_us is not None
         self._elements_per_run = 1 if looks else _ELEMENTS_PER_RUN
@@ -131,7 +144,16 @@ class ChainRunner:
         return taken
 
     def totals(self) -> Totals:
+        if self.gate is not None and self.gate.dropped_rows:
+            self._tree.count("after_silence", self.gate.dropped_rows)
         return self._tree.totals()
+
+    def gauges(self) -> dict[str, float]:
+        """What functions show now. Raises the RheosError of one that fails."""
+        try:
+            return self._tree.gauges()
+        except Exception as error:
+            raise self._tree.located(error) from error
 
     def run(self) -> Ran:
         """Does a bounded amount of work. Raises the RheosError that ends the attempt."""
@@ -142,6 +164,8 @@ class ChainRunner:
 
     def _run(self) -> Ran:
         barriers = self._barriers
+        if self._loop is not None and self.gate is not None:
+            self._loop.check_room(self.gate.feedback_rows)
         if barriers.patience_us is not None and (due := barriers.overdue()) is not None:
             self._overtake(due)
             return Ran.WORKED
@@ -210,15 +234,28 @@ class ChainRunner:
     def _read_gate(self) -> Work | None:
         assert self.gate is not None
         ahead = self._ahead
-        taken = self.gate.take() if ahead is None else ahead.take()
+        if ahead is not None:
+            taken = ahead.take()
+        else:
+            taken = self.gate.take(None if self._loop is None else self._has_room)
         if ahead is not None:
             self.wake_after_us = ahead.wake_after_us() if taken is None else None
         if taken is None:
-            return None
+            early = None if ahead is None else ahead.early()
+            return None if early is None else self._early(*early)
         channel, element = taken
-        if isinstance(element, pa.RecordBatch):
-            return self._batch(channel, element)
-        return self._react(self.gate.interpret(channel, element))
+        if not isinstance(element, pa.RecordBatch):
+            return self._react(self.gate.interpret(channel, element))
+        if ahead is not None:
+            return self._finish_ahead(ahead, channel, element)
+        return self._rows(channel, element)
+
+    def _has_room(self, channel: Channel) -> bool:
+        """Whether the head of a loop may take from the channel: new rows only where few go round, or
+        where a barrier may be behind them (IT5)."""
+        assert self.gate is not None
+        few = self.gate.feedback_rows <= self._batch_rows
+        return few or channel.feedback or self._barriers.awaited
 
     def _read_source(self) -> Work | None:
         assert self._source is not None
@@ -235,20 +272,45 @@ class ChainRunner:
         if isinstance(polled, Pending):
             self.wake_after_us = polled.wake_after_us
             return self._source_marks() if any(time.has_news for time in self._tree.times) else None
-        if sum(out.batch.num_rows for out in polled) < self._batch_rows:
+        rows = sum(out.batch.num_rows for out in polled)
+        if rows < self._few_rows and sum(out.batch.nbytes for out in polled) < _FEW_BYTES:
             self._poll_at_us = now_us + self._poll_interval_us
         return self._polled(polled)
 
     # --- kinds of work ----------------------------------------------------------------------------
 
-    def _batch(self, channel: Channel, batch: Batch) -> Work:
+    def _rows(self, channel: Channel, batch: Batch) -> Work:
+        """Rows of a channel, and with them those of the same edge that wait: a small batch costs as
+        much as a large one."""
         assert self.gate is not None
-        merged = self.gate.merged(channel, batch)
-        if self._ahead is None:
-            yield from self._tree.batch(channel.port, merged)
-        else:
-            yield from self._ahead.finish(channel, merged)
+        if channel.feedback:
+            assert self._loop is not None
+            self._loop.rows_came_round()
+        taken = [channel.id]
+        # By `__swm` no row is behind one before it, which holds of one channel's rows.
+        if batch.num_rows < self._batch_rows and batch.schema.get_field_index(SWM) < 0:
+            parts, rows = [batch], batch.num_rows
+            while (more := self.gate.take_rows(channel.id.edge, self._batch_rows - rows)) is not None:
+                taken.append(more[0].id)
+                parts.append(more[1])
+                rows += more[1].num_rows
+            if len(parts) > 1:
+                batch = pa.concat_batches(parts)
+        yield from self._tree.batch(channel.port, self.gate.merged(channel, batch))
+        if channel.feedback:
+            return  # Their credit went back as they came (IT5).
+        for id in taken:
+            self._transport.release(id)
+
+    def _finish_ahead(self, ahead: WorkAhead, channel: Channel, batch: Batch) -> Work:
+        assert self.gate is not None
+        yield from ahead.finish(channel, self.gate.merged(channel, batch))
         self._transport.release(channel.id)
+
+    def _early(self, channel: Channel, frees: bool, work: Work) -> Work:
+        yield from work
+        if frees:
+            self._transport.release(channel.id)
 
     def _polled(self, outs: Sequence[Out]) -> Work:
         yield from self._tree.polled(outs)
@@ -277,7 +339,9 @@ class ChainRunner:
                 while (arrival := self.gate.aligned()) is not None:
                     yield from self._checkpoint(arrival)
             elif event is GateEvent.ENDED:
-                yield from self._end()
+                yield from self._end() if self._loop is None else self._begin_laps(self._loop)
+            elif event is GateEvent.LAP:
+                yield from self._lap(self.gate.lap)
             elif self.gate.idle != self._sent_idle:
                 yield from self._forward_activity(self.gate.idle)
 
@@ -292,6 +356,22 @@ class ChainRunner:
         yield from self._tree.end()
         yield from self._forward(End())
         self.ended = self._barriers.by_itself = True
+
+    def _begin_laps(self, loop: LoopHead) -> Work:
+        self._tree.show(LAPS, lambda: 0 if self.ended else loop.laps())
+        self._barriers.by_itself = True
+        yield from self._forward(loop.begin(), self._outputs.cycle)
+
+    def _lap(self, lap: Lap) -> Work:
+        """A lap has come on all channels of the loop: it goes on, or has come round."""
+        onward = lap if self._loop is None else self._loop.came_round(lap)
+        if onward is not None:
+            yield from self._forward(onward, self._outputs.cycle)
+            return
+        assert self.gate is not None
+        assert not self.gate.feedback_rows, "IT4: a row is left in the loop"
+        self.gate.over = True
+        yield from self._end()
 
     def _forward_activity(self, idle: bool) -> Work:
         self._sent_idle = idle
@@ -311,6 +391,8 @@ class ChainRunner:
         or ahead of them, where it has waited for long enough."""
         taken = self._take(arrival)
         barriers = self._barriers
+        if self._loop is not None and not self.ended:
+            self._record(taken)
         barriers.taken(arrival.barrier.checkpoint)
         if not self.ended:
             barriers.forwarding = arrival
@@ -357,12 +439,17 @@ class ChainRunner:
         # They have reached their subtask: so they go before what is yet to come.
         restored = [replace(rows, sent=True) for rows in self._restored]
         if self.gate is not None and not self.ended:
-            taken.recording = self.gate.overtake(barrier.checkpoint)
-            head = self.chain.operators[0]
-            taken.ports = [InFlight.to(head, port, [], sent=True) for port in range(len(head.ports))]
+            self._record(taken)
         self._barriers.taken(barrier.checkpoint)
         taken.overtaken = [*restored, *self._outputs.overtake(barrier)]
         taken.forwarded = True
+
+    def _record(self, taken: ChainSnapshot) -> None:
+        """The rows before the barrier on channels that have not brought it belong to the snapshot."""
+        assert self.gate is not None
+        taken.recording = self.gate.overtake(taken.checkpoint)
+        head = self.chain.operators[0]
+        taken.ports = [InFlight.to(head, port, [], sent=True) for port in range(len(head.ports))]
 
     def _finish_work(self) -> None:
         """Drives what is under way to its end: its rows go beyond the outputs' bounds."""
@@ -370,6 +457,10 @@ class ChainRunner:
         while self._work is not None:
             self._resume()
         self._outputs.overdraw(False)
+
+    def close_functions(self) -> None:
+        """It has ended. Raises the RheosError of a function of the user that fails to close."""
+        self._tree.close_functions()
 
     def close(self) -> None:
         if self._work is not None:

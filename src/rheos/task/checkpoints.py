@@ -8,7 +8,7 @@ informed that their next snapshot must be whole (EX11).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -22,7 +22,7 @@ from rheos.protocol import control
 from rheos.protocol.elements import BarrierKind
 from rheos.protocol.ids import Attempt, ChainId, CheckpointId, OperatorId
 from rheos.protocol.ports import Clock, IoExecutor, Store
-from rheos.protocol.snapshots import Snapshot
+from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.state import format as state_format
 from rheos.task.chain_snapshot import ChainSnapshot
 from rheos.task.commits import Committing
@@ -40,6 +40,8 @@ class _Writing:
     savepoint: PendingSavepoint | None = None
     holds: bool = False
     """It is a savepoint: what the snapshots hold is let go when all is written."""
+    in_flight: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]] = ()
+    """Of a savepoint, too: the rows that went round in loops."""
     waits_for_message: bool = False
     """It is a savepoint, and the message that says where to has not come yet."""
 
@@ -194,13 +196,15 @@ class SubtaskCheckpoints:
         in_flight = in_flight_parts(
             (rows for _, all in overtaken for rows in all), self._max_parallelism
         )
-        given += [(operator, Snapshot(found)) for operator, found in in_flight]
+        recorded = list(in_flight)
+        given += [(operator, Snapshot(found)) for operator, found in recorded]
         writing = _Writing(
             self._snapshots.begin(checkpoint, given),
             gathered,
             _together(taken.cost(rows) for taken, rows in overtaken),
             self._clock.monotonic_us(),
             holds=savepoint,
+            in_flight=recorded,
         )
         self._writing[checkpoint] = writing
         if savepoint and checkpoint in self._directories:
@@ -213,7 +217,7 @@ class SubtaskCheckpoints:
         open_store = partial(self._open_store, self._directories.pop(checkpoint))
         writer = SavepointWriter(open_store, self._subtask, self._io, state_format.encode)
         writing.savepoint = writer.begin(
-            [part for taken in writing.gathered for part in taken.savepoint]
+            [*(part for taken in writing.gathered for part in taken.savepoint), *writing.in_flight]
         )
 
     def _acknowledge(self, checkpoint: CheckpointId, writing: _Writing) -> None:

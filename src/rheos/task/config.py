@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+_MIN_POLL_US = 200
+_MAX_POLL_US = 10_000
+_MAX_POLL_BOUNDED_US = 1_000
+_LEAST_SHARE = 16
+"""Of a batch: what is less pays more for being a batch than for its rows."""
+_BATCHES_IN_BUFFERS = 4
+"""All buffers of an edge may hold so many batches."""
+
 
 class Guarantee(Enum):
     EXACTLY_ONCE = "exactly once"
@@ -19,7 +27,7 @@ class TaskConfig:
     batch_rows: int = 16_384
     """A buffer is full at this many rows."""
     buffer_timeout_us: int | None = 10_000
-    """How long a row may wait in a buffer: 0 sends at once, None only full buffers."""
+    """How long a row may wait for others in a subtask: 0 not at all, None until buffers are full."""
     credits: int = 4
     """Batches a channel may have on the way or waiting at the receiver."""
     progress_interval_us: int = 1_000_000
@@ -29,20 +37,39 @@ class TaskConfig:
     checkpoint: 0 overtakes at once, None never. The barriers of savepoints never do; at least once,
     nothing waits anyway."""
 
-    @property
-    def poll_interval_us(self) -> int:
-        """How soon a source that gave less than a whole batch is asked again.
+    def poll_interval_us(self, *, bounded: bool) -> int:
+        """How soon a source that gave `few_rows` is asked again.
 
-        Rows that come one by one would each pay for a turn of the loop. A small part of the buffer
-        timeout adds little to the latency that the user has allowed.
+        Rows that came one by one would each pay for a turn of the loop. So the wait that the buffer
+        timeout allows a row is at the source, where it costs nothing, and what was read is sent in the
+        same turn. A source that was quiet for as long is asked at once: a row alone does not wait. One
+        that ends may have its rows in small files or blocks, and is to be read through.
         """
-        timeout_us = 10_000 if self.buffer_timeout_us is None else self.buffer_timeout_us
-        return min(max(timeout_us // 10, 200), 1000)
+        timeout_us = _MAX_POLL_US if self.buffer_timeout_us is None else self.buffer_timeout_us
+        if bounded:
+            timeout_us = min(timeout_us // 10, _MAX_POLL_BOUNDED_US)
+        return min(max(timeout_us, _MIN_POLL_US), _MAX_POLL_US)
 
     @property
-    def flush_after_us(self) -> int | None:
-        """How old a buffer's first row is when it is sent: with one turn of waiting to be read and one
-        to be sent, no row has waited longer than the buffer timeout."""
+    def few_rows(self) -> int:
+        """Fewer rows than this cost less than the turn of the loop that reads them."""
+        return max(self.batch_rows // _LEAST_SHARE, 2)
+
+    def flush_after_us(self, *, polls: bool) -> int | None:
+        """How old a buffer's first row is when it is sent, where nothing of the channel is on the way:
+        no row waits for others longer than the buffer timeout. `polls`: the rows are a source's, and
+        have waited to be read."""
         if self.buffer_timeout_us is None:
             return None
-        return max(self.buffer_timeout_us - 2 * self.poll_interval_us, 0)
+        waited_us = self.poll_interval_us(bounded=False) if polls else 0
+        return max(self.buffer_timeout_us - waited_us, 0)
+
+    def full_rows(self, shares: int) -> int:
+        """How many rows fill a channel's buffer, where a batch is dealt out over so many channels.
+
+        Half of an even share, so that a whole batch passes without being copied together. Where shares
+        are small, more: each batch that is sent has its price, however few rows it has. All buffers of
+        an edge together hold a few whole batches at the most.
+        """
+        least = min(self.batch_rows // _LEAST_SHARE, _BATCHES_IN_BUFFERS * self.batch_rows // shares)
+        return max(1, self.batch_rows // (2 * shares), least)

@@ -2,7 +2,8 @@
 
 The engine has one thread. `step` handles finished I/O and inbound elements and then lets the chains
 run, the most downstream first, so that what can move moves before more is made. There is no
-deadlock: a chain that only feeds sinks can always run, and its running gives credit to those before it.
+deadlock: a chain that only feeds sinks, or the head of a loop, can always run, and its running gives
+credit to those before it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial, reduce
+
+import pyarrow as pa
 
 from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
@@ -21,7 +24,7 @@ from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.protocol import control
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
 from rheos.protocol.ids import Attempt, ChannelId, JobId, OperatorId
-from rheos.protocol.ports import Clock, IoExecutor, Store, Transport
+from rheos.protocol.ports import Clock, Store, TaskIo, Transport
 from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
 from rheos.protocol.state_config import StateConfig
 from rheos.task.chain import ChainRunner, Ran
@@ -81,7 +84,7 @@ class SubtaskEngine:
         *,
         transport: Transport,
         clock: Clock,
-        io: IoExecutor,
+        io: TaskIo,
         snapshots: SnapshotWriter,
         report: Callable[[control.ToMaster], None],
         open_store: Callable[[str], Store],
@@ -98,6 +101,7 @@ class SubtaskEngine:
         self._report = report
         self._plan = plan
         self._operators: dict[OperatorId, Operator] = {}
+        self._feedback = frozenset(edge.id for edge in plan.edges if edge.feedback)
         self._sharing = sum(any(port.keys for port in planned.ports) for planned in plan.operators())
         """How many operators share the memory for state: those whose input is keyed."""
         self._chains = [self._build_chain(chain) for chain in plan.chains]
@@ -137,26 +141,36 @@ class SubtaskEngine:
             for edge in (edges[id] for id in chain.inputs)
             for sender in edge.peers(self._subtask, parallelism)
         ]
+        heads = {other.id: other.operators[0] for other in self._plan.chains}
         sending = {
             edge.id: OutputEdge(
                 edge,
                 self._subtask,
                 parallelism,
+                self._plan.width(edge.source),
                 self._plan.width(edge.target),
                 self._plan.max_parallelism,
                 self._config,
                 self._transport,
                 self._clock,
+                polls=not channels,
+                ahead=heads[edge.target].is_asynchronous,
             )
             for edge in self._plan.edges
             if edge.source == chain.id
         }
         blocking = self._config.guarantee is Guarantee.EXACTLY_ONCE
-        heads = {other.id: other.operators[0] for other in self._plan.chains}
         gate = None
         if channels:
             untimed = _untimed(chain.operators[0])
-            gate = InputGate(channels, self._clock.monotonic_us, blocking=blocking, untimed=untimed)
+            gate = InputGate(
+                channels,
+                self._clock.monotonic_us,
+                blocking=blocking,
+                untimed=untimed,
+                feedback=self._feedback,
+                cycle=[edge.id for edge in self._plan.edges if edge.cycle],
+            )
         outputs = Outputs(sending, {id: heads[edges[id].target] for id in sending})
         return ChainRunner(
             OperatorTree(chain, partial(self._build_operator, self._plan.width(chain.id)), outputs),
@@ -187,6 +201,7 @@ class SubtaskEngine:
             state=self._assignment.state,
             state_bytes=self._assignment.state.memory_bytes // max(self._sharing, 1),
             scratch=None if scratch is None else f"{scratch}/{safe_name(planned.id)}",
+            program=self._plan.context,
         )
         operator = build(ctx, planned.spec, self._assignment.splits.get(planned.id, ()))
         self._operators[planned.id] = operator
@@ -252,6 +267,9 @@ class SubtaskEngine:
         worked = self._finish_commits()
         for channel, element in self._transport.receive(_RECEIVE_AT_ONCE):
             self._gates[channel.edge].offer(channel, element)
+            if channel.edge in self._feedback and isinstance(element, pa.RecordBatch):
+                # A loop never waits for itself: what comes round is bounded at its head.
+                self._transport.release(channel)
             worked = True
         blocked = False
         for chain in reversed(self._chains):
@@ -268,6 +286,9 @@ class SubtaskEngine:
         if self._checkpoints.busy:
             worked |= self._checkpoints.poll()
         if self.lifecycle is Lifecycle.RUNNING and all(chain.ended for chain in self._chains):
+            for chain in self._chains:
+                # While the job has not finished: an error of theirs still fails it.
+                chain.close_functions()
             self.lifecycle = Lifecycle.DRAINED
             self._report(control.Drained(attempt=self._attempt, subtask=self._subtask))
         now_us = self._clock.monotonic_us()
@@ -333,6 +354,10 @@ class SubtaskEngine:
                 blocked_us=self._blocked_us,
                 counters=totals.counters,
                 strangers=self._transport.strangers(),
+                accumulated=totals.accumulated,
+                gauges={
+                    name: shown for chain in self._chains for name, shown in chain.gauges().items()
+                },
             )
         )
 

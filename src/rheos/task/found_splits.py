@@ -1,4 +1,5 @@
-"""A slot's side of the splits that are found while the job runs: it hands them to their sources."""
+"""A slot's side of the splits that are found while the job runs, and of those that are gone: it hands
+them to their sources."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class FoundSplits:
 
     def take(self, message: SplitsFound) -> SplitsTaken:
         """Those that were sent before are ignored. Raises TransportError where some are missing: then
-        the subtasks would not deal out the same (CP35)."""
+        the subtasks would not deal out the same (CP35); InputError, with the user's line, for one that
+        comes too late."""
         taken = self._taken.get(message.operator, 0)
         if message.before > taken:
             raise TransportError(
@@ -31,6 +33,7 @@ class FoundSplits:
         source = self._operators[message.operator]
         assert isinstance(source, SourceOperator), "the driver watches sources"
         source.found(message.splits[taken - message.before :])
+        source.gone(message.gone, whole=message.whole)
         taken = max(taken, message.before + len(message.splits))
         self._taken[message.operator] = taken
         return SplitsTaken(

@@ -33,6 +33,7 @@ from rheos.errors import UnrestorableError
 from rheos.operators.contract import PortType
 from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, Batch
+from rheos.protocol.hashing import NullKeyError
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.snapshots import (
     IN_FLIGHT,
@@ -44,7 +45,7 @@ from rheos.protocol.snapshots import (
     StateKind,
 )
 from rheos.state.format import KEY_GROUP
-from rheos.state.key_groups import NullKeyError, key_groups
+from rheos.state.key_groups import key_groups
 from rheos.task.partition import gather
 
 _ROW = "row"

@@ -6,8 +6,11 @@ Several checkpoints may be under way. A channel that has ended counts as having 
 barrier. If a channel brings a newer barrier and never brought an older one, its sender has given
 the older checkpoint up. A barrier of one already taken or aborted is dropped.
 
+Channels that come round a loop to its head take no part in that: the head has its barrier from the
+others, and records what comes round before it (IT1). Nor do they say anything of time.
+
 A barrier may also overtake: then the rows before it are recorded, those queued and those still to come.
-The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15).
+The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15) and docs/protocols/iterations.md.
 """
 
 from __future__ import annotations
@@ -29,10 +32,12 @@ from rheos.protocol.elements import (
     Element,
     End,
     Idle,
+    Lap,
     Mark,
     WatermarkMark,
 )
 from rheos.protocol.ids import ChannelId, CheckpointId
+from rheos.task.laps import LapMerger
 from rheos.task.watermarks import Activity, WatermarkMerger
 
 
@@ -43,14 +48,20 @@ class GateEvent(Enum):
     ALIGNED = "every channel has delivered a barrier"
     ENDED = "every channel has ended"
     ACTIVITY = "the input as a whole may have fallen idle or come back"
+    LAP = "a lap of the loop has come on every channel of it"
 
 
 @dataclass(slots=True)
 class Channel:
-    """One inbound channel. `queue` is bounded by the credits granted to its sender."""
+    """One inbound channel. `queue` is bounded by the credits granted to its sender; that of feedback by
+    what the loop may hold."""
 
     id: ChannelId
     port: int
+    feedback: bool = False
+    """It comes round a loop, to its head."""
+    cycle: bool = False
+    """It lies on a loop."""
     queue: deque[Element] = field(default_factory=deque)
     blocked: int = 0
     """The checkpoint whose barrier it has delivered and for which it is held; 0 for none."""
@@ -71,7 +82,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class Recording:
-    """The rows before a barrier that has overtaken them (EX12)."""
+    """The rows before a barrier that has overtaken them (EX12), or comes round behind them (IT1)."""
 
     checkpoint: CheckpointId
     pending: set[int]
@@ -104,16 +115,34 @@ class InputGate:
         *,
         blocking: bool = True,
         untimed: Collection[int] = (),
+        feedback: Collection[int] = (),
+        cycle: Collection[int] = (),
     ) -> None:
         """The channels, each with its port. Of several ports those that are `untimed` have no event
-        time, and do not hold back that of the others."""
-        self.channels = [Channel(id, port) for id, port in channels]
+        time, and do not hold back that of the others. `cycle` names the edges that lie on a loop, and
+        `feedback` those of them that lead to its head."""
+        self.channels = [
+            Channel(id, port, id.edge in feedback, id.edge in cycle) for id, port in channels
+        ]
+        self.of_loop = any(channel.feedback for channel in self.channels)
+        """Whether it is that of the head of a loop."""
+        self.feedback_rows = 0
+        """How many rows wait that have come round."""
+        self.over = False
+        """The loop has ended: what comes round is dropped, and counted."""
+        self.dropped_rows = 0
+        self.lap = Lap(0, quiet=False)
+        """The last one that has come on all channels of the loop."""
+        self._inflow = [channel for channel in self.channels if not channel.feedback]
+        self._outside = [channel for channel in self.channels if not channel.cycle]
+        self._laps = LapMerger([n for n, channel in enumerate(self.channels) if channel.cycle])
         self._now_us = now_us
         self._blocking = blocking
         self._index = {channel.id: i for i, channel in enumerate(self.channels)}
         self._next = 0
         self._watermarks = WatermarkMerger(
-            len(channels), [lane for lane, (_, port) in enumerate(channels) if port in untimed]
+            len(channels),
+            [n for n, of in enumerate(self.channels) if of.feedback or of.port in untimed],
         )
         self._arrivals: dict[CheckpointId, Arrival] = {}
         self._alignments: dict[CheckpointId, _Alignment] = {}
@@ -133,12 +162,12 @@ class InputGate:
 
     @property
     def ended(self) -> bool:
-        return all(channel.ended for channel in self.channels)
+        return all(channel.ended for channel in self._inflow)
 
     @property
     def closed(self) -> bool:
         """Whether nothing will arrive any more."""
-        return all(channel.closed for channel in self.channels)
+        return all(channel.closed for channel in self._inflow)
 
     # --- elements ---------------------------------------------------------------------------------
 
@@ -147,6 +176,11 @@ class InputGate:
         lane = self._index[id]
         channel = self.channels[lane]
         assert not channel.closed, f"EX5: {id} sent {element} after its end"
+        if channel.feedback and isinstance(element, pa.RecordBatch):
+            if self.over:
+                self.dropped_rows += element.num_rows
+                return
+            self.feedback_rows += element.num_rows
         channel.queue.append(element)
         if self._recordings:
             self._record(lane, element)
@@ -169,7 +203,28 @@ class InputGate:
             channel = self.channels[i]
             if channel.queue and not channel.blocked and (ready is None or ready(channel)):
                 self._next = (i + 1) % count
-                return channel, channel.queue.popleft()
+                element = channel.queue.popleft()
+                if channel.feedback and isinstance(element, pa.RecordBatch):
+                    self.feedback_rows -= element.num_rows
+                return channel, element
+        return None
+
+    def take_rows(self, edge: int, max_rows: int) -> tuple[Channel, Batch] | None:
+        """Rows that are next on a channel of the edge that may be read, round robin: no more than
+        `max_rows`; None if no channel has such."""
+        count = len(self.channels)
+        for step in range(count):
+            i = (self._next + step) % count
+            channel = self.channels[i]
+            if not channel.queue or channel.blocked or channel.id.edge != edge:
+                continue
+            element = channel.queue[0]
+            if isinstance(element, pa.RecordBatch) and element.num_rows <= max_rows:
+                self._next = (i + 1) % count
+                channel.queue.popleft()
+                if channel.feedback:
+                    self.feedback_rows -= element.num_rows
+                return channel, element
         return None
 
     def merged(self, channel: Channel, batch: Batch) -> Batch:
@@ -188,6 +243,8 @@ class InputGate:
         """What the mark, just taken from the channel, means; in the order to act in."""
         lane = self._index[channel.id]
         match mark:
+            case WatermarkMark() | Idle() | Active() if self.of_loop:
+                return []  # A loop has no event time.
             case WatermarkMark(timestamp_ms):
                 was_idle = self.idle
                 rose = self._watermarks.advance(lane, timestamp_ms)
@@ -202,14 +259,25 @@ class InputGate:
             case End():
                 channel.ended = True
                 rose = self._watermarks.set_activity(lane, Activity.ENDED)
-                events = [GateEvent.WATERMARK] if rose else []
+                events = [GateEvent.WATERMARK] if rose and not self.of_loop else []
                 if self.aligned() is not None:
                     events.append(GateEvent.ALIGNED)
                 if self.ended:
                     events.append(GateEvent.ENDED)
                 elif self.idle:
                     events.append(GateEvent.ACTIVITY)
-                return events
+                return [*events, *self._lapped()]
+            case Lap():
+                self._laps.came(lane, mark)
+                return self._lapped()
+
+    def _lapped(self) -> list[GateEvent]:
+        """Of a lap that goes on: it has come on all channels of the loop, and the others have ended."""
+        lap = self._laps.merged() if all(channel.ended for channel in self._outside) else None
+        if lap is None:
+            return []
+        self.lap = lap
+        return [GateEvent.LAP]
 
     # --- barriers ---------------------------------------------------------------------------------
 
@@ -229,10 +297,13 @@ class InputGate:
         return [GateEvent.ALIGNED] if self.aligned() is not None else []
 
     def aligned(self) -> Arrival | None:
-        """The earliest barrier that every channel has delivered, where there is one."""
+        """The earliest barrier that all channels but feedback have delivered, where there is one."""
         for checkpoint in sorted(self._alignments):
             lanes = self._alignments[checkpoint].lanes
-            if all(i in lanes or channel.ended for i, channel in enumerate(self.channels)):
+            if all(
+                i in lanes or channel.ended or channel.feedback
+                for i, channel in enumerate(self.channels)
+            ):
                 return self._arrivals[checkpoint]
         return None
 
@@ -267,7 +338,8 @@ class InputGate:
     # --- overtaken rows ---------------------------------------------------------------------------
 
     def overtake(self, checkpoint: CheckpointId) -> Recording:
-        """The chain has taken its snapshot though rows lie before the barrier: they are recorded."""
+        """The chain has taken its snapshot though rows lie before the barrier, or are to come round
+        before it: they are recorded."""
         delivered = self._alignments[checkpoint].lanes if checkpoint in self._alignments else set()
         recording = Recording(checkpoint, set(range(len(self.channels))) - delivered)
         self._recordings.append(recording)

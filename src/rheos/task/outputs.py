@@ -1,10 +1,11 @@
 """The outputs of a chain: rows cut per target, buffered, and sent while there is credit.
 
-A channel's buffer is full at half of an even share of a batch, so that a whole batch, split over
-the targets, passes through without being copied together. A buffer that is not full waits for the
-buffer timeout at most. Marks keep their place behind buffered rows; a watermark behind them is replaced
-by a newer one. Where a barrier may overtake (an unaligned checkpoint), what its rows are behind is
-written beyond the bound, marks wait in their place among the rows, and the barrier goes before all.
+A full buffer is sent as soon as there is credit. One that is not full is sent after the buffer timeout,
+once nothing of its channel is on the way or waits at the receiver: rows that are behind others gather
+here, and go as one batch. Marks keep their place behind buffered rows; a watermark behind them is
+replaced by a newer one. Where a barrier may overtake (an unaligned checkpoint), what its rows are
+behind is written beyond the bound, marks wait in their place among the rows, and the barrier goes
+before all.
 """
 
 from __future__ import annotations
@@ -51,21 +52,28 @@ class OutputEdge:
         edge: Edge,
         subtask: int,
         parallelism: int,
+        senders: int,
         width: int,
         max_parallelism: int,
         config: TaskConfig,
         transport: Transport,
         clock: Clock,
+        *,
+        polls: bool = False,
+        ahead: bool = False,
     ) -> None:
-        """Of `parallelism` receiving subtasks `width` take rows."""
+        """Of `parallelism` subtasks on each side `senders` have rows, and `width` take them. `polls`:
+        the rows are a source's. `ahead`: the receiver works on several batches of a channel at once."""
         self.edge = edge
         self._transport = transport
         self._clock = clock
-        self._timeout_us = config.flush_after_us
-        self._router = router(edge, subtask, width, max_parallelism)
+        self._timeout_us = config.flush_after_us(polls=polls)
+        self._router = router(edge, subtask, senders, width, max_parallelism)
         peers = edge.peers(subtask, parallelism)
         self._lanes = [_Lane(ChannelId(edge.id, subtask, peer)) for peer in peers]
-        self._full_rows = max(1, config.batch_rows // (2 * self._router.shares))
+        self._full_rows = config.full_rows(self._router.shares)
+        self._eager_from = 1 if ahead else config.credits
+        """A buffer that is not full is sent where the channel has so much credit."""
         self._held = 0
         """How many lanes are held."""
         self.overdraft = False
@@ -90,10 +98,10 @@ class OutputEdge:
             lane.since_us = self._clock.monotonic_us()
         lane.pieces.append(piece)
         lane.rows += piece.num_rows
-        if self._timeout_us == 0 or lane.rows >= self._full_rows:
+        if lane.rows >= self._full_rows:
             if not lane.sealed and self._transport.credits(lane.channel) > 0:
                 self._send(lane)
-            elif lane.rows >= self._full_rows:
+            else:
                 self._hold(lane)
 
     def _hold(self, lane: _Lane) -> None:
@@ -127,26 +135,37 @@ class OutputEdge:
         for lane in self._lanes:
             if lane.sealed:
                 sent |= self._send_sealed(lane)
-            if not lane.pieces or lane.sealed or self._transport.credits(lane.channel) <= 0:
+            if not lane.pieces or lane.sealed:
                 continue
-            full = lane.rows >= self._full_rows
-            due = self._timeout_us is not None and now_us - lane.since_us >= self._timeout_us
-            if full or due or force or self._timeout_us == 0:
+            credits = self._transport.credits(lane.channel)
+            if credits <= 0:
+                continue
+            if force or lane.rows >= self._full_rows or self._is_due(lane, credits, now_us):
                 self._send(lane)
                 sent = True
         return sent
 
+    def _is_due(self, lane: _Lane, credits: int, now_us: int) -> bool:
+        timeout_us = self._timeout_us
+        return (
+            timeout_us is not None
+            and credits >= self._eager_from
+            and (timeout_us == 0 or now_us - lane.since_us >= timeout_us)
+        )
+
     def next_flush_us(self) -> int | None:
         """When the buffer timeout strikes next, by the monotonic clock; None where it does not.
 
-        Lanes without credit are left out: a credit's arrival wakes the task.
+        Lanes that wait for credit are left out: its arrival wakes the task.
         """
         if self._timeout_us is None:
             return None
         waiting = [
             lane.since_us
             for lane in self._lanes
-            if lane.pieces and not lane.sealed and self._transport.credits(lane.channel) > 0
+            if lane.pieces
+            and not lane.sealed
+            and self._transport.credits(lane.channel) >= self._eager_from
         ]
         return min(waiting) + self._timeout_us if waiting else None
 
@@ -221,6 +240,8 @@ class Outputs:
     def __init__(self, edges: Mapping[int, OutputEdge], readers: Mapping[int, PlannedOperator]) -> None:
         self.edges = edges
         self._all = list(edges.values())
+        self.cycle = [id for id, edge in edges.items() if edge.edge.cycle]
+        """The edges that lie on a loop."""
         self._readers = readers
         self.overdraft = False
         """Nothing waits for credit."""

@@ -16,7 +16,7 @@ from rheos.connectors.contract import Split
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, JobId, OperatorId
-from rheos.protocol.ports import Clock, IoExecutor, Store, Transport
+from rheos.protocol.ports import Clock, Store, TaskIo, Transport
 from rheos.protocol.state_config import StateConfig
 from rheos.state import format as state_format
 from rheos.task.config import TaskConfig
@@ -48,7 +48,7 @@ def open_slot(
     open_store: Callable[[str], Store],
     transport: Transport,
     clock: Clock,
-    io: IoExecutor,
+    io: TaskIo,
     report: Callable[[control.ToMaster], None],
     scratch: str | None = None,
     inline_bytes: int = INLINE_BYTES,

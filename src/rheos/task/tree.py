@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, Protocol, TypeVar, assert_never
 
 from rheos.connectors.contract import Pending
 from rheos.errors import InternalError, RheosError
 from rheos.operators.contract import AsyncOperator, Begun, CommittingOperator, Operator, Out, Restored
 from rheos.operators.event_time import EventTimeOperator
+from rheos.operators.runtime_context import read_gauge
 from rheos.operators.source import EndOfInput, SourceOperator
 from rheos.plan.physical import Chain, PlannedOperator, ToEdge, ToOperator
+from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import Totals
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.protocol.ids import CheckpointId, OperatorId
@@ -56,6 +59,7 @@ class OperatorCounts:
     records_in: int
     records_out: int
     counters: Mapping[str, int]
+    accumulated: Mapping[str, Accumulated]
 
 
 @dataclass(slots=True)
@@ -303,7 +307,9 @@ class OperatorTree(Generic[T]):
                 self._ids[index],
                 self._records_in[index],
                 self._records_out[index],
-                operator.ctx.counters,
+                # A function's calls in an event loop count beside the mailbox.
+                operator.ctx.counters.copy(),
+                {name: adds.value for name, adds in operator.ctx.accumulators.copy().items()},
             )
 
     def totals(self) -> Totals:
@@ -313,7 +319,25 @@ class OperatorTree(Generic[T]):
             {of.operator: of.records_in for of in counted},
             {of.operator: of.records_out for of in counted},
             {f"{of.operator}/{name}": n for of in counted for name, n in of.counters.items()},
+            {f"{of.operator}/{name}": n for of in counted for name, n in of.accumulated.items()},
         )
+
+    def gauges(self) -> dict[str, float]:
+        """What the operators' functions show now, by "operator id/name"."""
+        shown: dict[str, float] = {}
+        for index, operator in enumerate(self._operators):
+            self._at = index
+            for name, read in operator.ctx.gauges.copy().items():
+                shown[f"{self._ids[index]}/{name}"] = read_gauge(operator.ctx, name, read)
+        return shown
+
+    def show(self, name: str, value: Callable[[], float]) -> None:
+        """A gauge of the head's, of the host's making."""
+        self._operators[0].ctx.gauges[name] = value
+
+    def count(self, name: str, value: int) -> None:
+        """A count of the head's, of the host's making, as it stands now."""
+        self._operators[0].ctx.counters[name] = value
 
     def located(self, error: Exception) -> RheosError:
         """The error, with the place of the operator that was called last. What no operator expects is a
@@ -321,6 +345,19 @@ class OperatorTree(Generic[T]):
         at = self.chain.operators[self._at]
         known = error if isinstance(error, RheosError) else InternalError.of(error)
         return known.located(site=at.site, operator=at.name)
+
+    def close_functions(self) -> None:
+        """The input has ended, and all that came of it is given. Raises the RheosError of a function
+        that fails to close, with the operator's place. What functions show stays as it was before."""
+        try:
+            shown = self.gauges()
+            for index, operator in enumerate(self._operators):
+                self._at = index
+                for name in operator.ctx.gauges:
+                    operator.ctx.gauges[name] = partial(float, shown[f"{self._ids[index]}/{name}"])
+                operator.close_function()
+        except Exception as error:
+            raise self.located(error) from error
 
     def close(self) -> None:
         """Closes every operator, whatever the others do."""

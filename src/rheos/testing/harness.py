@@ -25,6 +25,7 @@ from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.collection import collection
 from rheos.connectors.times import epoch_ms
 from rheos.errors import ProgramError
+from rheos.graph.changes import Changes
 from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.graph.windows import Watermark
 from rheos.host.inline_io import InlineIo
@@ -49,10 +50,20 @@ from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
 from rheos.task.partition import Partitioner
+from rheos.testing.instant_io import InstantIo
 from rheos.testing.memory import MemorySink
 
-Transform = Callable[[DataStream], DataStream | Mapping[str, DataStream]]
-Step = Mapping[str, Any] | WatermarkMark
+Transform = Callable[..., DataStream | Mapping[str, DataStream]]
+
+
+@dataclass(frozen=True)
+class Right:
+    """A row of the second stream."""
+
+    row: Mapping[str, Any]
+
+
+Step = Mapping[str, Any] | Right | WatermarkMark
 Rows = dict[str, list[dict[str, Any]]]
 _JOB = JobId("example")
 _MAX_PARALLELISM = 16
@@ -65,6 +76,8 @@ class OperatorExample:
     `transform` puts just one operator behind the stream it is given; what it returns is what is looked
     at, by name where it is several streams. A step of `script` is a row, or `WatermarkMark(ms)`: the
     rows after it have come with that watermark. At the end the watermark goes to the end of time.
+
+    With `right` it is given two streams, and the rows of the second are steps `Right({...})`.
     """
 
     transform: Transform
@@ -72,9 +85,15 @@ class OperatorExample:
     script: Sequence[Step]
     on: str | None = None
     """The column of event time, where there is one."""
+    right: pa.Schema | None = None
+    """The columns of the second stream; None where there is none."""
+    right_on: str | None = None
+    """Its column of event time, where there is one."""
     last_by: tuple[str, ...] = ()
     """For results that replace each other, such as those of windows with allowed lateness: only the
     last one of each combination of these columns counts."""
+    upserts_by: tuple[str, ...] = ()
+    """The rows are upserts of a table by this key; in `op` they say what they are."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +230,6 @@ class _Run:
 
     def __post_init__(self) -> None:
         self._planned, self._names = _planned(self.example)
-        self._port = self._planned.ports[0]
         self._store = MemoryStore()
         self._clock = SimClock()
         self._parallelisms = cycle(self.way.parallelisms)
@@ -228,7 +246,7 @@ class _Run:
                 self._watermark = step.timestamp_ms
                 self._drive([op.on_watermark(step.timestamp_ms) for op in self._subtasks])
             else:
-                self._feed(step)
+                self._feed(*step)
             if self.way.checkpoint_every and number % self.way.checkpoint_every == 0:
                 self._take_checkpoint()
         self._drive([op.on_watermark(MAX_TIMESTAMP_MS) for op in self._subtasks])
@@ -238,41 +256,46 @@ class _Run:
             self._disk.cleanup()
         return self.rows
 
-    def _steps(self) -> Iterator[list[Mapping[str, Any]] | WatermarkMark]:
-        gathered: list[Mapping[str, Any]] = []
+    def _steps(self) -> Iterator[tuple[int, list[Mapping[str, Any]]] | WatermarkMark]:
+        """Rows with their port, and watermarks."""
+        gathered: dict[int, list[Mapping[str, Any]]] = {}
         for step in self.example.script:
             if isinstance(step, WatermarkMark):
-                if gathered:
-                    yield gathered
-                gathered = []
+                yield from gathered.items()
+                gathered = {}
                 yield step
-            elif self.way.together:
-                gathered.append(step)
+                continue
+            port, row = (1, step.row) if isinstance(step, Right) else (0, step)
+            if self.way.together:
+                gathered.setdefault(port, []).append(row)
             else:
-                yield [step]
-        if gathered:
-            yield gathered
+                yield port, [row]
+        yield from gathered.items()
 
-    def _feed(self, rows: list[Mapping[str, Any]]) -> None:
-        shown = pa.RecordBatch.from_pylist(rows, visible(self._port.schema))
+    def _feed(self, port: int, rows: list[Mapping[str, Any]]) -> None:
+        of_port = self._planned.ports[port]
+        shown = pa.RecordBatch.from_pylist(rows, visible(of_port.schema))
         columns = {name: shown.column(name) for name in shown.schema.names}
-        if self.example.on is not None:
-            columns[TS] = pa.array(epoch_ms(shown.column(self.example.on)))
+        on = (self.example.on, self.example.right_on)[port]
+        if on is not None:
+            columns[TS] = pa.array(epoch_ms(shown.column(on)))
         columns[WM] = columns[SWM] = pa.array([self._watermark] * shown.num_rows, pa.int64())
         columns[SPLIT] = pa.array([0] * shown.num_rows, pa.int64())
-        schema = self._port.schema
+        schema = of_port.schema
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
         parts: Sequence[pa.RecordBatch | None] = [batch]
-        if self._port.keys:
-            cut = Partitioner(self._port.keys, len(self._subtasks), _MAX_PARALLELISM)
+        if of_port.keys:
+            cut = Partitioner(of_port.keys, len(self._subtasks), _MAX_PARALLELISM)
             parts = cut.split(batch)
+        elif of_port.broadcast:
+            parts = [batch] * len(self._subtasks)
         pairs = zip(self._subtasks, parts, strict=False)
-        self._drive([self._given(op, part) for op, part in pairs if part is not None])
+        self._drive([self._given(op, port, part) for op, part in pairs if part is not None])
 
-    def _given(self, op: Operator, batch: pa.RecordBatch) -> Iterator[Out]:
+    def _given(self, op: Operator, port: int, batch: pa.RecordBatch) -> Iterator[Out]:
         if not isinstance(op, AsyncOperator):
-            return op.on_batch(0, batch)
-        begun = op.begin(0, batch)
+            return op.on_batch(port, batch)
+        begun = op.begin(port, batch)
         assert begun.ready(), "an example's I/O is done at once"
         return begun.finish(batch)
 
@@ -374,7 +397,7 @@ class _Run:
             ports=planned.ports,
             outputs=planned.outputs,
             clock=self._clock,
-            io=InlineIo(),
+            io=InstantIo(),
             batch_rows=self.way.batch_rows,
             state=StateConfig(Backend.ROCKSDB if self._disk else Backend.MEMORY),
             state_bytes=0 if self._disk else StateConfig().memory_bytes,
@@ -389,9 +412,12 @@ class _Run:
 def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]:
     """The operator of the example, and by which name the rows of each tag are known."""
     env = Environment(1, max_parallelism=_MAX_PARALLELISM)
-    strategy = None if example.on is None else Watermark.monotonic(on=example.on)
-    rows = env.from_source(collection(example.schema.empty_table()), watermark=strategy)
-    made = example.transform(rows)
+    given = [_source(env, example.schema, example.on)]
+    if example.upserts_by:
+        given = [given[0]._typed(Changes(example.upserts_by, retracts=False))]
+    if example.right is not None:
+        given.append(_source(env, example.right, example.right_on))
+    made = example.transform(*given)
     for name, stream in (made if isinstance(made, Mapping) else {"out": made}).items():
         stream.sink_to(MemorySink(), name=name)
     found = [
@@ -413,3 +439,8 @@ def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]
         if isinstance(route, ToOperator)
     }
     return operator, names
+
+
+def _source(env: Environment, schema: pa.Schema, on: str | None) -> DataStream:
+    strategy = None if on is None else Watermark.monotonic(on=on)
+    return env.from_source(collection(schema.empty_table()), watermark=strategy)

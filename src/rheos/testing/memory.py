@@ -90,6 +90,7 @@ class MemorySink(Sink):
     """Writes into `target`. For runtimes within one process: it cannot be sent to another."""
 
     in_process = True
+    takes_changes = True
 
     target: MemoryTable = field(default_factory=MemoryTable)
     on_driver: bool = False

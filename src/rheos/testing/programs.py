@@ -17,6 +17,7 @@ import polars as pl
 
 from rheos import aggregates as agg
 from rheos.api.streams import DataStream
+from rheos.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.state import ListState, MapState, ValueState
 from rheos.graph.windows import Sliding, Tumbling
@@ -354,10 +355,54 @@ def millis(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
+@dataclass
+class BatchTotals:
+    k: int
+    i: int
+    n: int
+    total: int
+
+
+class CountingBatches(KeyedBatchFunction):
+    """Numbers the rows of a key, and adds their numbers up, a batch at a time."""
+
+    n = ValueState(int, default=0)
+    total = ValueState(int, default=0)
+
+    def process_batch(
+        self, keys: BatchKeys, batch: pl.DataFrame, state: BatchState
+    ) -> Iterator[Emit[BatchTotals]]:
+        numbers = batch["i"].to_numpy()
+        for rows in keys.rounds():
+            at = keys[rows]
+            state.n[at] = state.n[at] + 1
+            state.total[at] = state.total[at] + numbers[rows]
+            counts = {"i": numbers[rows], "n": state.n[at], "total": state.total[at]}
+            yield Emit(at.frame().with_columns(**counts), rows)
+
+
+def _vectorised(rows: DataStream) -> Mapping[str, DataStream]:
+    return {"out": rows.key_by("k").process(CountingBatches())}
+
+
+def _check_totals(rows: list[Arrived], outputs: Outputs) -> None:
+    same((out["i"] for out in outputs["out"]), (row.i for row in rows), "rows")
+    for key, wanted in _by_key(rows).items():
+        outs = sorted((o for o in outputs["out"] if o["k"] == key), key=lambda o: int(o["n"]))
+        same((out["n"] for out in outs), range(1, len(wanted) + 1), f"counts of key {key}")
+        total = 0
+        for out in outs:
+            total += out["i"]
+            assert out["total"] == total, f"{out}: the sum so far is {total}"
+
+
 STATELESS = CheckedProgram("stateless", _stateless, _check_stateless, _check_stateless)
 RUNNING = CheckedProgram("running", _running, _check_running, _check_running, has_least=True)
 REDUCED = CheckedProgram("reduce", _reduced, _check_reduced, _check_reduced)
 COUNTED = CheckedProgram("process", _counted, _check_counted, _check_counted, has_least=True)
+VECTORISED = CheckedProgram(
+    "process in batches", _vectorised, _check_totals, _check_totals, has_least=True
+)
 NARROW = CheckedProgram("narrow process", _narrow, _check_counted, _check_counted, has_least=True)
 TWICE_KEYED = CheckedProgram(
     "process twice", _twice_keyed, _check_twice_keyed, _check_twice_keyed, has_least=True

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 
 from rheos.api.environment import Environment
 from rheos.api.settings import StateChoice
 from rheos.api.streams import DataStream
-from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay
+from rheos.checkpoint.config import CheckpointConfig
 from rheos.driver.sources_and_sinks import published_here
-from rheos.graph.nodes import SinkSpec
+from rheos.errors import ProgramError
+from rheos.graph.nodes import SinkSpec, SourceSpec
 from rheos.job import JobConfig, JobStatus
-from rheos.plan.physical import PhysicalPlan
+from rheos.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import JobId, OperatorId
 from rheos.protocol.state_config import StateConfig
@@ -25,22 +28,15 @@ from rheos.runtimes.simulated.requests import Requests
 from rheos.runtimes.simulated.runtime import SimulatedJob
 from rheos.runtimes.simulated.split_watch import split_rows
 from rheos.runtimes.simulated.world import World
+from rheos.site import call_site, located
 from rheos.task.config import TaskConfig
+from rheos.testing.drawn_settings import CHECKPOINTS, DrawnSettings
 from rheos.testing.memory import MemorySink, MemoryTable
+from rheos.testing.outputs import OUT, named_outputs
+from rheos.testing.seeds import QUIET, Agreement, seeds_of
+from rheos.testing.slow_source import SlowSource
 
 Build = Callable[[Environment], DataStream | Mapping[str, DataStream]]
-
-OUT = "out"
-"""The name of the output of a program that has one."""
-
-CHECKPOINTS = CheckpointConfig(
-    interval_ms=100,
-    timeout_ms=1500,
-    # Faults make checkpoints fail in rows; it is the end of the job that is asked for.
-    tolerable_failures=100,
-    slots_within_ms=100,
-    restart=ExponentialDelay(initial_ms=10, max_ms=200),
-)
 
 
 @dataclass(frozen=True)
@@ -102,6 +98,10 @@ def simulate(
     tables: Mapping[str, MemoryTable] | None = None,
     on_driver: bool = False,
     until_read: Callable[[int, int], bool] | None = None,
+    slow: bool = False,
+    seeds: int | Iterable[int] | None = None,
+    expected: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
+    last_by: Sequence[str] = (),
 ) -> Simulated:
     """Runs the program to its end and returns what it committed.
 
@@ -114,7 +114,18 @@ def simulate(
     assert done.out.num_rows == 500
     ```
 
-    Give the source a rate, as in the example: at full speed it has been read before faults strike.
+    Give the source a rate, as in the example, or say `slow`: at full speed it has been read before
+    faults strike.
+
+    With `seeds` the program is run for each of them, with slow sources, and with parallelism, batches,
+    checkpoints, requests and faults as the seed draws them. It must commit the same rows each time, in
+    any order: those `expected`, or those of a run in which nothing goes wrong, which is returned. Else
+    AssertionError names the seed, and the rows that are missing or too many in the smallest world that
+    still shows it.
+
+    ```python
+    rheos.testing.simulate(build, seeds=20, expected=[{"user": "ada", "n": 1}, {"user": "ada", "n": 2}])
+    ```
 
     Args:
         build: writes the program into the environment it is given, and returns the stream whose rows
@@ -137,10 +148,44 @@ def simulate(
         on_driver: the outputs are published by the driver, as tables of Spark are.
         until_read: for sources that never end. It is given how many splits the newest checkpoint has
             finished, and the ms of virtual time, and says when the input is to end.
+        slow: sources take their time: they give few rows at once, at moments drawn from the seed.
+        seeds: so many, or these.
+        expected: with `seeds`, the rows (dicts or dataclass instances) of the one output, or of each by
+            name.
+        last_by: with `seeds`, for results that replace each other, such as those of windows with
+            allowed lateness: only the last one of each combination of these columns counts.
 
     Raises what ended the job, JobFailedError where it does not end though the faults have, and
     InvariantError.
     """
+    if seeds is not None:
+        said = {"faults": faults, "task": task, "requests": requests, "from_savepoint": from_savepoint}
+        if drawn_too := [name for name, value in said.items() if value is not None]:
+            raise ProgramError(
+                f"{drawn_too[0]}= is said, and seeds= draws it",
+                hint="write seed= for one world whose settings you say yourself",
+            )
+
+        def run(drawn: DrawnSettings | None) -> Simulated:
+            same = partial(
+                simulate, build, max_parallelism=max_parallelism, state=state, until_read=until_read
+            )
+            if drawn is None:
+                return same(parallelism=1, faults=QUIET)
+            return same(
+                seed=drawn.seed,
+                faults=drawn.faults,
+                parallelism=drawn.parallelisms[0],
+                parallelisms=drawn.parallelisms,
+                min_parallelism=drawn.min_parallelism,
+                checkpoint=drawn.checkpoint,
+                task=drawn.task,
+                requests=drawn.requests,
+                slow=True,
+            )
+
+        given = expected if expected is None or isinstance(expected, Mapping) else {OUT: expected}
+        return Agreement(run, given, last_by).check(seeds_of(seeds))
     drawn = Faults.draw(Random(seed)) if faults is None else faults
     runtime = _Runtime(
         seed,
@@ -153,11 +198,13 @@ def simulate(
         min_parallelism,
         StateConfig.of(state),
         until_read,
+        slow,
     )
     env = Environment(parallelism, max_parallelism=max_parallelism, runtime=runtime)
-    streams = build(env)
+    with located(call_site()):
+        streams = named_outputs(build(env))
     sinks = {}
-    for name, stream in (streams if isinstance(streams, Mapping) else {OUT: streams}).items():
+    for name, stream in streams.items():
         table = MemoryTable() if tables is None else tables[name]
         sinks[name] = MemorySink(table, on_driver)
         stream.sink_to(sinks[name], name=name)
@@ -201,6 +248,23 @@ def _positions(world: World) -> dict[OperatorId, dict[str, bytes | None]]:
     }
 
 
+def _slowed(plan: PhysicalPlan, seed: int) -> PhysicalPlan:
+    """The plan with sources that take their time."""
+
+    def slowed(planned: PlannedOperator) -> PlannedOperator:
+        spec = planned.spec
+        if not isinstance(spec, SourceSpec):
+            return planned
+        return replace(planned, spec=replace(spec, source=SlowSource(spec.source, seed)))
+
+    return replace(
+        plan,
+        chains=tuple(
+            replace(chain, operators=tuple(map(slowed, chain.operators))) for chain in plan.chains
+        ),
+    )
+
+
 @dataclass
 class _Runtime:
     """The simulated runtime, with a job id and settings that do not differ from run to run."""
@@ -215,6 +279,7 @@ class _Runtime:
     min_parallelism: int | None
     state: StateConfig
     until_read: Callable[[int, int], bool] | None
+    slow: bool
     worlds: list[World] = field(default_factory=list)
     schemas: dict[str, pa.Schema] = field(default_factory=dict)
 
@@ -225,6 +290,8 @@ class _Runtime:
         listener: Callable[[JobStatus], None] | None = None,
     ) -> SimulatedJob:
         taken = self.from_savepoint
+        if self.slow:
+            plan = _slowed(plan, self.seed)
         config = replace(
             config,
             job=JobId("simulated"),

@@ -18,12 +18,13 @@ from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
 from rheos.task.config import Guarantee, TaskConfig
-from rheos.testing import programs
+from rheos.testing import changelog_programs, connected_programs, join_programs, programs
 from rheos.testing.drawn_input import DrawnInput
+from rheos.testing.drawn_settings import draw_checkpoints, draw_requests, draw_task
 from rheos.testing.memory import MemoryTable
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.session_program import sessions
-from rheos.testing.simulation import CHECKPOINTS, Simulated, Taken, simulate
+from rheos.testing.simulation import Simulated, Taken, simulate
 
 
 class Climate(Enum):
@@ -173,6 +174,9 @@ def draw_world(seed: int, climate: Climate | None = None) -> Drawn:
         return Random(f"{seed}/{what}")
 
     program = _draw_program(drawing("program"))
+    further = drawing("further program")
+    if further.random() < _FURTHER_IN:
+        program = further.choice(_FURTHER)
     rng = drawing("inputs")
     rows = rng.randrange(100, 300)
     count = rng.choice([1, 1, 2])
@@ -186,10 +190,10 @@ def draw_world(seed: int, climate: Climate | None = None) -> Drawn:
         ),
         parallelisms=tuple(rescaling.randrange(1, 5) for _ in range(rescaling.choice([1, 3, 3]))),
         min_parallelism=rescaling.choice([None, 1]),
-        checkpoint=_draw_checkpoints(drawing("checkpoints")),
-        task=_draw_task(drawing("task"), program),
+        checkpoint=draw_checkpoints(drawing("checkpoints")),
+        task=draw_task(drawing("task"), has_least=program.has_least),
         faults=Faults.draw(drawing("faults")),
-        requests=_draw_requests(drawing("requests")),
+        requests=draw_requests(drawing("requests")),
         forks=drawing("forks").random() < 0.5,
         on_driver=drawing("on driver").random() < 0.3,
     )
@@ -328,44 +332,25 @@ _CLIMATES: dict[Climate, Callable[[Drawn, Random], Drawn]] = {
 _NEVER_READ_MS = 12_000
 
 
-_KEYED = (programs.RUNNING, programs.REDUCED, programs.COUNTED, programs.TWICE_KEYED, programs.ORDERED)
+_KEYED = (
+    programs.RUNNING,
+    programs.REDUCED,
+    programs.COUNTED,
+    programs.VECTORISED,
+    programs.TWICE_KEYED,
+    programs.ORDERED,
+)
 
 
-def _draw_checkpoints(rng: Random) -> CheckpointConfig:
-    return replace(
-        CHECKPOINTS,
-        interval_ms=rng.choice([10, 20, 40, 100]),
-        # Sometimes too short: then checkpoints are aborted while subtasks take them.
-        timeout_ms=rng.choice([60, 100, 1500, 1500]),
-        retain=rng.randrange(1, 4),
-        max_concurrent=rng.choice([1, 1, 2, 3]),
-    )
+_FURTHER = (
+    connected_programs.CONNECTED,
+    connected_programs.BROADCAST,
+    *join_programs.PROGRAMS,
+    changelog_programs.TABLES,
+)
+"""Programs that take the place of some seeds' own: what is added here leaves the other seeds alone."""
 
-
-def _draw_task(rng: Random, program: CheckedProgram) -> TaskConfig:
-    least = program.has_least and rng.random() < 0.1
-    return TaskConfig(
-        batch_rows=rng.choice([1, 3, 8, 16, 64]),
-        buffer_timeout_us=rng.choice([0, 10_000, None]),
-        credits=rng.randrange(1, 5),
-        guarantee=Guarantee.AT_LEAST_ONCE if least else Guarantee.EXACTLY_ONCE,
-        unaligned_after_us=None if least else rng.choice([None, None, None, 0, 0, 5_000, 30_000]),
-    )
-
-
-def _draw_requests(rng: Random) -> Requests:
-    """Few worlds have nothing asked of them, and few have all."""
-
-    def rate(share: float, least: float, most: float) -> float:
-        return rng.uniform(least, most) if rng.random() < share else 0.0
-
-    return Requests(
-        cancel=rate(0.3, 0.5, 3.0),
-        savepoint=rate(0.4, 1.0, 6.0),
-        stop=rate(0.4, 0.5, 3.0),
-        drain=rate(0.1, 0.5, 2.0),
-        resume_from_savepoint=rng.choice([0.0, 0.5, 1.0]),
-    )
+_FURTHER_IN = 0.2
 
 
 def _draw_program(rng: Random) -> CheckedProgram:
@@ -379,6 +364,7 @@ def _draw_program(rng: Random) -> CheckedProgram:
             programs.RUNNING,
             programs.REDUCED,
             programs.COUNTED,
+            programs.VECTORISED,
             programs.TWICE_KEYED,
             programs.TWICE_KEYED,
             programs.NARROW,

@@ -207,6 +207,24 @@ def test_what_is_no_request_ends_its_connection_alone() -> None:
         assert ask(job.address, "/rows", '{"n": 1}').status == 202
 
 
+def test_a_sender_that_has_gone_leaves_its_connection_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(webhook, "_LOOK_EVERY_S", 0.001)
+    request = b'POST /rows HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n{"n": 1}'
+    with running(hook(max_connections=1)) as job:
+        host, port = job.address.split(":")
+        with socket.create_connection((host, int(port)), 60) as impatient:
+            impatient.sendall(request)
+            wait_for(lambda: job.taken() == 1)
+        wait_for(lambda: job.client._listener._server and not job.client._listener._server._open)
+        patient = Asking(job.address, "/rows", '{"n": 2}')
+        assert job.rows(2) == [1, 2], "what was taken stays"
+        job.checkpoint()
+        assert patient.answer().status == 200
+        wait_for(lambda: job.has_none() and job.probe.counts.get("senders_gone") == 1)
+
+
 def test_there_are_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rheos.connectors.http.listener._REQUEST_WITHIN_S", 600.0)
     with running(hook(acknowledge="received", max_connections=3)) as job, ExitStack() as open_ones:

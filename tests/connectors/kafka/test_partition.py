@@ -46,7 +46,7 @@ def chunk(begin: int, end: int, first: int, after: int) -> RecordChunk:
     """Rows begin to end, and the bad records of the offsets first to after."""
     bad = [(offset, BadRecord("x", b"x", "no")) for offset in BAD if first <= offset < after]
     rows = pa.RecordBatch.from_pydict({"row": pa.array(range(begin, end), pa.int64())})
-    return RecordChunk(rows, np.array(OFFSETS[begin:end], np.int64), bad, after)
+    return RecordChunk.of(rows, np.array(OFFSETS[begin:end], np.int64), bad, after)
 
 
 def reader(begin: Position, *chunks: RecordChunk) -> tuple[PartitionReader, Probe, PartitionFeed]:
@@ -111,3 +111,15 @@ def test_a_reader_waits_until_there_is_a_chunk_or_the_end() -> None:
     assert isinstance(made.poll(10), Pending)
     feed.finished = True
     assert isinstance(made.poll(10), EndOfSplit)
+
+
+def test_what_waits_comes_as_one_batch_as_far_as_a_batch_goes() -> None:
+    chunks = [chunk(0, 3, 0, 5), chunk(3, 5, 5, 9), chunk(5, 8, 9, 33)]
+    made, probe, _ = reader(Position(0), *chunks)
+    batches: list[list[int]] = []
+    while not isinstance(polled := made.poll(6), EndOfSplit):
+        batches.append(cast(Any, polled)["row"].to_pylist())
+    assert batches == [[0, 1, 2, 3, 4], [5, 6, 7]]
+    assert [row["offset"] for row in probe.rejected] == BAD
+    taken = cast(Consumer, made._consumer).handed_out
+    assert sum(each.size_bytes for each in taken) == sum(each.size_bytes for each in chunks)

@@ -212,6 +212,22 @@ def test_a_key_that_does_not_fit_its_column_makes_a_bad_record(topic: Topic) -> 
     assert "may not be null" in reading.probe.rejected[1]["error"]
 
 
+def test_a_pattern_without_a_topic_is_waited_for_with_a_warning_and_refused_where_nobody_waits(
+    topic: Topic,
+) -> None:
+    pattern = re.compile(f"{re.escape(topic.name)}-.+")
+    source = rh.kafka.source(pattern, brokers=topic.address, discover="1s")
+    assert (source.splits(), source.discover()) == ([], [])
+    said = f"no topic at {topic.address} matches '{pattern.pattern}'"
+    warning = source.nothing_found()
+    assert (warning.what, warning.hint) == (
+        said,
+        "look at the pattern, which a whole name is to match; the job goes on and looks for topics",
+    )
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        rh.kafka.source(pattern, brokers=topic.address, end="latest").splits()
+
+
 def test_new_partitions_and_topics_are_found(topic: Topic) -> None:
     source = rh.kafka.source(
         re.compile(re.escape(topic.name) + ".*"), brokers=topic.address, start="latest", discover="1s"
@@ -334,7 +350,9 @@ def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
             topic.name, brokers=kafka_broker.sasl_address, end="latest", options=options
         )
 
-    known, stranger = source("lovelace"), source("geheim")
+    # A password of this test's own: what a client with the same options has logged within half a
+    # minute, as that of the sink's test may have, is not logged again.
+    known, stranger = source("lovelace"), source(f"geheim-{topic.name}")
     splits = known.splits()
     with Reading(known, splits=splits) as reading:
         assert values(reading.read()[f"{topic.name}/0"]) == [b"x"]

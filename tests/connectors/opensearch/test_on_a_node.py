@@ -17,6 +17,8 @@ from rheos.testing.servers import OpenSearchNode
 from tests.connectors.opensearch.test_sink import SCHEMA, Writing
 from tests.testing.servers.listening import listening_at
 
+pytestmark = pytest.mark.slow  # A node takes some 15 s of processor time to start.
+
 
 class Hit(msgspec.Struct):
     _source: msgspec.Raw

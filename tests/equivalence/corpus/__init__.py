@@ -4,14 +4,35 @@ Each program comes with a golden: its rows, worked out by plain Polars, SQL or s
 which share nothing with Rheos.
 """
 
-from tests.equivalence.corpus import keyed, lookups, sessions, sources, stateless, windows
+from tests.equivalence.corpus import (
+    changes,
+    connected,
+    forms,
+    functions,
+    joins,
+    keyed,
+    lookups,
+    loops,
+    sessions,
+    sources,
+    stateless,
+    triggered,
+    windows,
+)
 from tests.equivalence.corpus.program import Program
 
 PROGRAMS: tuple[Program, ...] = (
     *stateless.PROGRAMS,
     *windows.PROGRAMS,
     *sessions.PROGRAMS,
+    *triggered.PROGRAMS,
     *keyed.PROGRAMS,
+    *connected.PROGRAMS,
+    *forms.PROGRAMS,
     *sources.PROGRAMS,
     *lookups.PROGRAMS,
+    *functions.PROGRAMS,
+    *joins.PROGRAMS,
+    *changes.PROGRAMS,
+    *loops.PROGRAMS,
 )

@@ -124,9 +124,13 @@ def words(sale: Sale) -> Iterator[Word]:
         yield Word(sale.n, word, sale.at)
 
 
+def is_long(word: Word) -> bool:
+    return len(word.word) > 3
+
+
 def flat_map(given: Given) -> Mapping[str, rh.DataStream]:
     found = given.stream(SALES).flat_map(words)
-    return {"words": found, "long": found.filter(col("word").str.len_chars() > 3)}
+    return {"words": found, "long": found.filter(is_long)}
 
 
 def flat_map_golden() -> Mapping[str, Golden]:

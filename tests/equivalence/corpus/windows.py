@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import polars as pl
 
@@ -40,6 +42,16 @@ AGGREGATES = {
     "p90": rh.agg.quantile("quantity", 0.9),
     "users": rh.agg.count_distinct("user"),
     "kinds": rh.agg.count_distinct("note"),
+    "about_kinds": rh.agg.approx_count_distinct("note"),
+    "variance": rh.agg.variance("price"),
+    "spread": rh.agg.stddev("quantity", ddof=0),
+    "opening": rh.agg.first("quantity"),
+    "closing": rh.agg.last("note"),
+    "all_notes": rh.agg.collect("note"),
+    "dearest": rh.agg.top_k("price", 2, of=["user", "price"]),
+    "fewest": rh.agg.top_k("quantity", 3, smallest=True),
+    "last_n": col("n").filter(col("price").is_not_null()).last(),
+    "by_users": (col("quantity").sum() / col("user").n_unique()).round(3),
 }
 
 
@@ -59,7 +71,30 @@ def aggregated(rows: list[Row]) -> Row:
         "p90": quantile(quantities, 0.9),
         "users": len({row["user"] for row in rows}),
         "kinds": len(set(notes)),
+        "about_kinds": len(set(notes)),
+        **_by_all_rows(rows, quantities, prices),
     }
+
+
+def _by_all_rows(rows: list[Row], quantities: list[int], prices: list[float]) -> Row:
+    in_order = sorted(rows, key=lambda row: (row["ts"], row["n"]))
+    priced = [row for row in in_order if row["price"] is not None]
+    dearest = sorted(priced, key=lambda row: (-row["price"], row["ts"], row["user"]))[:2]
+    return {
+        "variance": statistics.variance(prices) if len(prices) > 1 else None,
+        "spread": math.sqrt(statistics.pvariance(quantities)) if quantities else None,
+        "opening": min(_at(rows, "quantity"), default=(0, None))[1],
+        "closing": max(_at(rows, "note"), default=(0, None))[1],
+        "all_notes": known(in_order, "note"),
+        "dearest": [{"user": row["user"], "price": row["price"]} for row in dearest],
+        "fewest": sorted(quantities)[:3],
+        "last_n": priced[-1]["n"] if priced else None,
+        "by_users": round(sum(quantities) / len({row["user"] for row in rows}), 3),
+    }
+
+
+def _at(rows: list[Row], column: str) -> list[tuple[int, Any]]:
+    return [(row["ts"], row[column]) for row in rows if row[column] is not None]
 
 
 # --- every aggregate ----------------------------------------------------------------------------------
@@ -183,16 +218,30 @@ def offsets(given: Given) -> Mapping[str, rh.DataStream]:
     shops = given.stream(SALES).key_by("shop")
     old = given.stream(BEFORE_1970).key_by("user")
     counts = {"n": rh.agg.count(), "users": rh.agg.count_distinct("user")}
+    sketches = {"about": rh.agg.approx_quantile("quantity", 0.5, error=0.1)}
+    moved = shops.window(rh.Tumbling("10s", offset="3s")).aggregate(**counts, **sketches)
+    slid = shops.window(rh.Sliding("20s", every="7s", offset="2s")).aggregate(**counts, **sketches)
     return {
-        "moved": shops.window(rh.Tumbling("10s", offset="3s")).aggregate(**counts),
-        "moved, sliding": shops.window(rh.Sliding("20s", every="7s", offset="2s")).aggregate(**counts),
+        "moved": moved.with_columns(about=col("about").round(6)),
+        "moved, sliding": slid.with_columns(about=col("about").round(6)),
         "before 1970": old.window(rh.Tumbling("7s", offset=BACK)).aggregate(n=rh.agg.count()),
     }
 
 
 def offsets_golden() -> Mapping[str, Golden]:
     def counted(rows: list[Row]) -> Row:
-        return {"n": len(rows), "users": len({row["user"] for row in rows})}
+        users = len({row["user"] for row in rows})
+        return {"n": len(rows), "users": users, "about": about(known(rows, "quantity"))}
+
+    def about(values: list[int]) -> float | None:
+        """The middle of the bucket of the median; a bucket ends at 1.1 / 0.9 times its beginning."""
+        if not values:
+            return None
+        median = sorted(values)[(len(values) - 1) // 2]
+        if median == 0:
+            return 0.0
+        power = math.ceil(round(math.log(abs(median), 1.1 / 0.9), 9))
+        return round(math.copysign((1.1 / 0.9) ** power * 0.9, median), 6)
 
     moved, _ = by_window(arrived(SALES), ["shop"], 10_000, offset=3_000)
     sliding, _ = by_window(arrived(SALES), ["shop"], 20_000, 7_000, offset=2_000)

@@ -79,7 +79,7 @@ def millis(time: datetime) -> int:
     return round(time.timestamp() * 1000)
 
 
-@settings(max_examples=30)
+@settings(max_examples=8)
 @given(
     window=windows,
     lateness=st.integers(0, 8),

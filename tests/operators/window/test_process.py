@@ -267,7 +267,7 @@ def test_a_result_that_is_no_iterable_is_refused() -> None:
         bench.end()
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(
     window=st.sampled_from([Tumbling("5ms", "2ms"), Sliding("6ms", "4ms"), Sliding("2ms", "3ms")]),
     rows=st.lists(

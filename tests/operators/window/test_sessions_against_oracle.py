@@ -37,7 +37,7 @@ rows = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=8)
 @given(
     gap=st.integers(1, 12),
     lateness=st.sampled_from([0, 0, 1, 5]),

@@ -31,7 +31,14 @@ def results(bench: Bench) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in bench.out)
 
 
-@pytest.mark.parametrize("window", [Tumbling("100ms"), Sliding("100ms", every="50ms")], ids=repr)
+@pytest.mark.parametrize(
+    "window",
+    [
+        Tumbling("100ms"),
+        pytest.param(Sliding("100ms", every="50ms"), marks=pytest.mark.slow),
+    ],
+    ids=repr,
+)
 def test_state_many_times_the_budget_gives_the_same_and_stays_within_it(
     window: Window, tmp_path: Path
 ) -> None:

@@ -376,9 +376,10 @@ def test_names_of_columns_do_not_meet_those_of_state() -> None:
 
 def test_many_small_batches_leave_few_segments() -> None:
     bench = Bench.of_aggregates(Tumbling("1000ms"), COUNT, SCHEMA)
+    (operator,) = bench.subtasks
+    operator._waiting = None
     for ts in range(600):
         bench.rows([{"k": "ab"[ts % 2], "v": ts, "ts": ts}])
-    (operator,) = bench.subtasks
     whole = operator._index.whole()
     assert whole is not None
     assert len(whole.segments) <= 16
@@ -391,6 +392,7 @@ def test_panes_are_purged_when_no_window_can_take_them() -> None:
     for ts in range(0, 1000, 10):
         bench.rows([{"k": key, "v": ts, "ts": ts} for key in "abc"])
         bench.watermark(ts)
+        operator._absorb_waiting()
         whole = operator._index.whole()
         assert whole is not None
         assert whole.size.rows <= 3 * 4

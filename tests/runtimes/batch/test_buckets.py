@@ -15,6 +15,7 @@ import rheos as rh
 from rheos.errors import InputError, StateError
 from rheos.plan.physical import Edge, Exchange
 from rheos.protocol.elements import TS
+from rheos.protocol.hashing import hash_keys
 from rheos.protocol.ids import ChainId, JobId
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, bucket_bits
@@ -22,7 +23,6 @@ from rheos.runtimes.batch.keyed_ports import OnePort
 from rheos.runtimes.batch.layout import HASH, KEYED, NOTE_BUCKET, payloads
 from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
 from rheos.runtimes.batch.tasks import RowsOutput
-from rheos.state.key_groups import hash_keys
 
 EDGE = Edge(0, Exchange.HASH, ChainId(0), ChainId(1), 0, ("key",))
 TIMED = pa.schema([("key", pa.int64()), ("n", pa.int64()), (TS, pa.int64())])

@@ -13,6 +13,7 @@ import pytest
 
 import rheos as rh
 from rheos import col
+from rheos.graph.job_context import JobContext
 from rheos.operators.build import build
 from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.plan.physical import PlannedOperator
@@ -184,7 +185,7 @@ def planned_windows(rows: list[Trip]) -> tuple[PlannedOperator, pa.Schema]:
 
 
 def fired(head: PlannedOperator, combined: list[pa.RecordBatch], tmp: str) -> list[tuple[Any, ...]]:
-    task = Task(JobId("j"), 0, 1, 128, 512, CombinedOutput(head))
+    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), CombinedOutput(head))
     ctx = context_of(task, head, 0, keyed=True, scratch=tmp)
     ctx.state_bytes = 20_000  # So that what was restored spills.
     windows = build(ctx, head.spec)
@@ -208,7 +209,7 @@ def test_senders_that_hand_on_early_change_nothing(senders: int, tmp_path: Any) 
     ]
     never = pa.array(np.full(len(rows), -(2**62)))
     batch = pa.RecordBatch.from_arrays([*columns, columns[2], never][: len(schema)], schema=schema)
-    task = Task(JobId("j"), 0, 1, 128, 512, CombinedOutput(head))
+    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), CombinedOutput(head))
 
     def combined(budget_bytes: int, count: int) -> list[pa.RecordBatch]:
         made = []
@@ -237,7 +238,7 @@ def test_senders_that_hand_on_early_change_nothing(senders: int, tmp_path: Any) 
 
 def test_a_sender_without_rows_hands_on_its_note_alone(tmp_path: Any) -> None:
     head, _ = planned_windows(trips(10))
-    task = Task(JobId("j"), 0, 1, 128, 512, CombinedOutput(head))
+    task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), CombinedOutput(head))
     ctx = context_of(task, head, 0, keyed=True, scratch=None)
 
     def make() -> WindowAggregateOperator:

@@ -65,6 +65,7 @@ def kill_one(pids: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_workers_killed_on_the_way_change_no_row(spark: Any, tmp_path: Path) -> None:
     pids, out = tmp_path / "pids", tmp_path / "out"
     pids.mkdir()

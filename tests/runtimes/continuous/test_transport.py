@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
+import zmq
 
 from rheos.errors import TransportError
 from rheos.host.socket_folder import SocketFolder, in_folder
@@ -16,8 +17,10 @@ from rheos.protocol import wire
 from rheos.protocol.elements import Barrier, Element, End, Idle, Mark, WatermarkMark
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
 from rheos.protocol.ports import Transport
+from rheos.runtimes.continuous.framed_transport import FramedTransport
+from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.continuous.security import Curve, Password, Security
-from rheos.runtimes.continuous.transport import ZmqTransport
+from rheos.runtimes.continuous.zmq_transport import ZmqTransport
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport
 
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])
@@ -50,8 +53,11 @@ class Pair:
 
 @contextmanager
 def real(security: Security | None = None, where: str = "tcp://127.0.0.1:*") -> Iterator[Pair]:
+    """Over ZeroMQ."""
+    contexts = [zmq.Context[zmq.Socket[bytes]](1) for _ in range(2)]
     ends = [
         ZmqTransport(
+            context,
             attempt=Attempt(1),
             subtask=subtask,
             token=TOKEN,
@@ -61,15 +67,24 @@ def real(security: Security | None = None, where: str = "tcp://127.0.0.1:*") -> 
             where=where if where.startswith("tcp") else f"{where}{subtask}",
             security=security,
         )
-        for subtask in range(2)
+        for subtask, context in enumerate(contexts)
     ]
     for end in ends:
         end.connect([other.address for other in ends])
     try:
         yield Pair(ends[0], ends[1], lambda: ends[1].wait(1000))
     finally:
-        for end in ends:
+        for end, context in zip(ends, contexts, strict=True):
             end.close()
+            context.destroy(linger=0)
+
+
+@contextmanager
+def over_zeromq_in_a_folder() -> Iterator[Pair]:
+    folder = SocketFolder()
+    with real(where=in_folder(folder.path)) as pair:
+        yield pair
+    folder.close()
 
 
 @contextmanager
@@ -88,9 +103,26 @@ def with_a_password() -> Iterator[Pair]:
 def in_a_folder() -> Iterator[Pair]:
     """As on one machine."""
     folder = SocketFolder()
-    with real(where=in_folder(folder.path)) as pair:
-        yield pair
-    folder.close()
+    ends = [
+        LocalTransport(
+            attempt=Attempt(1),
+            subtask=subtask,
+            token=TOKEN,
+            schemas={0: SCHEMA, 1: SCHEMA},
+            initial_credits=CREDITS,
+            parallelism=2,
+            path=in_folder(folder.path).removeprefix("ipc://"),
+        )
+        for subtask in range(2)
+    ]
+    for end in ends:
+        end.connect([other.address for other in ends])
+    try:
+        yield Pair(ends[0], ends[1], lambda: ends[1].wait(1000))
+    finally:
+        for end in ends:
+            end.close()
+        folder.close()
 
 
 @contextmanager
@@ -159,6 +191,23 @@ def test_credit_for_a_peer_that_has_gone_fails_the_attempt() -> None:
             give_back(pair.receiver, seconds=10)
 
 
+def test_on_one_machine_the_driver_says_what_it_means_that_a_peer_has_gone() -> None:
+    with in_a_folder() as pair:
+        assert isinstance(pair.sender, LocalTransport)
+        assert isinstance(pair.receiver, LocalTransport)
+        pair.sender.send(ACROSS, batch(1))
+        pair.take(1)
+        pair.sender.close()
+        pair.receiver.release(ACROSS)
+        while not pair.receiver._incoming[0].gone:
+            pair.receiver.wait(1000)
+            pair.receiver.receive(1)
+        # What is sent to it, and back to it, is dropped.
+        pair.receiver.send_mark(ChannelId(0, 1, 0), End())
+        pair.receiver.release(ACROSS)
+        assert pair.receiver.receive(1) == []
+
+
 def give_back(end: Transport, seconds: float) -> None:
     """Credit, again and again, until that fails or the time is over."""
     deadline = time.monotonic() + seconds
@@ -183,10 +232,34 @@ def test_channels_have_credits_of_their_own(pair: Pair) -> None:
     assert sorted(str(channel) for channel, _ in pair.take(3)) == ["0:0>1", "0:0>1", "1:0>1"]
 
 
+@pytest.mark.parametrize("rows", [10, 3_000, 100_000])
+def test_batches_of_any_size_arrive_whole_and_in_order(pair: Pair, rows: int) -> None:
+    """More than a socket takes at once, in memory of its own, and small ones between them."""
+    numbers = iter(range(6 * rows))
+    sent = []
+    for _ in range(3):
+        for size in (rows, 1):
+            made = batch(*(next(numbers) for _ in range(size)))
+            sent.append(made)
+            while pair.sender.credits(ACROSS) == 0:
+                pair.settle()
+                pair.sender.receive(1)
+                for channel, element in pair.receiver.receive(64):
+                    assert element == sent.pop(0)
+                    pair.receiver.release(channel)
+            pair.sender.send(ACROSS, made)
+    while sent:
+        pair.settle()
+        pair.sender.receive(1)
+        for channel, element in pair.receiver.receive(64):
+            assert element == sent.pop(0)
+            pair.receiver.release(channel)
+
+
 def test_a_gap_fails_the_attempt() -> None:
     """EX2."""
-    with real() as pair:
-        assert isinstance(pair.sender, ZmqTransport)
+    with in_a_folder() as pair:
+        assert isinstance(pair.sender, FramedTransport)
         pair.sender._sent[ACROSS] = 5
         pair.sender.send_mark(ACROSS, End())
         with pytest.raises(TransportError, match="brought frame 5, not 0: one was lost or doubled"):
@@ -195,5 +268,5 @@ def test_a_gap_fails_the_attempt() -> None:
 
 def test_a_batch_too_large_for_a_frame_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 100)
-    with real() as pair, pytest.raises(TransportError, match="at most 100 travel as one"):
+    with in_a_folder() as pair, pytest.raises(TransportError, match="at most 100 travel as one"):
         pair.sender.send(ACROSS, batch(*range(50)))

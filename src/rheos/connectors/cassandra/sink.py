@@ -19,7 +19,7 @@ from rheos.connectors.cassandra.client import (
 from rheos.connectors.cassandra.columns import CqlColumn, check_any_fits, check_fits, values
 from rheos.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.connectors.patience import Patience
-from rheos.connectors.schemas import check_column, shown_row
+from rheos.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.elements import Batch
@@ -168,6 +168,11 @@ class CassandraSink(Sink):
             check_column(schema, "delete", delete, pa.types.is_boolean, "true or false")
         for field in schema:
             check_any_fits(field)
+
+    def of_changes(self, key: Sequence[str], delete: str) -> CassandraSink:
+        # The table's own key is known when the job is submitted.
+        check_changes_key("key", key, key, self.table.delete)
+        return replace(self, table=replace(self.table, delete=delete))
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> CassandraSink:
         """Looks at the table, and holds the rows against it."""

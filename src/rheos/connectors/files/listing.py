@@ -46,6 +46,8 @@ class FileToRead(msgspec.Struct, frozen=True):
     codec: Codec = "none"
     size_bytes: int | None = None
     """When it was found, where its folder is watched."""
+    changed_ms: int | None = None
+    """When it was changed last, in ms since the epoch, where files are forgotten by that."""
 
     @property
     def compression(self) -> Codec:

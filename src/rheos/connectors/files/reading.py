@@ -31,6 +31,7 @@ def source(
     replay: Replay | None = None,
     discover: Duration | None = None,
     order: Order = "name",
+    forget: Duration | None = None,
 ) -> FileSource:
     """Rows of files, Parquet or lines (JSON Lines, CSV, text): as a bounded source, or one that watches
     a folder for new files.
@@ -54,6 +55,10 @@ def source(
             is whole. Files that have been found may not change any more.
         order: in which the files that one look finds are dealt out and opened: by "name", or by the
             "time" of their last change. Several are read at once.
+        forget: a file that was read, is gone, and was changed last by so much before the newest one is
+            forgotten ("7d"), by `order="time"`: so state is that of the files in the folder and of the
+            newest ones, where it would hold each file that ever was. One that is found and is as old is
+            an error, and not read. Give more than files may be late.
     """
     check_on_error(on_error)
     check_kind(format)
@@ -81,6 +86,11 @@ def source(
         replay.column.check(rows, "the replay's column")
     if order not in ("name", "time"):
         raise ProgramError(f"order={order!r} is not known", hint='write "name" or "time"')
+    if forget is not None and (discover is None or order != "time"):
+        raise ProgramError(
+            "forget= is for a folder that is watched in the order of time",
+            hint='write discover="10s", order="time", too, or leave it out',
+        )
     if discover is None:
         if order != "name":
             raise ProgramError(
@@ -99,5 +109,14 @@ def source(
             f"discover={discover!r} is more often than can be", hint='write discover="10s"'
         )
     return WatchedFiles(
-        paths, rows, record, format, on_error, None, compression, order=order, discovery_ms=every_ms
+        paths,
+        rows,
+        record,
+        format,
+        on_error,
+        None,
+        compression,
+        order=order,
+        discovery_ms=every_ms,
+        forget_ms=None if forget is None else duration_ms(forget),
     )

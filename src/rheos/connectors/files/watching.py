@@ -9,7 +9,7 @@ A file that is longer or shorter when it has been read than when it was found is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -33,16 +33,23 @@ class WatchedFiles(FileSource):
     time at which they were changed last."""
     bounded: bool = field(default=False, init=False)
     discovery_ms: int | None = 10_000
+    forget_ms: int | None = None
     seen: Seen = field(default_factory=lambda: Seen(), compare=False, repr=False)
 
     def endless(self, split: Split) -> bool:
         return False
 
+    def made_ms(self, split: Split) -> int | None:
+        return msgspec.msgpack.decode(split.payload, type=FileToRead).changed_ms
+
     def splits(self) -> Sequence[Split]:
         return self._splits_of(self.seen.first(self._listed()))
 
     def discover(self) -> Sequence[Split]:
-        return self._splits_of(self.seen.settled(self._listed()))
+        listed = self._listed()
+        if self.forget_ms is not None:
+            self.seen.forget_others(listed)
+        return self._splits_of(self.seen.settled(listed))
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
         for split in splits:
@@ -64,7 +71,8 @@ class WatchedFiles(FileSource):
                     f"when {each.file.path} was changed is not known",
                     hint='this kind of storage does not say it: take order="name"',
                 )
-        return sorted(found, key=lambda each: (each.changed_s or 0.0, each.file.path))
+        in_order = sorted(found, key=lambda each: (each.changed_s or 0.0, each.file.path))
+        return in_order if self.forget_ms is None else list(map(_with_time, in_order))
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         reader = super().open(split, position, ctx)
@@ -106,6 +114,11 @@ class Seen:
         self._found.update({file.path: file.size_bytes for file in settled})
         return settled
 
+    def forget_others(self, listed: Sequence[ListedFile]) -> None:
+        """Those that are not there any more."""
+        there = {each.file.path for each in listed}
+        self._found = {path: size for path, size in self._found.items() if path in there}
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Seen, ()  # It is the driver's alone.
 
@@ -137,6 +150,12 @@ class _CheckedReader(SplitReader):
 
     def close(self) -> None:
         self._reader.close()
+
+
+def _with_time(listed: ListedFile) -> ListedFile:
+    assert listed.changed_s is not None
+    changed_ms = int(listed.changed_s * 1000)
+    return replace(listed, file=msgspec.structs.replace(listed.file, changed_ms=changed_ms))
 
 
 def _size_in(payload: bytes) -> int | None:

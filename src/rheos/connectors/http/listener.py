@@ -115,6 +115,19 @@ class HttpExchange:
             raise HttpError(400, "the body has ended before its length")
         return body
 
+    def sender_is_gone(self) -> bool:
+        """Whether nobody waits for the answer any more. Looks without waiting; to be asked when the
+        body is read. One that has ended its side and still listens counts as gone, too: clients of
+        HTTP that wait for an answer keep both sides open."""
+        connection = self._handler.connection
+        try:
+            connection.settimeout(0)
+            return not connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def answer(self, status: int, content: bytes, kind: str, **headers: str) -> None:
         """Sends an answer. `headers` have `_` for `-`."""
         self.begin(status, kind, Content_Length=str(len(content)), **headers)

@@ -34,6 +34,8 @@ _HELD_BYTES = 1 << 22
 """Of bodies that wait; a last one may go beyond."""
 _ANSWER_WITHIN_S = 60.0
 """A checkpoint should come by then; else the sender is to send again."""
+_LOOK_EVERY_S = 1.0
+"""Whether senders that wait are still there."""
 _END_WITHIN_S = 5.0
 
 
@@ -141,7 +143,7 @@ class Webhook(SourceClient):
         decoded = self._decoded(payloads)
         key = _digest(exchange.headers.get("Idempotency-Key"))
         number, is_new = self._take(payloads, decoded, key)
-        if self._waits and not self._is_in_checkpoint(number):
+        if self._waits and not self._is_in_checkpoint(number, exchange):
             raise HttpError(503, "no checkpoint has the rows yet: send them again", Retry_After="1")
         answer = {"rows": decoded.rows.num_rows, "duplicate": not is_new}
         exchange.answer_json(200 if self._waits else 202, answer)
@@ -175,13 +177,19 @@ class Webhook(SourceClient):
                     del self._keys[next(iter(self._keys))]
             return self._taken, True
 
-    def _is_in_checkpoint(self, number: int) -> bool:
-        """Waits for it."""
+    def _is_in_checkpoint(self, number: int, exchange: HttpExchange) -> bool:
+        """Waits for it, as long as the sender does: one that has gone does not keep its connection from
+        others. Its rows were taken, and stay."""
         deadline_s = time.monotonic() + _ANSWER_WITHIN_S
         with self._inbox.lock:
             while self._completed < number and not self._inbox.closing:
-                if not self._inbox.lock.wait(deadline_s - time.monotonic()):
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
                     break
+                self._inbox.lock.wait(min(left_s, _LOOK_EVERY_S))
+                if self._completed < number and exchange.sender_is_gone():
+                    self._inbox.count("senders_gone")
+                    raise ConnectionAbortedError("the sender has gone")
             return self._completed >= number
 
 

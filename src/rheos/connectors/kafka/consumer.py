@@ -49,6 +49,9 @@ _WAIT_S = 0.1
 _STALLED_S = 1.0
 """Where nothing is taken for so long, what is full is paused even if no other partition is known to
 have more: the client's own queue may be full of it, so that it does not hear of others."""
+_FEW_BYTES = 1 << 18
+_GATHER_S = 0.02
+"""While fewer bytes than these wait to be taken, but some, the client gathers more for so long."""
 _END_WITHIN_S = 10.0
 _FETCHING: Mapping[str, Any] = {
     "fetch.wait.max.ms": 100,
@@ -205,7 +208,10 @@ class TopicConsumer(SourceClient):
             self._commit_to_the_group()
             self._watch_topics()
             if self._reads_on():
-                self._take(self._consumed())
+                self._gather()
+                messages = self._consumed()
+                if not self._closing:  # Who closes waits for this thread: to decode takes a while.
+                    self._take(messages)
             else:
                 with self._lock:
                     if self._ahead_bytes >= AHEAD_BYTES and not self._closing:
@@ -213,6 +219,13 @@ class TopicConsumer(SourceClient):
             if self._refused is not None:
                 raise self._error(self._refused)
         self._commit_to_the_group()
+
+    def _gather(self) -> None:
+        """A chunk costs what hundreds of rows do. So while a small one waits for the mailbox, which is
+        at work then, what comes meanwhile becomes the next."""
+        with self._lock:
+            if 0 < self._ahead_bytes < _FEW_BYTES and not self._closing:
+                self._lock.wait(_GATHER_S)
 
     def _commit_to_the_group(self) -> None:
         with self._lock:

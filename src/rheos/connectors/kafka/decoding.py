@@ -94,7 +94,7 @@ class MessageDecoder:
             begin, end = np.searchsorted(decoded.origin, [run.begin, run.end]).tolist()
             origin = decoded.origin[begin:end]
         after = int(offsets[run.end - 1]) + 1
-        return RecordChunk(rows.slice(begin, end - begin), offsets[origin], bad, after)
+        return RecordChunk.of(rows.slice(begin, end - begin), offsets[origin], bad, after)
 
 
 def _without(decoded: Decoded, unfit: Unfit, payloads: pa.Array) -> Decoded:

@@ -77,12 +77,31 @@ class RecordChunk:
     """With their offsets."""
     after: int
     """The offset behind all of them."""
+    size_bytes: int
 
-    @property
-    def size_bytes(self) -> int:
-        held: int = self.rows.nbytes
-        count: int = self.rows.num_rows + len(self.bad)
-        return held + _ROW_BYTES * count
+    @classmethod
+    def of(
+        cls,
+        rows: Batch,
+        offsets: npt.NDArray[np.int64],
+        bad: Sequence[tuple[int, BadRecord]],
+        after: int,
+    ) -> RecordChunk:
+        held: int = rows.nbytes
+        return cls(rows, offsets, bad, after, held + _ROW_BYTES * (rows.num_rows + len(bad)))
+
+    @classmethod
+    def joined(cls, chunks: Sequence[RecordChunk]) -> RecordChunk:
+        """One chunk of those that follow one another."""
+        if len(chunks) == 1:
+            return chunks[0]
+        return cls(
+            pa.concat_batches([chunk.rows for chunk in chunks]),
+            np.concatenate([chunk.offsets for chunk in chunks]),
+            [bad for chunk in chunks for bad in chunk.bad],
+            chunks[-1].after,
+            sum(chunk.size_bytes for chunk in chunks),
+        )
 
 
 class PartitionFeed:
@@ -128,7 +147,7 @@ class PartitionReader(SplitReader):
             finished = self._feed.finished
             if not self._feed.chunks:
                 return EndOfSplit() if finished else Pending()
-            chunk = self._chunk = self._feed.chunks.popleft()
+            chunk = self._chunk = self._next(max_rows)
             self._row, self._bad = self._given_before(chunk), 0
         begin, self._row = self._row, min(self._row + max_rows, chunk.rows.num_rows)
         if self._row < chunk.rows.num_rows:
@@ -142,6 +161,17 @@ class PartitionReader(SplitReader):
             self._chunk = None
             self._consumer.taken(chunk)
         return chunk.rows.slice(begin, self._row - begin)
+
+    def _next(self, max_rows: int) -> RecordChunk:
+        """What waits, as one chunk as far as a batch goes: who is behind gets large batches, and
+        catches up."""
+        waiting = self._feed.chunks
+        taken = [waiting.popleft()]
+        rows = taken[0].rows.num_rows
+        while waiting and rows + waiting[0].rows.num_rows <= max_rows:
+            taken.append(waiting.popleft())
+            rows += taken[-1].rows.num_rows
+        return RecordChunk.joined(taken)
 
     def _given_before(self, chunk: RecordChunk) -> int:
         """How many of the chunk's first rows were given before a restore."""

@@ -18,6 +18,7 @@ from rheos.connectors.kafka.epoch_committer import EpochCommitter
 from rheos.connectors.kafka.producing import OWNED
 from rheos.connectors.kafka.records import RecordLayout
 from rheos.connectors.kafka.writers import AtLeastOnceWriter, ExactlyOnceWriter, Target
+from rheos.connectors.schemas import check_changes_key
 from rheos.errors import ProgramError
 from rheos.formats import json as json_format
 from rheos.formats.contract import Format
@@ -136,6 +137,12 @@ class KafkaSink(Sink):
 
     def validate(self, schema: pa.Schema) -> None:
         self.target.layout.check(schema)
+
+    def of_changes(self, key: Sequence[str], delete: str) -> KafkaSink:
+        layout = self.target.layout
+        named = () if layout.key is None else (layout.key,)
+        check_changes_key("key", named, key, layout.tombstone)
+        return self._with(layout=replace(layout, tombstone=delete))
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> KafkaSink:
         options = self.target.options

@@ -32,7 +32,7 @@ from rheos.connectors.kafka.messages import named_fields
 from rheos.connectors.kafka.partition import REJECTED, PartitionSplit
 from rheos.connectors.rejected import OnError, check_on_error
 from rheos.connectors.schemas import resolve
-from rheos.errors import ConfigurationError, ProgramError, UnavailableError
+from rheos.errors import ConfigurationError, ProgramError, RheosError, UnavailableError
 from rheos.formats import raw
 from rheos.formats.contract import Format
 from rheos.protocol.durations import duration_ms
@@ -183,10 +183,7 @@ class KafkaSource(Source):
         cluster = self._cluster()
         found = cluster.find(self.topics)
         if not found and self.discovery_ms is None:
-            raise ConfigurationError(
-                f"no topic at {self.options.brokers} matches {self.describe_topics()}",
-                hint="look at the pattern, which a whole name is to match",
-            )
+            raise self._no_match()
         partitions = _partitions(found)
         earliest = cluster.earliest(partitions)
         starts = resolved_starts(self.start, partitions, cluster, earliest)
@@ -205,6 +202,16 @@ class KafkaSource(Source):
         except UnavailableError:
             return ()  # They are waited for where they are read, and counted there.
         return _splits(found, earliest, earliest, {})
+
+    def nothing_found(self) -> RheosError:
+        return self._no_match()
+
+    def _no_match(self) -> ConfigurationError:
+        goes_on = "" if self.discovery_ms is None else "; the job goes on and looks for topics"
+        return ConfigurationError(
+            f"no topic at {self.options.brokers} matches '{self.describe_topics()}'",
+            hint=f"look at the pattern, which a whole name is to match{goes_on}",
+        )
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
         """What is known ends where it was to end. Partitions that nobody knew then are read from their

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from rheos.connectors.opensearch.documents import (
 )
 from rheos.connectors.patience import Patience
 from rheos.connectors.rejected import OnError, check_on_error
+from rheos.connectors.schemas import check_changes_key
 from rheos.errors import ProgramError, UnavailableError
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.elements import Batch
@@ -109,6 +111,11 @@ class OpenSearchSink(Sink):
 
     def validate(self, schema: pa.Schema) -> None:
         self.layout.check(schema)
+
+    def of_changes(self, key: Sequence[str], delete: str) -> OpenSearchSink:
+        named = () if self.layout.id is None else (self.layout.id,)
+        check_changes_key("id", named, key, self.layout.delete)
+        return replace(self, layout=replace(self.layout, delete=delete))
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> OpenSearchSink:
         """Looks whether it is there, and lets the user in."""

@@ -6,7 +6,7 @@ Writing a row again changes nothing, so what is written again after a failure ha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from rheos.connectors.redis.connection import (
 )
 from rheos.connectors.redis.keys import KeyPattern
 from rheos.connectors.redis.text import check_fields, to_bytes
-from rheos.connectors.schemas import check_column, shown_row
+from rheos.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.errors import InputError, ProgramError, SchemaError
 from rheos.formats.contract import Format
 from rheos.protocol.durations import duration_ms
@@ -211,6 +211,10 @@ class RedisSink(Sink):
 
     def validate(self, schema: pa.Schema) -> None:
         self.layout.check(schema)
+
+    def of_changes(self, key: Sequence[str], delete: str) -> RedisSink:
+        check_changes_key("key", self.layout.key.columns, key, self.layout.delete)
+        return replace(self, layout=replace(self.layout, delete=delete))
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> RedisSink:
         check_reachable(self.options, self.retry_for_ms, _DOING)

@@ -24,7 +24,7 @@ from rheos.operators.window.merging_panes import MergingPanes
 from rheos.operators.window.merging_trigger import MergingTrigger
 from rheos.operators.window.panes import MemoryBudget, PaneStore
 from rheos.operators.window.segments import Merge
-from rheos.operators.window.trigger import Trigger
+from rheos.operators.window.trigger import FiringRule
 from rheos.operators.window.undecided import Decided, UndecidedRows
 from rheos.protocol.elements import Batch
 
@@ -38,7 +38,7 @@ class Family(ABC):
 
     @property
     @abstractmethod
-    def trigger(self) -> Trigger:
+    def trigger(self) -> FiringRule:
         """The trigger of all stores; they have all been made by now."""
 
     @abstractmethod

@@ -22,6 +22,14 @@ class FixedPanes(PaneStore):
         super().__init__(windows.pane, merge, keys, memory)
         self._windows = windows
 
+    def _merged(self, segments: Sequence[Segment]) -> Segment:
+        # Segments of windows that slide mostly hold other slices each: nothing in them is of one pane.
+        in_memory = all(isinstance(segment.rows, pl.DataFrame) for segment in segments)
+        if in_memory and _apart(segments):
+            rows = pl.concat([segment.whole() for segment in segments], how="diagonal")
+            return Segment.of(rows, self.pane)
+        return super()._merged(segments)
+
     def panes(self) -> tuple[Ints, Ints, Ints]:
         """Slice, first valid window end and row count of all panes; some occur more than once."""
         segments = self._segments
@@ -90,3 +98,9 @@ class FixedPanes(PaneStore):
                 continue
             kept.append(segment.without(gone) if gone else segment)
         return kept
+
+
+def _apart(segments: Sequence[Segment]) -> bool:
+    """Whether no two have a pane in common, as far as their slices say."""
+    slices = np.concatenate([np.unique(segment.firsts) for segment in segments])
+    return len(np.unique(slices)) == len(slices)

@@ -14,7 +14,7 @@ from rheos.operators.window.contract import FixedWindows, Ints
 from rheos.operators.window.fixed_panes import FixedPanes
 from rheos.operators.window.panes import PaneStore
 from rheos.operators.window.segments import cut
-from rheos.operators.window.trigger import Firing, Trigger
+from rheos.operators.window.trigger import Firing, FiringRule
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 
 GATHERED_ROWS = 1 << 16
@@ -44,7 +44,7 @@ class FixedFiring(Firing):
         return [frame for frame in frames if frame.height]
 
 
-class FixedTrigger(Trigger):
+class FixedTrigger(FiringRule):
     """`index` has a row for every key and pane of the `stores`; `places` are those of the subtask's
     keys."""
 

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from rheos.errors import ProgramError, UnrestorableError
 from rheos.graph.windows import Window
 from rheos.operators.window.contract import Windows
+from rheos.operators.window.cumulating import CumulatingWindows
 from rheos.operators.window.grid import WindowGrid
 from rheos.operators.window.sessions import SessionWindows
 
 KINDS: dict[str, Callable[[Mapping[str, int]], Windows]] = {
     WindowGrid.kind: WindowGrid.of,
     SessionWindows.kind: SessionWindows.of,
+    CumulatingWindows.kind: CumulatingWindows.of,
 }
 """Each makes windows from how they are cut."""
 

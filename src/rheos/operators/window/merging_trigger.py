@@ -21,7 +21,7 @@ from rheos.operators.window.contract import Ints, Mask
 from rheos.operators.window.merging import containing, windows_of
 from rheos.operators.window.merging_panes import EVER, MergingPanes
 from rheos.operators.window.panes import PaneStore
-from rheos.operators.window.trigger import Firing, Trigger
+from rheos.operators.window.trigger import Firing, FiringRule
 
 _WINDOW_OF = {END: END, START: START}
 _PANE_OF = {END: OPEN_TO, OPEN_FROM: OPEN_FROM, START: FIRST}
@@ -92,7 +92,7 @@ class MergingFiring(Firing):
         return [found.of_others(rows, self.windows, _WINDOW_OF)]
 
 
-class MergingTrigger(Trigger):
+class MergingTrigger(FiringRule):
     """`index` has a row for every key and pane of the `stores`."""
 
     def __init__(

@@ -70,16 +70,11 @@ class _Context:
         self.window = TimeWindow(0, 0)
 
 
-class WindowProcessOperator(WindowOperator):
-    """Calls the function for each key and window, with its records in the order of their timestamps;
-    records of one timestamp are in the order of their columns, nulls last."""
+class WindowRowsOperator(WindowOperator):
+    """Windows whose rows are kept as they are."""
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx, spec)
-        assert spec.fn is not None
-        # Subtasks that share a process must not share the user's object.
-        self._process: Callable[[list[Any], Any], Any] = copy.deepcopy(spec.fn).process
-        self._context = _Context()
         self._rows = StoredRows(ctx.ports[0])
         self._index = self._store(self._merge)
 
@@ -98,7 +93,30 @@ class WindowProcessOperator(WindowOperator):
         columns = [*self._rows.columns, *by]
         return pl.concat([frame[columns] for frame in frames])
 
-    # --- calls ------------------------------------------------------------------------------------
+    # --- snapshots ------------------------------------------------------------------------------------
+
+    def _state_names(self) -> list[str]:
+        return [STATE]
+
+    def _layouts(self) -> Iterator[PaneLayout]:
+        yield PaneLayout(STATE, self._index, partial(self._merge, by=self._windows.pane), (TIME,))
+
+    def _restore(self, restored: Restored) -> None:
+        for frame in self._restored_frames(restored, STATE, self._rows.kinds, self._rows.nullable):
+            self._note_restored(frame)
+            self._add(self._index, frame.select(*self._rows.columns, *self._windows.pane))
+
+
+class WindowProcessOperator(WindowRowsOperator):
+    """Calls the function for each key and window, with its records in the order of their timestamps;
+    records of one timestamp are in the order of their columns, nulls last."""
+
+    def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
+        super().__init__(ctx, spec)
+        assert spec.fn is not None
+        # Subtasks that share a process must not share the user's object.
+        self._process: Callable[[list[Any], Any], Any] = copy.deepcopy(spec.fn).process
+        self._context = _Context()
 
     def _fire(self, firing: Firing) -> Iterator[Out]:
         frames = firing.rows_of(self._index)
@@ -120,7 +138,7 @@ class WindowProcessOperator(WindowOperator):
             # As many whole groups as make up the rows at once, and one at the least.
             stop = max(begin + 1, int(np.searchsorted(stops, offset + _ROWS_AT_ONCE, side="right")))
             batch = self._rows.batch(rows.slice(offset, int(stops[stop - 1]) - offset))
-            records = rows_of(batch, self._spec.record)
+            records = self._records(batch)
             starts = (stops[begin:stop] - lengths[begin:stop] - offset).tolist()
             keys = self._keys_of(batch, starts)
             for key, window, start, length in zip(
@@ -131,6 +149,9 @@ class WindowProcessOperator(WindowOperator):
                 )
             begin = stop
         yield from pending.flush()
+
+    def _records(self, batch: pa.RecordBatch) -> list[Any]:
+        return rows_of(batch, self._spec.record)
 
     def _keys_of(self, batch: pa.RecordBatch, rows: list[int]) -> Iterable[Any]:
         chosen = pa.array(rows, pa.int64())
@@ -161,19 +182,6 @@ class WindowProcessOperator(WindowOperator):
             if pending.room:
                 return
             yield from pending.flush()
-
-    # --- snapshots ------------------------------------------------------------------------------------
-
-    def _state_names(self) -> list[str]:
-        return [STATE]
-
-    def _layouts(self) -> Iterator[PaneLayout]:
-        yield PaneLayout(STATE, self._index, partial(self._merge, by=self._windows.pane), (TIME,))
-
-    def _restore(self, restored: Restored) -> None:
-        for frame in self._restored_frames(restored, STATE, self._rows.kinds, self._rows.nullable):
-            self._note_restored(frame)
-            self._add(self._index, frame.select(*self._rows.columns, *self._windows.pane))
 
 
 class _Pending:

@@ -2,14 +2,15 @@
 
 What is kept is what the aggregates say (`aggregates/contract.py`). A *table* holds the state of some of
 them by key and pane: `TotalsTable` that of all that are reduced, a row per key and pane; a
-`GatheredTable` the values that are gathered for one state.
+`GatheredTable` the values that are gathered for one state, a `CountedTable` those that are counted;
+`KeptTable` the rows that are kept.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, assert_never
 
 import numpy as np
 import polars as pl
@@ -17,24 +18,45 @@ import pyarrow as pa
 
 from rheos.aggregates import exact_sum
 from rheos.aggregates.contract import (
+    COUNT,
+    SQUARES,
     VALUE,
     Agg,
     Column,
+    CountedValues,
+    Deviations,
     ExactSum,
     Gathered,
     IntegerSum,
+    Kept,
+    Most,
     Part,
     Reduced,
     given,
     input_name,
+    one_zero,
 )
 from rheos.aggregates.count import ROWS, count_column
 from rheos.aggregates.integer_sum import SumTooLarge, beyond, may_be_beyond, wrapped
-from rheos.operators.window.contract import Windows
+from rheos.protocol.elements import HIDDEN_PREFIX, TS
 
 _EXACT = "exact."
 _BEYOND = "beyond."
 _COLUMN, _BIN, _LIMB = "column", "bin", "limb"
+
+
+class Grouping(Protocol):
+    """What state and results are computed by, besides the key."""
+
+    @property
+    def pane(self) -> Sequence[str]:
+        """The columns that name a pane."""
+        ...
+
+    @property
+    def window(self) -> Sequence[str]:
+        """The columns that name a window of a key."""
+        ...
 
 
 class AggregateTable(ABC):
@@ -44,7 +66,7 @@ class AggregateTable(ABC):
     name: str
     """The name of the state in snapshots."""
 
-    def __init__(self, keys: Sequence[str], windows: Windows) -> None:
+    def __init__(self, keys: Sequence[str], windows: Grouping) -> None:
         self.keys = list(keys)
         self.pane = windows.pane
         self.window = windows.window
@@ -93,13 +115,14 @@ class TotalsTable(AggregateTable):
     """The limbs of exact sums stand apart in snapshots, a row each."""
     limb_order = (_COLUMN, _BIN)
 
-    def __init__(self, keys: Sequence[str], reduced: Mapping[str, Reduced], windows: Windows) -> None:
+    def __init__(self, keys: Sequence[str], reduced: Mapping[str, Reduced], windows: Grouping) -> None:
         super().__init__(keys, windows)
         self._results = [state.result.alias(name) for name, state in reduced.items()]
         self._integers: list[str] = []
         """The columns whose sums are kept as integers."""
         self._exact: list[str] = []
-        """The columns whose sums are kept in limbs."""
+        """The columns whose sums are kept in limbs; by their own names for these, those of squares."""
+        self._deviations: dict[str, Deviations] = {}
         columns: dict[str, Column] = {}
         for part in (part for state in reduced.values() for part in state.parts):
             for column in self._columns_of(part):
@@ -123,11 +146,19 @@ class TotalsTable(AggregateTable):
                 sums = Column(total, wrapped(given(column)), pl.col(total).sum())
                 return [count_column("summed", column), sums]
             case ExactSum(column=column):
-                if column not in self._exact:
-                    self._exact.append(column)
+                self._sum_exactly(column)
+                return [count_column("exactly", column)]
+            case Deviations(column=column):
+                self._sum_exactly(column)
+                self._sum_exactly(part.squares)
+                self._deviations.setdefault(part.variance.meta.output_name(), part)
                 return [count_column("exactly", column)]
             case _:
                 assert_never(part)
+
+    def _sum_exactly(self, column: str) -> None:
+        if column not in self._exact:
+            self._exact.append(column)
 
     @property
     def required(self) -> list[str]:
@@ -154,7 +185,7 @@ class TotalsTable(AggregateTable):
         makes = [*self._makes, *spans]
         limbs: list[pl.Series] = []
         for column in self._exact:
-            limbs.extend(_limbs(column, rows[input_name(column)]))
+            limbs.extend(_limbs(column, rows[input_name(column.removeprefix(SQUARES))]))
         if limbs:
             rows = rows.hstack(limbs)
             makes = makes + [pl.col(limb.name).sum() for limb in limbs]
@@ -192,6 +223,19 @@ class TotalsTable(AggregateTable):
                 exact_sum.evaluate(_limbs_of(frame, column), frame.height),
             )
             for column in self._exact
+            if not column.startswith(SQUARES)
+        ]
+        sums += [
+            pl.Series(
+                name,
+                exact_sum.variances(
+                    _limbs_of(frame, part.column),
+                    _limbs_of(frame, part.squares),
+                    frame[part.count.meta.output_name()].to_numpy(),
+                    part.ddof,
+                ),
+            )
+            for name, part in self._deviations.items()
         ]
         return frame.hstack(sums).select(*self.keys, *self.window, *self._results)
 
@@ -236,11 +280,16 @@ class TotalsTable(AggregateTable):
 class GatheredTable(AggregateTable):
     """The values that aggregates gather, as rows."""
 
-    def __init__(self, keys: Sequence[str], gathered: Mapping[str, Gathered], windows: Windows) -> None:
+    def __init__(
+        self, keys: Sequence[str], gathered: Mapping[str, Gathered], windows: Grouping
+    ) -> None:
         super().__init__(keys, windows)
         first = next(iter(gathered.values()))
         self.name = first.state
         self._distinct = first.distinct
+        self._least = first.least
+        self._worth_rows = _WORTH_ROWS
+        """From how many rows on those that need not be kept are looked for."""
         self._value = first.value.alias(VALUE)
         self._results = [state.result.alias(name) for name, state in gathered.items()]
 
@@ -249,38 +298,167 @@ class GatheredTable(AggregateTable):
         return [VALUE]
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        return self._kept(rows.select(*self.keys, *by, self._value).drop_nulls(VALUE))
+        return self._kept(rows.select(*self.keys, *by, self._value).drop_nulls(VALUE), by)
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-        return self._kept(pl.concat([frame[[*self.keys, *by, VALUE]] for frame in frames]))
+        return self._kept(pl.concat([frame[[*self.keys, *by, VALUE]] for frame in frames]), by)
 
-    def _kept(self, frame: pl.DataFrame) -> pl.DataFrame:
-        return frame.unique() if self._distinct else frame
+    def _kept(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        if not self._distinct:
+            return frame
+        frame = frame.unique()
+        if self._least is None or frame.height < self._worth_rows:
+            return frame
+        kept = frame.sort(VALUE).group_by([*self.keys, *by]).head(self._least)
+        self._worth_rows = _worth_rows(frame, kept)
+        return kept
 
     def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
         return frame.group_by([*self.keys, *self.window]).agg(self._results)
+
+
+class CountedTable(AggregateTable):
+    """The values that aggregates count, as rows."""
+
+    def __init__(
+        self, keys: Sequence[str], counted: Mapping[str, CountedValues], windows: Grouping
+    ) -> None:
+        super().__init__(keys, windows)
+        first = next(iter(counted.values()))
+        self.name = first.state
+        self._value = first.value.alias(VALUE)
+        self._results = [state.result.alias(name) for name, state in counted.items()]
+
+    @property
+    def required(self) -> list[str]:
+        return [VALUE, COUNT]
+
+    def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        values = rows.select(*self.keys, *by, self._value).drop_nulls(VALUE)
+        return values.group_by([*self.keys, *by, VALUE]).agg(pl.len().cast(pl.Int64).alias(COUNT))
+
+    def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+        values = [*self.keys, *by, VALUE]
+        frame = pl.concat([frame[[*values, COUNT]] for frame in frames])
+        return frame.group_by(values).agg(pl.col(COUNT).sum())
+
+    def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.group_by([*self.keys, *self.window]).agg(self._results)
+
+
+_WORTH_ROWS = 1 << 14
+
+
+def _worth_rows(frame: pl.DataFrame, kept: pl.DataFrame) -> int:
+    """From how many rows on it pays to look again for those that need not be kept: where nearly all are
+    kept, as of keys with few rows, later."""
+    return 2 * frame.height if kept.height > frame.height * 3 // 4 else _WORTH_ROWS
+
+
+class KeptTable(AggregateTable):
+    """The columns that expressions read: of all rows, or of the first ones in an order."""
+
+    def __init__(self, keys: Sequence[str], kept: Mapping[str, Kept], windows: Grouping) -> None:
+        super().__init__(keys, windows)
+        self._most = next(iter(kept.values())).most
+        self._worth_rows = _WORTH_ROWS
+        """From how many rows on those that need not be kept are looked for."""
+        self.name = kept_name(self._most)
+        self._columns = sorted({column for state in kept.values() for column in state.columns})
+        self._results = [state.result.alias(name) for name, state in kept.items()]
+
+    @property
+    def required(self) -> list[str]:
+        return [input_name(column) for column in self._columns]
+
+    def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        kept = rows.select(*self.keys, *by, *self.required)
+        # Which of two equal zeros came first would show.
+        return kept.with_columns(
+            one_zero(pl.col(name)) for name in self.required if kept.schema[name].is_float()
+        )
+
+    def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+        frame = pl.concat([frame[[*self.keys, *by, *self.required]] for frame in frames])
+        if self._most is None or (frame.height < self._worth_rows and by == self.pane):
+            return frame
+        kept = self._in_order(frame, input_name).group_by([*self.keys, *by]).head(self._most.rows)
+        self._worth_rows = _worth_rows(frame, kept)
+        return kept
+
+    def _in_order(self, frame: pl.DataFrame, name: Callable[[str], str]) -> pl.DataFrame:
+        first = [] if self._most is None else [self._most.column]
+        order = list(dict.fromkeys([*first, TS, *self._columns]))
+        falling = [column in first and not (self._most and self._most.smallest) for column in order]
+        return _sorted(frame, [name(column) for column in order], falling)
+
+    def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
+        # Columns of the input have their own names, so those of key and window have others: hidden
+        # ones, which no column of the user's has.
+        index = {f"{HIDDEN_PREFIX}{name}": name for name in (*self.keys, *self.window)}
+        named = frame.select(
+            *(pl.col(name).alias(hidden) for hidden, name in index.items()),
+            *(pl.col(input_name(column)).alias(column) for column in self._columns),
+        )
+        # Where not all rows are kept, merging has put them in order.
+        in_order = self._in_order(named, str) if self._most is None else named
+        return in_order.group_by(list(index)).agg(self._results).rename(index)
+
+
+def kept_name(most: Most | None) -> str:
+    """The name of the state of rows that are kept."""
+    if most is None:
+        return KEPT
+    return f"{KEPT}, {most.rows} {'smallest' if most.smallest else 'largest'}.{most.column}"
+
+
+KEPT = "kept"
+
+
+def _sorted(frame: pl.DataFrame, by: Sequence[str], falling: Sequence[bool]) -> pl.DataFrame:
+    """The frame sorted by columns, nulls last. Numbers that are all there are sorted in a fraction of
+    the time that Polars takes for several columns of any types."""
+    keys: list[Any] = []
+    for name, falls in zip(by, falling, strict=True):
+        column = frame[name]
+        whole = column.dtype.is_integer()
+        if column.null_count() or not (
+            whole or (column.dtype.is_float() and not column.is_nan().any())
+        ):
+            return frame.sort(by, descending=falling, nulls_last=True)
+        numbers = column.to_numpy()
+        keys.append((~numbers if whole else -numbers) if falls else numbers)
+    return frame[np.lexsort(keys[::-1])]
 
 
 class Tables:
     """The tables that a set of aggregates over rows of `schema` needs."""
 
     def __init__(
-        self, keys: Sequence[str], aggregates: Mapping[str, Agg], schema: pa.Schema, windows: Windows
+        self, keys: Sequence[str], aggregates: Mapping[str, Agg], schema: pa.Schema, windows: Grouping
     ) -> None:
         reduced: dict[str, Reduced] = {}
         gathered: dict[str, dict[str, Gathered]] = {}
+        counted: dict[str, dict[str, CountedValues]] = {}
+        kept: dict[str, dict[str, Kept]] = {}
         for name, agg in aggregates.items():
             match agg.windowed(schema):
                 case Reduced() as state:
                     reduced[name] = state
                 case Gathered() as state:
                     gathered.setdefault(state.state, {})[name] = state
+                case CountedValues() as state:
+                    counted.setdefault(state.state, {})[name] = state
+                case Kept() as state:
+                    kept.setdefault(kept_name(state.most), {})[name] = state
                 case never:
                     assert_never(never)
         self.totals = TotalsTable(keys, reduced, windows)
         self.others: list[AggregateTable] = [
             GatheredTable(keys, states, windows) for states in gathered.values()
         ]
+        self.others += [CountedTable(keys, states, windows) for states in counted.values()]
+        self.others += [KeptTable(keys, states, windows) for states in kept.values()]
         self.of_nothing: dict[str, Any] = {
             name: state.of_nothing for states in gathered.values() for name, state in states.items()
         }
@@ -293,10 +471,14 @@ class Tables:
 def _limbs(column: str, values: pl.Series) -> list[pl.Series]:
     # A null adds nothing.
     numbers = (values.fill_null(0) if values.null_count() else values).to_numpy()
+    squared = column.startswith(SQUARES)
     if values.dtype.is_integer():
-        limbs = exact_sum.decompose_integers(numbers)
+        wide: Any = numbers.astype(np.uint64 if values.dtype == pl.UInt64 else np.int64, copy=False)
+        whole = exact_sum.decompose_integer_squares if squared else exact_sum.decompose_integers
+        limbs = whole(wide)
     else:
-        limbs = exact_sum.decompose(numbers.astype(np.float64, copy=False))
+        floats = numbers.astype(np.float64, copy=False)
+        limbs = exact_sum.decompose_squares(floats) if squared else exact_sum.decompose(floats)
     return [pl.Series(f"{_EXACT}{column}.{bin}", limb) for bin, limb in limbs.items()]
 
 

@@ -24,7 +24,7 @@ class Firing(ABC):
         place of the pane."""
 
 
-class Trigger(ABC):
+class FiringRule(ABC):
     """Fires the windows of a subtask, and lets go of those that are over."""
 
     @abstractmethod

@@ -42,6 +42,7 @@ from rheos.operators.window.panes import MemoryBudget, PanePart, PaneStore
 from rheos.operators.window.progress import FIRED, Lagging, WindowProgress
 from rheos.operators.window.segments import Merge, places_of_groups
 from rheos.operators.window.trigger import Firing
+from rheos.operators.window.waiting import WaitingRows
 from rheos.protocol.elements import TS, WM, Batch, strip_hidden
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
@@ -55,6 +56,8 @@ class WindowOperator(Operator):
     """
 
     _index: PaneStore
+    _waiting: WaitingRows | None = None
+    """Rows that are to be absorbed together; None where they are as they come."""
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx)
@@ -133,10 +136,22 @@ class WindowOperator(Operator):
     def _take(self, batch: Batch, assigned: Assigned) -> Iterator[Out]:
         """Adds rows to their windows. Those that have fired fire again."""
         rows = frame_of(batch, self._columns(), assigned, self._windows.pane)
+        fired_through = self._progress.watermark + 1
+        waiting = self._waiting
+        if waiting is not None and int(assigned.panes[1].min()) > fired_through:
+            if waiting.add(rows, assigned):
+                self._absorb_waiting()
+            return
         touched = self._absorb(rows, assigned)
         self._memory.relieve(self._stores())
-        fired_through = self._progress.watermark + 1
         yield from self._fire_all(self._family.trigger.again(touched, fired_through))
+
+    def _absorb_waiting(self) -> None:
+        """Adds the rows that wait to state."""
+        if self._waiting is not None and self._waiting.first_end is not None:
+            for rows, assigned in self._waiting.take():
+                self._absorb(rows, assigned)
+            self._memory.relieve(self._stores())
 
     def _decide(self, timestamp_ms: int) -> Iterator[Out]:
         """Takes or diverts the rows that have waited for this watermark."""
@@ -182,11 +197,14 @@ class WindowOperator(Operator):
         port = self.ctx.ports[0]
         refuse_null_keys(batch, port.keys, port.keyed_at)
 
-    def _divert(self, late: Batch, purged: int) -> Iterator[Out]:
-        """Counts late rows, and emits them where they are wanted."""
+    def _count_late(self, late: Batch, purged: int) -> None:
         self.ctx.count("late", late.num_rows)
         if purged:
             self.ctx.count("late_purged", purged)
+
+    def _divert(self, late: Batch, purged: int) -> Iterator[Out]:
+        """Counts late rows, and emits them where they are wanted."""
+        self._count_late(late, purged)
         tag = self._spec.late_tag
         if tag is None or tag not in self.ctx.outputs:
             return
@@ -203,6 +221,8 @@ class WindowOperator(Operator):
         if timestamp_ms <= progress.watermark:
             return
         yield from self._decide(timestamp_ms)
+        if self._waiting is not None and self._waiting.due(timestamp_ms + 1):
+            self._absorb_waiting()
         trigger = self._family.trigger
         yield from self._fire_all(trigger.passed(progress.watermark + 1, timestamp_ms + 1))
         progress.watermark = timestamp_ms
@@ -218,6 +238,7 @@ class WindowOperator(Operator):
 
     def _catch_up(self) -> Iterator[Out]:
         if self._progress.lagging.groups:
+            self._absorb_waiting()
             yield from self._decide(self._progress.watermark)
         lagging, self._progress.lagging = self._progress.lagging, Lagging()
         upto = self._progress.watermark + 1
@@ -227,6 +248,7 @@ class WindowOperator(Operator):
     # --- snapshots ------------------------------------------------------------------------------------
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        self._absorb_waiting()
         return Snapshot(self._parts({store: store.next_part() for store in self._stores()}))
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
@@ -241,6 +263,7 @@ class WindowOperator(Operator):
     def unordered_state(self) -> list[SnapshotPart]:
         """The whole state as a savepoint has it, but in no order within a key group: for who hands it
         on at once."""
+        self._absorb_waiting()
         return self._parts({store: store.whole() for store in self._stores()}, in_order=False)
 
     def _parts(
@@ -269,13 +292,16 @@ class WindowOperator(Operator):
     @property
     def state_bytes(self) -> int:
         """How much memory its state takes."""
-        return sum(store.memory_bytes for store in self._stores())
+        waiting = 0 if self._waiting is None else self._waiting.memory_bytes
+        return waiting + sum(store.memory_bytes for store in self._stores())
 
     def next_keys(self) -> None:
         self.close()
         self._progress.begin_anew()
 
     def close(self) -> None:
+        if self._waiting is not None:
+            self._waiting.clear()
         for store in self._stores():
             store.clear()
 

@@ -6,8 +6,8 @@ import dataclasses
 
 import pyarrow as pa
 
-from rheos.errors import ConfigurationError
-from rheos.graph.nodes import SourceSpec
+from rheos.errors import ConfigurationError, ProgramError, RheosError
+from rheos.graph.nodes import OwnSpec, SourceSpec
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.protocol.elements import SWM
 
@@ -16,8 +16,25 @@ def bounded_plan(plan: PhysicalPlan) -> PhysicalPlan:
     """The plan with the pace of its replays taken off: a batch job reads as fast as it can. Nor do its
     rows carry what the stream had reached (`__swm`): it has all rows of a key before it delivers any.
 
-    Raises ConfigurationError for a source that never ends.
+    Raises ConfigurationError for a source that never ends, and ProgramError for what means nothing in a
+    batch job.
     """
+    for operator in plan.operators():
+        if isinstance(operator.spec, OwnSpec):
+            try:
+                operator.spec.check_bounded()
+            except RheosError as error:
+                raise error.located(site=operator.site, operator=operator.name) from None
+    for edge in plan.edges:
+        if edge.feedback:
+            head = plan.chains[edge.target].operators[0]
+            raise ProgramError(
+                "rows go round a loop, and a batch job has no way back",
+                site=head.site,
+                operator=head.name,
+                hint='take runtime="continuous": the job ends by itself when the input has ended and '
+                "nothing goes round any more",
+            )
     return dataclasses.replace(plan, chains=tuple(_chain(chain) for chain in plan.chains))
 
 

@@ -23,13 +23,13 @@ import pyarrow.compute as pc
 
 from rheos.protocol.columns import plain_type
 from rheos.protocol.elements import Batch
+from rheos.protocol.hashing import NullKeyError, hash_keys
 from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch.gathering import ROWS_AT_ONCE, BatchBuffer
 from rheos.runtimes.batch.layout import HASH, NOTE_BUCKET, arrival, keyed_rows
 from rheos.runtimes.batch.outlets import Outlet, Rows
 from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
 from rheos.runtimes.batch.tasks import RowsOutput
-from rheos.state.key_groups import NullKeyError, hash_keys
 
 BUDGET_BYTES = 64 * MIB
 """A bucket that is larger is sorted on disk."""

@@ -9,6 +9,7 @@ from rheos.operators.contract import OperatorContext
 from rheos.plan.physical import PlannedOperator
 from rheos.protocol.ids import Attempt
 from rheos.runtimes.batch.tasks import Task
+from rheos.spark import job_files
 
 
 def partition_number() -> int:
@@ -40,6 +41,7 @@ def context_of(
         io=InlineIo(),
         batch_rows=task.batch_rows,
         scratch=scratch,
+        program=job_files.local(task.context),
     )
 
 

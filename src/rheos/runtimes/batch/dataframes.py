@@ -7,6 +7,7 @@
     several inputs        ─ union ─
     several ports         ─ union, with the port ─ as above: by key, by event time, by port
     broadcast edge        ─ once for each share ─ repartitionById(share) ─ before all other rows
+    partition_by          ─ repartitionById(share)
     several outputs       ─ mapInArrow ─ kept ─┬─ filter ─ ...       nothing is computed twice
     collected rows        ─ mapInArrow ─ kept ─┴─ to the driver, as it knows from notes that they fit
 
@@ -28,7 +29,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from rheos.connectors.spark.types import spark_schema
-from rheos.graph.nodes import SourceSpec, WindowSpec
+from rheos.graph.dealing import PartitionBy
+from rheos.graph.nodes import OwnSpec, SourceSpec, WindowSpec
 from rheos.host.pickling import pack
 from rheos.plan.physical import Chain, Edge, Exchange, PhysicalPlan, PlannedOperator, ToEdge
 from rheos.protocol.ids import JobId
@@ -38,6 +40,7 @@ from rheos.runtimes.batch.layout import (
     BROADCAST_BUCKET,
     COMBINED,
     KEYED,
+    LANE_BITS,
     NOTE_BUCKET,
     NOTE_PORT,
     PACKED,
@@ -58,6 +61,7 @@ from rheos.runtimes.batch.tasks import (
     RowsOutput,
     UnpackTask,
 )
+from rheos.spark.job_files import brought
 from rheos.spark.session import single_threaded_workers
 from rheos.spark.shipping import worker_task
 
@@ -138,12 +142,15 @@ class Translation:
             return _united(self._shuffleable(edge, left) for edge in edges).repartition(
                 "bucket"
             ).sortWithinPartitions("state"), CombinedInput()
-        keyed = KeyedInput({n: port.schema for n, port in enumerate(head.ports) if port.keys})
+        keyed = KeyedInput(
+            {n: port.schema for n, port in enumerate(head.ports) if port.keys},
+            in_turns=not (isinstance(head.spec, OwnSpec) and head.spec.any_order),
+        )
         if exchanges == {Exchange.HASH}:
             of_port = self._shuffleable if len(head.ports) == 1 else self._keyed_of
             rows = _united(of_port(edge, left) for edge in edges)
             return rows.repartition("bucket").sortWithinPartitions("bucket", "arrival"), keyed
-        if not exchanges & {Exchange.HASH, Exchange.BROADCAST}:
+        if not exchanges & {Exchange.HASH, Exchange.BROADCAST, Exchange.CUSTOM}:
             return _united(self._packed_of(edge, left) for edge in edges), PackedInput()
         shares = self.plan.width(chain.id)
         rows = _united(self._shared_out(edge, left, shares) for edge in edges)
@@ -158,6 +165,7 @@ class Translation:
             "parallelism": self.plan.parallelism,
             "max_parallelism": self.plan.max_parallelism,
             "batch_rows": self.batch_rows,
+            "context": brought(self.session.sparkContext, self.plan.context),
         }
 
     @cached_property
@@ -173,7 +181,12 @@ class Translation:
         exit = self._only_exit(chain)
         if exit is not None and exit.exchange is Exchange.HASH:
             return self._to_shuffle(exit)
-        return PackedOutput(self.handed.of(chain), self.most_bytes)
+        dealt = {
+            edge.id: (edge.dealt, self.plan.width(edge.target))
+            for edge in self._exits(chain)
+            if isinstance(edge.dealt, PartitionBy)
+        }
+        return PackedOutput(self.handed.of(chain), self.most_bytes, dealt)
 
     def _to_shuffle(self, edge: Edge) -> RowsOutput | CombinedOutput:
         head = self.plan.chains[edge.target].operators[0]
@@ -214,10 +227,16 @@ class Translation:
             for routes in operator.routes.values():
                 # What leaves the plan has a port of its own.
                 edges = [
-                    route.edge for route in routes if isinstance(route, ToEdge) and route.edge >= 0
+                    route.edge
+                    for route in routes
+                    if isinstance(route, ToEdge) and route.edge >= 0 and not self._is_dealt(route.edge)
                 ]
                 shared.update(dict.fromkeys(edges, edges[0]) if edges else {})
         return shared
+
+    def _is_dealt(self, edge: int) -> bool:
+        """A part of a plan has some of its edges, by their own numbers."""
+        return any(e.id == edge and e.exchange is Exchange.CUSTOM for e in self.plan.edges)
 
     def _exits(self, chain: Chain) -> list[Edge]:
         return [edge for edge in self.plan.edges if edge.source == chain.id]
@@ -242,11 +261,16 @@ class Translation:
         port = f.when(notes, f.lit(NOTE_PORT)).otherwise(f.lit(edge.target_port))
         packed = frame.select(port.cast("int").alias("port"), "payload")
         match edge.exchange:
-            case Exchange.FORWARD:
+            case Exchange.FORWARD | Exchange.RESCALE:
                 return packed
             case Exchange.REBALANCE:
                 widest = self.plan.chains[edge.target].widest
+                if widest is None and edge.dealt is not None:
+                    widest = self.plan.parallelism
                 return packed if widest is None else packed.repartition(widest)
+            case Exchange.CUSTOM:
+                lane = f.when(notes, f.lit(0)).otherwise(f.shiftright("port", LANE_BITS))
+                return frame.select(port.cast("int").alias("port"), "payload", lane.alias(SHARE))
             case Exchange.BROADCAST:
                 return packed
             case Exchange.HASH:
@@ -277,12 +301,16 @@ class Translation:
             note = f.col("port") == NOTE_PORT
             broadcast = edge.exchange is Exchange.BROADCAST
             bucket = f.lit(BROADCAST_BUCKET if broadcast else ANY_BUCKET)
+            custom = edge.exchange is Exchange.CUSTOM
             rows = rows.select(
                 f.when(note, f.lit(NOTE_BUCKET)).otherwise(bucket).alias("bucket"),
                 f.monotonically_increasing_id().alias("arrival"),
                 "port",
                 "payload",
+                *([SHARE] if custom else []),
             )
+            if custom:
+                return rows.select(SHARE, "bucket", "arrival", "port", "payload")
             share = f.pmod("arrival", f.lit(shares)).cast("int")
             if broadcast:
                 every = f.array(*map(f.lit, range(shares)))
@@ -290,6 +318,9 @@ class Translation:
         return rows.select(share.alias(SHARE), "*")
 
     def _of(self, edge: Edge) -> Column:
+        if edge.exchange is Exchange.CUSTOM:
+            of_edge = f.col("port").bitwiseAND(f.lit((1 << LANE_BITS) - 1)) == edge.id
+            return (f.col("port") >= 0) & of_edge
         return f.col("port") == self._leaves_by(edge.id)
 
     def _sender(self, edge: Edge) -> PlannedOperator:

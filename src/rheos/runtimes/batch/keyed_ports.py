@@ -5,7 +5,8 @@
     port 2   hash | columns ─┘        sorted, in generations                       └─ batches of port 2
 
 Rows of a key come in the order of event time; those without event time first, and of equal rows those
-of the lower port. An operator gets batches of one port each: so a generation goes in *turns*. The first
+of the lower port. An operator gets batches of one port each: so a generation goes in *turns* (but for
+one that does without, `OwnSpec.any_order`). The first
 turn has each key's rows up to where the port changes, the next one those up to the next change.
 
     hash   1 1 1 2 2 3        turn 0, port 0: 1 1 3      turn 1, port 0: 2
@@ -19,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
@@ -48,12 +50,13 @@ class KeyedRows(ABC):
         """Batches of sorted rows for the operator's ports: of each key in its order."""
 
 
-def keyed_rows_of(schemas: Mapping[int, pa.Schema]) -> KeyedRows:
-    """By the schemas of the keyed ports."""
+def keyed_rows_of(schemas: Mapping[int, pa.Schema], *, in_turns: bool = True) -> KeyedRows:
+    """By the schemas of the keyed ports. Not `in_turns`: a generation's rows are delivered port by
+    port."""
     if len(schemas) == 1:
         [(port, schema)] = schemas.items()
         return OnePort(port, schema)
-    return SeveralPorts(schemas)
+    return SeveralPorts(schemas, in_turns=in_turns)
 
 
 class OnePort(KeyedRows):
@@ -78,7 +81,8 @@ class OnePort(KeyedRows):
 class SeveralPorts(KeyedRows):
     """A row has its columns in a struct, beside the empty ones of the other ports."""
 
-    def __init__(self, schemas: Mapping[int, pa.Schema]) -> None:
+    def __init__(self, schemas: Mapping[int, pa.Schema], *, in_turns: bool = True) -> None:
+        self._in_turns = in_turns
         self._schemas = schemas
         self._hashed = {port: hashed_schema(schema) for port, schema in schemas.items()}
         self._structs = {
@@ -118,9 +122,7 @@ class SeveralPorts(KeyedRows):
         if not rows.num_rows:
             return
         hashes, ports = (rows.column(name).to_numpy() for name in (HASH, _PORT))
-        new_key = np.concatenate([[True], hashes[1:] != hashes[:-1]])
-        runs = np.cumsum(new_key | np.concatenate([[True], ports[1:] != ports[:-1]]))
-        turns = runs - np.maximum.accumulate(np.where(new_key, runs, 0))
+        turns = _turns(hashes, ports) if self._in_turns else np.zeros_like(hashes)
         order = np.lexsort((ports, turns))
         rows = rows.take(pa.array(order))
         turns, ports = turns[order], ports[order]
@@ -131,3 +133,10 @@ class SeveralPorts(KeyedRows):
             struct = rows.column(str(port)).slice(begin, end - begin)
             for batch in converted(pa.RecordBatch.from_struct_array(struct), self._schemas[port]):
                 yield port, batch
+
+
+def _turns(hashes: npt.NDArray[np.int64], ports: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """How often the port has changed before each row of a key."""
+    new_key = np.concatenate([[True], hashes[1:] != hashes[:-1]])
+    runs = np.cumsum(new_key | np.concatenate([[True], ports[1:] != ports[:-1]]))
+    return runs - np.maximum.accumulate(np.where(new_key, runs, 0))

@@ -26,6 +26,10 @@ from rheos.protocol.elements import Batch
 NOTE_PORT = -1
 """The port of a packed note."""
 
+LANE_BITS = 16
+"""Where rows are dealt out by number, the port of a packed row is that of its edge below so many bits,
+and the number above."""
+
 FIRST_RESULT_PORT = -2
 """The port of packed rows that the driver collects for one sink; others' are below."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.ids import OperatorId
 
 
@@ -23,6 +24,7 @@ class Counted(Note, frozen=True):
     records_in: int
     records_out: int
     counters: dict[str, int]
+    accumulated: dict[str, Accumulated] = {}
 
 
 class Handed(Note, frozen=True):

@@ -14,9 +14,10 @@ from rheos.protocol.elements import Batch, strip_hidden
 from rheos.protocol.state_config import MIB
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.gathering import BatchBuffer
-from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, NOTE_PORT, pack, packed_row
+from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, LANE_BITS, NOTE_PORT, pack, packed_row
 from rheos.runtimes.batch.results import too_large
 from rheos.runtimes.batch.tasks import PackedOutput
+from rheos.task.custom_partition import CustomPartitioner
 
 _PIECE_BYTES = 2 * MIB
 
@@ -47,8 +48,14 @@ class PackedOutlet(Outlet):
         self._results = {
             port: _Collected(sink, output.most_bytes) for port, sink in output.results.items()
         }
+        self._dealt = {edge: CustomPartitioner(*by) for edge, by in output.dealt.items()}
 
     def rows(self, edge: int, batch: Batch) -> Rows:
+        if edge in self._dealt:
+            for lane, piece in enumerate(self._dealt[edge].split(batch)):
+                if piece is not None:
+                    yield packed_row(edge + (lane << LANE_BITS), pack(piece))
+            return
         if edge > FIRST_RESULT_PORT:
             yield packed_row(edge, pack(batch))
             return

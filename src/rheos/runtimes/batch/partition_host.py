@@ -18,10 +18,11 @@ import pyarrow as pa
 from rheos.connectors.contract import Pending
 from rheos.errors import RheosError
 from rheos.graph.nodes import ProcessSpec, SourceSpec
+from rheos.host.closing import close_logged
 from rheos.host.garbage import collecting_seldom
 from rheos.host.scratch import scratch_folder
 from rheos.operators.build import build
-from rheos.operators.contract import Begun, Operator, OperatorContext
+from rheos.operators.contract import Begun, Operator, OperatorContext, OperatorSpec
 from rheos.operators.ordered import OrderedProcessOperator
 from rheos.operators.source import EndOfInput
 from rheos.operators.window.operator import WindowAggregateOperator
@@ -109,13 +110,16 @@ def _operator(ctx: OperatorContext, planned: PlannedOperator) -> Operator:
         # Of a key's rows the order of arrival is lost in a shuffle. That of event time is the best
         # that can be: each row finds the timers before it fired.
         return OrderedProcessOperator(ctx, spec, keeps_late=True)
+    if isinstance(spec, OperatorSpec):
+        return spec.in_batch(ctx)
     return build(ctx, spec)
 
 
 def _wait_for(begun: Begun) -> None:
     """Here, what is worked on beside the rows may be waited for."""
     while not begun.ready():
-        _wait(begun.wake_after_us())
+        # A completion wakes nobody here.
+        _wait(min(begun.wake_after_us() or 1000, 1000))
 
 
 def _wait(wake_after_us: int | None) -> None:
@@ -140,7 +144,7 @@ class _PartitionHost:
         except Exception as error:
             raise tree.located(error) from None
         finally:
-            tree.close()
+            close_logged(tree.close)
 
     def _operator(self, inbox: Rows, planned: PlannedOperator) -> Operator:
         task = self._task
@@ -180,6 +184,7 @@ class _PartitionHost:
         keyed = isinstance(feed, KeyedInput)
         yield from (tree.watermark_behind_head if keyed else tree.watermark)(MAX_TIMESTAMP_MS)
         yield from tree.end()
+        tree.close_functions()
         yield from self._out.finish()
         yield from self._notes(tree)
 
@@ -204,7 +209,7 @@ class _PartitionHost:
                     yield from tree.batch(port, unpack(payload))
 
     def _take_keyed(self, tree: Tree, inbox: Rows, feed: KeyedInput) -> Rows:
-        keyed = keyed_rows_of(feed.schemas)
+        keyed = keyed_rows_of(feed.schemas, in_turns=feed.in_turns)
         buckets = SortedBuckets(keyed.order, f"{self._scratch}/shuffled")
         generations = Generations(keyed.timed, BATCHES * self._task.batch_rows)
         for rows in inbox:
@@ -263,6 +268,7 @@ class _PartitionHost:
                 records_in=counted.records_in,
                 records_out=counted.records_out,
                 counters=dict(counted.counters),
+                accumulated=dict(counted.accumulated),
             )
             yield from self._out.note(notes.encode(note))
         head = self._task.chain.operators[0].id

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 import polars as pl
 import pyarrow as pa
 
+from rheos.graph.dealing import PartitionBy
 from rheos.graph.nodes import (
     MAIN,
     EventTimeSpec,
@@ -37,7 +38,9 @@ def needed_columns(plan: PhysicalPlan, chain: Chain) -> frozenset[str]:
     assert isinstance(head.spec, SourceSpec)
     needed = needs.of_output(chain.id, head, MAIN)
     strategy = head.spec.watermark
-    return needed if strategy is None else needed | {strategy.on}
+    if strategy is None:
+        return needed
+    return needed | strategy.columns_read(visible(head.outputs[MAIN].schema))
 
 
 class _Needs:
@@ -56,6 +59,10 @@ class _Needs:
             elif route.edge in self._edges:
                 edge = self._edges[route.edge]
                 needed |= self._of_input(edge.target, 0, edge.target_port).union(edge.keys)
+                if isinstance(edge.dealt, PartitionBy):
+                    columns = visible(operator.outputs[tag].schema)
+                    by = edge.dealt.expression(self._plan.width(edge.target))
+                    needed |= set(edge.dealt.on) if by is None else columns_read([by], columns)
             else:
                 # It leaves the plan.
                 needed |= frozenset(visible(operator.outputs[tag].schema).names)
@@ -74,7 +81,7 @@ class _Needs:
         spec = operator.spec
         match spec:
             case EventTimeSpec(watermark=watermark):
-                return self.of_output(chain, operator, MAIN) | {watermark.on}
+                return self.of_output(chain, operator, MAIN) | watermark.columns_read(columns)
             case ExpressionSpec(op="filter"):
                 return columns_read(spec.exprs, columns) | self.of_output(chain, operator, MAIN)
             case ExpressionSpec():

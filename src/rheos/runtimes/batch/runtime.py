@@ -28,6 +28,7 @@ from rheos.job import (
     WithoutCheckpoints,
 )
 from rheos.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.protocol.ids import Attempt, JobId, OperatorId
 from rheos.runtimes.batch import notes
@@ -78,6 +79,7 @@ class _Figures:
     records_in: int = 0
     records_out: int = 0
     counters: dict[str, int] = field(default_factory=dict)
+    accumulated: dict[str, Accumulated] = field(default_factory=dict)
     staged: list[bytes] = field(default_factory=list)
 
 
@@ -155,6 +157,9 @@ class BatchJob(WithoutCheckpoints):
                 figures.records_out += note.records_out
                 for name, count in note.counters.items():
                     figures.counters[name] = figures.counters.get(name, 0) + count
+                for name, added in note.accumulated.items():
+                    before = figures.accumulated.get(name, Accumulated())
+                    figures.accumulated[name] = before.plus(added)
             case notes.Handed() | notes.Ended():
                 pass
             case _:
@@ -240,6 +245,7 @@ class BatchJob(WithoutCheckpoints):
             records_out=0 if isinstance(operator.spec, SinkSpec) else figures.records_out,
             watermark_ms=watermark_ms,
             counters=dict(figures.counters),
+            accumulated=dict(figures.accumulated),
         )
 
     def wait(self, timeout_s: float | None = None) -> JobResult:

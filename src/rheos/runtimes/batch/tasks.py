@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from rheos.graph.dealing import PartitionBy
+from rheos.graph.job_context import JobContext
 from rheos.plan.physical import Chain, Edge, PlannedOperator
 from rheos.protocol.ids import JobId
 from rheos.runtimes.batch.source_input import SourceInput
@@ -24,6 +26,8 @@ class KeyedInput:
 
     schemas: Mapping[int, pa.Schema]
     """Of the keyed ports."""
+    in_turns: bool = True
+    """Whether rows of several ports come by event time, or those of one port after those of another."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ class PackedOutput:
     """The ports by which rows go to the driver, and the sinks that collect them."""
     most_bytes: int = 0
     """So much the driver can collect."""
+    dealt: Mapping[int, tuple[PartitionBy, int]] = field(default_factory=dict)
+    """The edges whose rows the program deals out, and over how many tasks."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,7 @@ class Task:
     parallelism: int
     max_parallelism: int
     batch_rows: int
+    context: JobContext
     output: Output
 
 

@@ -14,11 +14,6 @@ _IN_DRIVER = re.compile(r"local(\[.*\])?")
 """Masters whose slots are those of the driver's own process: no others will come."""
 
 
-def is_local(context: SparkContext) -> bool:
-    """Whether all workers run on the driver's machine and see its disk."""
-    return str(context.master).startswith("local")
-
-
 def driver_host(context: SparkContext) -> str:
     """The address on which the driver listens for workers on other machines."""
     return context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"

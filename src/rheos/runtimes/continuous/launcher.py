@@ -24,11 +24,11 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.protocol.wire import TOKEN_BYTES
-from rheos.runtimes.continuous.cluster import driver_host, is_local, slots
+from rheos.runtimes.continuous.cluster import driver_host, slots
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
 from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
-from rheos.spark.session import single_threaded_workers
+from rheos.spark.session import is_local, single_threaded_workers
 from rheos.spark.shipping import worker_error, worker_task
 
 _JOIN_WITHIN_S = 120.0
@@ -115,7 +115,8 @@ class SparkLauncher:
 
     def stop(self, attempt: Attempt) -> None:
         if attempt == self._attempt and self._cancel_at is None:
-            self._server.send(control.Cancel(attempt=attempt))
+            # Workers of a job that is cancelled have been asked before, and take their time.
+            self._server.send(control.Cancel(attempt=attempt, replaced=True))
             leave_within_s = _SILENT_LEAVE_WITHIN_S if self._silent else _LEAVE_WITHIN_S
             self._cancel_at = time.monotonic() + (leave_within_s if self._joined else 0.0)
 
@@ -140,7 +141,7 @@ class SparkLauncher:
             assert ended == self._attempt, "an attempt ends once"
             self._attempt = None
             # Spark lets go of the other tasks of a failed stage only after seconds.
-            self._server.send(control.Cancel(attempt=ended))
+            self._server.send(control.Cancel(attempt=ended, replaced=True))
             if error is not None and not (self._cancelled and isinstance(error, JobFailedError)):
                 events.append(AttemptLost(ended, error))
             events.append(AttemptEnded(ended))

@@ -35,10 +35,11 @@ from rheos.host.io import DetachedIo, SystemClock, ThreadedIo
 from rheos.host.stores import check_writable, open_store
 from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
 from rheos.plan.physical import PhysicalPlan
-from rheos.runtimes.continuous.cluster import check_slots, is_local
+from rheos.runtimes.continuous.cluster import check_slots
 from rheos.runtimes.continuous.launcher import SparkLauncher
+from rheos.spark.job_files import brought
 from rheos.spark.jvm import jvm_lost
-from rheos.spark.session import SessionIo, activate, found_session, get_context, get_session
+from rheos.spark.session import SessionIo, activate, found_session, get_context, get_session, is_local
 from rheos.version import VERSION
 
 _LISTEN_EVERY_S = 1.0
@@ -77,6 +78,7 @@ class ContinuousRuntime:
         check_slots(context, config.min_parallelism or plan.parallelism, beside)
         if publishes:
             session = get_session(config, plan.parallelism + 1)
+        plan = replace(plan, context=brought(context, plan.context))
         return ContinuousJob(plan, config, splits, context, session, listener)
 
     def settle(self, job: JobHandle, config: JobConfig) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import pickle
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import zmq
 from pyspark import BarrierTaskContext
 
 from rheos.errors import ConfigurationError, FencedError, InternalError, RheosError, TransportError
-from rheos.graph.nodes import OwnSpec
+from rheos.host.closing import close_logged
 from rheos.host.garbage import collect_seldom
 from rheos.host.io import SystemClock, ThreadedIo
 from rheos.host.scratch import scratch_folder
@@ -26,14 +25,19 @@ from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt
 from rheos.runtimes.continuous.control import Join, JoinRefused
 from rheos.runtimes.continuous.control_client import ControlClient
+from rheos.runtimes.continuous.framed_transport import FramedTransport
+from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.continuous.security import Security
-from rheos.runtimes.continuous.transport import ZmqTransport
+from rheos.runtimes.continuous.zmq_transport import ZmqTransport
+from rheos.spark import job_files
 from rheos.task.engine import Lifecycle, SubtaskEngine
 from rheos.task.slot import Deployment, open_slot
 from rheos.version import VERSION
 
 _IO_THREADS = 2
 """For what readers, snapshots, notices and commits submit."""
+_REPLACED_WAITS_S = 0.05
+"""How long a slot that is replaced waits for them."""
 
 
 @dataclass(frozen=True)
@@ -52,27 +56,6 @@ class SlotJob:
     the address that Spark advertises for its executor."""
 
 
-class _Waker:
-    """Wakes the main loop from any thread. The lock: a socket serves one thread at a time."""
-
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
-        self._socket = socket
-        self._lock = threading.Lock()
-        self._closed = False
-
-    def __call__(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            # Where one wake-up waits already, it is enough.
-            with contextlib.suppress(zmq.Again):
-                self._socket.send(b"", zmq.NOBLOCK)
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-
-
 def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     """The body of the task. It yields nothing: results leave by sinks, reports by control."""
     slot = _unpacked(payload)
@@ -81,20 +64,12 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     host = context.getTaskInfos()[subtask].address.rsplit(":", 1)[0]
     pa.set_cpu_count(1)
     deployment = slot.deployment
-    transport = ZmqTransport(
-        attempt=deployment.attempt,
-        subtask=subtask,
-        token=slot.token,
-        schemas=deployment.plan.edge_schemas(),
-        initial_credits=deployment.config.credits,
-        parallelism=deployment.plan.parallelism,
-        where=in_folder(slot.sockets) if slot.sockets else f"tcp://{host}:*",
-        security=slot.security,
-    )
-    waker = _Waker(transport.waker())
+    zmq_context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
+    transport = _transport(slot, subtask, host, zmq_context)
+    waker = transport.waker()
     join = Join(deployment.attempt, subtask, transport.address, VERSION)
     client = ControlClient(
-        transport.context,
+        zmq_context,
         slot.driver,
         slot.token,
         join,
@@ -112,16 +87,43 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
         with scratch_folder(deployment.state.directory) as scratch:
             _run_slot(slot, subtask, transport, client, waker, scratch)
     finally:
-        waker.close()
-        client.close()
         transport.close()
+        client.close()
+        zmq_context.destroy(linger=0)
     yield from ()
+
+
+def _transport(
+    slot: SlotJob, subtask: int, host: str, zmq_context: zmq.Context[zmq.Socket[bytes]]
+) -> FramedTransport:
+    """Listens already."""
+    deployment = slot.deployment
+    if slot.sockets and slot.security is None:
+        return LocalTransport(
+            attempt=deployment.attempt,
+            subtask=subtask,
+            token=slot.token,
+            schemas=deployment.plan.edge_schemas(),
+            initial_credits=deployment.config.credits,
+            parallelism=deployment.plan.parallelism,
+            path=in_folder(slot.sockets).removeprefix("ipc://"),
+        )
+    return ZmqTransport(
+        zmq_context,
+        attempt=deployment.attempt,
+        subtask=subtask,
+        token=slot.token,
+        schemas=deployment.plan.edge_schemas(),
+        initial_credits=deployment.config.credits,
+        parallelism=deployment.plan.parallelism,
+        where=in_folder(slot.sockets) if slot.sockets else f"tcp://{host}:*",
+        security=slot.security,
+    )
 
 
 def io_threads(plan: PhysicalPlan) -> int:
     """How many a slot has: each asynchronous operator has one more, as it may wait for long in it."""
-    specs = [planned.spec for planned in plan.operators()]
-    return _IO_THREADS + sum(isinstance(spec, OwnSpec) and spec.begins_chain for spec in specs)
+    return _IO_THREADS + sum(planned.is_asynchronous for planned in plan.operators())
 
 
 def _unpacked(payload: bytes) -> SlotJob:
@@ -140,16 +142,19 @@ def _unpacked(payload: bytes) -> SlotJob:
 def _run_slot(
     slot: SlotJob,
     subtask: int,
-    transport: ZmqTransport,
+    transport: FramedTransport,
     client: ControlClient,
-    waker: _Waker,
+    waker: Callable[[], None],
     scratch: str,
 ) -> None:
-    io = ThreadedIo(io_threads(slot.deployment.plan), waker)
+    plan = slot.deployment.plan
+    plan = replace(plan, context=job_files.local(plan.context))
+    io = ThreadedIo(io_threads(plan), waker)
     engine: SubtaskEngine | None = None
+    replaced = False
     try:
         engine = open_slot(
-            slot.deployment,
+            replace(slot.deployment, plan=plan),
             subtask,
             store=open_store(slot.checkpoint_dir),
             open_store=open_store,
@@ -162,24 +167,44 @@ def _run_slot(
         # What the start made lives as long as the task: the collector need not look at it again.
         gc.freeze()
         collect_seldom()
-        _loop(engine, transport, client)
+        replaced = _loop(engine, transport, client)
         engine.report_progress()
     except Exception as error:
+        replaced = isinstance(error, TransportError)  # Another slot has gone.
         reported = error if isinstance(error, RheosError) else InternalError.of(error)
         _report_failure(client, slot.deployment.attempt, subtask, reported)
         raise reported from error
     finally:
+        _leave(io, engine, replaced)
+
+
+def _leave(io: ThreadedIo, engine: SubtaskEngine | None, replaced: bool) -> None:
+    """Ends what the slot has under way, then closes its operators.
+
+    The next attempt cannot begin before this slot is free. So where it is replaced it does not wait for
+    a snapshot or a commit that only delays that: these end by themselves, or with the process, as those
+    of a worker that was frozen do. Operators, which they may use, are closed behind them.
+    """
+    if io.close(_REPLACED_WAITS_S if replaced else None):
+        if engine is not None:
+            close_logged(engine.close)
+        return
+
+    def close() -> None:
         io.close()
         if engine is not None:
-            engine.close()
+            close_logged(engine.close)
+
+    threading.Thread(target=close, name="rheos-leaving", daemon=True).start()
 
 
-def _loop(engine: SubtaskEngine, transport: ZmqTransport, client: ControlClient) -> None:
+def _loop(engine: SubtaskEngine, transport: FramedTransport, client: ControlClient) -> bool:
+    """Returns when the slot is to leave: whether the attempt is replaced."""
     while True:
         for message in client.receive():
             engine.deliver(message)
-        if engine.lifecycle is Lifecycle.DONE:
-            return
+            if engine.lifecycle is Lifecycle.DONE:
+                return isinstance(message, control.Cancel) and message.replaced
         step = engine.step()
         if step.wake_after_us is not None:
             transport.wait(step.wake_after_us)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from rheos.protocol.ports import EventLoop
+from rheos.runtimes.simulated.event_loop import SimEventLoop, VirtualLoop
+
 T = TypeVar("T")
 
 
@@ -42,11 +45,17 @@ class SimIo:
         self._now_us = now_us
         self._delay_us = delay_us
         self._pending: list[SimCompletion[object]] = []
+        self._loops: list[VirtualLoop] = []
 
     def submit(self, work: Callable[[], T]) -> SimCompletion[T]:
         completion = SimCompletion(work, self._now_us() + self._delay_us())
         self._pending.append(completion)  # type: ignore[arg-type]
         return completion
+
+    def event_loop(self) -> EventLoop:
+        loop = SimEventLoop(self._now_us, self._delay_us)
+        self._loops.append(loop.loop)
+        return loop
 
     def wake(self) -> None:
         """Whatever runs is within a turn of the process, which then looks at everything."""
@@ -58,14 +67,18 @@ class SimIo:
         self._pending = [c for c in self._pending if c.at_us > now_us]
         for completion in due:
             completion.run()
-        return bool(due)
+        turned = [loop.turn() for loop in self._loops]
+        return bool(due) or any(turned)
 
     def perish(self, goes_through: Callable[[], bool]) -> None:
         """The process is gone: of what was under way, some has taken effect, and nobody hears of it."""
         abandoned, self._pending = self._pending, []
+        self._loops.clear()
         for completion in abandoned:
             if goes_through():
                 completion.run()
 
     def next_us(self) -> int | None:
-        return min((completion.at_us for completion in self._pending), default=None)
+        times = [completion.at_us for completion in self._pending]
+        times += [us for loop in self._loops if (us := loop.next_us()) is not None]
+        return min(times, default=None)

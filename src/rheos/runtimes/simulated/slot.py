@@ -8,6 +8,7 @@ from functools import partial
 
 from rheos.checkpoint.snapshot_writer import INLINE_BYTES
 from rheos.errors import RheosError
+from rheos.host.closing import close_logged
 from rheos.host.scratch import folder_of
 from rheos.protocol import control
 from rheos.protocol.error_data import ErrorData
@@ -115,7 +116,7 @@ class Slot:
                 worked = True
             if engine.lifecycle is Lifecycle.DONE:
                 engine.report_progress()
-                engine.close()
+                close_logged(engine.close)
                 self._end()
                 return True
             step = engine.step()

@@ -199,7 +199,9 @@ class World:
             self._turn()
             self._hold()
         raise JobFailedError(
-            f"the job has not ended after {self._max_turns} turns", detail=str(self.master.status())
+            f"the job has not ended after {self._max_turns} turns",
+            hint="a source that never ends is to be bounded, by count= or end= or until_read=",
+            detail=str(self.master.status()),
         )
 
     def _is_read(self) -> bool:

@@ -5,21 +5,32 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from rheos.errors import ProgramError
-from rheos.graph.state import ListState, MapState, StateDeclaration, ValueState
+from rheos.graph.state import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    StateDeclaration,
+    ValueState,
+)
 from rheos.protocol.shapes import Holds, StateShape, TtlShape, TypeShape
 from rheos.protocol.snapshots import StateKind
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.describe import type_shape
 from rheos.state.expiry import Expiry
+from rheos.state.kinds.aggregating import AggregatingKind
 from rheos.state.kinds.kind import DeclaredKind
 from rheos.state.kinds.list import ListKind
 from rheos.state.kinds.map import MapKind
+from rheos.state.kinds.reducing import ReducingKind
 from rheos.state.kinds.value import ValueKind
 
 KINDS: dict[type[StateDeclaration], DeclaredKind[Any]] = {
     ValueState: ValueKind(),
     ListState: ListKind(),
     MapState: MapKind(),
+    ReducingState: ReducingKind(),
+    AggregatingState: AggregatingKind(),
 }
 """By the class of the declaration."""
 

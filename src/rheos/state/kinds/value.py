@@ -95,6 +95,29 @@ class MutableValueHandle(ValueHandle):
         return found
 
 
+def value(
+    name: str, declared: Any, stores: KeyedStateBackend, scope: KeyScope, default: Any = None
+) -> ValueHandle:
+    """The handle of one value per key, of a declared type. Raises SchemaError."""
+    store = stores.values(name, declared)
+    make: type[ValueHandle] = MutableValueHandle
+    if store.codec.immutable:
+        make = InMemoryValueHandle if store.in_memory else ValueHandle
+    return make(store, scope, default)
+
+
+def expiring_value(
+    name: str,
+    declared: Any,
+    stores: KeyedStateBackend,
+    scope: KeyScope,
+    expiry: Expiry,
+    default: Any = None,
+) -> ExpiringValueHandle:
+    """As `value`, of one that expires."""
+    return ExpiringValueHandle(stores.values(name, declared, expiry), scope, expiry, default)
+
+
 class ValueKind(DeclaredKind[ValueState[Any]]):
     holds = Holds.VALUE
 
@@ -104,14 +127,9 @@ class ValueKind(DeclaredKind[ValueState[Any]]):
     def handle(
         self, declared: ValueState[Any], stores: KeyedStateBackend, scope: KeyScope
     ) -> ValueHandle:
-        store = stores.values(declared.name, declared.type)
-        make: type[ValueHandle] = MutableValueHandle
-        if store.codec.immutable:
-            make = InMemoryValueHandle if store.in_memory else ValueHandle
-        return make(store, scope, declared.default)
+        return value(declared.name, declared.type, stores, scope, declared.default)
 
     def expiring_handle(
         self, declared: ValueState[Any], stores: KeyedStateBackend, scope: KeyScope, expiry: Expiry
     ) -> ExpiringValueHandle:
-        store = stores.values(declared.name, declared.type, expiry)
-        return ExpiringValueHandle(store, scope, expiry, declared.default)
+        return expiring_value(declared.name, declared.type, stores, scope, expiry, declared.default)

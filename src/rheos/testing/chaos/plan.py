@@ -42,7 +42,10 @@ class Plan:
     """Starts the job, and starts it again after its driver was killed."""
     faults: frozenset[Fault] = frozenset({Fault.WORKERS})
     kill_every_s: float = 5.0
-    """From when the job runs, or runs again, to the next strike; one in five comes sooner."""
+    """From when the job runs, or runs again, to the next strike; one in five comes sooner, but
+    never two in a row."""
+    strikes: int | None = None
+    """After so many, the job is left alone; None: there is no end of them."""
     for_s: float | None = None
     """Strikes end after so long, and the job is cancelled once it runs again; None: it is struck until
     it ends by itself."""
@@ -50,13 +53,19 @@ class Plan:
     """Called once, when the job runs for the first time."""
     drained: Callable[[], bool] = lambda: True
     """Asked again and again once strikes have ended: the job is cancelled when it says yes."""
+    progress: Callable[[int], int] | None = None
+    """Asked, with the process id of the driver, for a number that grows with what a restart keeps, such
+    as that of the newest checkpoint; 0 where it is not known. The job runs, or runs again, once its
+    slots are filled and this has grown: without it, a job that needs longer than `kill_every_s` to its
+    first checkpoint is struck for ever and gets nowhere."""
     seed: int = 0
     """Draws the kinds, the victims and the lengths of freezes."""
     freeze_s: float = 20.0
     """The longest freeze. Half of them last as long, the others a tenth of it at the most."""
     driver_back_after_s: float = 1.0
     start_within_s: float = 180.0
-    """How long the job may take to run, at first and after each strike."""
+    """How long the job may take to run, at first and after each strike; `kill_every_s`, if that is
+    longer."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Beside this process's own environment."""
     finished: Callable[[], bool] = lambda: False
@@ -67,11 +76,18 @@ class Plan:
         for name in ("kill_every_s", "freeze_s", "start_within_s"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} must be more than nothing, not {getattr(self, name)}")
+        if self.strikes is not None and self.strikes < 1:
+            raise ConfigurationError(f"strikes must be 1 or more, not {self.strikes}")
+
+    @property
+    def patience_s(self) -> float:
+        """How long the job is waited for."""
+        return max(self.start_within_s, self.kill_every_s)
 
 
 @dataclass
 class Strike:
-    """One strike, and when all slots were filled again."""
+    """One strike, and after how long the job ran again (`Plan.progress`)."""
 
     fault: Fault
     at_s: float

@@ -59,11 +59,13 @@ class _Runner:
         """Whether the next strike does not wait until the job runs again."""
         self._up_at = 0.0
         """Since when the job runs."""
+        self._progress = 0
+        """What the job had come to when it was struck."""
         self.report = Report(drivers=1)
 
     def run(self) -> None:
         plan = self._plan
-        if not self._until(lambda: self._settled(_SETTLED_S), plan.start_within_s):
+        if not self._until(lambda: self._settled(_SETTLED_S) and self._got_on(), plan.patience_s):
             return self._never_ran()
         self._slots = len(self._seen[0])
         self._say(f"the job runs, in {self._slots} slots")
@@ -77,16 +79,17 @@ class _Runner:
             if not self._hasty:
                 due = max(due, self._up_at + plan.kill_every_s)
             down = self._waiting is not None
+            over = over or len(self.report.strikes) == plan.strikes
             if not over and self._now() >= due and (not down or self._hasty) and self._strike():
                 # Now and then a strike falls while the job still gets up from the one before.
                 self._hasty = not self._hasty and self._rng.random() < _HASTY
                 hurry = self._rng.random() if self._hasty else 1.0
                 due = self._now() + hurry * plan.kill_every_s
             stuck = self._waiting is not None and (
-                self._now() - self._waiting.at_s - self._waiting.frozen_s > plan.start_within_s
+                self._now() - self._waiting.at_s - self._waiting.frozen_s > plan.patience_s
             )
             if stuck:
-                self.report.failure = f"it did not run again within {plan.start_within_s:.0f} s"
+                self.report.failure = f"it did not run again {self._in_time()}"
                 return
             self._pause()
 
@@ -113,7 +116,12 @@ class _Runner:
     def _running(self) -> bool:
         """Whether all slots are filled, or as many as the job goes on with."""
         settled = self._settled(_FEWER_SETTLED_S)
-        return len(self._seen[0]) >= self._slots or settled
+        return (len(self._seen[0]) >= self._slots or settled) and self._got_on()
+
+    def _got_on(self) -> bool:
+        """Whether the job has come further than it was when it was struck. What it did since its newest
+        checkpoint is lost with a strike: were it struck by the clock alone, it might never end."""
+        return self._plan.progress is None or self._plan.progress(self._job.pid) > self._progress
 
     def _settled(self, seconds: float) -> bool:
         """Whether there are workers, and these have been the same for so long."""
@@ -148,7 +156,13 @@ class _Runner:
     def _never_ran(self) -> None:
         if self._over():
             return  # It has ended, well or not, before a worker was seen.
-        self.report.failure = f"it did not run within {self._plan.start_within_s:.0f} s"
+        self.report.failure = f"it did not run {self._in_time()}"
+
+    def _in_time(self) -> str:
+        within = f"within {self._plan.patience_s:.0f} s"
+        if self._plan.progress is None or not self._seen[0]:
+            return within
+        return f"{within}: it has workers, but completed no checkpoint"
 
     # --- striking ---------------------------------------------------------------------------------
 
@@ -167,6 +181,8 @@ class _Runner:
             return False
         fault = self._rng.choice(possible)
         victim = self._rng.choice(victims[fault])
+        if self._plan.progress is not None:
+            self._progress = max(self._progress, self._plan.progress(self._job.pid))
         strike = Strike(fault, self._now(), victim.pid)
         with ended_meanwhile():
             self._carry_out(strike, victim)

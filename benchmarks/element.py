@@ -1,0 +1,164 @@
+"""What one element costs on its way from a keyed edge's sender to its receiver, part by part.
+
+usage: element.py [ROWS ...]
+
+An element is a batch with so many rows (1, 64 and 1,024 where none are given), of a key, a value and
+an event time; the receiver is a running count and sum, one of two. All parts are in this process, one
+after the other, over real sockets: so the sum is the processor time of both sides together. The median
+of thousands, in microseconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.running_kernel import SCHEMA, operator
+from rheos.host.io import SystemClock
+from rheos.plan.physical import Edge, Exchange
+from rheos.protocol import wire
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import Attempt, ChainId, ChannelId
+from rheos.protocol.ports import Transport
+from rheos.runtimes.continuous.local_transport import LocalTransport
+from rheos.task.config import TaskConfig
+from rheos.task.inputs import InputGate
+from rheos.task.outputs import OutputEdge
+from rheos.task.partition import Partitioner
+
+ELEMENTS = 4000
+KEYS = 10_000
+EDGE = Edge(0, Exchange.HASH, ChainId(0), ChainId(1), 0, ("k",))
+CHANNEL = ChannelId(0, 0, 1)
+
+
+class _Nowhere:
+    """A transport on which nothing travels: for the buffers alone."""
+
+    def credits(self, channel: ChannelId) -> int:
+        return TaskConfig.credits
+
+    def send(self, channel: ChannelId, batch: Batch) -> None:
+        pass
+
+
+@contextmanager
+def connected() -> Iterator[tuple[LocalTransport, LocalTransport]]:
+    """Both ends of a channel over Unix sockets, as between two slots of one machine."""
+    with tempfile.TemporaryDirectory(prefix="rheos-element-") as folder:
+        ends = [
+            LocalTransport(
+                attempt=Attempt(1),
+                subtask=subtask,
+                token=b"0123456789abcdef",
+                schemas={0: SCHEMA},
+                initial_credits=TaskConfig.credits,
+                parallelism=2,
+                path=f"{folder}/{subtask}",
+            )
+            for subtask in range(2)
+        ]
+        for end in ends:
+            end.connect([each.address for each in ends])
+        try:
+            yield ends[0], ends[1]
+        finally:
+            for end in ends:
+                end.close()
+
+
+def element(rows: int, rng: np.random.Generator) -> Batch:
+    now = np.arange(rows, dtype=np.int64)
+    return pa.record_batch([rng.integers(0, KEYS, rows), rng.random(rows), now], schema=SCHEMA)
+
+
+def parts(rows: int, sender: LocalTransport, receiver: LocalTransport) -> dict[str, float]:
+    """Microseconds of each part."""
+    rng = np.random.default_rng(1)
+    # A sender cuts for both of its targets at once: half of that is one element's.
+    whole = [element(2 * rows, rng) for _ in range(64)]
+    single = [element(rows, rng) for _ in range(64)]
+    cutter = Partitioner(EDGE.keys, 2, 128)
+    config, clock = TaskConfig(buffer_timeout_us=0), SystemClock()
+    buffers = OutputEdge(EDGE, 0, 2, 2, 2, 128, config, cast(Transport, _Nowhere()), clock)
+    gate = InputGate([(CHANNEL, 0)], clock.monotonic_us)
+    process = operator()
+    spent: dict[str, list[float]] = {}
+
+    def timed(name: str, work: Callable[..., object], *args: object) -> object:
+        began = time.perf_counter_ns()
+        made = work(*args)
+        spent.setdefault(name, []).append((time.perf_counter_ns() - began) / 1000)
+        return made
+
+    def buffered(batch: Batch) -> None:
+        buffers._append(buffers._lanes[1], batch)
+        buffers.pump()
+
+    def gated(batch: Batch) -> None:
+        gate.offer(CHANNEL, batch)
+        taken = gate.take()
+        assert taken is not None
+        gate.merged(taken[0], batch)
+
+    def given() -> None:
+        receiver.release(CHANNEL)
+        receiver._return_credits()
+
+    # The first brings the greeting with it.
+    sender.send(CHANNEL, single[0])
+    while not receiver.receive(64):
+        receiver._sleep(100_000)
+    given()
+    while sender.credits(CHANNEL) < TaskConfig.credits:
+        sender._sleep(100_000)
+        sender.receive(64)
+    for number in range(ELEMENTS):
+        batch = single[number % 64]
+        timed("cut, for two targets", cutter.split, whole[number % 64])
+        timed("buffer", buffered, batch)
+        payload = timed("encode", wire.encode_batch, batch)
+        timed("encode and send", sender.send, CHANNEL, batch)
+        receiver._sleep(100_000)
+        timed("receive and decode", receiver.receive, 64)
+        timed("decode", wire.decode_batch, payload, SCHEMA)
+        timed("gate", gated, batch)
+        timed("operator", process, batch)
+        timed("credit, given", given)
+        sender._sleep(100_000)
+        timed("credit, taken", sender.receive, 64)
+    assert sender.credits(CHANNEL) == TaskConfig.credits
+    return {name: median(times) for name, times in spent.items()}
+
+
+def main(sizes: list[int]) -> None:
+    with connected() as (sender, receiver):
+        measured = [parts(rows, sender, receiver) for rows in sizes]
+    table = Table(title="microseconds of one element")
+    table.add_column("part")
+    for rows in sizes:
+        table.add_column(f"{rows:,} rows", justify="right")
+    for name in measured[0]:
+        table.add_row(name, *(f"{figures[name]:.1f}" for figures in measured))
+    table.add_row("all of one element", *(f"{_sum(figures):.1f}" for figures in measured))
+    Console().print(table)
+
+
+def _sum(figures: dict[str, float]) -> float:
+    """Encoding and decoding are in other parts, too; and half of a cut is for each target."""
+    alone = figures["encode"] + figures["decode"] + figures["cut, for two targets"] / 2
+    return sum(figures.values()) - alone
+
+
+if __name__ == "__main__":
+    main([int(word) for word in sys.argv[1:]] or [1, 64, 1024])

@@ -1,0 +1,116 @@
+"""Runs queries on the continuous runtime, and measures events a second and core.
+
+As in the published runs a query takes so many events from the generator, which is part of the job, and
+drops what it finds. A core is a second of processor time of all that runs: here the program, Spark's
+JVM and the workers.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rheos as rh
+from benchmarks.nexmark.events import SCHEMA, Events
+from benchmarks.nexmark.market import market
+from benchmarks.nexmark.published import FLINK_1_13, FLINK_2_0
+from benchmarks.nexmark.queries import QUERIES
+from benchmarks.nexmark.query import Query
+from benchmarks.paper.experiment import Cell, Options, in_turns, where
+from benchmarks.paper.plots import Plots
+from benchmarks.paper.sampling import Sampler
+from benchmarks.paper.tables import middle, millions, spread, table
+from rheos.bench.recorder import SLICE_NS, read_slices
+from rheos.bench.taps import SOURCE, MeasuredSource
+from rheos.connectors import CheckpointId, Sink, SinkContext, SinkWriter
+from rheos.protocol.elements import Batch
+
+SPAN_S = 10
+"""The event time of a run: 100 million events at 10 million a second, as published."""
+CHECKPOINTS = "3m"
+"""As published."""
+
+
+@dataclass(frozen=True)
+class Dropped(Sink):
+    """Drops its rows."""
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return _DroppingWriter()
+
+    def describe(self) -> str:
+        return "drop"
+
+
+class _DroppingWriter(SinkWriter):
+    def write(self, batch: Batch) -> None:
+        pass
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+def run(names: Sequence[str], events: int, cores: int, options: Options) -> dict[str, Any]:
+    """Runs each query in each round. What it gives is written as JSON."""
+
+    def measure_cell(cell: Cell) -> dict[str, Any]:
+        return measured(QUERIES[cell["query"]], events, cores)
+
+    cells = [{"query": name} for name in names]
+    return {"events": events, "cores": cores, "runs": in_turns(options, cells, measure_cell)}
+
+
+def measured(query: Query, events: int, cores: int) -> dict[str, Any]:
+    """From the first events to the end of the job."""
+    with tempfile.TemporaryDirectory(prefix="nexmark-") as folder, Sampler(every_s=0.1) as sampler:
+        taps = Path(folder, "taps")
+        taps.mkdir()
+        env = rh.Environment(
+            parallelism=cores,
+            runtime="continuous",
+            checkpoint_dir=str(Path(folder, "checkpoints")),
+            checkpoint_interval=CHECKPOINTS,
+        )
+        source = rh.generator(Events(events / SPAN_S), count=events, splits=cores, schema=SCHEMA)
+        found = query.program(market(env, MeasuredSource(source, str(taps)))).as_rows()
+        found.sink_to(rh.files.sink(f"{folder}/out", format="csv") if query.writes_files else Dropped())
+        env.execute_async(f"nexmark {query.name}").wait()
+        ends_ns = time.time_ns()
+        slices = [part for read in read_slices(str(taps), SOURCE) for part in read]
+    begins_ns = min(part.number for part in slices) * SLICE_NS
+    seconds, cpu_s = (ends_ns - begins_ns) / 1e9, sampler.cpu_between(begins_ns, ends_ns)
+    return {
+        "events_per_s": round(events / seconds),
+        "events_per_core_s": round(events / cpu_s),
+        "seconds": round(seconds, 2),
+        "busy_cores": round(cpu_s / seconds, 2),
+    }
+
+
+def show(results: dict[str, Any], plots: Plots | None = None) -> str:
+    """As a table of Markdown."""
+    runs = results["runs"]
+    rows = []
+    for query in QUERIES.values():
+        of = where(runs, query=query.name)
+        if of:
+            ours, theirs = middle(of, "events_per_core_s"), FLINK_2_0.get(query.name)
+            rows.append(
+                [
+                    f"{query.name}, {query.about}",
+                    millions(middle(of, "events_per_s")),
+                    spread(of, "events_per_core_s", millions),
+                    millions(FLINK_1_13.get(query.name)) or "none",
+                    millions(theirs) or "none",
+                    f"{ours / theirs:.1f}" if ours and theirs else "",
+                ]
+            )
+    heads = ["query", "events/s", "events/s per core", "Flink 1.13", "Flink 2.0", "to Flink 2.0"]
+    return table(heads, rows)

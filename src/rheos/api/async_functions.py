@@ -1,0 +1,72 @@
+"""What `stream.map_async(...)` is given, checked: the operator, and the rows that leave it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from rheos.api.typing_of_functions import Declared, function_name, input_record, output_type
+from rheos.connectors.retry import Retry
+from rheos.errors import ProgramError
+from rheos.graph.functions import AsyncFunction
+from rheos.operators.async_map import AsyncMapSpec
+from rheos.protocol.durations import Duration, duration_ms
+
+Order = Literal["ordered", "unordered"]
+
+_EXAMPLE = "write `async def ask(visit: Visit) -> Enriched: ...`, and .map_async(ask)"
+
+
+def mapped(
+    schema: pa.Schema,
+    fn: Any,
+    returns: Any,
+    capacity: int,
+    timeout: Duration,
+    order: Any,
+    retries: Any,
+    on_timeout: Any,
+) -> tuple[AsyncMapSpec, Declared]:
+    """Of a stream of that schema. Raises ProgramError."""
+    called = fn.invoke if isinstance(fn, AsyncFunction) else fn
+    if not _is_async(called):
+        raise ProgramError(
+            f"map_async() takes an `async def` function or an rh.AsyncFunction, not {fn!r}",
+            hint=f"{_EXAMPLE}; a plain function is for .map({function_name(fn)})",
+        )
+    if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
+        raise ProgramError(
+            f"capacity={capacity!r} is not a number of calls", hint="write capacity=1000"
+        )
+    timeout_ms = duration_ms(timeout)
+    if timeout_ms <= 0:
+        raise ProgramError(f"a call needs more time than {timeout!r}", hint='write timeout="5s"')
+    if order not in get_args(Order):
+        raise ProgramError(
+            f"order={order!r} is not known", hint='write order="ordered" or order="unordered"'
+        )
+    if retries is not None and not isinstance(retries, Retry):
+        raise ProgramError(
+            f"retries={retries!r} does not say how a call is tried again",
+            hint="write retries=rh.retry(3, on=ConnectionError)",
+        )
+    if on_timeout is not None and (not callable(on_timeout) or _is_async(on_timeout)):
+        raise ProgramError(
+            f"on_timeout={on_timeout!r} is not a plain function of a record",
+            hint="write on_timeout=lambda visit: Enriched(visit.user, None)",
+        )
+    declared = output_type(called, returns, method="map_async", many=False)
+    record = input_record(called, schema)
+    spec = AsyncMapSpec(fn, record, capacity, timeout_ms, order, retries, on_timeout)
+    return spec, declared
+
+
+def _is_async(fn: Any) -> bool:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    if not callable(fn):
+        return False
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)

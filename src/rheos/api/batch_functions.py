@@ -1,0 +1,55 @@
+"""Functions of whole batches, as they are checked where the program is written."""
+
+from __future__ import annotations
+
+import typing
+from typing import Any
+
+from rheos.api.function_checks import check_function
+from rheos.api.typing_of_functions import NOTHING, Declared, Signature, declared_type, output_type
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.batch_functions import Emit, KeyedBatchFunction
+from rheos.graph.functions import KeyedProcessFunction
+from rheos.graph.state import declarations
+from rheos.operators.batch_state import NAMES
+from rheos.state.columnar.column import check_column
+
+
+def check_batch_function(fn: KeyedBatchFunction) -> None:
+    """Raises ProgramError where it cannot run."""
+    name = type(fn).__name__
+    if type(fn).process_batch is KeyedBatchFunction.process_batch:
+        raise ProgramError(f"{name} does not define process_batch(self, keys, batch, state)")
+    check_function(fn, KeyedBatchFunction, ["process_batch"])
+    for declared in declarations(fn).values():
+        check_column(declared, "a function of batches", needs_default=True)
+        if declared.name in NAMES:
+            raise ProgramError(
+                f"{name} cannot have a state named {declared.name!r}: state.{declared.name} is taken",
+                site=declared.site,
+                hint="name the attribute otherwise",
+            )
+
+
+def has_timers(fn: KeyedProcessFunction | KeyedBatchFunction) -> bool:
+    """Whether it is called for timers."""
+    if isinstance(fn, KeyedBatchFunction):
+        return type(fn).on_timers is not KeyedBatchFunction.on_timers
+    return type(fn).on_timer is not KeyedProcessFunction.on_timer
+
+
+def batch_output(fn: KeyedBatchFunction, returns: Any) -> Declared:
+    """The type of what it gives: `returns`, or that of `Emit` in the annotation of process_batch."""
+    if returns is not None:
+        return output_type(fn.process_batch, returns, method="process", many=True)
+    said = Signature(fn.process_batch).result
+    for part in (said, *typing.get_args(said)):
+        if typing.get_origin(part) is Emit:
+            return declared_type(typing.get_args(part)[0])
+    if fn.side_outputs:
+        return NOTHING
+    raise SchemaError(
+        f"{type(fn).__name__} does not say the type of what it gives",
+        hint="annotate process_batch as `-> Iterator[rh.Emit[Alert]]`, where Alert is a dataclass, or "
+        f"write .process({type(fn).__name__}(), returns=Alert)",
+    )

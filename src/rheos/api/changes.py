@@ -1,0 +1,166 @@
+"""What the methods of streams do about streams of changes: how a stream becomes one, what may be done
+with one, and how it reaches a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.aggregates import Agg
+from rheos.api.expressions import Op
+from rheos.connectors.contract import Sink
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.changes import DELETE, OP, SPELLINGS, UPDATE_AFTER, UPDATE_BEFORE, Changes
+from rheos.graph.types import empty_frame
+from rheos.graph.validate import check_keys, unknown_column
+from rheos.operators.changelog.table import SIGNED
+
+AS_ROWS = "write .as_rows() before it, to take the changes as rows"
+
+
+def upsert_columns(
+    schema: pa.Schema, key: Sequence[str], op: str | None
+) -> tuple[list[pl.Expr], pa.Schema]:
+    """The columns of a stream of upserts, of one whose column `op` says what a row is. Raises
+    ProgramError, SchemaError."""
+    check_keys(key, schema)
+    if op is None:
+        if OP in schema.names:
+            raise ProgramError(
+                f"the stream has a column {OP!r}, and upserts have one of their own",
+                hint=f"write op={OP!r} if it says what a row is, or give it another name",
+            )
+        said = pl.lit(UPDATE_AFTER)
+    else:
+        if op not in schema.names:
+            raise unknown_column(op, schema, " for op=")
+        if not pa.types.is_string(schema.field(op).type):
+            raise SchemaError(
+                f"the column {op!r} is {schema.field(op).type}, and says what a row is as a text",
+                hint=f"one of {', '.join(map(repr, SPELLINGS))}",
+            )
+        said = pl.col(op).fill_null("null").replace_strict(SPELLINGS)
+    kept = [field for field in schema if field.name not in (op, OP)]
+    columns = [pl.col(field.name) for field in kept]
+    return [*columns, said.alias(OP)], pa.schema([*kept, pa.field(OP, pa.string())])
+
+
+def check_expressions(
+    op: str, exprs: Sequence[pl.Expr], before: pa.Schema, after: pa.Schema, changes: Changes
+) -> Changes:
+    """What changes the rows behind are: of a table by the same key. Raises ProgramError."""
+    fixed = (*changes.key, OP)
+    if op == "filter":
+        read = {name for expr in exprs for name in _read(expr, before)}
+        if OP in read or not (changes.retracts or read <= set(changes.key)):
+            raise ProgramError(
+                f"a filter of {changes.describe()} may look at "
+                + ("every column but " + repr(OP) if changes.retracts else "the key alone")
+                + ": a row that it drops would stay in the table as it was before",
+                hint=f"{AS_ROWS}, or .retractions(), to have what a row was dropped or kept, too"
+                if not changes.retracts
+                else AS_ROWS,
+            )
+        return changes if read <= set(changes.key) else replace(changes, filtered=True)
+    missing = [name for name in fixed if name not in after.names]
+    frame = empty_frame(before).lazy()
+    computed = [expr for expr in exprs if not expr.meta.is_column_selection()]
+    changed = [
+        name for expr in computed for name in frame.select(expr).collect_schema() if name in fixed
+    ]
+    for name in (*missing, *changed):
+        what = "drops" if name in missing else "gives other values to"
+        raise ProgramError(
+            f"{op}() {what} {name!r}, by which the rows are known as {changes.describe()}",
+            hint=f"keep it; or {AS_ROWS}",
+        )
+    return changes
+
+
+def _read(expr: pl.Expr, schema: pa.Schema) -> Sequence[str]:
+    roots = expr.meta.root_names()
+    if expr.meta.has_multiple_outputs() or not set(roots) <= set(schema.names):
+        return list(schema.names)
+    return roots
+
+
+def check_table(aggregates: Mapping[str, Agg], changes: Changes | None) -> None:
+    """The aggregates can be kept over rows, or over such changes. Raises ProgramError."""
+    if OP in aggregates:
+        raise ProgramError(
+            f"an aggregate cannot be called {OP!r}: the column says what a row is",
+            hint="give it another name",
+        )
+    if changes is None:
+        return
+    if not changes.retracts:
+        raise ProgramError(
+            "what a row was is not known here, and it would be counted again with each update",
+            hint="write .retractions() before key_by(...)",
+        )
+    for name, agg in aggregates.items():
+        if not isinstance(agg, SIGNED):
+            raise ProgramError(
+                f"{name}={agg} cannot take a row back",
+                hint=f"of changes there are {', '.join(kind.kind for kind in SIGNED)}",
+            )
+
+
+def check_top_n(schema: pa.Schema, by: str, keys: Sequence[str], changes: Changes | None) -> None:
+    """The rows can be ranked by that column. Raises ProgramError, SchemaError."""
+    if by not in schema.names:
+        raise unknown_column(by, schema, " in top_n()")
+    kind = schema.field(by).type
+    if pa.types.is_nested(kind):
+        raise SchemaError(
+            f"rows cannot be ranked by {by!r}, which is {kind}", hint="name a column of single values"
+        )
+    if changes is None:
+        if OP in schema.names:
+            raise ProgramError(
+                f"the rows have a column {OP!r}, and the changes of ranks have one of their own",
+                hint="say that they are changes: .upserts(key=...); or give the column another name",
+            )
+    elif not (changes.retracts or set(keys) <= set(changes.key)):
+        raise ProgramError(
+            f"a row of {changes.describe()} may come to another key, and would stay at the one before",
+            hint="write .retractions() before key_by(...)",
+        )
+
+
+def sink_of_changes(
+    sink: Sink, changes: Changes, schema: pa.Schema
+) -> tuple[Sink, list[tuple[Op, list[pl.Expr]]], pa.Schema]:
+    """What writes the changes, and the expressions (operation, expressions) by which they become its
+    rows. Raises ProgramError."""
+    if changes.filtered:
+        raise ProgramError(
+            f"a filter of {changes.describe()} may keep what a row was and drop what it became, and "
+            f"{sink.describe()} would keep the row for ever",
+            hint="filter the rows before they become a table, or filter by the key alone; or "
+            f"{AS_ROWS}",
+        )
+    delete = "deleted"
+    while delete in schema.names:
+        delete += "_"
+    taking = sink.of_changes(changes.key, delete)
+    if taking is None:
+        raise ProgramError(
+            f"{sink.describe()} cannot take back what it has written, and the rows are "
+            f"{changes.describe()}",
+            hint=f"write .as_rows() before it, to keep all changes, with {OP!r}; or take a sink that "
+            "writes by key: Redis, Kafka with key=, OpenSearch, Cassandra",
+        )
+    kept = [field for field in schema if field.name != OP]
+    columns = [*(pl.col(field.name) for field in kept), (pl.col(OP) == DELETE).alias(delete)]
+    newest: list[tuple[Op, list[pl.Expr]]] = (
+        [("filter", [pl.col(OP) != UPDATE_BEFORE])] if changes.retracts else []
+    )
+    return (
+        taking,
+        [*newest, ("select", columns)],
+        pa.schema([*kept, pa.field(delete, pa.bool_())]),
+    )

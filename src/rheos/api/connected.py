@@ -1,0 +1,357 @@
+"""Connected streams: two streams of different rows that one function takes, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rheos.api.function_checks import (
+    check_function,
+    check_outputs,
+    emitted_type,
+    expires_by_event_time,
+    side_types,
+)
+from rheos.api.method_hints import OF_ANY, OF_KEYED, no_such_method
+from rheos.api.program import Program
+from rheos.api.streams import DataStream, operator_name
+from rheos.api.typing_of_functions import (
+    Declared,
+    check_callable,
+    function_name,
+    input_record,
+    output_type,
+)
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.connected_functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+)
+from rheos.graph.nodes import MAIN, Input, StreamType
+from rheos.graph.types import describe
+from rheos.graph.validate import check_event_time, check_inputs
+from rheos.operators.broadcast_process import METHODS as OF_BROADCAST
+from rheos.operators.broadcast_process import BroadcastProcessSpec
+from rheos.operators.co_process import CoProcessSpec, Records, TwoFunctions
+from rheos.operators.contract import OperatorSpec
+from rheos.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
+from rheos.operators.keyed_co_process import KeyedCoProcessSpec
+from rheos.operators.unkeyed import Form
+from rheos.site import call_site, located
+
+if TYPE_CHECKING:
+    from rheos.api.keyed import KeyedStream
+
+_OF_ONE = {
+    name: f"call .{name}(...) of each stream before connect(), or of what its function makes; together "
+    "they have process(), and without a key map() and flat_map()"
+    for name in (*OF_ANY, *OF_KEYED)
+}
+
+_ELEMENTS = ("process_element1", "process_element2")
+_MAPS = ("map1", "map2")
+_FLAT_MAPS = ("flat_map1", "flat_map2")
+
+
+class _Pair:
+    """Two inputs of one operator."""
+
+    def __init__(self, program: Program, first: Input, second: Input) -> None:
+        self._program = program
+        self._ports = (first, second)
+
+    @property
+    def _types(self) -> tuple[StreamType, StreamType]:
+        first, second = map(self._program.type_of, self._ports)
+        return first, second
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            no_such_method(self, "a pair of connected streams", name, _OF_ONE)
+
+    def __repr__(self) -> str:
+        columns = " and ".join(describe(type.schema) for type in self._types)
+        return f"<connected streams: {columns}>"
+
+    def _records(self, fn: Any, methods: Sequence[str]) -> Records:
+        first, second = (
+            input_record(getattr(fn, name), type.schema)
+            for name, type in zip(methods, self._types, strict=True)
+        )
+        return first, second
+
+    def _like(self, declared: Declared) -> StreamType:
+        """What leaves has event time where the rows have it that are not broadcast."""
+        rows = [
+            type
+            for type, port in zip(self._types, self._ports, strict=True)
+            if not port.broadcast or type.event_time
+        ]
+        changed = (type.time_changed for type in rows)
+        return StreamType(
+            declared.schema,
+            self._types[0].event_time,
+            declared.record,
+            time_changed=next((where for where in changed if where is not None), None),
+        )
+
+    def _go_by_event_time(self, what: str) -> None:
+        for port, type in zip(self._ports, self._types, strict=True):
+            if port.broadcast and not type.event_time:
+                continue
+            check_event_time(type, what)
+            self._program.go_by_event_time(port)
+
+    def _checked(self, fn: Any, base: type, methods: Sequence[str], returns: Any) -> _Emits:
+        """A function object whose methods are called with a context."""
+        check_function(fn, base, methods)
+        emitting = [*methods, "on_timer"] if hasattr(base, "on_timer") else methods
+        declared = emitted_type(fn, base, emitting, returns)
+        sides = side_types(fn)
+        check_outputs(fn, declared, sides, methods[0])
+        return _Emits(declared, sides)
+
+    def _goes_by_time(self, fn: Any, base: Any) -> None:
+        """A keyed function, where it has timers, or state that expires by event time."""
+        if expires_by_event_time(fn, self._types[0]):
+            self._go_by_event_time("a time to live")
+        elif self._types[0].event_time and type(fn).on_timer is not base.on_timer:
+            self._go_by_event_time("a timer of event time")
+
+    def _then(self, spec: OperatorSpec, name: str, outputs: _Emits) -> DataStream:
+        node = self._program.add(
+            spec,
+            name=name,
+            site=call_site(),
+            inputs=self._ports,
+            outputs={
+                MAIN: self._like(outputs.main),
+                **{tag: self._like(side) for tag, side in outputs.sides.items()},
+            },
+        )
+        return DataStream(self._program, Input(node.id))
+
+
+class _Emits:
+    """The types of what a function emits."""
+
+    def __init__(self, main: Declared, sides: Mapping[str, Declared] | None = None) -> None:
+        self.main = main
+        self.sides = sides or {}
+
+
+class ConnectedStreams(_Pair):
+    """Two streams without keys that one function takes, of which the second may be broadcast; made by
+    `connect`."""
+
+    def map(
+        self, first: Callable[[Any], Any] | CoMapFunction, second: Any = None, returns: Any = None
+    ) -> DataStream:
+        """Makes one record of each: by a function for each stream, or by a CoMapFunction. Both make
+        records of one type.
+
+        ```python
+        clicks.connect(views).map(of_click, of_view)
+        ```
+        """
+        with located(call_site(), "map"):
+            self._not_broadcast("map")
+            if isinstance(first, CoMapFunction) or _is_class(first, CoMapFunction):
+                return self._by_object(first, second, CoMapFunction, _MAPS, "map", returns)
+            return self._by_functions(first, second, "map", returns)
+
+    def flat_map(
+        self, first: Callable[[Any], Any] | CoFlatMapFunction, second: Any = None, returns: Any = None
+    ) -> DataStream:
+        """Makes any number of records of each: by a function for each stream, or by a
+        CoFlatMapFunction. Both make records of one type."""
+        with located(call_site(), "flat_map"):
+            self._not_broadcast("flat_map")
+            if isinstance(first, CoFlatMapFunction) or _is_class(first, CoFlatMapFunction):
+                base = CoFlatMapFunction
+                return self._by_object(first, second, base, _FLAT_MAPS, "flat_map", returns)
+            return self._by_functions(first, second, "flat_map", returns)
+
+    def _not_broadcast(self, method: str) -> None:
+        if self._ports[1].broadcast:
+            raise ProgramError(
+                f"{method}() is not there beside a broadcast stream",
+                hint="write .process(...), with an rh.BroadcastProcessFunction; a key is said before: "
+                "stream.key_by(...).connect(rules.broadcast())",
+            )
+
+    def _by_functions(self, first: Any, second: Any, form: Form, returns: Any) -> DataStream:
+        name = f"{form}({function_name(first)}, {function_name(second)})"
+        if second is None:
+            raise ProgramError(
+                f"{form}() of two streams takes two functions",
+                hint=f"write .{form}(of_first, of_second)",
+            )
+        many = form == "flat_map"
+        found: list[Declared] = []
+        for fn in (first, second):
+            check_callable(fn, form)
+            found.append(output_type(fn, returns, method=form, many=many))
+        if found[0].schema != found[1].schema:
+            raise SchemaError(
+                f"{function_name(first)} and {function_name(second)} make different types of records: "
+                f"{describe(found[0].schema)}, and {describe(found[1].schema)}",
+                hint="make records of one type; or leave two streams as they are, and .map(...) each",
+            )
+        both, methods = TwoFunctions(first, second), ("first", "second")
+        spec = CoProcessSpec(both, methods, form, self._records(both, methods))
+        record = found[0].record if found[0].record is found[1].record else None
+        return self._then(spec, name, _Emits(Declared(found[0].schema, record)))
+
+    def _by_object(
+        self, fn: Any, second: Any, base: type, methods: tuple[str, str], form: Form, returns: Any
+    ) -> DataStream:
+        check_function(fn, base, methods, form)
+        if second is not None:
+            raise ProgramError(
+                f"{form}() takes one {base.__name__}, or two plain functions",
+                hint=f"write .{form}({type(fn).__name__}())",
+            )
+        declared = emitted_type(fn, base, methods, returns, method=form, many=form == "flat_map")
+        spec = CoProcessSpec(fn, methods, form, self._records(fn, methods))
+        return self._then(spec, operator_name(form, fn), _Emits(declared))
+
+    def process(
+        self, fn: CoProcessFunction | BroadcastProcessFunction, returns: Any = None
+    ) -> DataStream:
+        """Calls a function for each record of both streams, with side outputs and operator state. With
+        a broadcast stream it is a BroadcastProcessFunction.
+
+        ```python
+        class Both(rh.CoProcessFunction):
+            def process_element1(self, click: Click, ctx) -> Iterator[Event]: ...
+            def process_element2(self, view: View, ctx) -> Iterator[Event]: ...
+
+        clicks.connect(views).process(Both())
+        ```
+        """
+        name = operator_name("process", fn)
+        with located(call_site(), name):
+            if self._ports[1].broadcast:
+                emits = self._checked(fn, BroadcastProcessFunction, OF_BROADCAST, returns)
+                records, sides = self._records(fn, OF_BROADCAST), tuple(emits.sides)
+                return self._then(BroadcastProcessSpec(fn, records, sides), name, emits)
+            emits = self._checked(fn, CoProcessFunction, _ELEMENTS, returns)
+            records, sides = self._records(fn, _ELEMENTS), tuple(emits.sides)
+            return self._then(CoProcessSpec(fn, _ELEMENTS, "process", records, sides), name, emits)
+
+    def key_by(self, first: str | Sequence[str], second: str | Sequence[str]) -> KeyedConnectedStreams:
+        """Brings the rows of a key of both streams together, as connecting two keyed streams does.
+        Where a key is of several columns, it is a list of them."""
+        with located(call_site(), "key_by"):
+            self._not_broadcast("key_by")
+        keyed = [
+            DataStream(self._program, port).key_by(*([names] if isinstance(names, str) else names))
+            for port, names in zip(self._ports, (first, second), strict=True)
+        ]
+        with located(call_site(), "key_by"):
+            return connect_keyed(keyed[0], keyed[1])
+
+
+class KeyedConnectedStreams(_Pair):
+    """A keyed stream, and one that is keyed by the same, or a broadcast one; made by `connect`."""
+
+    def process(
+        self, fn: KeyedCoProcessFunction | KeyedBroadcastProcessFunction, returns: Any = None
+    ) -> DataStream:
+        """Calls a function for each record of both streams, with the state and the timers of its key.
+
+        ```python
+        class Match(rh.KeyedCoProcessFunction):
+            order = rh.ValueState(Order)
+
+            def process_element1(self, order: Order, ctx) -> None: ...
+            def process_element2(self, payment: Payment, ctx) -> Iterator[Paid]: ...
+            def on_timer(self, timestamp: int, ctx) -> Iterator[Paid]: ...
+
+        orders.key_by("id").connect(payments.key_by("order_id")).process(Match())
+        ```
+
+        With a broadcast stream it is a KeyedBroadcastProcessFunction, and records of that stream are
+        processed in every subtask, without a key.
+
+        ```python
+        class Alarms(rh.KeyedBroadcastProcessFunction):
+            rules = rh.BroadcastState(str, Rule)
+
+            def process_element(self, event: Event, ctx) -> Iterator[Alarm]: ...
+            def process_broadcast_element(self, rule: Rule, ctx) -> None:
+                self.rules[rule.name] = rule
+
+        events.key_by("user").connect(rules.broadcast()).process(Alarms())
+        ```
+        """
+        name = operator_name("process", fn)
+        with located(call_site(), name):
+            if self._ports[1].broadcast:
+                base: Any = KeyedBroadcastProcessFunction
+                emits = self._checked(fn, base, OF_BROADCAST, returns)
+                self._goes_by_time(fn, base)
+                records, sides = self._records(fn, OF_BROADCAST), tuple(emits.sides)
+                return self._then(KeyedBroadcastProcessSpec(fn, records, sides), name, emits)
+            emits = self._checked(fn, KeyedCoProcessFunction, _ELEMENTS, returns)
+            self._goes_by_time(fn, KeyedCoProcessFunction)
+            records, sides = self._records(fn, _ELEMENTS), tuple(emits.sides)
+            return self._then(KeyedCoProcessSpec(fn, records, sides), name, emits)
+
+
+# --- connecting ---------------------------------------------------------------------------------------
+
+
+def connect_streams(first: DataStream, second: Any) -> ConnectedStreams:
+    """A stream without a key, and another, which may be broadcast."""
+    _check(first, second, DataStream, "a stream: a.connect(b), or a.connect(b.broadcast())")
+    if first._port.broadcast:
+        raise ProgramError(
+            "a broadcast stream is the one that is connected to another",
+            hint="write stream.connect(rules.broadcast()).process(...)",
+        )
+    if not second._port.broadcast:
+        _check_times(first, second)
+    return ConnectedStreams(first._program, first._port, second._port)
+
+
+def connect_keyed(first: KeyedStream, second: Any) -> KeyedConnectedStreams:
+    """A keyed stream, and another keyed one, or a broadcast one."""
+    from rheos.api.keyed import KeyedStream
+
+    if isinstance(second, DataStream) and second._port.broadcast:
+        _check(first, second, DataStream, "")
+    else:
+        how = "a keyed stream: a.key_by(...).connect(b.key_by(...)); or a broadcast one: b.broadcast()"
+        _check(first, second, KeyedStream, how)
+        _check_times(first, second)
+    connected = KeyedConnectedStreams(first._program, first._port, second._port)
+    check_inputs(connected._ports, connected._types)
+    return connected
+
+
+def _check(first: Any, second: Any, wanted: type, how: str) -> None:
+    is_one: bool = isinstance(second, wanted)
+    if not is_one:
+        raise ProgramError(f"connect() cannot take {second!r} here", hint=f"connect {how}")
+    if second._program is not first._program:
+        raise ProgramError("connect() takes streams of one environment")
+
+
+def _check_times(first: Any, second: Any) -> None:
+    if first._type.event_time != second._type.event_time:
+        bare, timed = ("first", "second") if second._type.event_time else ("second", "first")
+        raise ProgramError(
+            f"the {timed} stream has event time and the {bare} has not",
+            hint=f"give the source of the {bare} a watermark too",
+        )
+
+
+def _is_class(fn: Any, base: type) -> bool:
+    return isinstance(fn, type) and issubclass(fn, base)

@@ -1,0 +1,208 @@
+"""What must hold of a function object, an instance of one of the classes that users derive from, and
+what it emits. Checked as the program is written; who calls these adds the place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rheos.api.typing_of_functions import (
+    NOTHING,
+    UNSAID,
+    Declared,
+    Signature,
+    declared_type,
+    function_name,
+    output_type,
+    result_type,
+)
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.batch_functions import KeyedBatchFunction
+from rheos.graph.connected_functions import (
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    ProcessFunction,
+)
+from rheos.graph.functions import KeyedProcessFunction
+from rheos.graph.nodes import StreamType
+from rheos.graph.state import (
+    BroadcastState,
+    StateDeclaration,
+    UnkeyedStateDeclaration,
+    declarations,
+    keyed_declarations,
+    unkeyed_declarations,
+)
+from rheos.operators.keyed import OWN_STATES
+from rheos.state.kinds import kind_of
+from rheos.state.unkeyed import unkeyed_shapes
+
+_ELSEWHERE: Mapping[type, str] = {
+    KeyedProcessFunction: "a keyed stream: .key_by(...).process(...)",
+    ProcessFunction: "a stream without keys: stream.process(...)",
+    CoMapFunction: "two streams: a.connect(b).map(...)",
+    CoFlatMapFunction: "two streams: a.connect(b).flat_map(...)",
+    CoProcessFunction: "two streams without keys: a.connect(b).process(...)",
+    KeyedCoProcessFunction: "two keyed streams: "
+    'a.key_by("user").connect(b.key_by("user")).process(...)',
+    BroadcastProcessFunction: "a stream and a broadcast one: "
+    "stream.connect(rules.broadcast()).process(...)",
+    KeyedBroadcastProcessFunction: "a keyed stream and a broadcast one: "
+    'stream.key_by("user").connect(rules.broadcast()).process(...)',
+}
+"""What functions of each class are called for."""
+
+
+def check_function(
+    fn: Any,
+    base: type,
+    methods: Sequence[str],
+    method: str = "process",
+    *,
+    instead: str = "",
+) -> None:
+    """It is an instance of a class that derives from `base`, and defines these methods. `instead`: what
+    to write for a plain function."""
+    if isinstance(fn, type):
+        raise ProgramError(
+            f"{method}() takes an instance, not the class {fn.__name__}",
+            hint=f"write .{method}({fn.__name__}())",
+        )
+    if getattr(fn, "__name__", "") in methods:
+        owner = fn.__qualname__.rpartition(".")[0].rpartition(".")[2] or "MyFunction"
+        raise ProgramError(
+            f"{method}() takes an instance of {owner}, not its method",
+            hint=f"write .{method}({owner}())",
+        )
+    if not isinstance(fn, base):
+        hint = f"derive your class from rh.{base.__name__}" + instead
+        for other, where in _ELSEWHERE.items():
+            if isinstance(fn, other):
+                hint = f"a {other.__name__} is for {where}; here derive from rh.{base.__name__}"
+        raise ProgramError(f"{method}() takes a {base.__name__}, not {fn!r}", hint=hint)
+    for name in methods:
+        if getattr(type(fn), name) is getattr(base, name):
+            arguments = ", ".join(inspect.signature(getattr(base, name)).parameters)
+            raise ProgramError(f"{type(fn).__name__} does not define {name}({arguments})")
+    _check_states(fn, base)
+
+
+_KEYED = (
+    KeyedProcessFunction,
+    KeyedBatchFunction,
+    KeyedCoProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+_BROADCAST = (BroadcastProcessFunction, KeyedBroadcastProcessFunction)
+
+
+def _check_states(fn: Any, base: type) -> None:
+    name_of_class = type(fn).__name__
+    for name, value in vars(fn).items():
+        if isinstance(value, StateDeclaration):
+            raise ProgramError(
+                f"state {name!r} of {name_of_class} is declared on the instance, where it is none",
+                site=value.site,
+                hint=f"declare it as an attribute of the class, beside the methods: "
+                f"{name} = rh.{type(value).__name__}(...)",
+            )
+    for name, declared in declarations(fn).items():
+        if not isinstance(declared, UnkeyedStateDeclaration):
+            kind_of(declared)
+        if name in OWN_STATES:
+            raise ProgramError(
+                f"{name_of_class} cannot have a state named {name!r}: the operator keeps its own "
+                "under that name",
+                hint="name the attribute otherwise",
+            )
+    if base not in _KEYED:
+        for name, declared in keyed_declarations(fn).items():
+            raise ProgramError(
+                f"state {name!r} of {name_of_class} is by key, and a {base.__name__} has no key",
+                site=declared.site,
+                hint="say .key_by(...) before, and derive from the keyed class; or declare state of "
+                "the subtask: rh.OperatorListState(...)",
+            )
+    for name, declared in unkeyed_declarations(fn).items():
+        of = f"{name} = rh.{type(declared).__name__}(...)"
+        if isinstance(declared, BroadcastState) and base not in _BROADCAST:
+            raise ProgramError(
+                f"state {name!r} of {name_of_class} is broadcast state, and a {base.__name__} has no "
+                "broadcast stream",
+                site=declared.site,
+                hint="connect one: stream.connect(rules.broadcast()).process(...), with an "
+                "rh.BroadcastProcessFunction",
+            )
+        if not isinstance(declared, BroadcastState) and base in _KEYED:
+            raise ProgramError(
+                f"{of} of {name_of_class} is state of a subtask, and a {base.__name__} has keys",
+                site=declared.site,
+                hint="declare state by key: rh.ValueState, rh.ListState or rh.MapState",
+            )
+    unkeyed_shapes(fn)
+
+
+def check_outputs(fn: Any, declared: Declared, sides: Mapping[str, Declared], method: str) -> None:
+    """It emits something."""
+    if declared is NOTHING and not sides:
+        raise SchemaError(
+            f"{function_name(fn)} says that it emits nothing: neither records nor side outputs",
+            hint=f"annotate {method} as `-> Iterator[Alert]`, or declare side_outputs",
+        )
+
+
+def side_types(fn: Any) -> dict[str, Declared]:
+    """The types of the side outputs that it declares. Raises SchemaError."""
+    return {tag: declared_type(said) for tag, said in fn.side_outputs.items()}
+
+
+def emitted_type(
+    fn: Any,
+    base: type,
+    methods: Sequence[str],
+    returns: Any,
+    *,
+    method: str = "process",
+    many: bool = True,
+) -> Declared:
+    """The one type of what these methods emit: what `returns` says, or else their annotations. Those
+    that the class does not define are not asked, and one that says nothing emits what the others do."""
+    if returns is not None:
+        return output_type(getattr(fn, methods[0]), returns, method=method, many=many)
+    found: Declared | None = None
+    of = ""
+    for name in methods:
+        call = getattr(fn, name)
+        said = Signature(call).result
+        if getattr(type(fn), name, None) is getattr(base, name, None) or said in (UNSAID, Any):
+            continue
+        declared = result_type(call, said, method=method, many=many)
+        if found is None or found is NOTHING:
+            found, of = declared, name
+        elif declared is not NOTHING and declared.schema != found.schema:
+            raise SchemaError(
+                f"{of} and {name} of {type(fn).__name__} emit different types of records",
+                hint="emit one type, and others to side outputs",
+            )
+    if found is None:
+        return output_type(getattr(fn, methods[0]), None, method=method, many=many)
+    return found
+
+
+def expires_by_event_time(fn: Any, type: StreamType) -> bool:
+    """Raises ProgramError where the stream has no event time for it."""
+    for name, declared in declarations(fn).items():
+        if declared.ttl is not None and declared.ttl.time == "event_time":
+            if type.event_time:
+                return True
+            raise ProgramError(
+                f"state {name!r} has a time to live in event time, and this stream has none",
+                hint=f"give the source a watermark, or let it go by the clock: "
+                f'ttl=rh.TimeToLive({declared.ttl.duration!r}, time="processing_time")',
+            )
+    return False

@@ -1,0 +1,42 @@
+"""Window functions that are called by other operators than windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rheos.graph.functions import TimeWindow, WindowFunction
+from rheos.graph.window_functions import GLOBAL
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MS = timedelta(milliseconds=1)
+
+
+@dataclass
+class _RowContext:
+    """The WindowContext."""
+
+    key: Any
+    window: TimeWindow
+
+
+@dataclass(frozen=True)
+class OfRow:
+    """Calls a window function with the row of a window's aggregates. It is what a flat map calls."""
+
+    function: WindowFunction
+    keys: Sequence[str]
+
+    @property
+    def __name__(self) -> str:
+        return type(self.function).__name__
+
+    def __call__(self, row: Any) -> Iterable[Any]:
+        keys = tuple(getattr(row, key) for key in self.keys)
+        window = GLOBAL
+        start, end = getattr(row, "window_start", None), getattr(row, "window_end", None)
+        if start is not None and end is not None:
+            window = TimeWindow((start - _EPOCH) // _MS, (end - _EPOCH) // _MS)
+        return self.function.process([row], _RowContext(keys[0] if len(keys) == 1 else keys, window))

@@ -1,0 +1,121 @@
+"""What `stream.iterate(...)` is given, checked: the head of the loop, and what comes round to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.nodes import MAIN, Input, Node, StreamType
+from rheos.graph.types import describe
+from rheos.operators.iterate import ROUND, IterateSpec
+
+if TYPE_CHECKING:
+    from rheos.api.program import Program
+    from rheos.api.streams import DataStream
+
+_EXAMPLE = "write `def body(loop): ...; return again, result`, and stream.iterate(body)"
+
+
+def iterate_spec(body: Any, rounds: Any, capacity: Any) -> IterateSpec:
+    """Raises ProgramError."""
+    if not callable(body):
+        raise ProgramError(f"iterate() takes a function of a stream, not {body!r}", hint=_EXAMPLE)
+    for name, value in (("rounds", rounds), ("capacity", capacity)):
+        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if not whole and not (name == "rounds" and value is None):
+            raise ProgramError(
+                f"{name}={value!r} is not a whole number of at least 1", hint=f"write {name}=1000"
+            )
+    return IterateSpec(rounds, capacity)
+
+
+def loop_type(of_input: StreamType, spec: IterateSpec) -> StreamType:
+    """What goes round: the input's columns, without its event time. Raises SchemaError."""
+    fields = [field.with_nullable(True) for field in of_input.schema]
+    if spec.rounds is None:
+        return StreamType(pa.schema(fields), event_time=False, record=of_input.record)
+    if ROUND in of_input.schema.names:
+        raise SchemaError(
+            f"rounds are counted in the column {ROUND!r}, and the stream has one of that name",
+            hint="give that column another name before iterate()",
+        )
+    return StreamType(pa.schema([*fields, pa.field(ROUND, pa.int64())]), event_time=False)
+
+
+def close_loop(
+    program: Program,
+    head: Node,
+    body: Callable[[DataStream], Any],
+    loop: DataStream,
+) -> DataStream:
+    """Has the body written, and its first stream come round to the head. Gives the second. Raises
+    ProgramError."""
+    given = body(loop)
+    if (
+        not isinstance(given, tuple)
+        or len(given) != 2
+        or not all(isinstance(stream, type(loop)) for stream in given)
+    ):
+        raise ProgramError(
+            f"the body of a loop gives what goes round again and what leaves, not {given!r}",
+            hint=_EXAMPLE,
+        )
+    again, result = given
+    wanted = head.outputs[MAIN].schema
+    if not again.schema.equals(wanted) and not _same(again.schema, wanted):
+        raise SchemaError(
+            "what goes round again has other columns than the loop",
+            hint="bring it to the same columns with .select(...)\n"
+            f"    the loop: {describe(wanted)}\n    again: {describe(again.schema)}",
+        )
+    port: Input = again._port
+    changes = again._type.changes
+    if port.broadcast or changes is not None:
+        what = "are dealt out to all subtasks" if changes is None else f"are {changes.describe()}"
+        raise ProgramError(
+            f"what goes round again is each row, once, and these {what}",
+            hint="leave out broadcast() there, and write it in the body"
+            if changes is None
+            else "take them as rows: .as_rows()",
+        )
+    inner = _behind(program, port, head.id)
+    if head.id not in inner:
+        raise ProgramError(
+            "what goes round again does not come from the loop",
+            hint="return a stream of the body's own",
+        )
+    nested = [id for id in inner if id > head.id and any(i.feedback for i in program.node(id).inputs)]
+    around = [node.id for node in program.nodes() if node.id < head.id and _is_open(node)]
+    if nested or around:
+        raise ProgramError(
+            "a loop stands within a loop",
+            hint="write both bodies as one, with a column that says which",
+        )
+    program.replace(replace(program.node(head.id), inputs=(*head.inputs, replace(port, feedback=True))))
+    left: DataStream = result
+    return left
+
+
+def _is_open(node: Node) -> bool:
+    """Whether its body is still being written."""
+    return isinstance(node.spec, IterateSpec) and len(node.inputs) == 1
+
+
+def _same(schema: pa.Schema, wanted: pa.Schema) -> bool:
+    return [(f.name, f.type) for f in schema] == [(f.name, f.type) for f in wanted]
+
+
+def _behind(program: Program, port: Input, head: int) -> set[int]:
+    """The nodes that the rows come from, up to the head."""
+    found, next = set[int](), [port.node]
+    while next:
+        id = next.pop()
+        if id not in found:
+            found.add(id)
+            if id != head:
+                next += (input.node for input in program.node(id).inputs)
+    return found

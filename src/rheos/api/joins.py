@@ -1,0 +1,182 @@
+"""What the joins of two keyed streams are given, checked: which columns leave, and the operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from rheos.api.function_checks import check_function
+from rheos.api.typing_of_functions import input_record, output_type
+from rheos.api.windowed import WINDOW_FIELDS, WindowsOfKeys
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.functions import CoGroupFunction
+from rheos.graph.nodes import StreamType
+from rheos.graph.types import common_key
+from rheos.graph.validate import check_columns
+from rheos.graph.windows import Window
+from rheos.operators.joins.co_group import CoGroupSpec
+from rheos.operators.joins.columns import JoinedColumn, JoinedColumns, kept
+from rheos.operators.joins.interval import IntervalJoinSpec
+from rheos.operators.joins.temporal import TemporalJoinSpec
+from rheos.operators.joins.windowed import WindowJoinSpec
+from rheos.operators.window.kinds import windows_of
+from rheos.protocol.durations import Duration, signed_duration_ms
+
+JoinHow = Literal["inner", "left", "right", "full"]
+TemporalHow = Literal["inner", "left"]
+
+
+def check_how(how: Any, known: tuple[str, ...] = get_args(JoinHow)) -> None:
+    if how not in known:
+        written = ", ".join(f'"{name}"' for name in known)
+        raise ProgramError(f"how={how!r} is not known", hint=f"write how= as one of {written}")
+
+
+def check_suffix(suffix: Any) -> None:
+    if suffix is not None and (not isinstance(suffix, str) or not suffix):
+        raise ProgramError(
+            f"a suffix is a text that is not empty, not {suffix!r}", hint='write suffix="_right"'
+        )
+
+
+_FARTHEST_MS = 1_000_000 * 366 * 86_400_000
+"""Beyond, sums with times would not fit into 64 bits some day."""
+
+
+def interval_of(between: Any) -> tuple[int, int]:
+    """The bounds in ms. Raises ProgramError."""
+    if not isinstance(between, Iterable) or isinstance(between, str) or len(bounds := [*between]) != 2:
+        raise ProgramError(
+            f"between= takes the least and the greatest distance, not {between!r}",
+            hint='write between=("-5m", "10m"): the right row is at most 5 minutes before the left '
+            "one, and at most 10 behind it",
+        )
+    lower, upper = (signed_duration_ms(bound) for bound in bounds)
+    if lower > upper:
+        raise ProgramError(
+            f"between={tuple(bounds)!r} is empty: {bounds[0]!r} is more than {bounds[1]!r}",
+            hint=f"write the least distance first: between=({bounds[1]!r}, {bounds[0]!r})",
+        )
+    if max(-lower, upper) > _FARTHEST_MS:
+        raise ProgramError(
+            f"between={tuple(bounds)!r} is more than a million years, which is the most there can be",
+            hint="rows that wait so long are never dropped; write the distance that rows can have",
+        )
+    return lower, upper
+
+
+def interval_joined(
+    left: tuple[StreamType, tuple[str, ...]],
+    right: tuple[StreamType, tuple[str, ...]],
+    between: tuple[Duration, Duration],
+    how: JoinHow,
+    suffix: str | None,
+) -> tuple[IntervalJoinSpec, StreamType]:
+    """Of two streams, each with its keys."""
+    lower, upper = interval_of(between)
+    check_how(how)
+    columns, schema = joined_columns(left, right, how, suffix)
+    spec = IntervalJoinSpec(lower, upper, how, columns)
+    return spec, StreamType(schema, event_time=True)
+
+
+def temporal_joined(
+    left: tuple[StreamType, tuple[str, ...]],
+    right: tuple[StreamType, tuple[str, ...]],
+    how: TemporalHow,
+    suffix: str | None,
+) -> tuple[TemporalJoinSpec, StreamType]:
+    """Of a stream and a table that changes, each with its keys."""
+    check_how(how, get_args(TemporalHow))
+    columns, schema = joined_columns(left, right, how, suffix)
+    return TemporalJoinSpec(how, columns), StreamType(schema, event_time=True)
+
+
+def window_joined(
+    left: tuple[StreamType, tuple[str, ...]],
+    right: tuple[StreamType, tuple[str, ...]],
+    window: Any,
+    how: JoinHow,
+    suffix: str | None,
+) -> tuple[WindowJoinSpec, StreamType]:
+    """Of two streams, each with its keys."""
+    check_how(how)
+    columns, schema = joined_columns(left, right, how, suffix)
+    schema = pa.schema([*schema, *WINDOW_FIELDS])
+    check_columns(schema)
+    spec = WindowJoinSpec(checked_window(window, "window_join"), how, columns)
+    return spec, StreamType(schema, event_time=True)
+
+
+def co_grouped(
+    left: StreamType, right: StreamType, window: Any, fn: Any, returns: Any
+) -> tuple[CoGroupSpec, StreamType]:
+    """Of two keyed streams."""
+    check_function(fn, CoGroupFunction, ("co_group",), "co_group")
+    records = tuple(
+        input_record(fn.co_group, side.schema, many=True, position=position)
+        for position, side in enumerate((left, right))
+    )
+    declared = output_type(fn.co_group, returns, method="co_group", many=True)
+    spec = CoGroupSpec(checked_window(window, "co_group"), fn, (records[0], records[1]))
+    return spec, StreamType(declared.schema, True, declared.record)
+
+
+def checked_window(window: Any, method: str) -> Window:
+    """A window of a kind that lies in event time."""
+    if not isinstance(window, Window) or not WindowsOfKeys(window).in_columns:
+        raise ProgramError(
+            f"{method}() takes windows in event time, and {window!r} is none",
+            hint=f'write .{method}(other, rh.Tumbling("1m"), ...), rh.Sliding(...), rh.Cumulating(...) '
+            "or rh.Session(...) with one gap for all rows",
+        )
+    window.check()
+    windows_of(window)
+    return window
+
+
+def joined_columns(
+    left: tuple[StreamType, tuple[str, ...]],
+    right: tuple[StreamType, tuple[str, ...]],
+    how: str,
+    suffix: str | None,
+) -> tuple[JoinedColumns, pa.Schema]:
+    """The columns of both, those of the left side first. A key that both sides call the same is one
+    column. Any other name that both have needs a suffix. Raises SchemaError."""
+    check_suffix(suffix)
+    (of_left, left_keys), (of_right, right_keys) = left, right
+    mine, theirs = of_left.schema, of_right.schema
+    one = {name for name, other in zip(left_keys, right_keys, strict=False) if name == other}
+    both = [name for name in theirs.names if name in mine.names and name not in one]
+    if both and suffix is None:
+        raise SchemaError(
+            f"both sides have {'columns' if len(both) > 1 else 'a column'} "
+            f"{', '.join(map(repr, both))}",
+            hint='say what those of the right side are to be called, as in suffix="_right", or rename '
+            "or leave out columns before key_by() with .select(...)",
+        )
+    of_left_alone, of_right_alone = kept(how)
+    columns, fields = [], []
+    for field in mine:
+        found = JoinedColumn(field.name, field.name, field.name if field.name in one else None)
+        columns.append(found)
+        if found.right is not None:
+            fields.append(_key_field(field, theirs.field(field.name)))
+        else:
+            fields.append(field.with_nullable(field.nullable or of_right_alone))
+    for field in theirs:
+        if field.name in one:
+            continue
+        name = f"{field.name}{suffix}" if field.name in both else field.name
+        columns.append(JoinedColumn(name, None, field.name))
+        fields.append(field.with_name(name).with_nullable(field.nullable or of_left_alone))
+    schema = pa.schema(fields)
+    check_columns(schema)
+    return JoinedColumns(tuple(columns)), schema
+
+
+def _key_field(left: pa.Field, right: pa.Field) -> pa.Field:
+    """The column of a key that both sides have by one name. Their types may differ in width."""
+    return pa.field(left.name, common_key(left, right), left.nullable or right.nullable)

@@ -1,0 +1,110 @@
+"""`lookup_table`: what is looked up in a table that the program has, or loads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.connectors.collection import table_of
+from rheos.connectors.schemas import resolve
+from rheos.connectors.table_lookup import TableLookup
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.types import canonical_schema
+from rheos.graph.validate import unknown_column
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.protocol.state_config import MIB
+from rheos.site import located_at_call
+from rheos.state.key_groups import is_key_type
+
+MOST_BYTES = 256 * MIB
+"""Of a table that is sent with the program."""
+
+
+@located_at_call
+def lookup_table(
+    table: Any,
+    key: str | Sequence[str],
+    *,
+    schema: Any = None,
+    reload_every: Duration | None = None,
+) -> TableLookup:
+    """A table, for `stream.lookup`: its rows by key.
+
+    ```python
+    visits.lookup(rh.lookup_table(countries, key="code"), on="country")
+
+    def prices() -> pl.DataFrame:
+        return pl.read_parquet("prices.parquet")
+
+    sales.lookup(rh.lookup_table(prices, key="item", schema=Price, reload_every="10m"), on="item")
+    ```
+
+    Args:
+        table: a DataFrame of Polars, pandas or Spark, a pyarrow Table, dataclass instances or dicts,
+            which are sent with the program; or a function without arguments that gives one of these. It
+            is called on the worker, by each subtask.
+        key: its key column, or several. A key with several rows makes several of one.
+        schema: a dataclass or pyarrow schema of its rows; needed where it is a function.
+        reload_every: the function is called again when a row is looked up so long after the last time.
+            A function that raises is called again, as long as `lookup(retry_for=)` says.
+    """
+    keys = (key,) if isinstance(key, str) else tuple(key)
+    if callable(table):
+        if schema is None:
+            raise ProgramError(
+                "what a function will load is not known while the program is written",
+                hint="say it: schema=Price, a dataclass or a pyarrow.Schema",
+            )
+        whole = canonical_schema(resolve(schema)[0])
+        loaded = None
+    else:
+        if reload_every is not None:
+            raise ProgramError(
+                "a table that the program has is not loaded again",
+                hint="give a function that loads it, as lambda: pl.read_parquet(path)",
+            )
+        loaded = table_of(_collected(table), None if schema is None else resolve(schema)[0])[0]
+        whole = canonical_schema(loaded.schema)
+        loaded = loaded.cast(whole)
+        if loaded.nbytes > MOST_BYTES:
+            raise ProgramError(
+                f"the table has {loaded.nbytes // MIB} MiB, and is sent to every worker",
+                hint="write it to a file, and give a function that reads it",
+            )
+    every_ms = None if reload_every is None else duration_ms(reload_every)
+    if every_ms is not None and every_ms <= 0:
+        raise ProgramError(f"reload_every must be more than nothing: {reload_every!r}")
+    of_key, rest = _parted(whole, keys)
+    return TableLookup(
+        keys,
+        rest,
+        of_key,
+        loaded,
+        table if callable(table) else None,
+        None if every_ms is None else every_ms * 1000,
+    )
+
+
+def _collected(table: Any) -> Any:
+    if type(table).__module__.partition(".")[0] != "pyspark":
+        return table
+    from rheos.connectors.spark.collecting import collected_table
+
+    return collected_table(table)
+
+
+def _parted(whole: pa.Schema, keys: tuple[str, ...]) -> tuple[pa.Schema, pa.Schema]:
+    """The columns of the key, and the others."""
+    if not keys or len(set(keys)) < len(keys):
+        raise ProgramError(f"key={keys!r} is no key", hint='write key="id"')
+    for key in keys:
+        if key not in whole.names:
+            raise unknown_column(key, whole, " in key=")
+        if not is_key_type(whole.field(key).type):
+            raise SchemaError(f"the column {key!r} cannot be a key, as it is {whole.field(key).type}")
+    rest = pa.schema([field for field in whole if field.name not in keys])
+    if not rest.names:
+        raise SchemaError("the table has no columns but its key", hint="there is nothing to look up")
+    return pa.schema([whole.field(key) for key in keys]), rest

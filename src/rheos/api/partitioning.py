@@ -1,0 +1,149 @@
+"""Which subtask gets which rows, and what is chained: the methods of a stream that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.api.expressions import ExprLike, compile_expressions
+from rheos.api.program import Program
+from rheos.api.typing_of_functions import check_callable, function_name
+from rheos.errors import ProgramError, SchemaError, Site
+from rheos.graph.dealing import Deal, Dealt, PartitionBy
+from rheos.graph.nodes import Input, UnionSpec
+from rheos.graph.validate import unknown_column
+from rheos.site import call_site, located
+
+
+class Partitioned:
+    """What of `DataStream` says how rows are dealt out. Only the last word counts; a program finds the
+    same rows whatever it says here, as long as its functions look at nothing but their rows."""
+
+    _program: Program
+    _port: Input
+
+    def __init__(self, program: Program, port: Input) -> None:
+        self._program = program
+        self._port = port
+
+    def broadcast(self) -> Self:
+        """Every row goes to every subtask of what comes next.
+
+        What comes next then sees each row once in each subtask: it is for what every subtask has to
+        know, such as the rules beside a stream.
+        """
+        with located(call_site(), "broadcast"):
+            return self._dealt(None, broadcast=True)
+
+    def rebalance(self) -> Self:
+        """Batches of rows go to all subtasks of what comes next, in turn.
+
+        ```python
+        lines.rebalance().map(parse)     # few files, many subtasks
+        ```
+        """
+        with located(call_site(), "rebalance"):
+            return self._dealt(Deal.REBALANCE)
+
+    def rescale(self) -> Self:
+        """Batches of rows go in turn to those subtasks that lie opposite: where four subtasks hand on
+        to two, each of these has the rows of two of them. It leaves more rows where they are than
+        `rebalance`, and evens out less."""
+        with located(call_site(), "rescale"):
+            return self._dealt(Deal.RESCALE)
+
+    def forward(self) -> Self:
+        """Rows stay in the subtask of their number. That is so without it, too, where both sides have
+        the same parallelism; with it, another one is an error."""
+        with located(call_site(), "forward"):
+            return self._dealt(Deal.FORWARD)
+
+    def global_(self) -> Self:
+        """All rows go to one subtask of what comes next, so that has no other.
+
+        ```python
+        events.global_().map(number_them)
+        ```
+        """
+        with located(call_site(), "global_"):
+            return self._dealt(Deal.GLOBAL)
+
+    def partition_by(self, to: ExprLike | Callable[..., Any], on: str | Sequence[str] = ()) -> Self:
+        """Each row goes to the subtask whose number is computed for it, from 0 to one less than there
+        are subtasks of what comes next. Any other number ends the job, with the record.
+
+        It says where rows are worked on, and no state goes by it: for that there is `key_by`. Rows that
+        an unaligned checkpoint found on their way go to any subtask when they are restored.
+
+        ```python
+        events.partition_by(lambda subtasks: col("shard") % subtasks)
+        events.partition_by(nearest_rack, on="rack")           # nearest_rack(rack, subtasks) -> int
+        ```
+
+        Args:
+            to: an expression of a whole number, or a function that makes one of the number of subtasks;
+                with `on`, a function of the values and the number of subtasks.
+            on: the column, or the columns, whose values the function is called with, row by row: one
+                value, or a tuple of several.
+        """
+        site = call_site()
+        with located(site, "partition_by"):
+            schema = self._program.type_of(self._port).schema
+            columns = (on,) if isinstance(on, str) else tuple(on)
+            return self._dealt(_partition_by(to, columns, schema, site))
+
+    def start_new_chain(self) -> Self:
+        """Has the operator that the stream leaves begin a chain: rows are handed to it through a
+        buffer, and what it works on does not hold up what is before it at once."""
+        with located(call_site(), self._program.node(self._port.node).name):
+            return self._chained(ends=False)
+
+    def disable_chaining(self) -> Self:
+        """Has the operator that the stream leaves run in a chain of its own."""
+        with located(call_site(), self._program.node(self._port.node).name):
+            return self._chained(ends=True)
+
+    def _chained(self, *, ends: bool) -> Self:
+        node = self._program.node(self._port.node)
+        if isinstance(node.spec, UnionSpec):
+            raise ProgramError(
+                "a union is no operator: what reads it reads its inputs",
+                hint="say it of the operator behind it, which begins a chain anyway",
+            )
+        self._program.replace(replace(node, begins_chain=True, ends_chain=node.ends_chain or ends))
+        return self
+
+    def _dealt(self, dealt: Dealt | None, *, broadcast: bool = False) -> Self:
+        port = Input(self._port.node, self._port.tag, broadcast=broadcast, dealt=dealt)
+        return type(self)(self._program, port)
+
+
+def _partition_by(to: Any, on: tuple[str, ...], schema: pa.Schema, site: Site) -> PartitionBy:
+    for column in on:
+        if column not in schema.names:
+            raise unknown_column(column, schema, " in partition_by()")
+    if on:
+        check_callable(to, "partition_by")
+        return PartitionBy(to, on, function_name(to), site)
+    tried = to
+    if callable(to) and not isinstance(to, pl.Expr | str):
+        tried = to(1)
+        if not isinstance(tried, pl.Expr):
+            raise ProgramError(
+                f"partition_by() needs an expression, and its function gave {tried!r}",
+                hint='write .partition_by(lambda subtasks: col("shard") % subtasks); a function of '
+                'values needs their column: .partition_by(choose, on="shard")',
+            )
+    exprs, made = compile_expressions("select", [tried], {}, schema)
+    if len(made) != 1 or not pa.types.is_integer(made.field(0).type):
+        raise SchemaError(
+            f"partition_by() needs one whole number, and {tried} gives "
+            + ", ".join(f"{field.name}: {field.type}" for field in made),
+            hint='compute it: .partition_by(lambda subtasks: col("user").hash() % subtasks)',
+        )
+    name = "" if callable(to) else str(tried)
+    return PartitionBy(to if callable(to) else exprs[0], (), name or function_name(to), site)

@@ -1,0 +1,44 @@
+"""What a stream is given as its watermark, checked against its columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.api.expressions import compile_expressions
+from rheos.api.typing_of_functions import input_record
+from rheos.errors import ProgramError
+from rheos.graph.validate import check_watermark
+from rheos.graph.watermark_generators import WatermarkGenerator
+from rheos.graph.windows import Watermark
+
+
+def checked_watermark(schema: pa.Schema, watermark: Any, example: str) -> Watermark:
+    """Ready for the operators. Raises ProgramError, with the example as the hint where it is none."""
+    if not isinstance(watermark, Watermark):
+        raise ProgramError(f"{watermark!r} is not a watermark strategy", hint=f"write {example}")
+    check_watermark(schema, watermark)
+    if watermark.when is not None:
+        (condition,), _ = compile_expressions("filter", [watermark.when], {}, schema)
+        return replace(watermark, when=condition)
+    generator = watermark.generated_by
+    if generator is None:
+        return watermark
+    if not isinstance(generator, WatermarkGenerator):
+        raise ProgramError(
+            f"{generator!r} is not a watermark generator",
+            hint="derive a class from rh.WatermarkGenerator, and give an object of it",
+        )
+    if watermark.period_ms is not None and watermark.period_ms <= 0:
+        raise ProgramError(f"a period must be more than nothing: {watermark.period!r}")
+    periodic = type(generator).on_periodic is not WatermarkGenerator.on_periodic
+    if periodic != (watermark.period is not None):
+        raise ProgramError(
+            f"{type(generator).__name__} "
+            + ("has on_periodic, and" if periodic else "has no on_periodic, but")
+            + f" its period is {watermark.period!r}",
+            hint='write rh.Watermark.generator(Mine(), on="at", period="200ms") where it has one',
+        )
+    return replace(watermark, record=input_record(generator.on_event, schema))

@@ -1,0 +1,86 @@
+"""`rheos init NAME`: a new project with a job, its tests, its settings and a README."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+from rheos.cli.failures import report
+from rheos.errors import ConfigurationError
+from rheos.version import VERSION
+
+FILES = ("README.md", "job.py", "test_job.py", "settings.toml", "requirements.txt", ".gitignore")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+def init(folder: Path) -> int:
+    """Writes the project, and says what to do next. Gives the exit code."""
+    try:
+        make_project(folder)
+    except ConfigurationError as error:
+        return report(error)
+    print(f"made {folder}: {', '.join(FILES)}\n")
+    print(f"  cd {folder}")
+    print("  pip install -r requirements.txt")
+    print("  pytest                                     # its tests, without Spark")
+    print("  rheos run job.py --config settings.toml    # the job, until Ctrl-C")
+    return 0
+
+
+def make_project(folder: Path) -> None:
+    """The whole project or, where ConfigurationError is raised, nothing of it. The name of the folder
+    is that of the job."""
+    name = folder.name
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{name or str(folder)!r} is no name for a job",
+            hint="a name is a letter, and then letters, digits, - and _, up to 64: rheos init sensors",
+        )
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise ConfigurationError(
+            f"{str(folder)!r} is there already, and is no folder", hint="give another name"
+        )
+    if not folder.parent.is_dir():
+        raise ConfigurationError(
+            f"there is no folder {str(folder.parent)!r}", hint="make it first, or name another place"
+        )
+    made: str | None = None
+    try:
+        if folder.is_dir() and any(folder.iterdir()):
+            raise ConfigurationError(
+                f"the folder {str(folder)!r} is not empty",
+                hint="give another name; nothing was written",
+            )
+        # Beside it, and then in one step: so there is all of it, or nothing.
+        made = tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent)
+        for file in FILES:
+            (Path(made) / file).write_text(text_of(file, name), encoding="utf-8")
+        os.chmod(made, 0o777 & ~_umask())
+        os.replace(made, folder)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the project {str(folder)!r} could not be written: {error.strerror or error}",
+            hint="nothing of it was left; look to the folder's permissions and the disk",
+        ) from error
+    finally:
+        if made is not None:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(made)
+
+
+def text_of(file: str, name: str) -> str:
+    """What a file of the project is to hold."""
+    template = files("rheos.cli") / "project" / f"{file.lstrip('.')}.template"
+    text = template.read_text(encoding="utf-8")
+    return text.replace("{{NAME}}", name).replace("{{VERSION}}", VERSION)
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,116 @@
+"""Rows of a table in memory, looked up by key: a table that the program has, or one that is loaded on
+the worker, and loaded anew from time to time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.connectors.collection import table_of
+from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
+from rheos.errors import SchemaError
+from rheos.protocol.elements import Batch
+
+_PLACE = "place"
+
+
+@dataclass(frozen=True, eq=False)
+class TableLookup(Lookup):
+    """Made by `lookup_table`."""
+
+    keys: tuple[str, ...]
+    schema: pa.Schema
+    key_schema: pa.Schema
+    table: pa.Table | None
+    """With the columns of key and rows; None where there is a loader."""
+    loader: Callable[[], Any] | None = None
+    reload_every_us: int | None = None
+
+    def validate(self, keys: pa.Schema) -> None:
+        for asked, own in zip(keys, self.key_schema, strict=True):
+            if _family(asked.type) != _family(own.type):
+                raise SchemaError(
+                    f"the key {own.name!r} of the table is {own.type}, and the column of the stream is "
+                    f"{asked.type}",
+                    hint="cast one of them: what is looked up is compared by value",
+                )
+
+    def open(self, ctx: LookupContext) -> LookupClient:
+        return _TableClient(self, ctx)
+
+    def describe(self) -> str:
+        if self.table is not None:
+            return f"a table of {self.table.num_rows} rows"
+        return "a table that is loaded"
+
+
+def _family(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind):
+        return "whole number"
+    return "float" if pa.types.is_floating(kind) else str(kind)
+
+
+class _TableClient(LookupClient):
+    def __init__(self, lookup: TableLookup, ctx: LookupContext) -> None:
+        self._lookup = lookup
+        self._clock = ctx.clock
+        self._frame: pl.DataFrame | None = None
+        self._loaded_us = 0
+
+    def fetch(self, keys: Batch) -> Found:
+        frame, lookup = self._current(), self._lookup
+        names = [f"key.{number}" for number in range(len(lookup.keys))]
+        columns = [pl.Series(column) for column in keys.columns]
+        asked = pl.DataFrame(
+            # A number that the table's type cannot hold has no row there.
+            [
+                column.rename(name).cast(frame[name].dtype, strict=False)
+                for name, column in zip(names, columns, strict=True)
+            ]
+        ).with_row_index(_PLACE)
+        found = asked.join(frame, on=names, how="inner", maintain_order="left_right")
+        values = found.select(pl.col(f"value.{field.name}") for field in lookup.schema)
+        rows = _arrow(values).rename_columns(lookup.schema.names).cast(lookup.schema)
+        return Found(_one(rows), found[_PLACE].cast(pl.Int32).to_arrow())
+
+    def _current(self) -> pl.DataFrame:
+        lookup = self._lookup
+        every_us = lookup.reload_every_us
+        now_us = 0 if self._clock is None else self._clock.monotonic_us()
+        due = every_us is not None and now_us - self._loaded_us >= every_us
+        if self._frame is None or due:
+            # Where it cannot be loaded it is called again, as any system that is away.
+            self._frame = _named(lookup, self._load())
+            self._loaded_us = now_us
+        return self._frame
+
+    def _load(self) -> pa.Table:
+        lookup = self._lookup
+        if lookup.loader is None:
+            assert lookup.table is not None, "a table, or a loader"
+            return lookup.table
+        wanted = pa.schema([*lookup.key_schema, *lookup.schema])
+        return table_of(lookup.loader(), wanted)[0]
+
+
+def _named(lookup: TableLookup, table: pa.Table) -> pl.DataFrame:
+    """With names that meet none of the user's."""
+    keys = {key: f"key.{number}" for number, key in enumerate(lookup.keys)}
+    columns = [*lookup.keys, *lookup.schema.names]
+    names = [keys.get(name, f"value.{name}") for name in columns]
+    frame = pl.from_arrow(table.select(columns).rename_columns(names))
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _arrow(frame: pl.DataFrame) -> pa.Table:
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _one(table: pa.Table) -> Batch:
+    columns: Sequence[pa.Array] = [column.combine_chunks() for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)

@@ -1,0 +1,110 @@
+"""What Confluent's serializers put before a payload: a zero byte and the id of its schema in a
+registry, and for Protobuf, where a schema is a file of message types, which of them it is.
+
+    0 | id, 4 bytes | Avro: the record
+                    | Protobuf: how many indexes, and these, as zigzag varints | the message
+
+The indexes lead from the file's message types through nested ones: `[1, 0]` is the first type within
+the second. The first of a file, which is most common, is written as a single 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from rheos.errors import ProgramError
+from rheos.formats.sifting import RowsError
+
+if TYPE_CHECKING:
+    from rheos.formats.schema_registry import SchemaRegistry
+
+_ID = struct.Struct(">bI")
+_FIRST = (0,)
+_MOST_INDEXES = 16
+"""Types within types."""
+_MOST_BYTES = 2
+"""Of an index: a file has up to 8,192 types."""
+
+WITH_A_REGISTRY = "it begins with a zero byte, as payloads written with a registry do: give registry="
+
+
+def registry_at(url: str) -> SchemaRegistry:
+    """Raises ProgramError for what is no URL of one."""
+    from rheos.formats.schema_registry import SchemaRegistry  # It imports HTTP, which few need.
+
+    return SchemaRegistry(url)
+
+
+def check_subject(registry: str | None, subject: str | None) -> None:
+    """Raises ProgramError for a subject without a registry, or what is no URL of one."""
+    if registry is not None:
+        registry_at(registry)
+    elif subject is not None:
+        raise ProgramError("subject= is for a schema registry", hint="give its URL, registry=")
+
+
+def check_has_subject(registry: str | None, subject: str | None) -> None:
+    """The same where rows are written: the registry is to know under what name."""
+    if registry is not None and subject is None:
+        raise ProgramError(
+            "to write by a schema registry, the schema needs a subject",
+            hint='write subject="orders-value", which is the topic\'s name and "-value"',
+        )
+
+
+class Prefix(NamedTuple):
+    """Before a record."""
+
+    id: int
+    path: tuple[int, ...]
+    """Of the message type; empty for Avro."""
+    end: int
+    """Where the record begins."""
+
+
+def schema_prefix(id: int, path: Sequence[int] = ()) -> bytes:
+    """What to put before a record."""
+    numbers = [0] if tuple(path) == _FIRST else [len(path), *path]
+    return _ID.pack(0, id) + (b"".join(map(_varint, numbers)) if path else b"")
+
+
+def id_before(payload: bytes) -> Prefix:
+    """Raises RowsError where the payload does not begin so."""
+    if len(payload) < _ID.size or payload[0]:
+        raise RowsError("it does not begin with a zero byte and the id of a schema")
+    return Prefix(_ID.unpack_from(payload)[1], (), _ID.size)
+
+
+def message_before(payload: bytes) -> Prefix:
+    """The same of Protobuf, with the path of the message type."""
+    id, _, at = id_before(payload)
+    count, at = _number(payload, at)
+    if count == 0:
+        return Prefix(id, _FIRST, at)
+    if not 0 < count <= _MOST_INDEXES:
+        raise RowsError(f"its message type lies {count} types deep, and at most {_MOST_INDEXES} can be")
+    path = []
+    for _ in range(count):
+        index, at = _number(payload, at)
+        path.append(index)
+    return Prefix(id, tuple(path), at)
+
+
+def _varint(number: int) -> bytes:
+    """Zigzag: of a number that is not negative, its double."""
+    out, rest = bytearray(), number << 1
+    while rest > 127:
+        out.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes([*out, rest])
+
+
+def _number(payload: bytes, at: int) -> tuple[int, int]:
+    found = 0
+    for place, byte in enumerate(payload[at : at + _MOST_BYTES]):
+        found |= (byte & 127) << 7 * place
+        if byte < 128:
+            return (found >> 1) ^ -(found & 1), at + place + 1
+    raise RowsError("the indexes of its message type cannot be read")

@@ -1,0 +1,91 @@
+"""The built-in evictors. Users know this module as `rh.evictors`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rheos.errors import ProgramError
+from rheos.graph.window_functions import Element, Evictor, EvictorContext
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.site import call_site
+
+__all__ = ["count", "delta", "time"]
+
+
+def count(n: int, *, after: bool = False) -> Evictor:
+    """Keeps the last n records. With `after` it does so once the result was computed."""
+    if not isinstance(n, int) or n < 0:
+        raise ProgramError(f"count({n!r}) keeps a whole number of records", site=call_site())
+    return CountEvictor(n, after)
+
+
+def time(keeps: Duration, *, after: bool = False) -> Evictor:
+    """Keeps the records that are at most so long before the latest of them, in event time."""
+    return TimeEvictor(duration_ms(keeps), after)
+
+
+def delta(of: Callable[[Any], float], threshold: float, *, after: bool = False) -> Evictor:
+    """Keeps the records of which `of` gives a number within `threshold` of that of the last one."""
+    if not callable(of):
+        raise ProgramError(f"delta() takes a function of a record, not {of!r}", site=call_site())
+    return DeltaEvictor(of, float(threshold), after)
+
+
+class _KeepingEvictor(Evictor):
+    """Says what stays; before the result, or after it."""
+
+    def __init__(self, after: bool) -> None:
+        self.after = after
+
+    def keep(self, elements: list[Element]) -> list[Element]:
+        raise NotImplementedError
+
+    def evict_before(self, elements: list[Element], ctx: EvictorContext) -> list[Element]:
+        return elements if self.after else self.keep(elements)
+
+    def evict_after(self, elements: list[Element], ctx: EvictorContext) -> list[Element]:
+        return self.keep(elements) if self.after else elements
+
+
+class CountEvictor(_KeepingEvictor):
+    def __init__(self, n: int, after: bool) -> None:
+        super().__init__(after)
+        self.n = n
+
+    def keep(self, elements: list[Element]) -> list[Element]:
+        return elements[max(len(elements) - self.n, 0) :]
+
+    def __str__(self) -> str:
+        return f"count({self.n})"
+
+
+class TimeEvictor(_KeepingEvictor):
+    def __init__(self, keeps_ms: int, after: bool) -> None:
+        super().__init__(after)
+        self.keeps_ms = keeps_ms
+
+    def keep(self, elements: list[Element]) -> list[Element]:
+        times = [element.timestamp for element in elements if element.timestamp is not None]
+        if not times:
+            return elements
+        least = max(times) - self.keeps_ms
+        return [e for e in elements if e.timestamp is None or e.timestamp >= least]
+
+    def __str__(self) -> str:
+        return f"time({self.keeps_ms} ms)"
+
+
+class DeltaEvictor(_KeepingEvictor):
+    def __init__(self, of: Callable[[Any], float], threshold: float, after: bool) -> None:
+        super().__init__(after)
+        self.of, self.threshold = of, threshold
+
+    def keep(self, elements: list[Element]) -> list[Element]:
+        if not elements:
+            return elements
+        last = float(self.of(elements[-1].record))
+        return [e for e in elements if abs(float(self.of(e.record)) - last) <= self.threshold]
+
+    def __str__(self) -> str:
+        return f"delta({self.threshold})"

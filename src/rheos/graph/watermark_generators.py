@@ -1,0 +1,34 @@
+"""The class that users derive their own watermark generators from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class WatermarkGenerator:
+    """Says how far event time has come, split by split: `rh.Watermark.generator(Mine(), on="at")`.
+
+    ```python
+    class Trailing(rh.WatermarkGenerator):
+        latest = 0
+
+        def on_event(self, record: Event, timestamp: int) -> int | None:
+            self.latest = max(self.latest, timestamp)
+            return self.latest - (60_000 if record.slow else 1_000)
+    ```
+
+    Each split has a copy of its own. Its attributes are kept with checkpoints, so they are numbers,
+    texts, and lists and dicts of them. What is late depends on the data alone as long as the generator
+    looks at nothing else.
+    """
+
+    def on_event(self, record: Any, timestamp: int) -> int | None:
+        """Called for each record of the split, in their order. The watermark behind the record, in ms
+        since the epoch: no record of that time or before will come. None says nothing, and it never
+        goes back."""
+        return None
+
+    def on_periodic(self, now_ms: int) -> int | None:
+        """Called every `period=` with the wall clock, in ms since the epoch; not in batch. What it
+        gives depends on when rows come, and so does what is late behind it."""
+        return None

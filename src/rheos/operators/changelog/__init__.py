@@ -1,0 +1,9 @@
+"""Operators that give the changes of a table, or take them (`rheos.graph.changes`).
+
+| file | what it keeps |
+|---|---|
+| `table` | aggregates per key, as upserts; of rows, or of changes that retract |
+| `retractions` | the row of each key, to say what it was before |
+| `dedup` | up to when further rows of a key are its duplicates |
+| `top_n` | the first rows of each key in some order |
+"""

@@ -1,0 +1,101 @@
+"""What the values of a compiled function are, and the refusal of what cannot be compiled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+Kind: TypeAlias = Literal["int", "float", "bool", "str", "none", "other"]
+"""Of values. "other" is a column that is only passed on to an output."""
+
+KINDS: dict[type, Kind] = {int: "int", float: "float", bool: "bool", str: "str", type(None): "none"}
+
+PYTHON_NAMES: dict[Kind, str] = {
+    "int": "int", "float": "float", "bool": "bool", "str": "str", "none": "None", "other": "a column",
+}  # fmt: skip
+
+ZEROS: dict[Kind, str] = {"int": "0", "float": "0.0", "bool": "False", "str": "-1"}
+"""What stands in a variable that holds nothing."""
+
+BITS_64 = range(-(1 << 63), 1 << 63)
+
+
+class CannotCompile(Exception):  # noqa: N818 - it is not an error where one may interpret instead
+    """Something of a method cannot be compiled."""
+
+    def __init__(self, what: str, line: int, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.line = line
+        self.hint = hint
+        self.file = ""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value in the code that is written: a name or a literal, which may be used more than once."""
+
+    kind: Kind
+    code: str
+    null: str = ""
+    """The name of what says that it is None; empty where it never is."""
+    column: str | None = None
+    """The column of the record that it is, unchanged."""
+
+    @property
+    def shown(self) -> str:
+        name = PYTHON_NAMES[self.kind]
+        return f"{name} or None" if self.null and self.kind != "none" else name
+
+
+NONE = Value("none", "0", "True")
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """The type of an output: its columns, and the class that its records have to be of, if any."""
+
+    schema: pa.Schema
+    record: type | None
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A local variable: the kind of what it holds, and whether it may be None."""
+
+    kind: Kind
+    nullable: bool
+    column: str | None = None
+
+    def joined(self, other: Variable) -> Variable | None:
+        """What holds the values of both; None where there is no such kind."""
+        if self.kind == "none":
+            return Variable(other.kind, True, other.column)
+        if other.kind == "none":
+            return Variable(self.kind, True, self.column)
+        if self.kind != other.kind or (self.kind == "other" and self.column != other.column):
+            return None
+        column = self.column if self.kind == "other" else None
+        return Variable(self.kind, self.nullable or other.nullable, column)
+
+
+def kind_of_column(kind: pa.DataType) -> Kind:
+    """What the values of a column are."""
+    types = pa.types
+    if types.is_boolean(kind):
+        return "bool"
+    if types.is_integer(kind) and not types.is_uint64(kind):
+        return "int"
+    if types.is_floating(kind):
+        return "float"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "str"
+    if types.is_dictionary(kind) and kind_of_column(kind.value_type) == "str":
+        return "str"
+    return "other"
+
+
+def constant(value: Any) -> bool:
+    return type(value) in KINDS

@@ -1,0 +1,65 @@
+"""An array that grows at its end and shrinks at its begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_LEAST = 1 << 10
+
+Values = npt.NDArray[Any]
+
+
+class Growing:
+    """Its elements are numbered through: an element keeps its number when those before it go."""
+
+    def __init__(self, kind: Any) -> None:
+        self._values: Values = np.empty(_LEAST, kind)
+        self._begin = self._end = 0
+        self.first = 0
+        """The number of the first element that is there."""
+
+    @property
+    def next(self) -> int:
+        """The number of the next element to be added."""
+        return self.first + self._end - self._begin
+
+    @property
+    def size_bytes(self) -> int:
+        return self._values.nbytes
+
+    def since(self, number: int) -> Values:
+        """The elements from this one on: they may be written to, until others are added."""
+        return self._values[self._begin + number - self.first : self._end]
+
+    def all(self) -> Values:
+        """The elements; element `n` is at `n - first`."""
+        return self._values[self._begin : self._end]
+
+    def add(self, values: Values) -> None:
+        end = self._end + len(values)
+        if end > len(self._values):
+            self._make_room(len(values))
+            end = self._end + len(values)
+        self._values[self._end : end] = values
+        self._end = end
+
+    def _make_room(self, more: int) -> None:
+        kept = self.all()
+        needed = len(kept) + more
+        values = self._values
+        if 2 * needed > len(values):
+            values = np.empty(2 * needed, values.dtype)
+        values[: len(kept)] = kept.copy()
+        self._values, self._begin, self._end = values, 0, len(kept)
+
+    def drop_before(self, number: int) -> None:
+        """The elements before this one go."""
+        self._begin += number - self.first
+        self.first = number
+
+    def drop_since(self, number: int) -> None:
+        """This one and those behind it go; their numbers are used again."""
+        self._end = self._begin + number - self.first

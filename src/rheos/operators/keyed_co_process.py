@@ -1,0 +1,89 @@
+"""`connect` of two keyed streams: one function, whose state and timers are those of the key, for the
+rows of both.
+
+```python
+class Matched(rh.KeyedCoProcessFunction):
+    ordered = rh.ValueState(int)
+    paid = rh.ValueState(int)
+
+    def process_element1(self, order, ctx: rh.KeyedContext):
+        self.ordered.value = order.amount
+        ctx.timers.register(ctx.timestamp + 10)
+
+    def process_element2(self, payment, ctx: rh.KeyedContext):
+        self.paid.value = payment.sum
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext):
+        yield {"order": ctx.key, "open": self.ordered.value - (self.paid.value or 0)}
+
+
+check_example(
+    OperatorExample(
+        lambda orders, payments: orders.key_by("id")
+        .connect(payments.key_by("order"))
+        .process(Matched(), returns={"order": str, "open": int}),
+        pa.schema([("id", pa.string()), ("amount", pa.int64()), ("at", pa.int64())]),
+        [
+            {"id": "a", "amount": 5, "at": 1},
+            Right({"order": "b", "sum": 3, "at": 2}),
+            Right({"order": "a", "sum": 5, "at": 3}),
+            {"id": "b", "amount": 4, "at": 4},
+            WatermarkMark(12),
+            Right({"order": "b", "sum": 4, "at": 13}),
+        ],
+        on="at",
+        right=pa.schema([("order", pa.string()), ("sum", pa.int64()), ("at", pa.int64())]),
+        right_on="at",
+    ),
+    {"out": [{"order": "a", "open": 0}, {"order": "b", "open": 0}]},
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rheos.operators.co_process import Records, spelled
+from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, PortType
+from rheos.operators.keyed import KeyedCore, function_shapes, function_types
+from rheos.operators.keyed_function import KeyedFunctionOperator
+from rheos.protocol.elements import SWM
+from rheos.protocol.shapes import StateShape
+
+
+@dataclass(frozen=True)
+class KeyedCoProcessSpec(OperatorSpec):
+    """A KeyedCoProcessFunction, for the rows of two ports by the same key."""
+
+    fn: Any
+    records: Records
+    side_outputs: tuple[str, ...]
+
+    kind: ClassVar[str] = "keyed_co_process"
+    any_order: ClassVar[bool] = True
+    """In batch its rows wait, and it goes by their times itself."""
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return KeyedFunctionOperator(ctx, self._core(ctx))
+
+    def in_batch(self, ctx: OperatorContext) -> Operator:
+        return KeyedFunctionOperator(ctx, self._core(ctx), by_time=True)
+
+    def _core(self, ctx: OperatorContext) -> KeyedCore:
+        takes = zip(("process_element1", "process_element2"), self.records, strict=True)
+        return KeyedCore(ctx, self.fn, self.side_outputs, list(takes))
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        return function_shapes(ports[0], self.fn)
+
+    def stored_types(self) -> Mapping[str, Sequence[Any]]:
+        return function_types(self.fn)
+
+    def looks_at(self, column: str) -> bool | None:
+        return True if column == SWM else None
+
+    def summary(self) -> str:
+        return f"takes {spelled(self.records)}"

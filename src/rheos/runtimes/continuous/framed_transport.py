@@ -1,0 +1,200 @@
+"""The exchange of one subtask with its peers, whatever carries it: credits, and what frames must be.
+
+What a subtask sends to itself is handed over as it is. Frames and invariants are described in
+docs/protocols/exchange.md.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from rheos.errors import TransportError
+from rheos.host.sockets import is_of
+from rheos.protocol import wire
+from rheos.protocol.elements import Batch, Element, Mark
+from rheos.protocol.ids import Attempt, ChannelId
+
+Part: TypeAlias = bytes | memoryview
+
+
+class FramedTransport(ABC):
+    """A Transport (protocol/ports.py) between processes. Used by the main thread alone, but for what
+    `waker` gives."""
+
+    address: str
+    """Where the others connect."""
+
+    def __init__(
+        self,
+        *,
+        attempt: Attempt,
+        subtask: int,
+        token: bytes,
+        schemas: Mapping[int, pa.Schema],
+        initial_credits: int,
+    ) -> None:
+        self._attempt = attempt
+        self._subtask = subtask
+        self._token = token
+        self._schemas = schemas
+        self._initial_credits = initial_credits
+        self._dropped = 0
+        """Frames and connections of strangers."""
+        self._credits: dict[ChannelId, int] = {}
+        self._sent: dict[ChannelId, int] = {}
+        self._received: dict[ChannelId, int] = {}
+        self._local: deque[tuple[ChannelId, Element]] = deque()
+        self._owed: dict[tuple[int, int], int] = {}
+        """Credits to give back, by (sender, edge); sent together when the step reads next."""
+
+    # --- what carries it --------------------------------------------------------------------------
+
+    @abstractmethod
+    def connect(self, addresses: Sequence[str]) -> None:
+        """Connects to every peer; `addresses` is by subtask. Called once, before anything is sent."""
+
+    @abstractmethod
+    def waker(self) -> Callable[[], None]:
+        """What wakes `wait`, from any thread, and does nothing once this is closed. Called once."""
+
+    @abstractmethod
+    def _sleep(self, timeout_us: int) -> None:
+        """Returns when something has arrived, a thread has woken us, or the time is over."""
+
+    @abstractmethod
+    def _put(self, receiver: int, header: bytes, payload: pa.Buffer | None) -> None:
+        """Sends a frame; never waits."""
+
+    @abstractmethod
+    def _take(self, max_frames: int) -> Iterable[Sequence[Part]]:
+        """The frames that have arrived: their header, and what comes with it."""
+
+    @abstractmethod
+    def _put_credit(self, sender: int, credit: bytes) -> None:
+        """Sends a credit; never waits. Where the sender has gone, it is dropped, or TransportError is
+        raised."""
+
+    @abstractmethod
+    def _take_credits(self) -> Iterable[tuple[int, bytes]]:
+        """The credits that have arrived, each with the receiver that gives it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes every socket; what is still queued is dropped."""
+
+    # --- the contract -----------------------------------------------------------------------------
+
+    def wait(self, timeout_us: int) -> None:
+        """Returns when something has arrived, a thread has woken us, or the time is over."""
+        if self._local:
+            return
+        self._return_credits()
+        self._sleep(timeout_us)
+
+    def strangers(self) -> int:
+        return self._dropped
+
+    def credits(self, channel: ChannelId) -> int:
+        return self._credits.get(channel, self._initial_credits)
+
+    def send(self, channel: ChannelId, batch: Batch) -> None:
+        left = self.credits(channel)
+        assert left > 0, f"EX1: {channel} has no credit"
+        self._credits[channel] = left - 1
+        if channel.receiver == self._subtask:
+            self._local.append((channel, batch))
+            return
+        payload = wire.encode_batch(batch)
+        if payload.size > wire.MAX_FRAME_BYTES:
+            raise TransportError(
+                f"a batch of {batch.num_rows} rows takes {payload.size} bytes, and at most "
+                f"{wire.MAX_FRAME_BYTES} travel as one",
+                hint="lower batch_rows",
+            )
+        self._put(channel.receiver, self._header(channel, wire.FrameKind.BATCH), payload)
+
+    def send_mark(self, channel: ChannelId, mark: Mark) -> None:
+        if channel.receiver == self._subtask:
+            self._local.append((channel, mark))
+            return
+        kind, value = wire.mark_kind(mark)
+        self._put(channel.receiver, self._header(channel, kind, value), None)
+
+    def _header(self, channel: ChannelId, kind: wire.FrameKind, value: int = 0) -> bytes:
+        sequence = self._sent.get(channel, 0)
+        self._sent[channel] = sequence + 1
+        return wire.encode_header(self._token, self._attempt, channel, sequence, kind, value)
+
+    def receive(self, max_elements: int) -> Sequence[tuple[ChannelId, Element]]:
+        self._return_credits()
+        for receiver, credit in self._take_credits():
+            self._credited(receiver, credit)
+        elements: list[tuple[ChannelId, Element]] = []
+        while self._local and len(elements) < max_elements:
+            elements.append(self._local.popleft())
+        for parts in self._take(max_elements - len(elements)):
+            element = self._decode(parts)
+            if element is None:
+                self._dropped += 1
+            else:
+                elements.append(element)
+        return elements
+
+    def _decode(self, parts: Sequence[Part]) -> tuple[ChannelId, Element] | None:
+        """EX3: None where the frame is a stranger's, or of an attempt that is over."""
+        if not parts or not is_of(self._token, parts[0][: wire.TOKEN_BYTES]):
+            return None
+        header = wire.decode_header(bytes(parts[0][: wire.HEADER_BYTES + 1]))
+        channel = header.channel
+        if header.attempt != self._attempt:
+            return None
+        if channel.receiver != self._subtask or channel.edge not in self._schemas:
+            raise TransportError(f"a frame for channel {channel} came to subtask {self._subtask}")
+        is_batch = header.kind is wire.FrameKind.BATCH
+        if len(parts) != (2 if is_batch else 1):
+            raise TransportError(
+                f"channel {channel} brought a {header.kind.name} of {len(parts)} parts"
+            )
+        expected = self._received.get(channel, 0)
+        if header.sequence != expected:
+            raise TransportError(
+                f"channel {channel} brought frame {header.sequence}, not {expected}: one was lost "
+                "or doubled"
+            )
+        self._received[channel] = expected + 1
+        if is_batch:
+            return channel, wire.decode_batch(parts[1], self._schemas[channel.edge])
+        return channel, wire.mark_of(header)
+
+    def release(self, channel: ChannelId) -> None:
+        if channel.sender == self._subtask:
+            self._credits[channel] += 1
+            return
+        key = (channel.sender, channel.edge)
+        self._owed[key] = self._owed.get(key, 0) + 1
+
+    def _return_credits(self) -> None:
+        if not self._owed:
+            return
+        for (sender, edge), count in self._owed.items():
+            self._put_credit(sender, wire.encode_credit(self._token, self._attempt, edge, count))
+        self._owed.clear()
+
+    def _credited(self, receiver: int, frame: bytes) -> None:
+        if not is_of(self._token, frame):
+            self._dropped += 1
+            return
+        attempt, edge, count = wire.decode_credit(frame)
+        if attempt != self._attempt:
+            self._dropped += 1
+            return
+        channel = ChannelId(edge, self._subtask, receiver)
+        credits = self.credits(channel) + count
+        if credits > self._initial_credits:
+            raise TransportError(f"EX1: subtask {receiver} gave {channel} too many credits")
+        self._credits[channel] = credits

@@ -1,0 +1,468 @@
+"""The exchange on one machine: Arrow IPC over Unix sockets, without a thread between the two ends.
+
+Each subtask listens in the job's own folder, and connects to every peer: frames go out on the
+connection that it made, and credits come back on it. Large payloads lie in files in memory, whose
+descriptor travels. What a socket does not take at once is kept, in its order; credits bound it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import selectors
+import socket
+import struct
+import threading
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from rheos.errors import ConfigurationError, TransportError
+from rheos.host import memory_files
+from rheos.host.sockets import is_of
+from rheos.protocol import streamed, wire
+from rheos.protocol.ids import Attempt
+from rheos.protocol.streamed import Hello, Lies
+from rheos.runtimes.continuous.framed_transport import FramedTransport, Part
+
+_READ_BYTES = 1 << 16
+_READS_AT_ONCE = 8
+_SEND_BUFFER_BYTES = 1 << 20
+"""Asked for; systems give less, often 200 or 400 KiB."""
+_IN_MEMORY_FROM_BYTES = 1 << 18
+"""From here on a payload does not go through the socket. Measured: up to the size of its buffer a copy
+through it takes half of the time of a file in memory, beyond it twice."""
+_MAX_DESCRIPTORS = 256
+"""So many payloads may be on their way to a subtask for that: a process may not open many files."""
+_STRANGERS_AT_ONCE = 128
+"""Connections that have not said who they are. Another one takes the place of the oldest."""
+_MAX_SELECTED = 1024
+"""`select` takes no descriptor from here on."""
+
+_ANCILLARY_BYTES = socket.CMSG_SPACE(array("i").itemsize)
+_CREDENTIALS = struct.Struct("3i")
+_NOT_INHERITED = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+_Ready: TypeAlias = Callable[[int], None]
+
+
+class LocalTransport(FramedTransport):
+    """By `FramedTransport`."""
+
+    def __init__(
+        self,
+        *,
+        attempt: Attempt,
+        subtask: int,
+        token: bytes,
+        schemas: Mapping[int, pa.Schema],
+        initial_credits: int,
+        parallelism: int,
+        path: str,
+    ) -> None:
+        """Listens at once, at a path in a folder that only this user can enter."""
+        super().__init__(
+            attempt=attempt,
+            subtask=subtask,
+            token=token,
+            schemas=schemas,
+            initial_credits=initial_credits,
+        )
+        self.address = path
+        self._parallelism = parallelism
+        self._uses_memory = (
+            memory_files.AVAILABLE and parallelism * len(schemas) * initial_credits <= _MAX_DESCRIPTORS
+        )
+        self._selector = selectors.DefaultSelector()
+        self._waker = _Waker()
+        self._listener = _listening(path, max(parallelism, _STRANGERS_AT_ONCE))
+        self._unknown: dict[socket.socket, bytes] = {}
+        """Connections that have not said who they are, the oldest first, and what they have said."""
+        self._incoming: dict[int, _Incoming] = {}
+        self._outgoing: dict[int, _Outgoing] = {}
+        self._frames: deque[Sequence[Part]] = deque()
+        self._credit_frames: deque[tuple[int, bytes]] = deque()
+        # `_sleep` clears it: a wake-up that comes before must not be lost.
+        self._watch(self._waker.reader, lambda _: None)
+        self._watch(self._listener.fileno(), lambda _: self._accept())
+
+    def _watch(self, descriptor: int, ready: _Ready) -> None:
+        self._selector.register(descriptor, selectors.EVENT_READ, ready)
+
+    def connect(self, addresses: Sequence[str]) -> None:
+        hello = streamed.encode_hello(self._token, Hello(self._attempt, self._subtask))
+        for subtask, address in enumerate(addresses):
+            if subtask == self._subtask:
+                continue
+            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+            try:
+                made.connect(address)
+                made.sendall(hello)
+            except OSError as error:
+                made.close()
+                raise TransportError(f"subtask {subtask} has gone: {error}") from error
+            outgoing = self._outgoing[subtask] = _Outgoing(made, self._selector)
+            self._selector.register(made, selectors.EVENT_READ, self._hears_credits(subtask, outgoing))
+
+    def _hears_credits(self, receiver: int, outgoing: _Outgoing) -> _Ready:
+        def ready(events: int) -> None:
+            if events & selectors.EVENT_WRITE:
+                outgoing.flush()
+            if events & selectors.EVENT_READ:
+                self._credit_frames.extend((receiver, credit) for credit in outgoing.credits())
+
+        return ready
+
+    def waker(self) -> Callable[[], None]:
+        return self._waker
+
+    def _sleep(self, timeout_us: int) -> None:
+        if self._frames or self._credit_frames:
+            return
+        # Selectors count in milliseconds; but what they wait with can be waited for itself.
+        descriptor = self._selector.fileno()
+        if descriptor < _MAX_SELECTED:
+            select.select((descriptor,), (), (), timeout_us / 1e6)
+        else:
+            self._selector.select(timeout_us / 1e6)
+        self._waker.clear()
+
+    def _look(self) -> None:
+        """Reads what has arrived, and writes what was kept."""
+        for key, events in self._selector.select(0):
+            key.data(events)
+
+    # --- frames and credits -----------------------------------------------------------------------
+
+    def _put(self, receiver: int, header: bytes, payload: pa.Buffer | None) -> None:
+        outgoing = self._outgoing[receiver]
+        if payload is None:
+            outgoing.send((streamed.head(header, 0, Lies.NOWHERE),))
+            return
+        if self._uses_memory and payload.size >= _IN_MEMORY_FROM_BYTES:
+            try:
+                descriptor = memory_files.write_memory_file(payload)
+                outgoing.send((streamed.head(header, payload.size, Lies.IN_MEMORY),), descriptor)
+            except OSError:
+                pass  # It goes through the socket.
+            else:
+                return
+        outgoing.send((streamed.head(header, payload.size, Lies.BEHIND), memoryview(payload)))
+
+    def _take(self, max_frames: int) -> Iterator[Sequence[Part]]:
+        for _ in range(min(max_frames, len(self._frames))):
+            yield self._frames.popleft()
+
+    def _put_credit(self, sender: int, credit: bytes) -> None:
+        self._incoming[sender].give(credit)
+
+    def _take_credits(self) -> Iterator[tuple[int, bytes]]:
+        if not self._frames:
+            self._look()
+        while self._credit_frames:
+            yield self._credit_frames.popleft()
+
+    # --- who connects -----------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                made, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                raise TransportError(f"a peer's connection cannot be taken: {error}") from error
+            made.setblocking(False)
+            if not _is_of_this_user(made):
+                made.close()
+                self._dropped += 1
+                continue
+            if len(self._unknown) >= _STRANGERS_AT_ONCE:
+                self._refuse(next(iter(self._unknown)))
+            self._unknown[made] = b""
+            self._selector.register(made, selectors.EVENT_READ, self._hears_hello(made))
+            self._greeted(made)  # A peer has said who it is by now.
+
+    def _hears_hello(self, made: socket.socket) -> _Ready:
+        return lambda _: self._greeted(made)
+
+    def _greeted(self, made: socket.socket) -> None:
+        """EX3: nothing that is said is looked at before the token."""
+        said = self._unknown.get(made)
+        if said is None:
+            return  # It was refused since its event was seen.
+        try:
+            said += made.recv(streamed.HELLO_BYTES - len(said))
+        except BlockingIOError:
+            return
+        except OSError:
+            self._refuse(made)
+            return
+        ended = len(said) == len(self._unknown[made])
+        self._unknown[made] = said
+        if ended or (len(said) >= wire.TOKEN_BYTES and not is_of(self._token, said)):
+            self._refuse(made)
+        elif len(said) == streamed.HELLO_BYTES:
+            self._admit(made, streamed.decode_hello(said))
+
+    def _admit(self, made: socket.socket, hello: Hello) -> None:
+        if hello.attempt != self._attempt:
+            self._refuse(made)
+            return
+        if hello.sender >= self._parallelism or hello.sender in (self._subtask, *self._incoming):
+            raise TransportError(f"subtask {hello.sender} connected to subtask {self._subtask} again")
+        del self._unknown[made]
+        incoming = self._incoming[hello.sender] = _Incoming(made, self._selector)
+
+        def ready(events: int) -> None:
+            if events & selectors.EVENT_WRITE:
+                incoming.flush()
+            if events & selectors.EVENT_READ:
+                self._frames.extend(incoming.frames())
+
+        self._selector.modify(made, selectors.EVENT_READ, ready)
+
+    def _refuse(self, made: socket.socket) -> None:
+        del self._unknown[made]
+        self._selector.unregister(made)
+        made.close()
+        self._dropped += 1
+
+    def close(self) -> None:
+        self._waker.close()
+        for made in self._unknown:
+            made.close()
+        for connection in (*self._incoming.values(), *self._outgoing.values()):
+            connection.close()
+        self._listener.close()
+        self._selector.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self.address)
+
+
+class _Connection:
+    """A connection, and what its socket has not taken yet."""
+
+    def __init__(self, made: socket.socket, selector: selectors.BaseSelector) -> None:
+        made.setblocking(False)
+        self._socket = made
+        self._selector = selector
+        self._kept: deque[tuple[Part, int | None]] = deque()
+        """With the descriptor that goes with the bytes."""
+        self.gone = False
+
+    def send(self, parts: Sequence[Part], descriptor: int | None = None) -> None:
+        """Sends what the socket takes, and keeps the rest. Raises OSError, and sends nothing, where too
+        many descriptors are on their way."""
+        if self.gone:
+            _close(descriptor)
+            return
+        taken = 0
+        if not self._kept:
+            try:
+                taken = self._write(parts, descriptor)
+            except OSError:
+                _close(descriptor)
+                raise
+        if taken:
+            _close(descriptor)
+            descriptor = None
+        for part in parts:
+            if taken < len(part):
+                if not self._kept:
+                    self._watch(selectors.EVENT_READ | selectors.EVENT_WRITE)
+                self._kept.append((memoryview(part)[taken:], descriptor))
+                descriptor = None
+            taken = max(taken - len(part), 0)
+
+    def _write(self, parts: Sequence[Part], descriptor: int | None) -> int:
+        """How many bytes were taken. The descriptor went with the first. Raises OSError where too many
+        descriptors are on their way."""
+        try:
+            if descriptor is None:
+                return self._socket.sendmsg(parts)
+            return socket.send_fds(self._socket, parts, [descriptor])
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as error:
+            if error.errno == errno.ETOOMANYREFS:
+                raise
+            self.leave()
+            return sum(map(len, parts))
+
+    def flush(self) -> None:
+        """The socket takes more."""
+        while self._kept:
+            part, descriptor = self._kept[0]
+            try:
+                taken = self._write((part,), descriptor)
+            except OSError:
+                return  # Tried again in the next turn.
+            if self.gone or not taken:
+                return
+            _close(descriptor)
+            if taken < len(part):
+                self._kept[0] = (part[taken:], None)
+            else:
+                self._kept.popleft()
+        self._watch(selectors.EVENT_READ)
+
+    def _watch(self, events: int) -> None:
+        self._selector.modify(self._socket, events, self._selector.get_key(self._socket).data)
+
+    def leave(self) -> None:
+        """The other end has gone: the driver says what that means."""
+        if not self.gone:
+            self.gone = True
+            self._selector.unregister(self._socket)
+            self._drop()
+
+    def _drop(self) -> None:
+        for _, descriptor in self._kept:
+            _close(descriptor)
+        self._kept.clear()
+
+    def close(self) -> None:
+        self._drop()
+        self._socket.close()
+
+
+class _Outgoing(_Connection):
+    """Frames go out, credits come back."""
+
+    def __init__(self, made: socket.socket, selector: selectors.BaseSelector) -> None:
+        super().__init__(made, selector)
+        self._cutter = streamed.CreditCutter()
+
+    def credits(self) -> list[bytes]:
+        try:
+            data = self._socket.recv(_READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self.leave()
+        return self._cutter.cut(data)
+
+
+class _Incoming(_Connection):
+    """Frames come in, credits go back."""
+
+    def __init__(self, made: socket.socket, selector: selectors.BaseSelector) -> None:
+        super().__init__(made, selector)
+        self._cutter = streamed.FrameCutter()
+        self._descriptors: deque[int] = deque()
+
+    def give(self, credit: bytes) -> None:
+        self.send((credit,))
+
+    def frames(self) -> list[Sequence[Part]]:
+        """Those that have arrived. Raises TransportError where a peer sends what is no frame."""
+        found: list[Sequence[Part]] = []
+        for _ in range(_READS_AT_ONCE):
+            try:
+                data, ancillary, flags, _ = self._socket.recvmsg(
+                    _READ_BYTES, _ANCILLARY_BYTES, _NOT_INHERITED
+                )
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError:
+                data, ancillary, flags = b"", [], 0
+            self._take_descriptors(ancillary, flags)
+            if not data:
+                self.leave()
+                break
+            found += [self._parts(frame) for frame in self._cutter.cut(data)]
+            if len(data) < _READ_BYTES and not ancillary:
+                break  # That was all. A read ends where one with a descriptor does.
+        return found
+
+    def _take_descriptors(self, ancillary: Sequence[tuple[int, int, bytes]], flags: int) -> None:
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                descriptors = array("i")
+                descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+                self._descriptors.extend(descriptors)
+        if len(self._descriptors) > _MAX_DESCRIPTORS:
+            raise TransportError("a peer sends descriptors without payloads")
+        if flags & socket.MSG_CTRUNC:
+            raise TransportError(
+                "a payload's descriptor was lost",
+                hint="may the process open more files (ulimit -n)?",
+            )
+
+    def _parts(self, frame: streamed.Frame) -> Sequence[Part]:
+        if frame.payload is not None:
+            return (frame.header, frame.payload)
+        if not frame.in_memory_bytes:
+            return (frame.header,)
+        if not self._descriptors:
+            raise TransportError("a peer's payload came without its descriptor")
+        descriptor = self._descriptors.popleft()
+        return (frame.header, memory_files.read_memory_file(descriptor, frame.in_memory_bytes))
+
+    def close(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
+        super().close()
+
+
+class _Waker:
+    """Wakes the main loop from any thread."""
+
+    def __init__(self) -> None:
+        self.reader, self._writer = os.pipe()
+        os.set_blocking(self.reader, False)
+        os.set_blocking(self._writer, False)
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __call__(self) -> None:
+        with self._lock:
+            if not self._closed:
+                # Where the pipe is full, it wakes anyway.
+                with contextlib.suppress(BlockingIOError):
+                    os.write(self._writer, b"w")
+
+    def clear(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.reader, 1 << 16)
+
+    def close(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self.reader)
+                os.close(self._writer)
+
+
+def _listening(path: str, backlog: int) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        made.bind(path)
+        made.listen(backlog)
+    except OSError as error:
+        made.close()
+        raise ConfigurationError(f"a process of the job cannot listen at {path}: {error}") from error
+    made.setblocking(False)
+    return made
+
+
+def _is_of_this_user(made: socket.socket) -> bool:
+    """As far as the system can say; the folder keeps others out as well."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    credentials = made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(credentials)
+    return bool(user == os.getuid())
+
+
+def _close(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)

@@ -1,0 +1,195 @@
+"""The exchange between machines: Arrow IPC over ZeroMQ.
+
+Each subtask binds one ROUTER, on which it receives, and connects one DEALER to every peer, on which
+it sends; credits come back on the DEALER. The socket's own buffers are unbounded: credits are the
+bound, and only the job's own processes are let in (`security.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import select
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import zmq
+
+from rheos.errors import TransportError
+from rheos.host.sockets import listen
+from rheos.protocol import wire
+from rheos.protocol.ids import Attempt
+from rheos.runtimes.continuous.admission import Admission
+from rheos.runtimes.continuous.framed_transport import FramedTransport, Part
+from rheos.runtimes.continuous.security import Security
+
+_MAX_SELECTED = 1024
+"""`select` takes no descriptor from here on."""
+_MAX_CREDIT_BYTES = 4096
+"""A credit is smaller, but so are not all frames of a handshake."""
+
+
+class ZmqTransport(FramedTransport):
+    """By `FramedTransport`."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        *,
+        attempt: Attempt,
+        subtask: int,
+        token: bytes,
+        schemas: Mapping[int, pa.Schema],
+        initial_credits: int,
+        parallelism: int,
+        where: str,
+        security: Security | None,
+    ) -> None:
+        """Listens at once, at `where` (`rheos.host.sockets.listen`); then `address` is known."""
+        super().__init__(
+            attempt=attempt,
+            subtask=subtask,
+            token=token,
+            schemas=schemas,
+            initial_credits=initial_credits,
+        )
+        self._security = security
+        self._context = context
+        self._router = self._socket(zmq.ROUTER)
+        self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self._admission: Admission | None = None
+        if security is None:
+            self.address = listen(self._router, where, wire.MAX_FRAME_BYTES)
+        else:
+            self._admission = Admission(
+                context, self._router, security, where, wire.MAX_FRAME_BYTES, parallelism
+            )
+            self.address = self._admission.address
+        self._peers: dict[int, zmq.Socket[bytes]] = {}
+        self._identities: dict[int, bytes] = {}
+        self._waker = Waker(context)
+        self._poller = zmq.Poller()
+        self._descriptors: list[int] = []
+        for arriving in (self._router, self._waker.woken):
+            self._listen_to(arriving)
+
+    def _socket(self, kind: int) -> zmq.Socket[bytes]:
+        socket: zmq.Socket[bytes] = self._context.socket(kind)
+        socket.set_hwm(0)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.IDENTITY, _identity(self._token, self._attempt, self._subtask))
+        return socket
+
+    def connect(self, addresses: Sequence[str]) -> None:
+        for subtask, address in enumerate(addresses):
+            if subtask != self._subtask:
+                socket = self._socket(zmq.DEALER)
+                socket.setsockopt(zmq.MAXMSGSIZE, _MAX_CREDIT_BYTES)
+                if self._security is not None:
+                    self._security.connecting(socket)
+                socket.connect(address)
+                self._listen_to(socket)
+                self._peers[subtask] = socket
+                self._identities[subtask] = _identity(self._token, self._attempt, subtask)
+
+    def _listen_to(self, socket: zmq.Socket[bytes]) -> None:
+        self._poller.register(socket, zmq.POLLIN)
+        self._descriptors.append(socket.fileno())
+
+    def waker(self) -> Callable[[], None]:
+        return self._waker
+
+    def _sleep(self, timeout_us: int) -> None:
+        if self._admission is not None:
+            self._admission.check()
+        if not self._poller.poll(0):
+            # ZeroMQ's own poll counts in milliseconds. It has found nothing: with what happens from
+            # then on the sockets' descriptors become readable.
+            if max(self._descriptors) < _MAX_SELECTED:
+                select.select(self._descriptors, (), (), timeout_us / 1e6)
+            else:
+                self._poller.poll(-(-timeout_us // 1000))
+        while True:
+            try:
+                self._waker.woken.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+
+    def strangers(self) -> int:
+        return self._dropped + (self._admission.refused if self._admission is not None else 0)
+
+    def _put(self, receiver: int, header: bytes, payload: pa.Buffer | None) -> None:
+        peer = self._peers[receiver]
+        if payload is None:
+            peer.send(header, zmq.NOBLOCK)
+            return
+        peer.send(header, zmq.SNDMORE | zmq.NOBLOCK)
+        peer.send(payload, zmq.NOBLOCK, copy=False)
+
+    def _take(self, max_frames: int) -> Iterator[Sequence[Part]]:
+        for _ in range(max_frames):
+            try:
+                frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
+            except zmq.Again:
+                return
+            # The first is whom the connection is known as.
+            yield [frame.buffer for frame in frames[1:]]
+
+    def _put_credit(self, sender: int, credit: bytes) -> None:
+        try:
+            self._router.send_multipart([self._identities[sender], credit], zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            raise TransportError(f"subtask {sender} has gone: it takes no credit back") from error
+
+    def _take_credits(self) -> Iterator[tuple[int, bytes]]:
+        for receiver, socket in self._peers.items():
+            while True:
+                try:
+                    yield receiver, socket.recv(zmq.NOBLOCK)
+                except zmq.Again:
+                    break
+
+    def close(self) -> None:
+        self._waker.close()
+        if self._admission is not None:
+            self._admission.close()
+        for socket in (self._router, *self._peers.values()):
+            socket.close(linger=0)
+
+
+class Waker:
+    """Wakes the main loop from any thread. The lock: a socket serves one thread at a time."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        self.woken: zmq.Socket[bytes] = context.socket(zmq.PULL)
+        self.woken.bind("inproc://wake")
+        self._socket: zmq.Socket[bytes] = context.socket(zmq.PUSH)
+        self._socket.set_hwm(1)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.connect("inproc://wake")
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __call__(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            # Where one wake-up waits already, it is enough.
+            with contextlib.suppress(zmq.Again):
+                self._socket.send(b"", zmq.NOBLOCK)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._socket.close()
+            self.woken.close()
+
+
+def _identity(token: bytes, attempt: Attempt, subtask: int) -> bytes:
+    """By which the others know the subtask's connection. Nobody can guess it: of two connections that
+    show the same one, a socket hears only the first."""
+    of = b"%d/%d" % (attempt, subtask)
+    return b"r" + hashlib.blake2s(of, key=token, digest_size=16).digest()

@@ -1,0 +1,88 @@
+"""Texts as numbers: each distinct text of an operator has a code, by which it is kept and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Codes: TypeAlias = npt.NDArray[np.int32]
+
+NO_TEXT = -1
+"""The code of a null."""
+
+_FEW = 1 << 16
+
+
+class Texts:
+    """Codes from 0 on, in the order in which texts came. Two texts are equal where their codes are."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+        self._texts: list[str] = []
+        self._fixed = 0
+        self._enough = _FEW
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def code(self, text: str) -> int:
+        found = self._codes.get(text)
+        if found is None:
+            found = self._codes[text] = len(self._texts)
+            self._texts.append(text)
+        return found
+
+    def codes(self, texts: Iterable[str | None]) -> Codes:
+        code = self.code
+        return np.array([NO_TEXT if text is None else code(text) for text in texts], np.int32)
+
+    def of_column(self, column: pa.Array) -> Codes:
+        """The code of each value of a column of texts."""
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        known = self.codes(encoded.dictionary.to_pylist())
+        indices = encoded.indices
+        if indices.null_count:
+            places = indices.fill_null(len(known)).to_numpy()
+            known = np.append(known, np.int32(NO_TEXT))
+        else:
+            places = indices.to_numpy()
+        found: Codes = known.take(places)
+        return found
+
+    def text(self, code: int) -> str | None:
+        return None if code < 0 else self._texts[code]
+
+    def array(self, codes: Codes) -> pa.Array:
+        """The texts, as a column."""
+        used, places = np.unique(codes, return_inverse=True)
+        return pa.array([self.text(code) for code in used.tolist()], pa.string()).take(pa.array(places))
+
+    def frozen(self) -> Sequence[str]:
+        """The texts by code: those that have one now keep their places in it."""
+        return self._texts
+
+    # --- letting go of texts --------------------------------------------------------------------------
+
+    def fix(self) -> None:
+        """The texts there are keep their codes for ever."""
+        self._fixed = len(self._texts)
+
+    def too_many(self) -> bool:
+        """Whether it is time to ask which texts are still in use."""
+        return len(self._texts) > self._enough
+
+    def keep(self, used: Sequence[Codes]) -> list[Codes]:
+        """Lets go of all texts but the fixed ones and those in use; gives the new codes of these."""
+        there = [np.unique(codes[codes >= self._fixed]) for codes in used]
+        left = np.unique(np.concatenate(there)) if there else np.empty(0, np.int32)
+        new = np.full(len(self._texts) + 1, NO_TEXT, np.int32)  # The last one is the null's.
+        new[: self._fixed] = np.arange(self._fixed)
+        new[left] = self._fixed + np.arange(len(left))
+        self._texts = self._texts[: self._fixed] + [self._texts[code] for code in left.tolist()]
+        self._codes = {text: code for code, text in enumerate(self._texts)}
+        self._enough = max(_FEW, 2 * len(self._texts))
+        return [new[codes] for codes in used]

@@ -1,0 +1,22 @@
+"""How far a job has come that a strike cannot take from it."""
+
+from __future__ import annotations
+
+from rheos.control.commands import JobClient
+from rheos.control.registry import Registry
+from rheos.errors import RheosError
+
+_ANSWER_WITHIN_S = 2.0
+
+
+def newest_checkpoint(driver: int) -> int:
+    """The number of the newest completed checkpoint of the job that the process `driver` runs, for
+    `Plan.progress`; 0 where there is none, or the job gives no answer just now."""
+    for record in Registry().records():
+        if record.process.pid == driver:
+            try:
+                kept = JobClient(record, _ANSWER_WITHIN_S).checkpoints()
+            except RheosError:
+                return 0
+            return max((int(info.checkpoint) for info in kept), default=0)
+    return 0

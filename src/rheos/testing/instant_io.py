@@ -1,0 +1,14 @@
+"""I/O for a caller who steps operators by hand: all of it is done at once, asynchronous calls too."""
+
+from __future__ import annotations
+
+from rheos.host.inline_io import InlineIo
+from rheos.protocol.ports import EventLoop
+from rheos.runtimes.simulated.event_loop import InstantEventLoop
+
+
+class InstantIo(InlineIo):
+    """The I/O of harnesses."""
+
+    def event_loop(self) -> EventLoop:
+        return InstantEventLoop()

@@ -1,0 +1,24 @@
+"""What a program that is tested returns: a stream, or several by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rheos.api.streams import DataStream
+from rheos.errors import ProgramError
+
+OUT = "out"
+"""The name of the output of a program that has one."""
+
+
+def named_outputs(made: Any) -> Mapping[str, DataStream]:
+    """The streams by their names. Raises ProgramError where they are none."""
+    outputs = made if isinstance(made, Mapping) else {OUT: made}
+    for stream in outputs.values():
+        if not isinstance(stream, DataStream):
+            raise ProgramError(
+                f"the program returns {stream!r}, and not a stream",
+                hint='return the stream whose rows are wanted, or several by name: {"late": late}',
+            )
+    return outputs

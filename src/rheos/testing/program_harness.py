@@ -1,0 +1,501 @@
+"""Runs a program one step at a time: a row, a watermark, a jump of the clock, a restart.
+
+```python
+def per_user(clicks):
+    return clicks.key_by("user").running(n=rh.agg.count())
+
+
+with testing.Harness(per_user, {"user": str}) as harness:
+    harness.give({"user": "ada"}, {"user": "bob"})
+    harness.restart()
+    harness.give({"user": "ada"})
+    assert [row["n"] for row in harness.take()] == [1, 1, 2]
+```
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.api.environment import Environment
+from rheos.api.streams import DataStream
+from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.checkpoint.restored_state import restored_state
+from rheos.checkpoint.snapshot_writer import SnapshotWriter
+from rheos.connectors.collection import collection, table_of
+from rheos.connectors.contract import Committer, Sink, SinkContext, SinkWriter
+from rheos.connectors.schemas import resolve
+from rheos.connectors.times import epoch_ms
+from rheos.errors import ProgramError
+from rheos.graph.nodes import MAIN, EventTimeSpec, SourceSpec
+from rheos.graph.windows import Watermark
+from rheos.operators.build import build
+from rheos.operators.contract import Begun, Operator, OperatorContext, Out, OutputType
+from rheos.plan.physical import Chain, Edge, PlannedOperator
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, TS, WM, Batch
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.protocol.types import arrow_type
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.store import MemoryStore
+from rheos.site import call_site, located
+from rheos.state import format as state_format
+from rheos.task.tree import OperatorTree
+from rheos.testing.instant_io import InstantIo
+from rheos.testing.notation import distance_ms
+from rheos.testing.outputs import OUT, named_outputs
+
+ProgramOfStreams = Callable[..., DataStream | Mapping[str, DataStream]]
+"""What stands behind some streams: given them in order, it returns a stream, or several by name."""
+
+IN = "in"
+"""The name of the one input."""
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+_JOB = JobId("harness")
+_MAX_PARALLELISM = 16
+_BATCH_ROWS = 1000
+_MOST_RETRIES = 10_000
+_WAIT_US = 1000
+
+
+class Harness:
+    """One subtask of each operator of a program, in this thread, under a clock that the test sets.
+
+    Rows, watermarks and the clock go through all operators before a call returns; what has come out is
+    there to be taken. Rows that a job would hand over the network keep their order here: how they may
+    meet otherwise is what `simulate` is for. A context manager; else it is to be closed.
+
+    Args:
+        program: what is tested. It is given a stream for each input, and returns a stream, or several
+            by name.
+        inputs: the columns of the stream: a dataclass, a pyarrow Schema, or a dict of names and types
+            (`{"user": str, "n": int}`). Of several streams: theirs, by name, in the program's order.
+        event_time: the column of event time, of each input that has it; or the columns, by the names
+            of their inputs; None: there is none. Rows raise no watermark by themselves.
+        start: the time by the clock as it begins, and where distances ("10s") are counted from.
+        parameters: what functions find in `ctx.parameters`.
+    """
+
+    def __init__(
+        self,
+        program: ProgramOfStreams,
+        inputs: Any,
+        *,
+        event_time: str | Mapping[str, str] | None = None,
+        start: datetime = START,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        with located(call_site()):
+            self.start = start if start.tzinfo is not None else start.replace(tzinfo=UTC)
+            self._rows: dict[str, _Taken] = {}
+            env = Environment(1, max_parallelism=_MAX_PARALLELISM, parameters=parameters)
+            columns = {name: _columns(each) for name, each in _named(inputs).items()}
+            self._times = _times({name: schema for name, (schema, _) in columns.items()}, event_time)
+            streams = [
+                _stream(env, name, schema, record, self._times.get(name))
+                for name, (schema, record) in columns.items()
+            ]
+            self._names = list(columns)
+            made = program(*streams)
+            for name, stream in named_outputs(made).items():
+                self._rows[name] = _Taken(stream.schema)
+                stream.sink_to(_TakingSink(self._rows[name]), name=name)
+            self._plan = env.plan("harness")
+        self._heads = {chain.operators[0].name: chain for chain in self._plan.chains if _reads(chain)}
+        _refuse_times_behind(self._plan.operators())
+        self._edges = {edge.id: edge for edge in self._plan.edges}
+        self._clock = SimClock()
+        self._clock.jump(round(self.start.timestamp() * 1000) - self._clock.now_ms())
+        self._store = MemoryStore()
+        self._attempt = 0
+        self._checkpoints = 0
+        self._watermarks = dict.fromkeys((chain.id for chain in self._plan.chains), MIN_TIMESTAMP_MS)
+        self._ended = False
+        self._queue: deque[tuple[int, Batch]] = deque()
+        self._trees: dict[int, OperatorTree[None]] = {}
+        self._start(None)
+
+    # --- what a test asks -------------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        """The time by the clock."""
+        return datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+
+    @property
+    def inputs(self) -> Mapping[str, pa.Schema]:
+        """The columns of each input, by its name; "in" where there is one without."""
+        return {name: self._read_by(name).type.schema for name in self._names}
+
+    @property
+    def outputs(self) -> Mapping[str, pa.Schema]:
+        """The columns of each output, by its name; "out" where there is one without."""
+        return {name: taken.schema for name, taken in self._rows.items()}
+
+    @property
+    def times(self) -> Mapping[str, str]:
+        """The column of event time of each input that has it."""
+        return self._times
+
+    def take(self, output: str = OUT) -> list[dict[str, Any]]:
+        """The rows that have come out since they were taken last, in their order."""
+        if output not in self._rows:
+            raise ProgramError(
+                f"the program has no output {output!r}", hint=f"it has {', '.join(self._rows)}"
+            )
+        return self._rows[output].take()
+
+    # --- what a test does -------------------------------------------------------------------------
+
+    def give(self, *rows: Any, to: str | None = None) -> None:
+        """Rows for an input, in one batch: dataclass instances or dicts. Raises what functions do."""
+        with located(call_site()):
+            name = self._input(to)
+            if self._ended:
+                raise ProgramError("the input has ended", hint="give rows before end()")
+            table, _ = table_of(rows, self._read_by(name).type.schema)
+            tree = self._trees[self._heads[name].id]
+            for batch in table.to_batches():
+                self._drive(tree, tree.polled([Out(self._stamped(name, batch))]))
+
+    def watermark(self, at: datetime | Duration, of: str | None = None) -> None:
+        """Event time has come to `at`, or that far from the start: no more rows at or before it are
+        expected. Of all inputs that have event time, or of one."""
+        with located(call_site()):
+            at_ms = (
+                round(at.timestamp() * 1000)
+                if isinstance(at, datetime)
+                else round(self.start.timestamp() * 1000) + _ms(at)
+            )
+            names = [self._input(of)] if of else list(self._times)
+            if not names or not set(names) <= set(self._times):
+                raise ProgramError(
+                    "the input has no event time, and so no watermark",
+                    hint='say which column it is: event_time="at"',
+                )
+            self._rise({self._heads[name].id: at_ms for name in names})
+
+    def advance(self, by: Duration) -> None:
+        """The clock goes on: timers of processing time fire, each at its time."""
+        with located(call_site()):
+            by_ms = _ms(by)
+            if by_ms < 0:
+                raise ProgramError(f"the clock does not go back: {by!r}")
+            until_ms = self._clock.now_ms() + by_ms
+            while (due_ms := self._next_timer_ms()) is not None and due_ms <= until_ms:
+                self._clock.advance(max(0, due_ms - self._clock.now_ms()) * 1000)
+                for tree in self._in_order():
+                    self._drive(tree, tree.processing_time(self._clock.now_ms()))
+            self._clock.advance(max(0, until_ms - self._clock.now_ms()) * 1000)
+
+    def restart(self) -> None:
+        """The job dies after a checkpoint, and goes on from it: what is no state is gone."""
+        with located(call_site()):
+            restored = self._checkpoint()
+            self._close()
+            self._start(restored)
+
+    def end(self) -> None:
+        """All input has ended: event time goes to its end, and windows fire."""
+        with located(call_site()):
+            if not self._ended:
+                self._ended = True
+                for chain in self._plan.chains:
+                    tree = self._trees[chain.id]
+                    self._watermarks[chain.id] = MAX_TIMESTAMP_MS
+                    self._drive(tree, tree.watermark(MAX_TIMESTAMP_MS))
+                    self._drive(tree, tree.end())
+
+    def close(self) -> None:
+        """Closes the functions."""
+        self._close()
+
+    def __enter__(self) -> Harness:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- rows and time ----------------------------------------------------------------------------
+
+    def _input(self, name: str | None) -> str:
+        names = self._names
+        if name is None and len(names) == 1:
+            return names[0]
+        if name not in names:
+            raise ProgramError(
+                "the program has several inputs, and none is named"
+                if name is None
+                else f"the program has no input {name!r}",
+                hint=f"it has {', '.join(names)}",
+            )
+        return name
+
+    def _read_by(self, name: str) -> OutputType:
+        """What the program reads as that input."""
+        return self._heads[name].operators[0].outputs[MAIN]
+
+    def _stamped(self, name: str, rows: Batch) -> Batch:
+        """The rows as a source gives them, with their hidden columns."""
+        schema = self._read_by(name).schema
+        columns = {field: rows.column(field) for field in rows.schema.names}
+        on = self._times.get(name)
+        if on is not None:
+            columns[TS] = pa.array(epoch_ms(rows.column(on)))
+        reached = pa.array([self._watermarks[self._heads[name].id]] * rows.num_rows, pa.int64())
+        columns[WM] = columns[SWM] = reached
+        columns[SPLIT] = pa.array([0] * rows.num_rows, pa.int64())
+        return pa.RecordBatch.from_arrays([columns[field] for field in schema.names], schema=schema)
+
+    def _rise(self, sources: Mapping[int, int]) -> None:
+        """The watermarks of these chains, and of all behind them: the least of what each reads."""
+        for chain in self._plan.chains:
+            # What goes round comes from behind, and is not waited for.
+            ahead = [self._edges[edge] for edge in chain.inputs if self._edges[edge].source < chain.id]
+            timed = [edge for edge in ahead if _has_time(chain, edge)]
+            reads = [self._watermarks[edge.source] for edge in timed]
+            risen = min(reads) if reads else sources.get(chain.id, MIN_TIMESTAMP_MS)
+            if risen > self._watermarks[chain.id]:
+                self._watermarks[chain.id] = risen
+                tree = self._trees[chain.id]
+                self._drive(tree, tree.watermark(risen))
+
+    def _drive(self, tree: OperatorTree[None], work: Iterable[None]) -> None:
+        """To its end, and then what it has sent to other chains, until nothing is left."""
+        _exhaust(tree, work)
+        while self._queue:
+            number, batch = self._queue.popleft()
+            edge = self._edges[number]
+            behind = self._trees[edge.target]
+            _exhaust(behind, behind.batch(edge.target_port, batch))
+
+    def _next_timer_ms(self) -> int | None:
+        times = (tree.next_timer_ms() for tree in self._in_order())
+        return min((time for time in times if time is not None), default=None)
+
+    def _in_order(self) -> list[OperatorTree[None]]:
+        return [self._trees[chain.id] for chain in self._plan.chains]
+
+    # --- attempts ---------------------------------------------------------------------------------
+
+    def _start(self, restored: CheckpointCompleted | None) -> None:
+        self._attempt += 1
+        self._writer = SnapshotWriter(
+            _JOB, Attempt(self._attempt), 0, self._store, InstantIo(), state_format.encode
+        )
+        state = {}
+        if restored is not None:
+            state = restored_state(
+                restored, 0, 1, self._store, state_format.decode, self._plan.widths()
+            )
+        for chain in self._plan.chains:
+            edges = _Edges(self._queue)
+            tree = OperatorTree(chain, self._operator, edges, wait_for=self._wait_for)
+            self._trees[chain.id] = tree
+            tree.open(state)
+        for chain in self._plan.chains:
+            # Sources say again how far event time had come.
+            if (reached := self._watermarks[chain.id]) > MIN_TIMESTAMP_MS:
+                self._drive(self._trees[chain.id], self._trees[chain.id].watermark(reached))
+
+    def _operator(self, planned: PlannedOperator) -> Operator:
+        ctx = OperatorContext(
+            job=_JOB,
+            attempt=Attempt(self._attempt),
+            operator=planned.id,
+            name=planned.name,
+            site=planned.site,
+            subtask=0,
+            parallelism=1,
+            max_parallelism=_MAX_PARALLELISM,
+            ports=planned.ports,
+            outputs=planned.outputs,
+            clock=self._clock,
+            io=InstantIo(),
+            batch_rows=_BATCH_ROWS,
+            program=self._plan.context,
+        )
+        return _Head(ctx) if isinstance(planned.spec, SourceSpec) else build(ctx, planned.spec)
+
+    def _wait_for(self, begun: Begun) -> None:
+        """Calls to the outside are answered at once; what is tried again later takes its time."""
+        for _ in range(_MOST_RETRIES):
+            if begun.ready():
+                return
+            self._clock.advance(begun.wake_after_us() or _WAIT_US)
+        raise ProgramError("an asynchronous call does not end", hint="give it a timeout")
+
+    def _checkpoint(self) -> CheckpointCompleted:
+        self._checkpoints += 1
+        checkpoint = CheckpointId(self._checkpoints)
+        snapshots = [
+            snapshot
+            for tree in self._in_order()
+            for snapshot in tree.snapshot(checkpoint, savepoint=False).snapshots
+        ]
+        return CheckpointCompleted(
+            attempt=Attempt(self._attempt),
+            owner="harness",
+            reserved_to=checkpoint,
+            checkpoint=checkpoint,
+            final=False,
+            parallelism=1,
+            max_parallelism=_MAX_PARALLELISM,
+            operators={planned.id: planned.name for planned in self._plan.operators()},
+            handles=self._writer.begin(checkpoint, snapshots).handles(),
+            committables=[],
+        )
+
+    def _close(self) -> None:
+        trees, self._trees = self._trees, {}
+        for tree in trees.values():
+            tree.close()
+
+
+def _ms(distance: Duration) -> int:
+    return duration_ms(distance) if isinstance(distance, timedelta) else distance_ms(distance)
+
+
+def _exhaust(tree: OperatorTree[None], work: Iterable[None]) -> None:
+    try:
+        for _ in work:
+            pass
+    except Exception as error:
+        raise tree.located(error) from error
+
+
+def _has_time(chain: Chain, edge: Edge) -> bool:
+    """Whether event time comes that way. Where it does not, none is waited for."""
+    return chain.operators[0].ports[edge.target_port].type.event_time
+
+
+def _reads(chain: Chain) -> bool:
+    return isinstance(chain.operators[0].spec, SourceSpec)
+
+
+def _refuse_times_behind(operators: Iterable[PlannedOperator]) -> None:
+    for planned in operators:
+        if isinstance(planned.spec, EventTimeSpec):
+            raise ProgramError(
+                "a harness says itself how far event time has come",
+                site=planned.site,
+                operator=planned.name,
+                hint="leave with_event_time(...) out of what is tested, and name the column: "
+                'event_time="at"',
+            )
+
+
+def _named(inputs: Any) -> dict[str, Any]:
+    """The inputs by their names: a dict of columns has types, and one of inputs their columns."""
+    if isinstance(inputs, Mapping) and any(
+        isinstance(each, Mapping | pa.Schema) or hasattr(each, "__dataclass_fields__")
+        for each in inputs.values()
+    ):
+        return dict(inputs)
+    return {IN: inputs}
+
+
+def _times(
+    inputs: Mapping[str, pa.Schema], event_time: str | Mapping[str, str] | None
+) -> Mapping[str, str]:
+    """The column of event time of each input that has one."""
+    if event_time is None:
+        return {}
+    if isinstance(event_time, str):
+        there = [name for schema in inputs.values() for name in schema.names]
+        found = {name: event_time for name, schema in inputs.items() if event_time in schema.names}
+        if not found:
+            raise ProgramError(
+                f"event_time= names the column {event_time!r}, which no input has",
+                hint=f"there are {', '.join(there)}",
+            )
+        return found
+    for name, column in event_time.items():
+        if name not in inputs or column not in inputs[name].names:
+            raise ProgramError(f"event_time= names {name!r} and {column!r}, and there is no such input")
+    return event_time
+
+
+def _stream(
+    env: Environment, name: str, schema: pa.Schema, record: type | None, on: str | None
+) -> DataStream:
+    watermark = None if on is None else Watermark.monotonic(on=on)
+    rows = collection(schema.empty_table(), record)
+    return env.from_source(rows, watermark=watermark, name=name)
+
+
+def _columns(columns: Any) -> tuple[pa.Schema, type | None]:
+    if isinstance(columns, Mapping):
+        kinds = {
+            name: each if isinstance(each, pa.DataType) else arrow_type(each)
+            for name, each in columns.items()
+        }
+        return pa.schema(kinds.items()), None
+    return resolve(columns)
+
+
+class _Head(Operator):
+    """Stands for a source: the rows are the test's."""
+
+
+@dataclass(frozen=True)
+class _Edges:
+    """Rows for other chains wait until the call that gave them has ended."""
+
+    queue: deque[tuple[int, Batch]]
+
+    def rows(self, edge: int, batch: Batch) -> Iterable[None]:
+        self.queue.append((edge, batch))
+        return ()
+
+
+class _Taken:
+    """What has come out of the program."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._rows: list[dict[str, Any]] = []
+
+    def add(self, batch: Batch) -> None:
+        self._rows += batch.to_pylist()
+
+    def take(self) -> list[dict[str, Any]]:
+        rows, self._rows = self._rows, []
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _TakingSink(Sink):
+    """Hands rows to the test as they come."""
+
+    in_process = True
+    takes_changes = True
+    taken: _Taken
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        self.taken.schema = ctx.schema
+        return _TakingWriter(self.taken)
+
+    def committer(self) -> Committer | None:
+        return None
+
+    def describe(self) -> str:
+        return "the test"
+
+
+@dataclass(frozen=True)
+class _TakingWriter(SinkWriter):
+    taken: _Taken
+
+    def write(self, batch: Batch) -> None:
+        self.taken.add(batch)
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        return []

@@ -1,0 +1,151 @@
+"""One program under many seeds: whatever is drawn, what it commits is the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rheos.errors import ProgramError
+from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.requests import Requests
+from rheos.testing.drawn_settings import DrawnSettings
+
+if TYPE_CHECKING:
+    from rheos.testing.simulation import Simulated
+
+_SHOWN = 5
+QUIET = Faults(until_us=0)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What is asked of a program, whatever its seed."""
+
+    run: Callable[[DrawnSettings | None], Simulated]
+    """Runs the program with what was drawn; with nothing drawn, nothing goes wrong."""
+    expected: Mapping[str, Sequence[Any]] | None
+    """The rows of each output; None: those of the run in which nothing goes wrong."""
+    last_by: Sequence[str]
+
+    def check(self, seeds: Iterable[int]) -> Simulated:
+        """The run in which nothing went wrong. Raises AssertionError for the first seed that gives
+        other rows, and what a run raises, with its seed."""
+        quiet = self.run(None)
+        wanted: Mapping[str, Sequence[Any]] = {
+            name: table.to_pylist() for name, table in quiet.rows.items()
+        }
+        if self.expected is not None:
+            if self.expected.keys() != wanted.keys():
+                raise ProgramError(
+                    f"rows are expected of {', '.join(self.expected)}, and the program gives "
+                    f"{', '.join(wanted)}"
+                )
+            found = self._difference(self.expected, quiet)
+            if found:
+                raise AssertionError("\n".join(["without any fault:", *found]))
+        for seed in seeds:
+            drawn = DrawnSettings.draw(seed)
+            try:
+                done = self.run(drawn)
+            except Exception as error:
+                error.add_note(f"seed {seed}: {drawn}\n{_again(seed)}")
+                raise
+            found = self._difference(wanted, done)
+            if found:
+                self._fail(wanted, drawn, found)
+        return quiet
+
+    def _fail(
+        self, wanted: Mapping[str, Sequence[Any]], drawn: DrawnSettings, found: list[str]
+    ) -> None:
+        """Says what is wrong, in a world from which nothing can be left out that is in the way."""
+        for less in _LESS:
+            smaller = less(drawn)
+            if smaller == drawn:
+                continue
+            try:
+                still = self._difference(wanted, self.run(smaller))
+            except Exception:
+                continue  # Something else is wrong with it: that is not what is looked for.
+            if still:
+                drawn, found = smaller, still
+        raise AssertionError(
+            "\n".join(
+                [
+                    f"seed {drawn.seed}: the rows are not those of a run in which nothing goes wrong",
+                    *found,
+                    f"the least that shows it: {drawn}",
+                    _again(drawn.seed),
+                ]
+            )
+        )
+
+    def _difference(self, wanted: Mapping[str, Sequence[Any]], done: Simulated) -> list[str]:
+        """What of each output is missing, and what is too much; some of it."""
+        lines: list[str] = []
+        for name, rows in wanted.items():
+            table = done.rows[name]
+            expected = Counter(self._settled(_as_rows(rows, table.schema)))
+            got = Counter(self._settled(table.to_pylist()))
+            if expected != got:
+                lines.append(f"output {name!r}: {len(rows)} rows are right, and {table.num_rows} came")
+                lines += _some("missing:      ", expected - got)
+                lines += _some("not expected: ", got - expected)
+        return lines
+
+    def _settled(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        by = self.last_by
+        if by:
+            rows = list({tuple(row[name] for name in by): row for row in rows}.values())
+        return [repr(dict(row)) for row in rows]
+
+
+def seeds_of(seeds: int | Iterable[int]) -> Iterable[int]:
+    """So many from 0 on, or those that are named."""
+    return range(seeds) if isinstance(seeds, int) else seeds
+
+
+def _as_rows(rows: Sequence[Any], schema: pa.Schema) -> list[dict[str, Any]]:
+    """As the output has them: with its columns, in its types."""
+    shown = [row if isinstance(row, Mapping) else vars(row) for row in rows]
+    for row in shown:
+        if set(row) != set(schema.names):
+            raise ProgramError(
+                f"a row is expected with the columns {', '.join(row) or 'none'}, and the output has "
+                f"{', '.join(schema.names)}",
+                record=repr(dict(row)),
+                hint="give all of them, and no others",
+            )
+    found: list[dict[str, Any]] = pa.Table.from_pylist(list(map(dict, shown)), schema).to_pylist()
+    return found
+
+
+def _without(*kinds: str) -> Callable[[DrawnSettings], DrawnSettings]:
+    none: dict[str, Any] = dict.fromkeys(kinds, 0.0)
+    return lambda drawn: replace(drawn, faults=replace(drawn.faults, **none))
+
+
+_KINDS = [kind.name for kind in fields(Faults) if kind.name != "until_us"]
+_LESS: Sequence[Callable[[DrawnSettings], DrawnSettings]] = (
+    lambda drawn: replace(drawn, requests=Requests(), min_parallelism=None),
+    lambda drawn: replace(drawn, parallelisms=(1,)),
+    lambda drawn: replace(drawn, parallelisms=drawn.parallelisms[:1]),
+    *map(_without, _KINDS),
+)
+"""What can be left out of a world, the largest things first."""
+
+
+def _some(what: str, rows: Counter[str]) -> list[str]:
+    shown = sorted(rows.elements())
+    more = len(shown) - _SHOWN
+    return [f"    {what} {row}" for row in shown[:_SHOWN]] + (
+        [f"    {what} … and {more} more"] if more > 0 else []
+    )
+
+
+def _again(seed: int) -> str:
+    return f"again: simulate(..., seeds=[{seed}]); or pytest --rheos-seeds={seed}, with the fixture"

@@ -1,0 +1,54 @@
+"""A source that takes its time: what is read in one go has been read before anything can go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+import pyarrow as pa
+
+from rheos.connectors.contract import Pending, Polled, ReaderContext, Split, SplitReader
+from rheos.connectors.wrapped import WrappedSource
+from rheos.protocol.ports import Clock
+
+_FIRST_US = 1_000_000
+_SOONER_BY = 10
+
+
+@dataclass(frozen=True, eq=False)
+class SlowSource(WrappedSource):
+    """Gives few rows at a time, and waits in between: a hundred rows take about half a second of
+    virtual time, a hundred thousand two. Each attempt reads at other moments."""
+
+    seed: int = 0
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
+        rng = Random(f"{self.seed}/{split.id}/{position!r}")
+        return _SlowReader(self.source.open(split, position, ctx), rng, ctx.clock)
+
+
+class _SlowReader(SplitReader):
+    def __init__(self, reader: SplitReader, rng: Random, clock: Clock) -> None:
+        self._reader = reader
+        self._rng = rng
+        self._clock = clock
+        self._polls = 0
+        self._next_us: int | None = None
+        """Before then there is nothing."""
+
+    def poll(self, max_rows: int) -> Polled:
+        now_us = self._clock.monotonic_us()
+        if self._next_us is not None and now_us < self._next_us:
+            return Pending(self._next_us - now_us)
+        polled = self._reader.poll(min(max_rows, self._rng.randrange(1, 2 + self._polls)))
+        if isinstance(polled, pa.RecordBatch):
+            self._polls += 1
+            wait_us = self._rng.randrange(_FIRST_US // (_SOONER_BY + self._polls))
+            self._next_us = now_us + wait_us
+        return polled
+
+    def position(self) -> bytes:
+        return self._reader.position()
+
+    def close(self) -> None:
+        self._reader.close()

@@ -1,0 +1,271 @@
+"""Timelines: what comes into a program, when, and what must come out of it, as text.
+
+```python
+def alerts(visits):
+    return visits.key_by("user").window(rh.Tumbling("10s")).aggregate(n=rh.agg.count())
+
+
+testing.check_timeline(
+    alerts,
+    '''
+    ada@0s ada@4s bob@5s
+    ada@12s
+    w10s                    > ada,0s,10s,2 bob,0s,10s,1
+    end                     > ada,10s,20s,1
+    ''',
+    {"user": str, "at": datetime},
+    event_time="at",
+)
+```
+
+A line has steps, and behind `>` all that comes out because of them, in any order; where there is no
+`>`, nothing may. A step is
+
+    ada,500@10s       a row: the values of its columns in their order, and behind `@` the event time
+    w20s              the watermark comes to 20 s from the start
+    +1m               the clock goes on by a minute, and timers of processing time fire
+    restart           the job dies, and goes on from a checkpoint
+    end               the input ends
+
+Of several inputs or outputs each row says which it is of: `rules:eu,5@0s`, `late:ada,3`. How values are
+written: `rheos.testing.notation`. What follows a `#` is a comment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.errors import ProgramError
+from rheos.site import call_site, located
+from rheos.testing.notation import distance_ms, row_of, shown_row_of, tokens
+from rheos.testing.outputs import OUT
+from rheos.testing.program_harness import IN, START, Harness, ProgramOfStreams
+
+_WATERMARK = re.compile(r"w-?\d[^@:,]*$")
+_RESTART, _END, _GIVES = "restart", "end", ">"
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A row, or several that come in one batch."""
+
+    input: str
+    rows: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class _Line:
+    number: int
+    text: str
+    """The steps, as they were written."""
+    steps: Sequence[_Rows | Callable[[Harness], None]]
+    wanted: Sequence[str]
+    """Each row with its output, where there are several, in the one way that it is shown."""
+
+
+def check_timeline(
+    program: ProgramOfStreams,
+    timeline: str,
+    inputs: Any,
+    *,
+    event_time: str | Mapping[str, str] | None = None,
+    start: datetime = START,
+    parameters: Mapping[str, Any] | None = None,
+    restarts: bool = True,
+) -> None:
+    """Runs the program over a timeline, and holds what comes out to what the timeline says; then once
+    more with a restart after each step, which must change nothing.
+
+    Args:
+        program: given a stream for each input, it returns a stream, or several by name.
+        timeline: steps, and what each line of them gives.
+        inputs: the columns of the stream, or of several by name, as `Harness` takes them.
+        event_time: the column of event time, or the columns by the names of their inputs; rows give it
+            behind `@`, and not among their values.
+        start: what distances ("10s") are counted from, and the time by the clock at the beginning.
+        parameters: what functions find in `ctx.parameters`.
+        restarts: whether it is run with restarts, too.
+
+    Raises ProgramError where the timeline cannot be read, AssertionError with the timeline as it ran
+    where rows are missing or too many, and what the program raises.
+    """
+
+    def harness() -> Harness:
+        return Harness(program, inputs, event_time=event_time, start=start, parameters=parameters)
+
+    with located(call_site()):
+        with harness() as plain:
+            lines = [_line(*each, plain) for each in _written(timeline)]
+            _compare(lines, _run(plain, lines, restarts=False), "")
+        if restarts:
+            with harness() as restarted:
+                given = _run(restarted, lines, restarts=True)
+            _compare(lines, given, ", with a restart after each step")
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _written(timeline: str) -> Iterator[tuple[int, list[str], list[str]]]:
+    """The lines that say something: their number, their steps and what they give."""
+    for number, text in enumerate(timeline.splitlines(), 1):
+        with _in_line(number):
+            parts = tokens(text)
+        at = parts.index(_GIVES) if _GIVES in parts else len(parts)
+        if parts:
+            yield number, parts[:at], parts[at + 1 :]
+
+
+@contextmanager
+def _in_line(number: int) -> Iterator[None]:
+    """Errors say which line of the timeline they are of."""
+    try:
+        yield
+    except ProgramError as error:
+        raise ProgramError(f"line {number} of the timeline: {error.what}", hint=error.hint) from None
+
+
+def _line(number: int, steps: list[str], wanted: list[str], harness: Harness) -> _Line:
+    with _in_line(number):
+        if not steps:
+            raise ProgramError(
+                f"nothing leads to {' '.join(wanted) or 'what it gives'}",
+                hint="write what comes in ahead of the >",
+            )
+        return _Line(
+            number,
+            " ".join(steps),
+            [_step(step, harness) for step in steps],
+            [_output(row, harness) for row in wanted],
+        )
+
+
+def _step(text: str, harness: Harness) -> _Rows | Callable[[Harness], None]:
+    if text == _RESTART:
+        return Harness.restart
+    if text == _END:
+        return Harness.end
+    if text.startswith("+"):
+        by = _distance(text[1:])
+        return lambda of: of.advance(by)
+    if harness.times and _WATERMARK.match(text):
+        at = _distance(text[1:])
+        return lambda of: of.watermark(at)
+    name, said = _stream(text, harness.inputs, IN)
+    if name in harness.times and _WATERMARK.match(said):
+        at = _distance(said[1:])
+        return lambda of: of.watermark(at, name)
+    row = _row(said, harness.inputs[name], harness.times.get(name), harness.start)
+    return _Rows(name, (row,))
+
+
+def _distance(text: str) -> timedelta:
+    return timedelta(milliseconds=distance_ms(text))
+
+
+def _stream(text: str, known: Mapping[str, pa.Schema], main: str) -> tuple[str, str]:
+    """The name of the stream that a row is of, and the rest; the main one need not be named."""
+    name, colon, rest = text.partition(":")
+    if colon and name in known and len(known) > 1:
+        return name, rest
+    if main in known:
+        return main, text
+    raise ProgramError(
+        f"{text!r} does not say which stream it is of",
+        hint=f"write its name ahead: {next(iter(known))}:{text}; there are {', '.join(known)}",
+    )
+
+
+def _row(text: str, schema: pa.Schema, on: str | None, start: datetime) -> dict[str, Any]:
+    if on is None:
+        return row_of(text, schema, start)
+    said, at, time = text.rpartition("@")
+    if not at:
+        raise ProgramError(f"{text!r} has no event time", hint=f"write it behind an @: {text}@10s")
+    shown = pa.schema([field for field in schema if field.name != on])
+    only = pa.schema([schema.field(on)])
+    values = row_of(said, shown, start) if shown.names else {}
+    return {**values, **row_of(time, only, start)}
+
+
+def _output(text: str, harness: Harness) -> str:
+    name, said = _stream(text, harness.outputs, OUT)
+    schema = harness.outputs[name]
+    return _labelled(name, shown_row_of(row_of(said, schema, harness.start), schema, harness.start))
+
+
+def _labelled(name: str, row: str) -> str:
+    return row if name == OUT else f"{name}:{row}"
+
+
+# --- running --------------------------------------------------------------------------------------
+
+
+def _run(harness: Harness, lines: Sequence[_Line], *, restarts: bool) -> list[list[str]]:
+    """The rows that each line has given."""
+    given = []
+    for line in lines:
+        for step in line.steps if restarts else _together(line.steps):
+            if isinstance(step, _Rows):
+                harness.give(*step.rows, to=step.input)
+            else:
+                step(harness)
+            if restarts and step is not Harness.end:
+                harness.restart()
+        given.append(
+            [
+                _labelled(name, shown_row_of(row, schema, harness.start))
+                for name, schema in harness.outputs.items()
+                for row in harness.take(name)
+            ]
+        )
+    return given
+
+
+def _together(
+    steps: Sequence[_Rows | Callable[[Harness], None]],
+) -> Iterator[_Rows | Callable[[Harness], None]]:
+    """Rows that follow each other into one input come in one batch."""
+    for name, some in groupby(steps, lambda step: step.input if isinstance(step, _Rows) else None):
+        if name is None:
+            yield from some
+        else:
+            yield _Rows(
+                name, tuple(row for step in some if isinstance(step, _Rows) for row in step.rows)
+            )
+
+
+def _compare(lines: Sequence[_Line], given: Sequence[Sequence[str]], how: str) -> None:
+    wrong = []
+    for line, rows in zip(lines, given, strict=True):
+        wanted, got = Counter(line.wanted), Counter(rows)
+        if wanted != got:
+            wrong.append(f"line {line.number}: {line.text}")
+            wrong += [f"    missing:       {row}" for row in (wanted - got).elements()]
+            wrong += [f"    not expected:  {row}" for row in (got - wanted).elements()]
+    if wrong:
+        width = max(len(line.text) for line in lines)
+        ran = [
+            f"{line.text:{width}} > {' '.join(rows)}" if rows else line.text
+            for line, rows in zip(lines, given, strict=True)
+        ]
+        raise AssertionError(
+            "\n".join(
+                [
+                    f"the program gave other rows than the timeline says{how}",
+                    *wrong,
+                    "",
+                    "as it ran:",
+                    *ran,
+                ]
+            )
+        )

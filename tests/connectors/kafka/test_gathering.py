@@ -1,0 +1,74 @@
+"""How the thread that reads ahead makes few large chunks where messages come one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.connectors.kafka.client_options import ClientOptions
+from rheos.connectors.kafka.consumer import _FEW_BYTES, _GATHER_S, TopicConsumer
+from rheos.connectors.kafka.decoding import Decoding
+from rheos.connectors.kafka.partition import PartitionSplit, RecordChunk
+from tests.connectors.ports import Probe
+
+ROWS = pa.schema([("row", pa.int64())])
+
+
+class Reading:
+    """A consumer whose thread is not started, and what it waits for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(TopicConsumer, "_run", lambda self: None)
+        self.probe = Probe()
+        self.waits: list[float] = []
+        self.consumer = TopicConsumer(
+            ClientOptions.of("localhost:9092"),
+            Decoding.of(rh.formats.json(), ROWS, (), "fail"),
+            group=None,
+            read_committed=True,
+            bounded=False,
+            ctx=self.probe.context(),
+        )
+        monkeypatch.setattr(self.consumer._lock, "wait", self.waits.append)
+        self.reader = self.consumer.open(PartitionSplit("t", 0, "", 0, 0), None)
+        (self.feed,) = self.consumer._new
+
+    def decoded(self, rows: int) -> None:
+        """The thread has decoded so many."""
+        batch = pa.RecordBatch.from_pydict({"row": list(range(rows))}, schema=ROWS)
+        chunk = RecordChunk.of(batch, np.arange(rows), [], rows)
+        self.consumer._ahead_bytes += chunk.size_bytes
+        self.feed.chunks.append(chunk)
+
+    def waited(self) -> list[float]:
+        """How long the thread waits before it reads on."""
+        self.waits.clear()
+        self.consumer._gather()
+        return self.waits
+
+
+def test_while_a_small_chunk_waits_more_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+    assert reading.waited() == []
+    reading.decoded(3)
+    assert reading.waited() == [_GATHER_S]
+    polled: Any = reading.reader.poll(10)
+    assert polled.num_rows == 3
+    assert reading.waited() == []
+
+
+def test_where_much_waits_it_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+    reading.decoded(_FEW_BYTES // 8)
+    assert reading.waited() == []
+
+
+def test_one_that_closes_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading = Reading(monkeypatch)
+    reading.decoded(3)
+    reading.consumer.close()
+    assert reading.waited() == []

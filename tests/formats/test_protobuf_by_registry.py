@@ -1,0 +1,218 @@
+"""Protobuf behind the id of its schema: what a registry says of a payload, and how it gets to know."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2
+
+from rheos import formats
+from rheos.errors import ConfigurationError, ProgramError, TransportError
+from rheos.formats.confluent import message_before, schema_prefix
+from rheos.formats.protobuf_format import ProtobufFormat
+from rheos.formats.protobuf_schemas import message_class
+from rheos.formats.sifting import RowsError
+from tests.formats.messages import ordering
+from tests.formats.registry import FakeRegistry, fake_registry
+from tests.formats.test_every_format import decode, outcomes
+
+SHOP = ordering()
+ITEM = pa.struct([pa.field("sku", pa.string(), False), pa.field("cents", pa.int64(), False)])
+ROWS = pa.schema(
+    [
+        pa.field("id", pa.int64(), False),
+        pa.field("items", pa.list_(pa.field("item", ITEM, False)), False),
+    ]
+)
+ROW = {"id": 7, "items": [{"sku": "a", "cents": 3}]}
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with fake_registry() as registry:
+        yield registry
+
+
+def orders(registry: FakeRegistry, message: str = "orders.Order", of: bytes = SHOP) -> ProtobufFormat:
+    return formats.protobuf(message, descriptors=of, registry=registry.url, subject="orders-value")
+
+
+def payloads(format: ProtobufFormat, *rows: dict[str, Any], schema: pa.Schema = ROWS) -> list[bytes]:
+    batch = pa.RecordBatch.from_pylist(list(rows), schema=schema)
+    found: list[bytes] = format.encoder(schema).encode(batch).to_pylist()
+    return found
+
+
+# --- the prefix ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "written"),
+    [((0,), b"\x00"), ((1,), b"\x02\x02"), ((1, 0), b"\x04\x02\x00"), ((200,), b"\x02\x90\x03")],
+)
+def test_the_place_of_a_type_in_its_schema_is_written_as_others_do(
+    path: tuple[int, ...], written: bytes
+) -> None:
+    assert schema_prefix(258, path) == b"\0\0\0\1\2" + written
+    assert message_before(b"\0\0\0\1\2" + written + b"rest") == (258, path, 5 + len(written))
+    if path == (0,):
+        assert message_before(b"\0\0\0\1\2\x02\x00rest") == (258, path, 7)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\1\0\0\0\1\0",
+        b"\0\0\0\1",
+        b"\0\0\0\0\1",
+        b"\0\0\0\0\1\x02",
+        b"\0\0\0\0\1\x7f\0",
+        b"\0\0\0\0\1\x01\0",
+        b"\0\0\0\0\1\x02\xff\xff\xff\1",
+    ],
+)
+def test_what_has_no_such_prefix_is_bad(payload: bytes) -> None:
+    with pytest.raises(RowsError):
+        message_before(payload)
+
+
+# --- written and read ------------------------------------------------------------------------------
+
+
+def test_a_type_is_registered_behind_what_it_imports_and_read_by_the_registry_alone(
+    registry: FakeRegistry,
+) -> None:
+    format = orders(registry)
+    format.check_encodes(ROWS)
+    encoder = format.encoder(ROWS)
+    assert registry.asked == []
+    rows = pa.RecordBatch.from_pylist([ROW, {"id": 8, "items": []}], schema=ROWS)
+    written = encoder.encode(rows)
+    encoder.encode(rows)
+    assert registry.asked == [
+        "/subjects/shop%2Fgoods.proto/versions",
+        "/subjects/shop%2Fgoods.proto",
+        "/subjects/orders-value/versions",
+    ]
+    [known] = registry.versions["orders-value"]
+    assert known["schemaType"] == "PROTOBUF"
+    reference = {"name": "shop/goods.proto", "subject": "shop/goods.proto", "version": 1}
+    assert known["references"] == [reference]
+    file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(known["schema"]))
+    assert [each.name for each in file.message_type] == ["Before", "Order"]
+    assert written[0].as_py()[:7] == b"\0\0\0\0\2\x02\x02", "schema 2, and of it the second type"
+    registry.asked.clear()
+    decoder = format.decoder(ROWS)
+    for _ in range(2):
+        assert decoder.decode(written).rows.to_pylist() == rows.to_pylist()
+    version = "/subjects/shop%2Fgoods.proto/versions/1?format=serialized"
+    assert registry.asked == ["/schemas/ids/2?format=serialized", version]
+
+
+def test_types_within_types_have_their_place(registry: FakeRegistry) -> None:
+    schema = pa.schema([pa.field("text", pa.string(), False)])
+    format = orders(registry, "orders.Order.Line")
+    [payload] = payloads(format, {"text": "x"}, schema=schema)
+    assert payload[5:8] == b"\x04\x02\x00"
+    assert decode(format.decoder(schema), payload).rows.to_pylist() == [{"text": "x"}]
+
+
+def test_what_is_of_another_type_or_of_fields_that_cannot_be_read_is_bad_and_no_other(
+    registry: FakeRegistry,
+) -> None:
+    [good] = payloads(orders(registry), ROW)
+    text = pa.schema([pa.field("text", pa.string(), False)])
+    [line] = payloads(orders(registry, "orders.Order.Line"), {"text": "x"}, schema=text)
+    as_text = pa.struct([pa.field("sku", pa.string()), pa.field("cents", pa.string())])
+    texts = pa.schema([ROWS.field("id"), pa.field("items", pa.list_(as_text), False)])
+    row = {"id": 1, "items": [{"sku": "a", "cents": "3"}]}
+    [other] = payloads(orders(registry, of=ordering(cents="string")), row, schema=texts)
+    # Its types stand elsewhere in the file, its numbers are narrower: both can be read.
+    [moved] = payloads(orders(registry, of=ordering(cents="int32", moved=True)), ROW)
+    far = good[:5] + b"\x02\x0a" + good[7:]
+    decoder = orders(registry).decoder(ROWS)
+    found = outcomes(decode(decoder, good, line, other, moved, far, good[7:]), 6)
+    assert found == [
+        [ROW],
+        (line, "it is a orders.Order.Line, and no orders.Order"),
+        (
+            other,
+            "field 2 of goods.Item was written as string cents, and cannot be read as int64 cents",
+        ),
+        [ROW],
+        (far, "schema 2 of the registry has no message type at [5]"),
+        (good[7:], "it does not begin with a zero byte and the id of a schema"),
+    ]
+
+
+def test_numbers_that_would_be_cut_off_are_bad(registry: FakeRegistry) -> None:
+    [wide] = payloads(orders(registry), ROW)
+    [bad] = decode(orders(registry, of=ordering(cents="int32")).decoder(ROWS), wide).bad
+    assert bad.error.endswith("was written as int64 cents, and cannot be read as int32 cents")
+
+
+def test_an_id_that_is_not_there_is_asked_for_again_later(registry: FakeRegistry) -> None:
+    [payload] = payloads(orders(registry), ROW)
+    schemas, registry.schemas = registry.schemas, {}
+    registry.asked.clear()
+    decoder = orders(registry).decoder(ROWS)
+    bad = decode(decoder, payload, payload).bad
+    assert {each.error for each in bad} == {f"schema 2 is not in the schema registry {registry.url}"}
+    assert len(registry.asked) == 1
+    registry.schemas = schemas
+    assert decode(decoder, payload).rows.to_pylist() == [ROW]
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        ({"schema": '{"type": "int"}'}, "is of AVRO, not Protobuf"),
+        ({"schema": "message M {}", "schemaType": "PROTOBUF"}, "does not come as a file's descriptor"),
+        ({"schema": "CgFhGgFi", "schemaType": "PROTOBUF"}, "schema 3 of the registry cannot be used"),
+    ],
+    ids=["of another kind", "as text", "with an import that nobody has"],
+)
+def test_a_schema_that_is_of_no_use_makes_its_records_bad(
+    registry: FakeRegistry, answer: Any, what: str
+) -> None:
+    registry.schemas[3] = answer
+    [bad] = decode(orders(registry).decoder(ROWS), b"\0\0\0\0\3\0").bad
+    assert what in bad.error
+
+
+def test_a_registry_in_trouble_is_an_error_and_makes_no_record_bad(registry: FakeRegistry) -> None:
+    [payload] = payloads(orders(registry), ROW)
+    decoder = orders(registry).decoder(ROWS)
+    registry.always = (503, b"later", {})
+    with pytest.raises(TransportError, match="is in trouble: 503 later"):
+        decode(decoder, payload)
+    registry.always = (409, b"incompatible", {})
+    with pytest.raises(ConfigurationError, match=r"refuses subject 'shop/goods\.proto': 409"):
+        payloads(orders(registry), ROW)
+    registry.always = None
+    assert decode(decoder, payload).rows.to_pylist() == [ROW]
+
+
+def test_what_cannot_be_right_is_refused_where_it_is_written(registry: FakeRegistry) -> None:
+    with pytest.raises(ProgramError, match="is no URL of a schema registry"):
+        formats.protobuf("orders.Order", descriptors=SHOP, registry="localhost:8081")
+    with pytest.raises(ProgramError, match="subject= is for a schema registry"):
+        formats.protobuf("orders.Order", descriptors=SHOP, subject="orders-value")
+    with pytest.raises(ProgramError, match="the schema needs a subject"):
+        formats.protobuf("orders.Order", descriptors=SHOP, registry=registry.url).check_encodes(ROWS)
+    secret = formats.protobuf("orders.Order", descriptors=SHOP, registry="http://me:geheim@host")
+    assert "geheim" not in f"{secret!r} {secret.describe()}"
+    assert pickle.loads(pickle.dumps(secret)) == secret
+
+
+def test_a_payload_with_a_prefix_that_nobody_reads_says_how_to_read_it(registry: FakeRegistry) -> None:
+    [payload] = payloads(orders(registry), ROW)
+    [bad] = decode(formats.protobuf("orders.Order", descriptors=SHOP).decoder(ROWS), payload).bad
+    assert bad.error.endswith("as payloads written with a registry do: give registry=")
+    assert message_class(SHOP, "orders.Order").FromString(payload[7:]).id == 7

@@ -1,0 +1,217 @@
+"""Strangers and broken peers at the sockets of one machine."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from rheos.errors import TransportError
+from rheos.host import memory_files
+from rheos.protocol import streamed, wire
+from rheos.protocol.elements import End
+from rheos.protocol.ids import Attempt
+from rheos.protocol.streamed import CreditCutter, FrameCutter, Hello, Lies
+from rheos.runtimes.continuous.local_transport import LocalTransport
+from tests.runtimes.continuous.test_transport import (
+    ACROSS,
+    TOKEN,
+    Pair,
+    batch,
+    in_a_folder,
+    shown,
+)
+
+OTHER = b"x" * 16
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    with in_a_folder() as made:
+        # Both have greeted.
+        made.sender.send_mark(ACROSS, End())
+        assert shown(made.take(1)) == [End()]
+        yield made
+
+
+def receiver_of(pair: Pair) -> LocalTransport:
+    assert isinstance(pair.receiver, LocalTransport)
+    return pair.receiver
+
+
+def stranger_at(pair: Pair) -> socket.socket:
+    """Of the same user, else it could not even connect."""
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.connect(receiver_of(pair).address)
+    return made
+
+
+def counted(pair: Pair, strangers: int) -> None:
+    deadline = time.monotonic() + 60
+    while receiver_of(pair).strangers() < strangers:
+        assert time.monotonic() < deadline, "they are not counted"
+        pair.settle()
+        assert pair.receiver.receive(64) == []
+    assert receiver_of(pair).strangers() == strangers
+
+
+def goes_on(pair: Pair) -> None:
+    pair.sender.send(ACROSS, batch(1, 2))
+    assert shown(pair.take(1)) == [[1, 2]]
+
+
+STRANGE = {
+    "noise": bytes(range(256)),
+    "a request for a page": b"GET / HTTP/1.1\r\n\r\n",
+    "another token": streamed.encode_hello(OTHER, Hello(Attempt(1), 0)),
+    "an attempt that is over": streamed.encode_hello(TOKEN, Hello(Attempt(7), 0)),
+}
+
+
+@pytest.mark.parametrize("said", STRANGE.values(), ids=STRANGE)
+def test_who_is_not_of_the_attempt_is_refused_and_counted(pair: Pair, said: bytes) -> None:
+    """EX3."""
+    with stranger_at(pair) as stranger:
+        stranger.sendall(said)
+        counted(pair, 1)
+        goes_on(pair)
+
+
+@pytest.mark.parametrize("said", [b"", TOKEN[:8], TOKEN])
+def test_who_leaves_before_it_has_said_who_it_is_is_counted(pair: Pair, said: bytes) -> None:
+    with stranger_at(pair) as stranger:
+        stranger.sendall(said)
+    counted(pair, 1)
+    goes_on(pair)
+
+
+def test_who_says_nothing_holds_nobody_up_and_they_do_not_pile_up(pair: Pair) -> None:
+    silent = [stranger_at(pair) for _ in range(100)]
+    pair.receiver.receive(1)
+    silent += [stranger_at(pair) for _ in range(100)]
+    counted(pair, 72)
+    goes_on(pair)
+    for each in silent:
+        each.close()
+
+
+def greeted(pair: Pair, hello: bytes) -> socket.socket:
+    peer = stranger_at(pair)
+    peer.sendall(hello)
+    return peer
+
+
+def test_a_peer_of_another_version_fails_the_attempt(pair: Pair) -> None:
+    hello = bytearray(streamed.encode_hello(TOKEN, Hello(Attempt(1), 0)))
+    hello[wire.TOKEN_BYTES] = 9
+    with greeted(pair, bytes(hello)), pytest.raises(TransportError, match="speaks version 9"):
+        pair.take(1)
+
+
+@pytest.mark.parametrize("sender", [0, 1, 2])
+def test_nobody_takes_the_place_of_a_subtask(pair: Pair, sender: int) -> None:
+    hello = streamed.encode_hello(TOKEN, Hello(Attempt(1), sender))
+    with greeted(pair, hello), pytest.raises(TransportError, match=f"subtask {sender} connected"):
+        pair.take(1)
+
+
+def header(kind: int = 6, token: bytes = TOKEN, sequence: int = 1) -> bytes:
+    made = bytearray(wire.encode_header(token, Attempt(1), ACROSS, sequence, wire.FrameKind.END))
+    made[wire.TOKEN_BYTES + 1] = kind
+    return bytes(made)
+
+
+PEERS = {
+    "of no known kind": (streamed.head(header(255), 0, Lies.NOWHERE), "of no kind that there is"),
+    "a batch without rows": (streamed.head(header(1), 0, Lies.NOWHERE), "a BATCH of 1 parts"),
+    "a batch that is none": (streamed.head(header(1), 5, Lies.BEHIND) + b"noise", "cannot be read"),
+    "a mark with more": (streamed.head(header(), 4, Lies.BEHIND) + b"more", "an? END of 2 parts"),
+    "no descriptor": (streamed.head(header(1), 5, Lies.IN_MEMORY), "without its descriptor"),
+    "too large": (streamed.head(header(1), wire.MAX_FRAME_BYTES + 1, Lies.BEHIND), "cannot be"),
+    "nowhere, with a size": (streamed.head(header(1), 5, Lies.NOWHERE), "cannot be"),
+    "behind, with none": (streamed.head(header(1), 0, Lies.BEHIND), "cannot be"),
+    "elsewhere": (bytes(4) + b"\x09" + header(1), "cannot be"),
+}
+
+
+@pytest.mark.parametrize(("said", "means"), PEERS.values(), ids=PEERS)
+def test_a_peer_that_sends_what_is_no_frame_fails_the_attempt_and_not_the_job(
+    pair: Pair, said: bytes, means: str
+) -> None:
+    """A TransportError is restarted; a defect, as a ValueError would be, ends the job."""
+    assert isinstance(pair.sender, LocalTransport)
+    pair.sender._outgoing[1].send((said,))
+    with pytest.raises(TransportError, match=means):
+        pair.take(1)
+
+
+@pytest.mark.skipif(not memory_files.AVAILABLE, reason="the system has no files in memory")
+def test_a_payload_that_is_shorter_than_it_says_is_refused(pair: Pair) -> None:
+    assert isinstance(pair.sender, LocalTransport)
+    descriptor = memory_files.write_memory_file(pa.py_buffer(b"noise"))
+    pair.sender._outgoing[1].send((streamed.head(header(1), 6, Lies.IN_MEMORY),), descriptor)
+    with pytest.raises(TransportError, match="has 5 bytes, not 6"):
+        pair.take(1)
+
+
+def test_who_is_sent_away_for_another_may_have_just_said_something(pair: Pair) -> None:
+    silent = [stranger_at(pair) for _ in range(128)]
+    pair.receiver.receive(1)
+    another = stranger_at(pair)
+    silent[0].sendall(b"x")
+    counted(pair, 1)
+    goes_on(pair)
+    for each in (*silent, another):
+        each.close()
+
+
+def test_a_wake_up_that_comes_in_a_turn_is_not_lost(pair: Pair) -> None:
+    waker = receiver_of(pair).waker()
+    waker()
+    assert pair.receiver.receive(1) == []
+    began = time.monotonic()
+    receiver_of(pair).wait(60_000_000)
+    assert time.monotonic() - began < 30
+
+
+def test_credits_of_strangers_are_dropped_and_counted_and_too_many_fail_the_attempt(
+    pair: Pair,
+) -> None:
+    """EX1, also where Python runs without asserts."""
+    assert isinstance(pair.sender, LocalTransport)
+    incoming = receiver_of(pair)._incoming[0]
+    incoming.give(wire.encode_credit(OTHER, Attempt(1), 0, 1))
+    incoming.give(wire.encode_credit(TOKEN, Attempt(7), 0, 1))
+    pair.sender.wait(10_000_000)
+    pair.sender.receive(1)
+    assert pair.sender.strangers() == 2
+    incoming.give(wire.encode_credit(TOKEN, Attempt(1), 0, 9))
+    pair.sender.wait(10_000_000)
+    with pytest.raises(TransportError, match="too many credits"):
+        pair.sender.receive(1)
+
+
+def test_frames_are_cut_alike_however_their_bytes_come() -> None:
+    frames = [
+        streamed.head(header(), 0, Lies.NOWHERE),
+        streamed.head(header(1), 5, Lies.BEHIND) + b"first",
+        streamed.head(header(1), 70_000, Lies.IN_MEMORY),
+        streamed.head(header(1), 3, Lies.BEHIND) + b"and",
+    ]
+    data = b"".join(frames)
+    whole = FrameCutter().cut(data)
+    assert [frame.payload for frame in whole] == [None, b"first", None, b"and"]
+    assert [frame.in_memory_bytes for frame in whole] == [0, 0, 70_000, 0]
+    credit = wire.encode_credit(TOKEN, Attempt(1), 0, 1)
+    for rng in map(random.Random, range(20)):
+        cutter, credits = FrameCutter(), CreditCutter()
+        places = sorted(rng.randrange(len(data)) for _ in range(rng.randrange(9)))
+        spans = list(zip([0, *places], [*places, len(data)], strict=True))
+        assert [frame for a, b in spans for frame in cutter.cut(data[a:b])] == whole
+        given = credit * 20
+        parts = [given[at : at + 7] for at in range(0, len(given), 7)]
+        assert [each for part in parts for each in credits.cut(part)] == [credit] * 20

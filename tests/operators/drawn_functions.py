@@ -1,0 +1,239 @@
+"""Keyed functions drawn from a seed: plain scalar Python, as text."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import rheos as rh
+
+SIZES = {("s", True): 3, ("m", True): 4, ("s", False): -1, ("l", False): 7}
+NAMES = {0: "zero", 1: "one", 2: None, 7: ""}
+KNOWN = frozenset(["s", "m", ""])
+
+
+@dataclass
+class Drawn:
+    k: int
+    a: int
+    b: int | None
+    x: float
+    y: float | None
+    f: bool
+    s: str
+    t: str | None
+    at: int
+
+
+@dataclass
+class Given:
+    k: int
+    i: int
+    x: float
+    f: bool
+    s: str
+    j: int | None
+    t: str | None
+
+
+@dataclass
+class Side:
+    n: int
+    x: float
+
+
+HEAD = """
+class Function(rh.KeyedProcessFunction):
+    side_outputs = {"side": Side}
+    n = rh.ValueState(int, default=0)
+    m = rh.ValueState(int)
+    z = rh.ValueState(float, default=0.5)
+    w = rh.ValueState(str, default="")
+    v = rh.ValueState(str)
+    g = rh.ValueState(bool, default=False)
+"""
+
+
+class Drawing:
+    """Draws the text of one function."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.lines: list[str] = []
+        self.locals: dict[str, list[str]] = {"int": [], "float": [], "bool": [], "str": []}
+        self.rows = True
+
+    def text(self) -> str:
+        self.method("    def process_element(self, row, ctx):", rows=True)
+        self.method("    def on_timer(self, timestamp, ctx):", rows=False)
+        return HEAD + "\n".join(self.lines) + "\n"
+
+    def method(self, head: str, *, rows: bool) -> None:
+        self.rows = rows
+        self.locals = {kind: [] for kind in self.locals}
+        self.lines.append(head)
+        for _ in range(self.rng.randrange(2, 5)):
+            self.statement(1, "        ")
+        if rows:
+            self.lines.append(
+                f"        ctx.timers.register(ctx.timestamp + {self.rng.randrange(1, 9)})"
+            )
+        self.emit("        ")
+
+    def emit(self, indent: str) -> None:
+        e = self.expression
+        optional_int = self.rng.choice(["self.m.value", "None", *(["row.b"] if self.rows else [])])
+        optional_str = self.rng.choice(["self.v.value", "NAMES.get(self.n.value)", "None"])
+        parts = ["ctx.key", *(e(kind, 1) for kind in ("int", "float", "bool", "str"))]
+        self.lines.append(f"{indent}yield Given({', '.join(parts)}, {optional_int}, t={optional_str})")
+
+    def statement(self, depth: int, indent: str) -> None:
+        rng, e = self.rng, self.expression
+        choice = rng.randrange(10 if depth else 7)
+        kind = rng.choice(["int", "float", "bool", "str"])
+        match choice:
+            case 0 | 1:
+                name = f"{kind[0]}{len(self.locals[kind])}"
+                self.lines.append(f"{indent}{name} = {e(kind, 2)}")
+                if indent == "        ":
+                    self.locals[kind].append(name)
+            case 2:
+                self.lines.append(f"{indent}self.n.value {rng.choice(['=', '+=', '-='])} {e('int', 2)}")
+            case 3:
+                state, of = rng.choice([("z", "float"), ("w", "str"), ("g", "bool"), ("v", "str")])
+                self.lines.append(f"{indent}self.{state}.value = {e(of, 2)}")
+            case 4:
+                given = "row.b" if self.rows and rng.random() < 0.5 else f"{e('int', 1)}"
+                self.lines.append(f"{indent}self.m.value = {rng.choice([given, given, 'None'])}")
+            case 5:
+                self.lines.append(f"{indent}ctx.output('side', Side({e('int', 1)}, x={e('float', 2)}))")
+            case 6:
+                self.lines.append(f"{indent}self.{rng.choice('nmzwvg')}.clear()")
+            case 7 | 8:
+                self.lines.append(f"{indent}if {e('bool', 2)}:")
+                self.block(depth, indent)
+                if rng.random() < 0.5:
+                    self.lines.append(f"{indent}else:")
+                    self.block(depth, indent)
+            case _:
+                self.lines.append(f"{indent}for turn in range({rng.randrange(4)}, {rng.randrange(6)}):")
+                self.lines.append(f"{indent}    self.n.value += turn")
+                self.lines.append(f"{indent}    if {e('bool', 1)}:")
+                self.emit(f"{indent}        ")
+                self.lines.append(f"{indent}        {rng.choice(['break', 'continue', 'return'])}")
+
+    def block(self, depth: int, indent: str) -> None:
+        for _ in range(self.rng.randrange(1, 3)):
+            self.statement(depth - 1, indent + "    ")
+
+    def expression(self, kind: str, depth: int) -> str:
+        return f"({self._part(kind, depth)})"
+
+    # ruff: noqa: E501
+    def _part(self, kind: str, depth: int) -> str:
+        rng, e = self.rng, self.expression
+        made: list[Callable[[], str]]
+        leaves = {
+            "int": ["self.n.value", "ctx.timestamp", "ctx.watermark % 97", str(rng.randrange(-9, 9))],
+            "float": ["self.z.value", repr(rng.uniform(-3, 3)), "0.0", "-0.0"],
+            "bool": ["self.g.value", "True", "self.m.value is None"],
+            "str": ["self.w.value", repr(rng.choice(["s", "m", "long text", ""]))],
+        }[kind] + self.locals[kind]
+        if self.rows:
+            leaves += [{"int": "row.a", "float": "row.x", "bool": "row.f", "str": "row.s"}[kind]] * 3
+        if depth == 0:
+            return rng.choice(leaves)
+        d = depth - 1
+        if kind == "int":
+            made = [
+                lambda: f"{e('int', d)} {rng.choice('+-*&|^')} {e('int', d)} % 1009",
+                lambda: (
+                    f"{e('int', d)} {rng.choice(['//', '%'])} (abs({e('int', d)}) % 7 - {rng.choice([8, 8, 3])})"
+                ),
+                lambda: f"{rng.choice(['min', 'max'])}({e('int', d)}, {e('int', d)})",
+                lambda: f"int({e('bool', d)}) + {e('bool', d)}",
+                lambda: f"SIZES.get(({e('str', d)}, {e('bool', d)}), {e('int', d)})",
+                lambda: f"{e('int', d)} if {e('bool', d)} else {e('int', d)}",
+                lambda: f"self.m.value or {e('int', d)}",
+                lambda: f"int({e('float', d)} if abs({e('float', d)}) < 1e6 else 0.0)",
+            ]
+        elif kind == "float":
+            made = [
+                lambda: f"{e('float', d)} {rng.choice('+-*')} {e('float', d)}",
+                lambda: (
+                    f"{e('float', d)} {rng.choice(['/', '//', '%'])} (abs({e('int', d)}) % 7 - 7.5)"
+                ),
+                lambda: f"{e('int', d)} % 1000003 / (abs({e('int', d)}) % 5 + 1)",
+                lambda: f"-{e('float', d)}",
+                lambda: f"abs(float({e('int', d)} % 77))",
+                lambda: f"{rng.choice(['min', 'max'])}({e('float', d)}, {e('float', d)})",
+            ]
+        elif kind == "bool":
+            kinds = rng.choice([("int", "int"), ("float", "float"), ("int", "float"), ("float", "int")])
+            made = [
+                lambda: (
+                    f"{e(kinds[0], d)} {rng.choice(['<', '<=', '>', '>=', '==', '!='])} {e(kinds[1], d)}"
+                ),
+                lambda: f"{e('bool', d)} {rng.choice(['and', 'or'])} {e('bool', d)}",
+                lambda: f"not {e(rng.choice(['bool', 'int', 'float', 'str']), d)}",
+                lambda: f"{e('str', d)} {rng.choice(['==', '!='])} {e('str', d)}",
+                lambda: (
+                    f"{e('str', d)} {rng.choice(['in', 'not in'])} {rng.choice(['KNOWN', '(' + repr('s') + ',)'])}"
+                ),
+                lambda: f"{e('int', d)} < {e('int', d)} <= {e('int', d)}",
+                lambda: f"self.m.value == {e('int', d)}",
+                lambda: "self.v.value is not None and self.v.value != self.w.value",
+            ]
+            if self.rows:
+                made += [
+                    lambda: "row.b is None or row.b > 3",
+                    lambda: "row.t == row.s",
+                    lambda: "row.y != 0.0",
+                ]
+        else:
+            made = [
+                lambda: f"{e('str', d)} if {e('bool', d)} else {e('str', d)}",
+                lambda: f"{e('str', d)} or {e('str', d)}",
+                lambda: f"{e('str', d)} and {e('str', d)}",
+                lambda: "self.v.value or 'nothing'",
+            ]
+            if self.rows:
+                made.append(lambda: "'' if row.t is None else row.s")
+        return rng.choice(made)()
+
+
+def drawn_class(seed: int) -> type[rh.KeyedProcessFunction]:
+    """A function, whose text can be had."""
+    text = Drawing(Random(seed)).text()
+    return class_of(text, f"<drawn function {seed}>")
+
+
+def class_of(text: str, file: str) -> Any:
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names: dict[str, Any] = {
+        "rh": rh, "Given": Given, "Side": Side, "SIZES": SIZES, "NAMES": NAMES, "KNOWN": KNOWN,
+        "Drawn": Drawn, "__name__": __name__,
+    }  # fmt: skip
+    exec(compile(text, file, "exec"), names)
+    return names["Function"]
+
+
+def drawn_rows(seed: int, count: int) -> list[dict[str, Any]]:
+    rng = Random(seed)
+    return [
+        {
+            "k": rng.randrange(3),
+            "a": rng.choice([rng.randrange(-5, 9), rng.randrange(1 << 40)]),
+            "b": rng.choice([None, rng.randrange(9)]),
+            "x": rng.choice([rng.uniform(-9, 9), 0.0, -0.0, float("nan"), float("inf"), 3.0]),
+            "y": rng.choice([None, 0.0, rng.random()]),
+            "f": rng.random() < 0.5,
+            "s": rng.choice(["s", "m", "l", "", "long text"]),
+            "t": rng.choice([None, "s", ""]),
+            "at": 3 * at,
+        }
+        for at in range(count)
+    ]

@@ -1,0 +1,499 @@
+"""Windows with triggers, evictors and assigners: stories, replayed in every way the harness knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.api.streams import DataStream
+from rheos.errors import InputError, ProgramError, SchemaError, UserFunctionError
+from rheos.protocol.elements import WatermarkMark
+from rheos.testing import OperatorExample, check_example
+
+SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("at", pa.int64())])
+SAID = {"k": str, "start": int, "end": int, "values": str}
+LENGTH = rh.Tumbling("10ms")
+FIRE, CONTINUE = rh.TriggerResult.FIRE, rh.TriggerResult.CONTINUE
+
+
+class Say(rh.WindowFunction):
+    """Says what it is handed."""
+
+    def process(self, records: list[Any], ctx: rh.WindowContext) -> Iterable[Any]:
+        values = ",".join(str(record.v) for record in records)
+        yield {"k": ctx.key, "start": ctx.window.start_ms, "end": ctx.window.end_ms, "values": values}
+
+
+def story(text: str) -> list[Any]:
+    """ "a3 b5 |9 a12": rows of keys a and b at 3, 5 and 12, whose values are their numbers from 1 on,
+    and a watermark of 9."""
+    script: list[Any] = []
+    for word in text.split():
+        if word[0] == "|":
+            script.append(WatermarkMark(int(word[1:])))
+        else:
+            number = 1 + sum(isinstance(step, dict) for step in script)
+            script.append({"k": word[0], "v": number, "at": int(word[1:])})
+    return script
+
+
+def said(*results: str) -> list[dict[str, Any]]:
+    """ "a 0-10 1,2": what Say says."""
+    found = []
+    for result in results:
+        key, window, values = result.split()
+        start, end = map(int, window.split("-"))
+        found.append({"k": key, "start": start, "end": end, "values": values})
+    return found
+
+
+def check(
+    build: Callable[[DataStream], Any], text: str, *results: str, late: Sequence[int] | None = None
+) -> None:
+    def outputs(rows: DataStream) -> Any:
+        out = build(rows)
+        return {"out": out} if late is None else {"out": out, "late": out.side_output("late")}
+
+    script = story(text)
+    wanted = {"out": said(*results)}
+    if late is not None:
+        wanted["late"] = [row for row in script if isinstance(row, dict) and row["v"] in late]
+    check_example(OperatorExample(outputs, SCHEMA, script, on="at"), wanted)
+
+
+def fired_by(
+    trigger: rh.Trigger, window: Any = LENGTH, evictor: rh.Evictor | None = None, lateness: str = "0s"
+) -> Callable[[DataStream], DataStream]:
+    def build(rows: DataStream) -> DataStream:
+        windows = rows.key_by("k").window(window).trigger(trigger)
+        if lateness != "0s":
+            windows = windows.allowed_lateness(lateness)
+        if evictor is not None:
+            windows = windows.evictor(evictor)
+        return windows.process(Say(), returns=SAID)
+
+    return build
+
+
+# --- built-in triggers ----------------------------------------------------------------------------
+
+
+def test_a_count_fires_with_every_so_many_and_keeps_what_there_is() -> None:
+    check(
+        fired_by(rh.triggers.count(2)),
+        "a1 b2 a3 a4 a5 |20 a21",
+        "a 0-10 1,3",
+        "a 0-10 1,3,4,5",
+    )
+
+
+def test_purged_windows_begin_anew() -> None:
+    check(
+        fired_by(rh.triggers.purging(rh.triggers.count(2))), "a1 a3 a4 a5", "a 0-10 1,2", "a 0-10 3,4"
+    )
+
+
+def test_early_and_late_firings() -> None:
+    trigger = rh.triggers.event_time(early=rh.triggers.count(2), late=rh.triggers.count(2))
+    check(
+        fired_by(trigger, lateness="20ms"),
+        "a1 a2 a3 |12 a4 |15 a5 a6 |40 a7",
+        "a 0-10 1,2",
+        "a 0-10 1,2,3",
+        # The count before the end is that of the early firings alone.
+        "a 0-10 1,2,3,4,5",
+        late=[7],
+    )
+
+
+def test_event_time_fires_again_for_each_row_after_the_end() -> None:
+    check(
+        fired_by(rh.triggers.event_time(), lateness="5ms"),
+        "a1 |9 a2 a3 |14 a4",
+        "a 0-10 1",
+        "a 0-10 1,2",
+        "a 0-10 1,2,3",
+        late=[4],
+    )
+
+
+def test_continuous_event_time_fires_at_each_interval_and_at_the_end() -> None:
+    check(
+        fired_by(rh.triggers.continuous_event_time("4ms")),
+        "a1 |3 a2 a5 |8 a9 |20",
+        "a 0-10 1,2,3",
+        "a 0-10 1,2,3",
+        "a 0-10 1,2,3,4",
+    )
+
+
+def test_a_delta_fires_where_a_number_has_moved_on() -> None:
+    trigger = rh.triggers.delta(lambda row: row.at, 3)
+    check(fired_by(trigger), "a1 a3 a5 a6 a9", "a 0-10 1,2,3", "a 0-10 1,2,3,4,5")
+
+
+# --- triggers of one's own ------------------------------------------------------------------------
+
+
+class SoonAfter(rh.Trigger):
+    """Fires 3 ms after the first record, and again when five have come."""
+
+    first = rh.ValueState(int)
+    numbers = rh.ListState(int)
+
+    def on_element(self, record: Any, ctx: rh.TriggerContext) -> rh.TriggerResult:
+        self.numbers.append(record.v)
+        if self.first.value is None:
+            self.first.value = record.at
+            ctx.timers.register(record.at + 3)
+        return FIRE if len(self.numbers) == 5 else CONTINUE
+
+    def on_event_time(self, timestamp: int, ctx: rh.TriggerContext) -> rh.TriggerResult:
+        return FIRE if timestamp == self.first.value + 3 else CONTINUE
+
+    def on_merge(self, ctx: rh.TriggerContext) -> None:
+        firsts: list[int] = []
+        numbers: list[int] = []
+        for _ in ctx.merged():
+            firsts.append(self.first.value)
+            numbers += self.numbers
+        mine = [] if self.first.value is None else [self.first.value]
+        self.first.value = min(firsts + mine)
+        self.numbers.extend(numbers)
+        if self.first.value + 3 > ctx.watermark:
+            ctx.timers.register(self.first.value + 3)
+
+
+def test_a_trigger_has_state_and_timers_by_key_and_window() -> None:
+    check(
+        fired_by(SoonAfter()),
+        "a1 b1 a3 |4 a5 a6 a7 a11 |14",
+        "a 0-10 1,3",
+        "b 0-10 2",
+        "a 0-10 1,3,4,5,6",
+        "a 10-20 7",
+    )
+
+
+def test_windows_that_merge_join_contents_state_and_timers() -> None:
+    check(
+        fired_by(SoonAfter(), rh.Session("4ms")),
+        "a1 a8 b2 a5 a9 |5 a10 |30",
+        # a1 and a8 are sessions of their own until a5 comes; the first of them is due at 4.
+        "b 2-6 3",
+        "a 1-13 1,4,2,5",
+        "a 1-14 1,4,2,5,6",
+    )
+
+
+def test_sessions_of_a_built_in_trigger() -> None:
+    check(
+        fired_by(rh.triggers.event_time(early=rh.triggers.count(3)), rh.Session("4ms")),
+        "a1 a9 a5 |20 a22 |40",
+        "a 1-13 1,3,2",
+        "a 1-13 1,3,2",
+        "a 22-26 4",
+    )
+
+
+# --- evictors -------------------------------------------------------------------------------------
+
+
+def test_evictors_say_what_stays() -> None:
+    text = "a1 a2 a7 a8 |20"
+    end = rh.triggers.event_time()
+    check(fired_by(end, evictor=rh.evictors.count(2)), text, "a 0-10 3,4")
+    check(fired_by(end, evictor=rh.evictors.time("1ms")), text, "a 0-10 3,4")
+    check(fired_by(end, evictor=rh.evictors.delta(lambda row: row.v, 2)), text, "a 0-10 2,3,4")
+
+
+def test_what_is_evicted_after_the_result_is_gone_for_the_next() -> None:
+    check(
+        fired_by(rh.triggers.count(2), evictor=rh.evictors.count(1, after=True)),
+        "a1 a2 a3 a4",
+        "a 0-10 1,2",
+        "a 0-10 2,3,4",
+    )
+
+
+# --- windows of one's own, and without an end -----------------------------------------------------
+
+
+class Around(rh.WindowAssigner):
+    """Two windows for each record: one that ends 5 ms after the next multiple of 10, one that is its
+    own; none for a record at 0."""
+
+    def assign(self, record: Any, timestamp: int, ctx: Any) -> list[rh.TimeWindow]:
+        if timestamp == 0:
+            return []
+        tens = timestamp - timestamp % 10
+        return [rh.TimeWindow(tens, tens + 15), rh.TimeWindow(timestamp, timestamp + 1)]
+
+
+class Runs(rh.WindowAssigner):
+    """Sessions whose gap is the value."""
+
+    merges = True
+
+    def assign(self, record: Any, timestamp: int, ctx: Any) -> list[rh.TimeWindow]:
+        return [rh.TimeWindow(timestamp, timestamp + record.v)]
+
+
+def of(window: Any) -> Callable[[DataStream], DataStream]:
+    return lambda rows: rows.key_by("k").window(window).process(Say(), returns=SAID)
+
+
+def test_an_assigner_gives_each_record_its_windows() -> None:
+    check(
+        of(Around()),
+        "a0 a1 a3 |4 a2 |14 a4 a12",
+        "a 1-2 2",
+        "a 3-4 3",
+        "a 0-15 2,4,3",
+        # The windows of their own of a2 and a12 were over when they came, and so were all of a4.
+        "a 10-25 6",
+        late=[5],
+    )
+
+
+def test_an_assigner_whose_windows_merge() -> None:
+    check(of(Runs()), "a1 a2 a9 a5 |30", "a 1-4 1,2", "a 5-12 4,3")
+
+
+@pytest.mark.parametrize(
+    "gap",
+    [pl.duration(milliseconds=rh.col("v")), lambda row: f"{row.v}ms"],
+)
+def test_sessions_whose_rows_say_the_gap(gap: Any) -> None:
+    check(of(rh.Session(gap)), "a1 a2 a9 a5 |30", "a 1-4 1,2", "a 5-12 4,3")
+
+
+def test_a_gap_is_longer_than_nothing() -> None:
+    with pytest.raises(InputError, match="the gap of the session is 0 ms") as raised:
+        check(of(rh.Session(rh.col("v") - 1)), "a1")
+    assert raised.value.record == "Row(k='a', v=1, at=1)"
+
+
+def test_global_windows_are_fired_by_a_trigger() -> None:
+    def build(rows: DataStream) -> DataStream:
+        windows = rows.key_by("k").window(rh.GlobalWindows()).trigger(rh.triggers.count(2))
+        return windows.aggregate(n=rh.agg.count(), most=rh.agg.max("v"))
+
+    rows = [{"k": "a", "n": 2, "most": 3}, {"k": "a", "n": 4, "most": 5}]
+    check_example(OperatorExample(build, SCHEMA, story("a1 b1 a9 a2 a2"), on="at"), {"out": rows})
+
+
+def test_windows_of_a_count_need_no_time() -> None:
+    def tumbling(rows: DataStream) -> DataStream:
+        return rows.key_by("k").window(rh.CountTumbling(2)).aggregate(total=rh.agg.sum("v"))
+
+    def sliding(rows: DataStream) -> DataStream:
+        return rows.key_by("k").window(rh.CountSliding(3, every=2)).aggregate(total=rh.agg.sum("v"))
+
+    rows = story("a1 a2 b3 a4 a5 b6 a7")
+    for build, second in ((tumbling, 9), (sliding, 11)):
+        wanted = [{"k": "a", "total": 3}, {"k": "a", "total": second}, {"k": "b", "total": 9}]
+        check_example(OperatorExample(build, SCHEMA, rows), {"out": wanted})
+
+
+# --- what is computed -----------------------------------------------------------------------------
+
+
+@dataclass
+class Pair:
+    k: str
+    v: int
+    at: int
+
+
+@dataclass
+class Spread:
+    low: int
+    high: int
+
+
+@dataclass
+class Wide:
+    k: str
+    end: int
+    wide: int
+
+
+class Range(rh.AggregateFunction[Spread]):
+    def create_accumulator(self) -> Spread:
+        return Spread(10**9, -1)
+
+    def add(self, record: Pair, accumulator: Spread) -> Spread:
+        accumulator.low = min(accumulator.low, record.v)
+        accumulator.high = max(accumulator.high, record.v)
+        return accumulator
+
+    def get_result(self, accumulator: Spread) -> Spread:
+        return accumulator
+
+    def merge(self, a: Spread, b: Spread) -> Spread:
+        return Spread(min(a.low, b.low), max(a.high, b.high))
+
+
+class WithWindow(rh.WindowFunction):
+    def process(self, records: list[Spread], ctx: rh.WindowContext) -> Iterator[Wide]:
+        [spread] = records
+        yield Wide(ctx.key, ctx.window.end_ms, spread.high - spread.low)
+
+
+def larger(a: Pair, b: Pair) -> Pair:
+    return a if a.v >= b.v else b
+
+
+@pytest.mark.parametrize(
+    ("window", "evictor"), [(rh.Tumbling("10ms"), rh.evictors.count(2)), (rh.Session("5ms"), None)]
+)
+def test_an_aggregate_function_and_its_window_function(window: Any, evictor: rh.Evictor | None) -> None:
+    def build(rows: DataStream) -> Any:
+        windows = rows.key_by("k").window(window)
+        if evictor is not None:
+            windows = windows.evictor(evictor)
+        return windows.aggregate(Range(), process=WithWindow())
+
+    wide = 4 if evictor is None else 1
+    first = 10 if isinstance(window, rh.Tumbling) else 13
+    check_example(
+        OperatorExample(build, SCHEMA, story("a1 b2 a3 a7 a8 |50"), on="at"),
+        {
+            "out": [
+                {"k": "b", "end": 10 if first == 10 else 7, "wide": 0},
+                {"k": "a", "end": first, "wide": wide},
+            ][:: -1 if first == 10 else 1]
+        },
+    )
+
+
+def test_reduce_gives_a_record_of_the_stream() -> None:
+    def build(rows: DataStream) -> DataStream:
+        return rows.key_by("k").window(LENGTH).reduce(larger)
+
+    check_example(
+        OperatorExample(build, SCHEMA, story("a1 b2 a3 a15 |50"), on="at"),
+        {
+            "out": [
+                {"k": "a", "v": 3, "at": 3},
+                {"k": "b", "v": 2, "at": 2},
+                {"k": "a", "v": 4, "at": 15},
+            ]
+        },
+    )
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+class Bad(rh.Trigger):
+    def __init__(self, gives: Any) -> None:
+        self.gives = gives
+
+    def on_element(self, record: Any, ctx: rh.TriggerContext) -> Any:
+        if self.gives is None:
+            raise ValueError("no")
+        return self.gives
+
+
+class BadEvictor(rh.Evictor):
+    def evict_before(self, elements: Any, ctx: Any) -> Any:
+        return 7 // 0 if elements[0].record.v == 1 else [1]
+
+
+class BadAssigner(rh.WindowAssigner):
+    def assign(self, record: Any, timestamp: int, ctx: Any) -> Any:
+        if record.v == 1:
+            raise ValueError("none")
+        return [(5, 5)]
+
+
+@pytest.mark.parametrize(
+    ("build", "what", "own_line"),
+    [
+        (fired_by(Bad(None)), "ValueError: no", True),
+        (fired_by(Bad("fire")), "the trigger gave 'fire'", False),
+        (fired_by(rh.triggers.count(1), evictor=BadEvictor()), "ZeroDivisionError", True),
+        (of(BadAssigner()), "ValueError: none", True),
+    ],
+)
+def test_what_raises_is_named_with_line_record_key_and_window(
+    build: Any, what: str, own_line: bool
+) -> None:
+    with pytest.raises(UserFunctionError, match=what) as raised:
+        check(build, "a1 a2 |20")
+    error = raised.value
+    assert error.site is not None
+    assert error.site.file == __file__
+    assert error.key == "'a'"
+    assert "Row(k='a', v=1, at=1)" in str(error.record)
+
+
+def windows(window: Any) -> Any:
+    env = rh.Environment()
+    source = rh.collection([{"k": "a", "v": 1, "at": 1}])
+    rows = env.from_source(source, watermark=rh.Watermark.monotonic(on="at"))
+    return rows.key_by("k").window(window)
+
+
+class NoMerge(rh.AggregateFunction[int]):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, record: Any, accumulator: int) -> int:
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> Wide:
+        return Wide("", 0, accumulator)
+
+
+class Untyped(NoMerge):
+    def create_accumulator(self):  # type: ignore[no-untyped-def]
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (
+            lambda: windows(rh.Session("1s")).trigger(Bad(None)).aggregate(n=rh.agg.count()),
+            "Bad cannot merge",
+        ),
+        (lambda: windows(rh.Session("1s")).aggregate(NoMerge()), "NoMerge cannot merge"),
+        (lambda: windows(rh.GlobalWindows()).aggregate(n=rh.agg.count()), "do not end"),
+        (lambda: windows(rh.CountTumbling(0)), "from 1 on"),
+        (
+            lambda: (
+                windows(rh.CountTumbling(2)).evictor(rh.evictors.count(1)).aggregate(n=rh.agg.count())
+            ),
+            "have their trigger",
+        ),
+        (lambda: windows(rh.CountTumbling(2)).allowed_lateness("1s"), "no row is late"),
+        (lambda: windows(LENGTH).trigger(Bad), "takes an instance"),
+        (lambda: windows(LENGTH).trigger(7), "takes a Trigger, not 7"),
+        (lambda: windows(LENGTH).evictor(Bad(None)), "takes an Evictor"),
+        (lambda: windows(rh.Tumbling("1s", time="wall")), "'wall' is not known"),  # type: ignore[arg-type]
+        (lambda: windows(rh.Session(7)), "is a duration"),
+        (lambda: windows(rh.Session(rh.col("k"))), "is a duration or whole ms"),
+        (lambda: windows(rh.Cumulating("1h", step="7m")), "equal steps"),
+        (lambda: rh.triggers.count(0), "from 1 on"),
+        (lambda: rh.triggers.purging(3), "is not a trigger"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_cannot_be_is_said_at_the_line(call: Callable[[], Any], what: str) -> None:
+    with pytest.raises(ProgramError, match=what) as raised:
+        call()
+    assert raised.value.site is not None
+    assert raised.value.site.file == __file__
+
+
+def test_the_type_of_an_accumulator_is_said() -> None:
+    with pytest.raises(SchemaError, match="does not say the type of its accumulator"):
+        windows(LENGTH).aggregate(Untyped())

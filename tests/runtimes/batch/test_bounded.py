@@ -1,0 +1,26 @@
+"""What a plan must be to run on bounded input: it is refused before anything runs."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import rheos as rh
+from rheos.runtimes.batch.bounded import bounded_plan
+
+
+def by_the_clock(rows: rh.DataStream) -> rh.DataStream:
+    windows = rows.key_by("user").window(rh.Tumbling("1m", time="processing_time"))
+    return windows.aggregate(n=rh.agg.count())
+
+
+def test_windows_by_the_clock_are_refused_at_their_line() -> None:
+    env = rh.Environment(1)
+    by_the_clock(env.from_source(rh.collection([{"user": "ada"}]))).collect("n")
+    with pytest.raises(rh.ProgramError, match="windows of processing time end by the clock") as raised:
+        bounded_plan(env.plan())
+    assert raised.value.site is not None
+    assert raised.value.site.file == __file__
+    assert raised.value.site.line == inspect.getsourcelines(by_the_clock)[1] + 2
+    assert 'runtime="continuous"' in str(raised.value)

@@ -1,0 +1,43 @@
+"""How a slot leaves an attempt: one that is replaced does not hold the next one up."""
+
+from __future__ import annotations
+
+import threading
+from typing import cast
+
+import pytest
+
+from rheos.host.io import ThreadedIo
+from rheos.runtimes.continuous.worker import _leave
+from rheos.task.engine import SubtaskEngine
+
+
+class Engine:
+    def __init__(self, under_way: threading.Event) -> None:
+        self._under_way = under_way
+        self.closed = threading.Event()
+
+    def close(self) -> None:
+        assert self._under_way.is_set(), "an operator may be used by what is under way"
+        self.closed.set()
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_only_a_slot_that_is_replaced_leaves_a_commit_under_way(replaced: bool) -> None:
+    begun, goes_on, left = threading.Event(), threading.Event(), threading.Event()
+    io = ThreadedIo(1, wake=lambda: None)
+    io.submit(lambda: (begun.set(), goes_on.wait()))
+    begun.wait()
+    engine = Engine(goes_on)
+
+    def leave() -> None:
+        _leave(io, cast(SubtaskEngine, engine), replaced)
+        left.set()
+
+    threading.Thread(target=leave, daemon=True).start()
+    if replaced:
+        assert left.wait(60), "it waits for what nobody wants"
+        assert not engine.closed.is_set()
+    goes_on.set()
+    assert left.wait(60)
+    assert engine.closed.wait(60), "operators are closed in the end"

@@ -1,0 +1,29 @@
+"""Connected and broadcast streams in drawn worlds: under barriers that overtake while nothing moves,
+and moved by savepoints. Other worlds draw these programs, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rheos.task.config import Guarantee
+from rheos.testing.connected_programs import BROADCAST, CONNECTED
+from rheos.testing.programs import CheckedProgram
+from rheos.testing.worlds import Climate, draw_world
+
+
+@pytest.mark.parametrize("program", [CONNECTED, BROADCAST], ids=lambda program: program.name)
+@pytest.mark.parametrize(
+    ("climate", "seed"), [(Climate.STALLS, 1), (Climate.MOVES, 3)], ids=lambda value: str(value)
+)
+def test_worlds(program: CheckedProgram, climate: Climate, seed: int) -> None:
+    world = draw_world(seed, climate)
+    unaligned_after_us = 0 if climate is Climate.STALLS else None
+    task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=unaligned_after_us)
+    world = replace(world, program=program, task=task)
+    try:
+        world.check(world.run())
+    except Exception as error:
+        error.add_note(f"{world}")
+        raise

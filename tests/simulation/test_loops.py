@@ -1,0 +1,143 @@
+"""Loops in drawn worlds: rows that go round are state, each goes round just once, and a loop is over
+when nothing is left in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+import rheos as rh
+from rheos.errors import JobFailedError, ProgramError, SchemaError, UserFunctionError
+from rheos.job import JobState
+from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.requests import Requests
+from rheos.task.config import Guarantee, TaskConfig
+from rheos.testing import simulate
+from rheos.testing.loop_programs import SPLITTING, WALKING
+from rheos.testing.programs import CheckedProgram
+from rheos.testing.worlds import Climate, draw_world
+
+
+@pytest.mark.parametrize(
+    ("program", "climate", "seed"),
+    [
+        (WALKING, Climate.STALLS, 1),
+        (WALKING, Climate.MOVES, 3),
+        (SPLITTING, Climate.SWARM, 2),
+        pytest.param(SPLITTING, Climate.STALLS, 1, marks=pytest.mark.slow),
+        pytest.param(SPLITTING, Climate.MOVES, 3, marks=pytest.mark.slow),
+    ],
+    ids=lambda value: value.name if isinstance(value, CheckedProgram) else str(value),
+)
+def test_worlds(program: CheckedProgram, climate: Climate, seed: int) -> None:
+    world = draw_world(seed, climate)
+    unaligned_after_us = 0 if climate is Climate.STALLS else None
+    task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=unaligned_after_us)
+    inputs = tuple(replace(of, rows=80 // len(world.inputs)) for of in world.inputs)
+    world = replace(world, program=program, inputs=inputs, task=task)
+    try:
+        world.check(world.run())
+    except Exception as error:
+        error.add_note(f"{world}")
+        raise
+
+
+@dataclass
+class Number:
+    n: int
+
+
+def numbers(env: rh.Environment, count: int = 40) -> rh.DataStream:
+    return env.from_source(rh.collection([Number(n) for n in range(count)]))
+
+
+def halved(loop: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
+    half = loop.filter(pl.col("n") > 1).with_columns(n=pl.col("n") // 2)
+    return half, half
+
+
+def test_rounds_are_counted_and_rows_beyond_them_dropped() -> None:
+    def build(env: rh.Environment) -> rh.DataStream:
+        return numbers(env, 100).iterate(halved, rounds=2)
+
+    done = simulate(build, faults=Faults())
+    rows = sorted((row["round"], row["n"]) for row in done.rows["out"].to_pylist())
+    first = [(0, n // 2) for n in range(2, 100)]
+    assert rows == sorted([*first, *((1, n // 2) for _, n in first if n > 1)])
+    [head] = [of for of in done.status.operators if of.name == "iterate"]
+    assert head.counters == {"beyond_rounds": sum(n // 4 > 0 for n in range(100))}
+
+
+def test_a_loop_whose_rows_are_more_than_every_buffer_holds_does_not_wait_for_itself() -> None:
+    """Each row goes round twenty times, through channels that hold one small batch."""
+
+    def down(loop: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
+        less = loop.rebalance().with_columns(n=pl.col("n") - 1)
+        return less.filter(pl.col("n") > 0), less.filter(pl.col("n") == 0)
+
+    def build(env: rh.Environment) -> rh.DataStream:
+        return numbers(env).with_columns(n=pl.col("n") * 0 + 20).iterate(down)
+
+    done = simulate(build, task=TaskConfig(batch_rows=4, credits=1))
+    assert done.rows["out"].num_rows == 40
+
+
+def test_a_loop_that_never_ends_is_seen_and_can_be_stopped_with_all_that_goes_round() -> None:
+    """It is stopped with a savepoint, and started from it as a program whose loop ends."""
+
+    def build(env: rh.Environment, ends: bool) -> rh.DataStream:
+        def body(loop: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
+            spun = loop.rebalance().with_columns(n=pl.col("n") + 0)
+            return (spun.filter(pl.lit(not ends)), spun.filter(pl.lit(ends)))
+
+        return numbers(env).iterate(body)
+
+    stopped = simulate(
+        lambda env: build(env, ends=False),
+        requests=Requests(stop=2.0, leave=1.0, until_us=3_000_000),
+    )
+    assert stopped.status.state is JobState.STOPPED
+    assert stopped.rows["out"].num_rows == 0
+    done = simulate(
+        lambda env: build(env, ends=True), from_savepoint=stopped.savepoints[-1], parallelism=3
+    )
+    assert sorted(done.rows["out"].column("n").to_pylist()) == list(range(40))
+
+
+def test_a_loop_with_too_many_rows_fails_at_the_users_line() -> None:
+    def doubling(loop: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
+        return loop.union(loop.with_columns(n=pl.col("n") + 1)), loop
+
+    with pytest.raises((UserFunctionError, JobFailedError)) as raised:
+        simulate(lambda env: numbers(env).iterate(doubling, capacity=5_000))
+    assert "test_loops.py" in str(raised.value)
+    assert "rows wait to go round again in one subtask, and 5,000 may" in str(raised.value)
+
+
+def test_mistakes_are_named_at_the_line_of_iterate() -> None:
+    env = rh.Environment(1)
+    stream = numbers(env)
+
+    def nested(loop: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
+        return loop.iterate(halved), loop
+
+    mistakes: list[tuple[Any, Mapping[str, Any], str]] = [
+        (3, {}, "takes a function of a stream, not 3"),
+        (lambda loop: loop, {}, "gives what goes round again and what leaves, not <stream"),
+        (lambda loop: (stream, loop), {}, "does not come from the loop"),
+        (lambda loop: (loop.select(m="n"), loop), {}, "has other columns than the loop"),
+        (lambda loop: (loop.broadcast(), loop), {}, "are dealt out to all subtasks"),
+        (nested, {}, "a loop stands within a loop"),
+        (halved, {"rounds": 0}, "rounds=0 is not a whole number"),
+        (halved, {"capacity": True}, "capacity=True is not a whole number"),
+    ]
+    for body, settings, wanted in mistakes:
+        with pytest.raises(ProgramError, match=wanted) as raised:
+            stream.iterate(body, **settings)
+        assert "test_loops.py" in str(raised.value)
+    with pytest.raises(SchemaError, match="counted in the column 'round'"):
+        stream.select(round="n").iterate(halved, rounds=3)

@@ -1,0 +1,122 @@
+"""Timelines: what they say is held to the program, and what cannot be read says where."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+import rheos as rh
+from rheos.errors import ProgramError
+from rheos.testing import check_timeline
+
+COLUMNS = {"user": str, "at": datetime}
+
+
+def counted(visits: rh.DataStream) -> dict[str, rh.DataStream]:
+    windows = visits.key_by("user").window(rh.Tumbling("10s")).aggregate(n=rh.agg.count())
+    return {"out": windows, "late": windows.side_output("late")}
+
+
+STORY = """
+    ada@0s ada@4s bob@5s     # all of the first window
+    ada@12s
+    w10s                     > ada,0s,10s,2 bob,0s,10s,1
+    ada@3s                   > late:ada,3s
+    end                      > ada,10s,20s,1
+"""
+
+
+def test_what_happens_as_it_says() -> None:
+    check_timeline(counted, STORY, COLUMNS, event_time="at")
+
+
+def test_what_is_missing_and_what_is_too_much_is_shown_in_the_timeline_as_it_ran() -> None:
+    wrong = STORY.replace("bob,0s,10s,1", "eve,0s,10s,1").replace("> late:ada,3s", "")
+    with pytest.raises(AssertionError) as found:
+        check_timeline(counted, wrong, COLUMNS, event_time="at")
+    assert str(found.value).splitlines() == [
+        "the program gave other rows than the timeline says",
+        "line 4: w10s",
+        "    missing:       eve,0s,10s,1",
+        "    not expected:  bob,0s,10s,1",
+        "line 5: ada@3s",
+        "    not expected:  late:ada,3s",
+        "",
+        "as it ran:",
+        "ada@0s ada@4s bob@5s",
+        "ada@12s",
+        "w10s                 > ada,0s,10s,2 bob,0s,10s,1",
+        "ada@3s               > late:ada,3s",
+        "end                  > ada,10s,20s,1",
+    ]
+
+
+class Forgetful(rh.KeyedProcessFunction):
+    def __init__(self) -> None:
+        self.n = 0
+
+    def process_element(self, row: Any, ctx: rh.KeyedContext) -> Any:
+        self.n += 1
+        yield {"n": self.n}
+
+
+def test_what_is_no_state_does_not_survive_the_second_run() -> None:
+    def forgetful(rows: rh.DataStream) -> rh.DataStream:
+        return rows.key_by("user").process(Forgetful(), returns={"n": int})
+
+    check_timeline(forgetful, "ada ada > 1 2", {"user": str}, restarts=False)
+    with pytest.raises(AssertionError, match="with a restart after each step") as found:
+        check_timeline(forgetful, "ada ada > 1 2", {"user": str})
+    assert "    missing:       2\n    not expected:  1\n" in str(found.value)
+
+
+def test_the_watermark_of_a_join_is_the_lesser_one() -> None:
+    def paid(orders: rh.DataStream, payments: rh.DataStream) -> rh.DataStream:
+        return orders.key_by("id").interval_join(
+            payments.key_by("id"), between=("0s", "5s"), how="left", suffix="_paid"
+        )
+
+    order = {"id": int, "at": datetime}
+    check_timeline(
+        paid,
+        """
+        orders:1@0s orders:2@0s
+        payments:2@4s          > 2,0s,4s
+        orders:w20s
+        payments:w4s
+        payments:w5s           > 1,0s,null
+        """,
+        {"orders": order, "payments": order},
+        event_time="at",
+    )
+
+
+@pytest.mark.parametrize(
+    ("timeline", "what"),
+    [
+        ("\nada@1s bob", "line 2 of the timeline: 'bob' has no event time"),
+        ("ada@1s > bob,1s", "line 1 of the timeline: 'bob,1s' has 2 values, and the row has 4 columns"),
+        ("w5x", "line 1 of the timeline: '5x' is not a duration"),
+        ("+", "line 1 of the timeline: '' is not a duration"),
+        ("> ada,0s,10s,1", "line 1 of the timeline: nothing leads to ada,0s,10s,1"),
+        ('ada@1s "bob', "line 1 of the timeline: 'ada@1s \"bob' has a quote that is not closed"),
+        ("end ada@1s", "the input has ended"),
+    ],
+)
+def test_what_cannot_be_read(timeline: str, what: str) -> None:
+    with pytest.raises(ProgramError) as found:
+        check_timeline(counted, timeline, COLUMNS, event_time="at")
+    assert found.value.what == what
+    assert found.value.site is not None
+    assert found.value.site.file == __file__
+
+
+def test_a_row_says_which_of_several_streams_it_is_of() -> None:
+    def both(a: rh.DataStream, b: rh.DataStream) -> rh.DataStream:
+        return a.union(b)
+
+    with pytest.raises(ProgramError, match="'ada' does not say which stream it is of"):
+        check_timeline(both, "ada", {"a": {"user": str}, "b": {"user": str}})
+    check_timeline(both, "a:ada b:bob > ada bob", {"a": {"user": str}, "b": {"user": str}})
