@@ -100,7 +100,8 @@ def test_a_slow_call_keeps_no_credit_from_the_rows_behind_it() -> None:
         return {"i": row.i, "w": 2 * row.i}
 
     task = TaskConfig(batch_rows=16, credits=2, unaligned_after_us=0)
-    done = simulate(through(slow_first, order="unordered"), seed=1, task=task, parallelism=1)
+    build, nothing_fails = through(slow_first, order="unordered"), Faults(until_us=0)
+    done = simulate(build, seed=1, task=task, parallelism=1, faults=nothing_fails)
     numbers = done.out["i"].to_pylist()
     assert sorted(numbers) == list(range(COUNT))
     assert sorted(numbers[-4:]) == [0, 50, 100, 150]
@@ -280,8 +281,9 @@ def test_a_call_that_fails_is_made_again_and_counted() -> None:
     done = run(through(away, retries=rh.retry(3, on=ConnectionError, first_wait="100ms")))
     assert done.collected["out"].to_pylist() == doubled(range(COUNT))
     assert done.counter("ask", "retries") == 12
-    waits = [round(b - a, 3) for a, b in zip(failed[50], failed[50][1:], strict=False)]
-    assert waits == [0.1, 0.2]
+    # The loop has turns of its own, between which the clock goes on.
+    waits = [b - a for a, b in zip(failed[50], failed[50][1:], strict=False)]
+    assert waits == pytest.approx([0.1, 0.2], abs=0.005)
 
 
 def test_when_the_retries_are_used_up_the_last_error_is_raised() -> None:

@@ -224,8 +224,10 @@ class _Called(Begun):
         )
 
     def joined(self, other: Begun) -> Begun | None:
-        # Of rows that are all under way there are no more than the capacity.
         assert isinstance(other, _Called)
+        if self._operator.spec.order == "ordered":
+            return None  # What is answered stays behind what is not, and has no other bound.
+        # Of rows that are all under way there are no more than the capacity.
         shares = [*self._shares, *other._shares]
         if all(share.calls.next == len(share.calls.rows) for share in shares):
             return _Called(self._operator, shares)

@@ -50,7 +50,8 @@ class WorkAhead:
     def early(self) -> tuple[Channel, bool, Work[None]] | None:
         """What comes of rows that may leave before those ahead of them, and whether a batch of the
         channel is processed with that: called where nothing could be taken. What is left of a batch
-        stays where it lies, or goes into the batch ahead of it."""
+        stays where it lies, or goes into the batch ahead of it; so does a batch of which no row may
+        leave yet, or small ones would keep the credits from the rows behind them."""
         for channel in self._gate.channels:
             if channel.blocked:
                 continue
@@ -61,6 +62,9 @@ class WorkAhead:
                     break
                 parted = begun[place].part(batch)
                 if parted is None:
+                    if self._join(queue, begun, place):
+                        del queue[place], begun[place]
+                        return channel, True, _nothing()
                     continue
                 queue[place] = parted.stays
                 frees = not parted.stays.num_rows or self._join(queue, begun, place)
@@ -104,3 +108,7 @@ class WorkAhead:
         # The gate does not ask of a channel that is held for a barrier, and its work goes on, too.
         waiting = [each for each in first if not self._tree.is_ready(each)]
         return min((us for each in waiting if (us := each.wake_after_us()) is not None), default=None)
+
+
+def _nothing() -> Work[None]:
+    yield from ()

@@ -6,6 +6,10 @@ from dataclasses import dataclass, fields
 from random import Random
 
 
+class SimulatedError(OSError):
+    """An operation of the store, or a commit, that has failed by chance."""
+
+
 @dataclass(frozen=True)
 class Faults:
     """How often each fault strikes, per second of virtual time; 0 never. They stop at `until_us`."""

@@ -27,7 +27,7 @@ from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import CheckpointId, OperatorId
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.driver import SimDriver
-from rheos.runtimes.simulated.faults import Faults
+from rheos.runtimes.simulated.faults import Faults, SimulatedError
 from rheos.runtimes.simulated.folder import StoreFolder
 from rheos.runtimes.simulated.invariants import SAVEPOINTS, InvariantError, WatchedStore
 from rheos.runtimes.simulated.io import SimIo
@@ -238,8 +238,9 @@ class World:
             result = self.master.result()
         except CheckpointError as error:
             # The store, or a driver that was given up, would not let it go on. Whoever runs drivers
-            # starts another.
-            if not self.faulty and not (isinstance(error, FencedError) and self.drivers > 1):
+            # starts another. What struck in time may be seen when the faults have stopped.
+            struck = self.faulty or isinstance(error.__cause__, SimulatedError)
+            if not struck and not (isinstance(error, FencedError) and self.drivers > 1):
                 raise
             self._give_up_driver()
             return None
@@ -499,7 +500,7 @@ class World:
         if self._storage.strikes(moment, operation):
             if operation == "put":
                 self.watch.write_failed(path)
-            raise OSError(f"simulated failure {moment} {operation} of {path}")
+            raise SimulatedError(f"simulated failure {moment} {operation} of {path}")
 
     def on_commit(self, moment: str, operator: OperatorId, payload: bytes) -> None:
         """To be called by a test's sink before and after it commits: raises an OSError by chance."""
@@ -509,7 +510,7 @@ class World:
             self.watch.committed(operator, payload, by_slot=isinstance(self._acting, Slot))
         self._perhaps_die()
         if self.faulty and self._rng.random() < self.faults.commit_error / 2:
-            raise OSError(f"simulated failure {moment} a commit")
+            raise SimulatedError(f"simulated failure {moment} a commit")
 
     def _perhaps_die(self) -> None:
         if self._acting is None or not self.faulty:
