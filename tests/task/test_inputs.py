@@ -123,6 +123,22 @@ def test_a_barrier_that_waits_is_dropped_once_a_sender_has_given_its_checkpoint_
     assert gate.aligned() is None
 
 
+def test_time_does_not_end_where_one_channel_does_and_the_others_are_idle() -> None:
+    gate = InputGate([(A, 0), (B, 0)], lambda: 0)
+    a, b = gate.channels
+    assert gate.interpret(a, WatermarkMark(4)) == []
+    assert gate.interpret(b, Idle()) == [GateEvent.WATERMARK, GateEvent.ACTIVITY]
+    # The end of time comes before the end.
+    assert gate.interpret(a, WatermarkMark(MAX_TIMESTAMP_MS)) == [GateEvent.ACTIVITY]
+    assert gate.interpret(a, End()) == [GateEvent.ACTIVITY]
+    assert gate.idle
+    assert gate.interpret(b, Active()) == [GateEvent.ACTIVITY]
+    assert gate.interpret(b, WatermarkMark(9)) == [GateEvent.WATERMARK]
+    assert gate.watermark_ms == 9
+    gate.interpret(b, WatermarkMark(MAX_TIMESTAMP_MS))
+    assert gate.watermark_ms == MAX_TIMESTAMP_MS
+
+
 def test_a_port_without_event_time_holds_nobody_back() -> None:
     gate = InputGate([(A, 0), (B, 1)], lambda: 0, untimed=[1])
     a, b = gate.channels

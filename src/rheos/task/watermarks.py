@@ -27,7 +27,8 @@ class WatermarkMerger:
 
     `watermark_ms` never regresses, also when an idle lane comes back with an older watermark. When
     all lanes have ended it is MAX_TIMESTAMP_MS. `idle` holds while every lane that has not ended is
-    idle (and there is one).
+    idle (and there is one). A lane has ended once its watermark is MAX_TIMESTAMP_MS, which comes before
+    its end: else event time would end where one lane does, and the others are idle.
     """
 
     def __init__(self, lanes: int, untimed: Collection[int] = ()) -> None:
@@ -43,7 +44,9 @@ class WatermarkMerger:
         state = self._lanes[lane]
         if watermark_ms > state.watermark_ms:
             state.watermark_ms = watermark_ms
-        if state.activity is Activity.IDLE:
+        if watermark_ms == MAX_TIMESTAMP_MS:
+            state.activity = Activity.ENDED
+        elif state.activity is Activity.IDLE:
             state.activity = Activity.ACTIVE
         return self._merge()
 
