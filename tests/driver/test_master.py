@@ -308,6 +308,7 @@ def test_a_job_from_its_start_to_its_end() -> None:
     driver.clock.advance(30_000)
     assert driver.step(*driver.shares(1)) == [("CheckpointComplete", 1, 1)]
     driver.drains_and_commits(2)
+    assert driver.target.aborted[1:] == [(driver.config.writer, 1, [b"2/0", b"2/1"])]
     status = driver.master.result().status
     assert (status.state, status.failure, status.name) == (JobState.FINISHED, None, "a program")
     assert (status.checkpoints_completed, status.checkpoints_failed, status.restarts) == (2, 0, 0)
@@ -361,6 +362,25 @@ class TestRecovery:
         driver.step(AttemptRunning(Attempt(2)))
         assert driver.master.status().restarts == 1
         assert driver.master.status().failure == "lost"
+
+    def test_what_outlived_its_driver_and_stages_late_is_cleared_at_the_end(self) -> None:
+        first = Driver().runs()
+        second = Driver(first.store, first.target, owner="another").runs()
+        before = len(second.target.aborted)
+        second.master.cancel()
+        second.step()
+        second.step(AttemptEnded(Attempt(2)))
+        assert second.target.aborted[before:] == [(second.config.writer, 2, [])]
+
+    def test_who_was_replaced_clears_nothing(self) -> None:
+        first = Driver().runs()
+        Driver(first.store, first.target, owner="another").runs()
+        before = len(first.target.aborted)
+        first.step(after_ms=1000)
+        first.step(*first.shares(1))
+        first.step(AttemptEnded(Attempt(1)))
+        assert first.master.done
+        assert first.target.aborted[before:] == []
 
     def test_another_driver_takes_over_and_the_first_finds_out(self) -> None:
         first = Driver().runs()

@@ -66,6 +66,7 @@ from rheos.driver.listings import Listings
 from rheos.driver.metrics import JobMetrics
 from rheos.driver.savepoints import OpenStore, SavepointService, open_folder
 from rheos.driver.sources_and_sinks import (
+    abort_stale,
     begin_targets,
     check_targets,
     publish,
@@ -321,6 +322,7 @@ class Master:
                     with contextlib.suppress(CheckpointError):
                         self._log.drop(number)
             case EndJob():
+                self._abort_outlived(action)
                 self._end = action
                 if action.finished_before is not None:
                     self._metrics.begin(action.finished_before, self._plan.parallelism)
@@ -351,6 +353,16 @@ class Master:
         if action.checkpoint is not None:
             self._collected.add(action.checkpoint)
         return Recovered(action.attempt)
+
+    def _abort_outlived(self, end: EndJob) -> None:
+        """Aborts what workers of earlier attempts have staged since this one began: they may have
+        outlived their driver. What stays is found by the next attempt, and where there is none it is
+        rubbish beside the output."""
+        if end.outcome is Outcome.FAILED or end.finished_before is not None:
+            return
+        kept = self._coordinator.kept
+        with contextlib.suppress(RheosError):
+            abort_stale(self._plan, self._writer, self._coordinator.attempt, kept[-1] if kept else None)
 
     def _identity(self) -> str:
         """Of the log, which has been claimed; only where a sink needs it is it read."""

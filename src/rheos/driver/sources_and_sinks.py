@@ -233,10 +233,19 @@ def publish(
 
     Raises RheosError, with the sink's place.
     """
-    listed = checkpoint.committables if checkpoint else []
-    publish_listed(plan, log, listed)
     # Sinks may share a place: so all of them commit before any clears what is stale.
-    payloads = _by_operator(listed)
+    publish_listed(plan, log, checkpoint.committables if checkpoint else [])
+    abort_stale(plan, job, attempt, checkpoint)
+
+
+def abort_stale(
+    plan: PhysicalPlan, job: JobId, attempt: Attempt, checkpoint: CheckpointCompleted | None
+) -> None:
+    """Aborts what attempts before `attempt` staged, but for what the checkpoint lists.
+
+    Raises RheosError, with the sink's place.
+    """
+    payloads = _by_operator(checkpoint.committables if checkpoint else [])
     for planned, committer in _committers(plan):
         with _located(planned), _publishing():
             committer.abort_stale(job, attempt, payloads.get(planned.id, []))
