@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.errors import ConfigurationError
+from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import LAPS, Cost
@@ -216,6 +217,10 @@ class JobHandle(Protocol):
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         """The checkpoints that are kept, the oldest first."""
+        ...
+
+    def figures(self) -> JobFigures:
+        """All figures of the job as they are now, by operator, subtask and edge."""
         ...
 
     def story(self) -> Sequence[str]:

@@ -13,8 +13,11 @@ from rheos.job import (
     JobStatus,
     OperatorStatus,
 )
+from rheos.observe.model import JobFigures
+from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import Cost
 from rheos.protocol.ids import JobId
+from rheos.protocol.readings import Reading
 
 STATUS = JobStatus(
     JobId("job"),
@@ -36,6 +39,28 @@ STATUS = JobStatus(
 )
 INFO = CheckpointInfo(3, 2, 1_700_000_000_000, 120, 4096, Cost(sync_us=5, unaligned=True), "/s/3")
 
+
+FIGURES = JobFigures(
+    job="job",
+    name="a job",
+    at_ms=1_700_000_000_000,
+    attempt=2,
+    operators={"source-1": "clicks", "map-1": "map"},
+    chains={"0": ["source-1"], "1": ["map-1"]},
+    edges={"0": ("0", "1")},
+    readings=[
+        Reading("restarts", ("TransportError",), 1),
+        Reading("memory_bytes", ("0",), 1 << 27),
+        Reading("busy_ms", ("1", "0"), 900.0, 250.0),
+        Reading("busy_ms", ("1", "1"), 1900.0, 750.0),
+        Reading("rows_in", ("map-1", "0"), 30, 10.0),
+        Reading("rows_in", ("map-1", "1"), 50, 20.0),
+        Reading("watermark_lag_ms", ("map-1", "0"), 1500),
+        Reading("sent_bytes", ("0", "0"), 4096, 512.0),
+        Reading("counter", ("map-1", "late", "0"), 3, 0.0),
+        Reading("accumulated", ("map-1", "ms", "0"), Accumulated(3, 6.0, 1.0, 3.0, {16: 3})),
+    ],
+)
 
 STORY = ("RUNNING Tick() -> SendToAll(message=TriggerCheckpoint 1)", "ENDED CancelRequested()")
 
@@ -79,6 +104,9 @@ class StandIn:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return (INFO,)
+
+    def figures(self) -> JobFigures:
+        return FIGURES
 
     def story(self) -> Sequence[str]:
         return STORY

@@ -55,7 +55,7 @@ class _Subtask:
             2,
             16,
             self.operators,
-            Committing(self.operators, io),
+            Committing(self.operators, io, lambda: 0),
             snapshots=SnapshotWriter(
                 JobId("job"), Attempt(1), 0, self.store, io, state_format.encode, inline_bytes=0
             ),

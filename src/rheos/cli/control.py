@@ -1,4 +1,4 @@
-"""The commands that look at running jobs and command them: `jobs`, `checkpoints`, `story`,
+"""The commands that look at running jobs and command them: `jobs`, `checkpoints`, `metrics`, `story`,
 `savepoint`, `stop`, `cancel`."""
 
 from __future__ import annotations
@@ -54,6 +54,21 @@ def checkpoints(
     from rheos.cli.jobs import show_checkpoints
 
     raise typer.Exit(show_checkpoints(job, checkpoint_dir, json))
+
+
+@app.command()
+def metrics(
+    job: Job,
+    figure: Annotated[
+        str | None,
+        typer.Option(help="Print this one of each subtask, such as rows_in.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print the figures of a running job: rows, back-pressure, watermarks, state, by operator."""
+    from rheos.cli.metrics import show_metrics
+
+    raise typer.Exit(show_metrics(job, figure, json))
 
 
 @app.command()

@@ -52,7 +52,7 @@ def show_jobs(as_json: bool) -> int:
     if as_json:
         print(json.dumps([_job_object(job) for job in seen], indent=2))
     elif seen:
-        _console().print(jobs_table(seen))
+        console().print(jobs_table(seen))
     else:
         print("no jobs are running")
     return 0
@@ -64,30 +64,30 @@ def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
         if as_json:
             print(json.dumps([_checkpoint_object(info) for info in kept], indent=2))
         elif kept:
-            _console().print(checkpoints_table(kept))
+            console().print(checkpoints_table(kept))
         else:
             print("no checkpoints are kept")
         return 0
 
-    return _reported(show)
+    return reported(show)
 
 
 def show_story(wanted: str) -> int:
     def show() -> int:
-        for line in JobClient(_find(wanted)).story():
+        for line in JobClient(find(wanted)).story():
             print(line)
         return 0
 
-    return _reported(show)
+    return reported(show)
 
 
 def take_savepoint(wanted: str, directory: str | None, timeout: str) -> int:
     def take() -> int:
-        client = JobClient(_find(wanted), duration_ms(timeout) / 1000)
+        client = JobClient(find(wanted), duration_ms(timeout) / 1000)
         print(client.savepoint(_place(directory)))
         return 0
 
-    return _reported(take)
+    return reported(take)
 
 
 def stop_job(
@@ -101,27 +101,27 @@ def stop_job(
                 file=sys.stderr,
             )
             return MISUSED
-        record = _find(wanted)
+        record = find(wanted)
         client = JobClient(record, duration_ms(timeout) / 1000)
         print(client.stop(_place(directory), drain=drain))
         _wait_until_gone(record)
         return 0
 
-    return _reported(stop)
+    return reported(stop)
 
 
 def cancel_job(wanted: str, timeout: str) -> int:
     def cancel() -> int:
-        record = _find(wanted)
+        record = find(wanted)
         JobClient(record, duration_ms(timeout) / 1000).cancel()
         _wait_until_gone(record)
         print(f"cancelled {record.job}", file=sys.stderr)
         return 0
 
-    return _reported(cancel)
+    return reported(cancel)
 
 
-def _reported(command: Callable[[], int]) -> int:
+def reported(command: Callable[[], int]) -> int:
     try:
         return command()
     except RheosError as error:
@@ -134,7 +134,7 @@ def _reported(command: Callable[[], int]) -> int:
 # --- jobs ---------------------------------------------------------------------------------------
 
 
-def _find(wanted: str) -> JobRecord:
+def find(wanted: str) -> JobRecord:
     return find_job(wanted, Registry().records())
 
 
@@ -183,7 +183,7 @@ def _state(job: ListedJob) -> str:
 
 
 def jobs_table(seen: list[ListedJob]) -> Table:
-    table = _table("id", "name", "state")
+    table = plain_table("id", "name", "state")
     for heading in ("parallelism", "uptime", "records/s", "checkpoints", "restarts", "last checkpoint"):
         table.add_column(heading, justify="right")
     table.add_column("directory", overflow="fold")
@@ -237,7 +237,7 @@ def _job_object(job: ListedJob) -> dict[str, Any]:
 
 def _of_running(wanted: str) -> list[CheckpointInfo]:
     try:
-        record = _find(wanted)
+        record = find(wanted)
     except ConfigurationError as error:
         error.hint = f"of a job that does not run say --checkpoint-dir; {error.hint}"
         raise
@@ -266,7 +266,7 @@ def _in_log(wanted: str, directory: str) -> list[CheckpointInfo]:
 
 
 def checkpoints_table(kept: list[CheckpointInfo]) -> Table:
-    table = _table("checkpoint", "attempt", "completed")
+    table = plain_table("checkpoint", "attempt", "completed")
     for heading in ("took", "stood still", "aligned", "wrote", "state", "in flight"):
         table.add_column(heading, justify="right")
     table.add_column("savepoint", overflow="fold")
@@ -318,14 +318,14 @@ def _time_text(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _table(*headings: str) -> Table:
+def plain_table(*headings: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in headings:
         table.add_column(heading, overflow="fold")
     return table
 
 
-def _console() -> Console:
+def console() -> Console:
     """In a pipe every job has one line, however long."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=1_000)

@@ -108,6 +108,12 @@ class SplitReader(ABC):
     def position(self) -> bytes:
         """Where a new reader continues so that it gives just the rows not yet returned by `poll`."""
 
+    def lag_rows(self) -> int | None:
+        """How many records of the split are there, as far as is known, and were not given by `poll`;
+        None where that cannot be said without asking for it. A figure: nothing rests on it. Called in
+        the mailbox about once a second, before `close`."""
+        return None
+
     def close(self) -> None:
         """Called once, also after an error."""
 

@@ -15,6 +15,7 @@ from rheos.control.processes import Liveness, liveness
 from rheos.control.registry import JobRecord
 from rheos.errors import CheckpointError, RheosError, TransportError
 from rheos.job import CheckpointInfo, JobStatus
+from rheos.observe.model import JobFigures
 from rheos.protocol.decoding import BoundedDecoder, MalformedError
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import JobId
@@ -39,6 +40,10 @@ class GetCheckpoints(Request, frozen=True):
     pass
 
 
+class GetFigures(Request, frozen=True):
+    pass
+
+
 class GetStory(Request, frozen=True):
     pass
 
@@ -58,7 +63,7 @@ class CancelJob(Request, frozen=True):
 
 
 AnyRequest: TypeAlias = (
-    GetStatus | GetCheckpoints | GetStory | TakeSavepoint | StopWithSavepoint | CancelJob
+    GetStatus | GetCheckpoints | GetFigures | GetStory | TakeSavepoint | StopWithSavepoint | CancelJob
 )
 
 
@@ -75,6 +80,10 @@ class Status(Answer, frozen=True):
 
 class CheckpointList(Answer, frozen=True):
     checkpoints: list[CheckpointInfo]
+
+
+class TheFigures(Answer, frozen=True):
+    figures: JobFigures
 
 
 class TheStory(Answer, frozen=True):
@@ -99,7 +108,9 @@ class Refused(Answer, frozen=True):
         return cls(error=ErrorData.of(error))
 
 
-AnyAnswer: TypeAlias = Status | CheckpointList | TheStory | SavepointTaken | Cancelled | Refused
+AnyAnswer: TypeAlias = (
+    Status | CheckpointList | TheFigures | TheStory | SavepointTaken | Cancelled | Refused
+)
 
 encode = msgspec.msgpack.Encoder().encode
 request_decoder: BoundedDecoder[AnyRequest] = BoundedDecoder(AnyRequest, max_bytes=MAX_REQUEST_BYTES)
@@ -128,6 +139,11 @@ class JobClient:
         answer = self._ask(GetCheckpoints(job=self._record.job))
         assert isinstance(answer, CheckpointList)
         return answer.checkpoints
+
+    def figures(self) -> JobFigures:
+        answer = self._ask(GetFigures(job=self._record.job))
+        assert isinstance(answer, TheFigures)
+        return answer.figures
 
     def story(self) -> list[str]:
         answer = self._ask(GetStory(job=self._record.job))

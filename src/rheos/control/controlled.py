@@ -27,6 +27,7 @@ from rheos.job import (
     JobStatus,
     Runtime,
 )
+from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.redaction import redacted
 
@@ -159,6 +160,9 @@ class ControlledJob:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.job.checkpoints()
+
+    def figures(self) -> JobFigures:
+        return self.job.figures()
 
     def story(self) -> Sequence[str]:
         return self.job.story()

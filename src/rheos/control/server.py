@@ -17,6 +17,7 @@ from rheos.control.commands import (
     Cancelled,
     CheckpointList,
     GetCheckpoints,
+    GetFigures,
     GetStatus,
     GetStory,
     Refused,
@@ -24,6 +25,7 @@ from rheos.control.commands import (
     Status,
     StopWithSavepoint,
     TakeSavepoint,
+    TheFigures,
     TheStory,
     encode,
     request_decoder,
@@ -140,7 +142,7 @@ class CommandServer:
         request = self._request(frames)
         if request is None:
             self.strangers += 1
-        elif isinstance(request, GetStatus | GetCheckpoints | GetStory):
+        elif isinstance(request, GetStatus | GetCheckpoints | GetFigures | GetStory):
             self._send(frames[0], self._carried_out(request))
         elif self._at_work >= _MAX_AT_WORK and not isinstance(request, CancelJob):
             self._send(
@@ -199,6 +201,8 @@ class CommandServer:
                     return Status(status=self._handle.status())
                 case GetCheckpoints():
                     return CheckpointList(checkpoints=list(self._handle.checkpoints()))
+                case GetFigures():
+                    return TheFigures(figures=self._handle.figures())
                 case GetStory():
                     return TheStory(lines=list(self._handle.story()))
                 case TakeSavepoint():

@@ -61,6 +61,7 @@ from rheos.checkpoint.retention import stale
 from rheos.checkpoint.story import Chapter
 from rheos.driver.collected import CollectedBefore, CollectedResults
 from rheos.driver.drift import SourceDrift
+from rheos.driver.figures import FiguresKeeper
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.listings import Listings
 from rheos.driver.metrics import JobMetrics
@@ -79,6 +80,7 @@ from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
 from rheos.errors import CheckpointError, InternalError, RheosError
 from rheos.host.stores import check_writable
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
+from rheos.observe.model import JobFigures
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.control import Acknowledge, Failed, Progress, Reached, Totals
@@ -156,6 +158,7 @@ class Master:
         )
         self._savepoints = SavepointService(config.job, plan.name, owner, open_store)
         self._metrics = JobMetrics(plan)
+        self._figures = FiguresKeeper(plan, config.job)
         self._drift = SourceDrift()
         self._collected = CollectedResults(plan)
         self._end: EndJob | None = None
@@ -190,6 +193,10 @@ class Master:
     def story(self) -> tuple[str, ...]:
         """What has happened and what was done about it, a line each; as of the last step."""
         return tuple(map(str, self._story))
+
+    def figures(self) -> JobFigures:
+        """All that is known of the job now."""
+        return self._figures.now(self.status(), self._clock.now_ms())
 
     def abandon(self, error: RheosError) -> None:
         """No step will follow: whoever waits for a savepoint gets `error`."""
@@ -237,6 +244,8 @@ class Master:
             self._status = self._make_status()
             self._kept = tuple(map(checkpoint_info, self._coordinator.kept))
             self._story = self._coordinator.story()
+            if self._coordinator.kept:
+                self._figures.completed(self._coordinator.kept[-1])
             self._done = self._end is not None
         if self._done:
             self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
@@ -260,7 +269,8 @@ class Master:
         self._changed = True
         match event:
             case Progress():
-                self._metrics.progressed(event)
+                if self._figures.progressed(event, self._clock.now_ms()):
+                    self._metrics.progressed(event)
             case Reached():
                 for message in self._drift.reported(event):
                     self._launcher.send(message)
@@ -268,6 +278,7 @@ class Master:
                 self._feed(SubtaskFailed(event.attempt, event.subtask, event.error.error()))
             case Acknowledge():
                 self._metrics.acknowledged(event)
+                self._figures.acknowledged(event)
                 self._feed(event)
             case _:
                 self._feed(event)
@@ -379,6 +390,8 @@ class Master:
     def _start(self, action: StartAttempt) -> list[Event]:
         restore = action.restore
         self._drift.begin()
+        self._figures.begin(action.attempt, action.parallelism)
+        self._figures.restarted(self._coordinator.restarts, self._coordinator.last_error)
         self._metrics.begin(restore.entry.totals if restore else Totals(), action.parallelism)
         try:
             self._launcher.launch(action.attempt, restore, action.parallelism)

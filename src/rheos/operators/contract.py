@@ -155,6 +155,11 @@ class Operator(ABC):
     def open(self, restored: Restored) -> None:
         """Prepares to run, from restored state where the mapping is not empty."""
 
+    def keys_held(self) -> int | None:
+        """Of how many keys it has state in memory; None where it would have to count, or has no keys. A
+        figure: about once a second."""
+        return None
+
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         raise NotImplementedError
 

@@ -52,6 +52,9 @@ class KeyedStateOperator(Operator):
     def open(self, restored: Restored) -> None:
         self.backend.restore(restored)
 
+    def keys_held(self) -> int | None:
+        return self.backend.keys_held()
+
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
         return self.backend.snapshot()
 

@@ -117,6 +117,9 @@ class RunningStateOperator(Operator):
             hint=error.hint,
         )
 
+    def keys_held(self) -> int | None:
+        return None if isinstance(self.state, DiskRunningState) else len(self.state)
+
     def next_keys(self) -> None:
         self.state.close()
         self.state = self._made()

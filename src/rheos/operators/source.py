@@ -65,6 +65,7 @@ from rheos.operators.event_times import event_times, split_watermarks
 from rheos.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
 from rheos.operators.source_client import ClientNotices
 from rheos.operators.source_forgetting import SourceForgetting
+from rheos.operators.source_progress import SourceProgress, source_progress
 from rheos.operators.source_split import SPLIT_ROWS, SPLITS, SplitState
 from rheos.operators.watermarks import reach_of
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
@@ -272,6 +273,10 @@ class SourceOperator(Operator):
         now_us = self.ctx.clock.monotonic_us()
         found = [(state.number, state.is_quiet(now_us, idle_after_us)) for state in self._open]
         return found + [(state.number, False) for state in self._waiting]
+
+    def progress(self, now_ms: int) -> SourceProgress:
+        """How far it is, for its figures; `now_ms` by the wall clock."""
+        return source_progress(self._open, len(self._waiting), self._bound_ms, now_ms)
 
     def wake_every(self, period_us: int) -> None:
         """Somebody else wants to be asked so often."""

@@ -10,6 +10,7 @@ import msgspec
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.protocol.readings import Reading
 from rheos.protocol.snapshots import StateHandle
 from rheos.protocol.splits import Split
 
@@ -243,6 +244,8 @@ class Progress(Message, frozen=True):
     """What functions have added up, by "operator id/name"."""
     gauges: dict[str, float] = {}
     """What functions show at this moment, likewise."""
+    readings: list[Reading] = []
+    """Of all other figures that a subtask has."""
 
 
 LAPS = "laps since the input ended"

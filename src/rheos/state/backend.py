@@ -33,6 +33,10 @@ class KeyedStateBackend(ABC):
         self.sweepers: list[Sweeper] = []
         """Of the stores whose entries expire."""
 
+    def keys_held(self) -> int | None:
+        """How many keys the state has that holds the most; None where that would have to be counted."""
+        return None
+
     @abstractmethod
     def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> ValueStore:
         """The store of a state of one value per key, of a declared type. Called before `restore`, as

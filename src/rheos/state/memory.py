@@ -46,6 +46,9 @@ class MemoryBackend(KeyedStateBackend):
         self._tables: dict[str, StateTable] = {}
         self._timers: MemoryTimers | None = None
 
+    def keys_held(self) -> int | None:
+        return max((table.keys_held() for table in self._tables.values()), default=None)
+
     # --- what is kept -------------------------------------------------------------------------------
 
     def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryValueTable:

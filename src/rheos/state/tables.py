@@ -45,6 +45,10 @@ class StateTable(ABC):
         self.chain.taken(mode, frozen[0])
         return mode, frozen
 
+    def keys_held(self) -> int:
+        """How many keys it has anything of; 0 where it does not say."""
+        return 0
+
     @abstractmethod
     def changes(self) -> int:
         """About how many entries a delta would have."""
@@ -112,6 +116,9 @@ class MemoryValueTable(StateTable):
         self.codec = value_codec(name, declared, expires=expiry is not None)
         self.values: dict[Key, Any] = {}
         self.dirty: set[Key] = set()
+
+    def keys_held(self) -> int:
+        return len(self.values)
 
     def changes(self) -> int:
         return len(self.dirty)
@@ -187,6 +194,9 @@ class MemoryListTable(StateTable):
         self.note_change: Callable[[Key], object] = self.rewritten.add
         self._written: dict[Key, list[int]] = {}
         """The places of a key's written segments, and after them the length written."""
+
+    def keys_held(self) -> int:
+        return len(self.values)
 
     def enter(self, key: Key) -> list[Any]:
         made = self.values[key] = []
@@ -290,6 +300,9 @@ class MemoryMapTable(StateTable):
         self.values: dict[Key, dict[Any, Any]] = {}
         self.changed: defaultdict[Key, set[Any]] = defaultdict(set)
         self.read: Callable[[Key, dict[Any, Any]], dict[Any, Any]] = self.values.get
+
+    def keys_held(self) -> int:
+        return len(self.values)
 
     def enter(self, key: Key) -> dict[Any, Any]:
         made = self.values[key] = {}

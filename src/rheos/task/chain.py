@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from enum import Enum
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from rheos.connectors.contract import Pending
 from rheos.graph.nodes import SourceSpec
-from rheos.operators.contract import Out, Restored
+from rheos.operators.contract import Operator, Out, Restored
 from rheos.operators.source import EndOfInput
 from rheos.protocol.control import LAPS, Totals
 from rheos.protocol.elements import (
@@ -47,7 +46,8 @@ from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
 from rheos.task.inputs import Arrival, Channel, GateEvent, InputGate
 from rheos.task.laps import LoopHead
-from rheos.task.outputs import Outputs
+from rheos.task.outputs import OutputEdge, Outputs
+from rheos.task.traffic import Ran, Traffic
 from rheos.task.tree import OperatorTree
 from rheos.task.tree import Work as WorkOf
 
@@ -57,14 +57,6 @@ _FEW_BYTES = 1 << 18
 """Rows that take more are many, however few there are."""
 _ELEMENTS_PER_RUN = 4
 """How many elements a chain takes before the others have their turn."""
-
-
-class Ran(Enum):
-    """What came of letting a chain run."""
-
-    WORKED = "worked"
-    STARVED = "nothing to do"
-    BLOCKED = "work at hand, but no credit to emit it"
 
 
 class ChainRunner:
@@ -154,6 +146,17 @@ class ChainRunner:
             return self._tree.gauges()
         except Exception as error:
             raise self._tree.located(error) from error
+
+    def operator(self, id: OperatorId) -> Operator:
+        return self._tree.operators[id]
+
+    def sending(self) -> Iterable[tuple[int, OutputEdge]]:
+        """Its outgoing edges, by id."""
+        return self._outputs.edges.items()
+
+    def receiving(self) -> Iterable[tuple[int, Traffic, int]]:
+        """Its incoming edges, by id: what has come, and how many elements wait."""
+        return () if self.gate is None else self.gate.traffic()
 
     def run(self) -> Ran:
         """Does a bounded amount of work. Raises the RheosError that ends the attempt."""

@@ -6,9 +6,10 @@ checkpoint in the log always holds all that is staged and not yet published.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from rheos.operators.contract import CommittingOperator, Operator
+from rheos.operators.runtime_context import Distribution
 from rheos.protocol.control import CommittableHandle
 from rheos.protocol.ids import CheckpointId, OperatorId
 from rheos.protocol.ports import Completion, IoExecutor
@@ -17,12 +18,21 @@ from rheos.protocol.ports import Completion, IoExecutor
 class Committing:
     """Tracks committables by checkpoint. Commits run one at a time, in the order of checkpoints."""
 
-    def __init__(self, operators: Mapping[OperatorId, Operator], io: IoExecutor) -> None:
+    def __init__(
+        self, operators: Mapping[OperatorId, Operator], io: IoExecutor, now_us: Callable[[], int]
+    ) -> None:
         self._operators = operators
+        self._now_us = now_us
         self._io = io
         self._staged: dict[CheckpointId, list[CommittableHandle]] = {}
         self._requested: CheckpointId | None = None
         self._running: tuple[CheckpointId, Completion[None]] | None = None
+        self._began_us = 0
+        self._committing: Collection[OperatorId] = ()
+        self.commits: dict[OperatorId, int] = {}
+        """How many have succeeded since the attempt began, by sink."""
+        self.took_ms: dict[OperatorId, Distribution] = {}
+        """How long they took."""
 
     def stage(self, checkpoint: CheckpointId, operator: OperatorId, committables: list[bytes]) -> None:
         """A sink staged these at the barrier of the checkpoint."""
@@ -59,6 +69,7 @@ class Committing:
                 assert isinstance(operator, CommittingOperator)
                 operator.commit(payloads)
 
+        self._began_us, self._committing = self._now_us(), by_operator.keys()
         self._running = (checkpoint, self._io.submit(commit))
 
     def poll(self) -> CheckpointId | None:
@@ -69,6 +80,10 @@ class Committing:
         checkpoint, completion = self._running
         self._running = None
         completion.result()
+        for operator in self._committing:
+            self.commits[operator] = self.commits.get(operator, 0) + 1
+            took = self.took_ms.setdefault(operator, Distribution())
+            took.add((self._now_us() - self._began_us) / 1000)
         for done in [c for c in self._staged if c <= checkpoint]:
             del self._staged[done]
         self._start()

@@ -27,16 +27,18 @@ from rheos.protocol.ids import Attempt, ChannelId, JobId, OperatorId
 from rheos.protocol.ports import Clock, Store, TaskIo, Transport
 from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
 from rheos.protocol.state_config import StateConfig
-from rheos.task.chain import ChainRunner, Ran
+from rheos.task.chain import ChainRunner
 from rheos.task.checkpoints import SubtaskCheckpoints
 from rheos.task.commits import Committing
 from rheos.task.config import Guarantee, TaskConfig
 from rheos.task.drift import DriftReporter
+from rheos.task.figures import ProcessReadings, slot_readings
 from rheos.task.found_splits import FoundSplits
 from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.task.inputs import InputGate
 from rheos.task.outputs import OutputEdge, Outputs
 from rheos.task.source_phases import PhaseReporter
+from rheos.task.traffic import Ran, TimeSpent
 from rheos.task.tree import OperatorTree
 
 _RECEIVE_AT_ONCE = 64
@@ -88,8 +90,10 @@ class SubtaskEngine:
         snapshots: SnapshotWriter,
         report: Callable[[control.ToMaster], None],
         open_store: Callable[[str], Store],
+        process: ProcessReadings = list,
     ) -> None:
-        """`open_store` opens the folder of a savepoint; it is called on the I/O executor."""
+        """`open_store` opens the folder of a savepoint; it is called on the I/O executor. `process`
+        reads the figures of the process that hosts it."""
         self.lifecycle = Lifecycle.RUNNING
         self._assignment = assignment
         self._attempt = assignment.attempt
@@ -98,6 +102,7 @@ class SubtaskEngine:
         self._transport = transport
         self._clock = clock
         self._io = io
+        self._process = process
         self._report = report
         self._plan = plan
         self._operators: dict[OperatorId, Operator] = {}
@@ -105,13 +110,14 @@ class SubtaskEngine:
         self._sharing = sum(any(port.keys for port in planned.ports) for planned in plan.operators())
         """How many operators share the memory for state: those whose input is keyed."""
         self._chains = [self._build_chain(chain) for chain in plan.chains]
+        self._turns = [(chain, TimeSpent()) for chain in reversed(self._chains)]
         self._gates = {
             edge_id: chain.gate
             for chain in self._chains
             if chain.gate is not None
             for edge_id in chain.chain.inputs
         }
-        self._committing = Committing(self._operators, io)
+        self._committing = Committing(self._operators, io, clock.monotonic_us)
         self._checkpoints = SubtaskCheckpoints(
             self._attempt,
             self._subtask,
@@ -272,13 +278,17 @@ class SubtaskEngine:
                 self._transport.release(channel)
             worked = True
         blocked = False
-        for chain in reversed(self._chains):
+        turn_us = began_us
+        for chain, spent in self._turns:
             ran = chain.run()
             worked |= ran is Ran.WORKED
             blocked |= ran is Ran.BLOCKED
             worked |= chain.pump()
             for taken in chain.take_snapshots():
                 self._checkpoints.gather(taken)
+            now_us = self._clock.monotonic_us()
+            spent.turn(ran, turn_us, now_us)
+            turn_us = now_us
         for news in self._phases.poll():
             self._report(news)
         for far in self._drift.poll(began_us):
@@ -358,6 +368,10 @@ class SubtaskEngine:
                 gauges={
                     name: shown for chain in self._chains for name, shown in chain.gauges().items()
                 },
+                readings=[
+                    *slot_readings(reversed(self._turns), self._committing, self._clock.now_ms()),
+                    *self._process(),
+                ],
             )
         )
 

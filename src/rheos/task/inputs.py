@@ -16,7 +16,7 @@ The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15) and docs/
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -38,6 +38,7 @@ from rheos.protocol.elements import (
 )
 from rheos.protocol.ids import ChannelId, CheckpointId
 from rheos.task.laps import LapMerger
+from rheos.task.traffic import Traffic
 from rheos.task.watermarks import Activity, WatermarkMerger
 
 
@@ -139,6 +140,8 @@ class InputGate:
         self._now_us = now_us
         self._blocking = blocking
         self._index = {channel.id: i for i, channel in enumerate(self.channels)}
+        self._traffic = {channel.id.edge: Traffic() for channel in self.channels}
+        """What has come, by edge."""
         self._next = 0
         self._watermarks = WatermarkMerger(
             len(channels),
@@ -169,6 +172,11 @@ class InputGate:
         """Whether nothing will arrive any more."""
         return all(channel.closed for channel in self._inflow)
 
+    def traffic(self) -> Iterator[tuple[int, Traffic, int]]:
+        """By edge: what has come, and how many elements wait."""
+        for edge, came in self._traffic.items():
+            yield edge, came, sum(len(c.queue) for c in self.channels if c.id.edge == edge)
+
     # --- elements ---------------------------------------------------------------------------------
 
     def offer(self, id: ChannelId, element: Element) -> None:
@@ -184,7 +192,9 @@ class InputGate:
         channel.queue.append(element)
         if self._recordings:
             self._record(lane, element)
-        if element.__class__ is not pa.RecordBatch:
+        if element.__class__ is pa.RecordBatch:
+            self._traffic[id.edge].add(element)
+        else:
             self._arrived(channel, element)
 
     def _arrived(self, channel: Channel, mark: Element) -> None:

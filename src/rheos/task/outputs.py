@@ -23,6 +23,7 @@ from rheos.protocol.ports import Clock, Transport
 from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
 from rheos.task.routing import router
+from rheos.task.traffic import Traffic
 
 
 @dataclass(slots=True)
@@ -65,6 +66,9 @@ class OutputEdge:
         """Of `parallelism` subtasks on each side `senders` have rows, and `width` take them. `polls`:
         the rows are a source's. `ahead`: the receiver works on several batches of a channel at once."""
         self.edge = edge
+        self.traffic = Traffic()
+        """What was sent."""
+        self._granted = config.credits
         self._transport = transport
         self._clock = clock
         self._timeout_us = config.flush_after_us(polls=polls)
@@ -83,6 +87,16 @@ class OutputEdge:
     def writable(self) -> bool:
         """Whether rows may be written; so a buffer never holds more than it did, and one write."""
         return self._held == 0 or self.overdraft
+
+    @property
+    def buffered_rows(self) -> int:
+        """Without what an overdraft has left."""
+        return sum(lane.rows for lane in self._lanes)
+
+    @property
+    def credits_used(self) -> int:
+        """Batches that were sent and not processed, of all channels."""
+        return sum(self._granted - self._transport.credits(lane.channel) for lane in self._lanes)
 
     @property
     def empty(self) -> bool:
@@ -116,7 +130,7 @@ class OutputEdge:
 
     def _send(self, lane: _Lane) -> None:
         pieces = lane.pieces
-        self._transport.send(lane.channel, pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces))
+        self._send_batch(lane, pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces))
         lane.pieces = []
         lane.rows = 0
         if lane.held:
@@ -124,6 +138,10 @@ class OutputEdge:
         if lane.watermark is not None:
             self._transport.send_mark(lane.channel, lane.watermark)
             lane.watermark = None
+
+    def _send_batch(self, lane: _Lane, batch: Batch) -> None:
+        self.traffic.add(batch)
+        self._transport.send(lane.channel, batch)
 
     def pump(self, *, force: bool = False) -> bool:
         """Sends what is full, what has waited long enough, or with `force` all, as credit allows.
@@ -211,7 +229,7 @@ class OutputEdge:
             if not isinstance(element, pa.RecordBatch):
                 self._send_mark(lane, element)
             elif self._transport.credits(lane.channel) > 0:
-                self._transport.send(lane.channel, element)
+                self._send_batch(lane, element)
             else:
                 return sent
             lane.sealed.popleft()

@@ -21,6 +21,7 @@ from rheos.protocol.state_config import StateConfig
 from rheos.state import format as state_format
 from rheos.task.config import TaskConfig
 from rheos.task.engine import Assignment, SubtaskEngine
+from rheos.task.figures import ProcessReadings
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,14 @@ def open_slot(
     report: Callable[[control.ToMaster], None],
     scratch: str | None = None,
     inline_bytes: int = INLINE_BYTES,
+    process: ProcessReadings = list,
 ) -> SubtaskEngine:
     """The engine, open and ready for its first step. Raises RheosError; then nothing is left open.
 
     `store` is that of the job's checkpoint directory; `open_store` opens the folder of a savepoint, and
     may be called on the I/O executor. `report` takes the messages for the master. `scratch` is a local
     folder of this slot alone, which need not exist yet; None where there is no disk. State of up to
-    `inline_bytes` lies in the log itself.
+    `inline_bytes` lies in the log itself. `process` reads the figures of the process that hosts it.
     """
     snapshots = SnapshotWriter(
         deployment.job, deployment.attempt, subtask, store, io, state_format.encode, inline_bytes
@@ -93,6 +95,7 @@ def open_slot(
         snapshots=snapshots,
         report=report,
         open_store=open_store,
+        process=process,
     )
     try:
         engine.open()

@@ -49,6 +49,8 @@ _WAIT_S = 0.1
 _STALLED_S = 1.0
 """Where nothing is taken for so long, what is full is paused even if no other partition is known to
 have more: the client's own queue may be full of it, so that it does not hear of others."""
+_ENDS_EVERY_S = 0.5
+"""How often what the client has heard of the partitions' ends is noted."""
 _FEW_BYTES = 1 << 18
 _GATHER_S = 0.02
 """While fewer bytes than these wait to be taken, but some, the client gathers more for so long."""
@@ -99,6 +101,7 @@ class TopicConsumer(SourceClient):
         # The thread's alone:
         self._feeds: dict[Partition, PartitionFeed] = {}
         self._assigned_again_at_s = 0.0
+        self._ends_at_s = 0.0
         self._refused: Any = None
         self._consumer: Any = None
         self._watch: TopicWatch | None = None
@@ -210,6 +213,7 @@ class TopicConsumer(SourceClient):
             if self._reads_on():
                 self._gather()
                 messages = self._consumed()
+                self._note_ends()
                 if not self._closing:  # Who closes waits for this thread: to decode takes a while.
                     self._take(messages)
             else:
@@ -295,8 +299,22 @@ class TopicConsumer(SourceClient):
 
     def _has_more(self, feed: PartitionFeed) -> bool:
         """Whether the broker had records of it that are not read, as far as was heard of it."""
-        _, high = self._consumer.get_watermark_offsets(self._place(feed), cached=True)
+        high = self._heard_end(feed)
         return bool(high < 0 or high > feed.next)
+
+    def _heard_end(self, feed: PartitionFeed) -> int:
+        """The offset behind its last record, as far as was heard; below 0 where it was not."""
+        _, high = self._consumer.get_watermark_offsets(self._place(feed), cached=True)
+        return int(high)
+
+    def _note_ends(self) -> None:
+        """For the figures, now and then."""
+        if time.monotonic() < self._ends_at_s:
+            return
+        self._ends_at_s = time.monotonic() + _ENDS_EVERY_S
+        for feed in self._feeds.values():
+            if (high := self._heard_end(feed)) >= 0:
+                feed.high = high
 
     # --- messages ------------------------------------------------------------------------------------
 

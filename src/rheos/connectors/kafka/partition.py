@@ -113,6 +113,8 @@ class PartitionFeed:
         """The least offset that was not read yet. The thread's alone."""
         self.finished = split.end is not None and start >= split.end
         """Nothing will be added to the chunks."""
+        self.high: int | None = None
+        """The offset behind the last record that the broker has said there is. The thread sets it."""
         self.paused = False
         self.chunks: deque[RecordChunk] = deque()
 
@@ -197,6 +199,13 @@ class PartitionReader(SplitReader):
 
     def position(self) -> bytes:
         return self._position.encode()
+
+    def lag_rows(self) -> int | None:
+        """Offsets, of which some may have no record."""
+        high, end = self._feed.high, self._feed.split.end
+        if high is None:
+            return None
+        return max((high if end is None else min(high, end)) - self._position.offset, 0)
 
     def close(self) -> None:
         self._consumer.leave(self._feed)

@@ -34,6 +34,7 @@ from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, Rh
 from rheos.host.io import DetachedIo, SystemClock, ThreadedIo
 from rheos.host.stores import check_writable, open_store
 from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
+from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.continuous.cluster import check_slots
 from rheos.runtimes.continuous.launcher import SparkLauncher
@@ -229,6 +230,9 @@ class ContinuousJob:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self._master.checkpoints()
+
+    def figures(self) -> JobFigures:
+        return self._master.figures()
 
     def story(self) -> Sequence[str]:
         return self._master.story()

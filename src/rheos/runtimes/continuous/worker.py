@@ -16,6 +16,7 @@ from rheos.errors import ConfigurationError, FencedError, InternalError, RheosEr
 from rheos.host.closing import close_logged
 from rheos.host.garbage import collect_seldom
 from rheos.host.io import SystemClock, ThreadedIo
+from rheos.host.process_figures import ProcessFigures
 from rheos.host.scratch import scratch_folder
 from rheos.host.socket_folder import in_folder
 from rheos.host.stores import open_store
@@ -151,6 +152,7 @@ def _run_slot(
     plan = replace(plan, context=job_files.local(plan.context))
     io = ThreadedIo(io_threads(plan), waker)
     engine: SubtaskEngine | None = None
+    process = ProcessFigures()
     replaced = False
     try:
         engine = open_slot(
@@ -163,6 +165,7 @@ def _run_slot(
             io=io,
             report=client.send,
             scratch=scratch,
+            process=process,
         )
         # What the start made lives as long as the task: the collector need not look at it again.
         gc.freeze()
@@ -175,6 +178,7 @@ def _run_slot(
         _report_failure(client, slot.deployment.attempt, subtask, reported)
         raise reported from error
     finally:
+        process.close()
         _leave(io, engine, replaced)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from rheos.checkpoint.events import After
 from rheos.errors import CheckpointError
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
+from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.world import MAX_TURNS, World
@@ -65,6 +66,9 @@ class SimulatedJob:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.world.master.checkpoints()
+
+    def figures(self) -> JobFigures:
+        return self.world.master.figures()
 
     def story(self) -> Sequence[str]:
         return self.world.master.story()

@@ -1,0 +1,133 @@
+"""All figures of a job, from what its subtasks report and what the driver knows itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.job import JobStatus
+from rheos.observe import figures as f
+from rheos.observe.model import JobFigures, event_time_skew, subtask_readings
+from rheos.observe.reports import ReportShape, report_problem
+from rheos.operators.runtime_context import Distribution
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.control import Acknowledge, Progress
+from rheos.protocol.ids import Attempt, JobId
+from rheos.protocol.readings import Reading
+
+
+class FiguresKeeper:
+    """Keeps the newest reports of the attempt that runs. The master calls it, from one thread; `now` is
+    for any thread."""
+
+    def __init__(self, plan: PhysicalPlan, job: JobId) -> None:
+        self._job = job
+        self._name = plan.name
+        self._operators = {str(operator.id): operator.name for operator in plan.operators()}
+        self._chains = {str(c.id): [str(operator.id) for operator in c.operators] for c in plan.chains}
+        self._edges = {str(edge.id): (str(edge.source), str(edge.target)) for edge in plan.edges}
+        self._attempt = Attempt(0)
+        self._shape = self._shape_of(0)
+        self._reports: dict[int, tuple[Progress, Progress | None, int]] = {}
+        """By subtask: the newest, the one before it, and when the newest came."""
+        self._shares: dict[int, Acknowledge] = {}
+        """By subtask: what it has said of its newest checkpoint."""
+        self._refused = 0
+        self._causes: Counter[str] = Counter()
+        self._durations_ms = Distribution()
+        self._last_checkpoint = 0
+
+    def _shape_of(self, parallelism: int) -> ReportShape:
+        return ReportShape(
+            frozenset(self._operators), frozenset(self._chains), frozenset(self._edges), parallelism
+        )
+
+    # --- what the master hears --------------------------------------------------------------------
+
+    def begin(self, attempt: Attempt, parallelism: int) -> None:
+        """An attempt starts: what the one before it has reported is over."""
+        self._attempt = attempt
+        self._shape = self._shape_of(parallelism)
+        self._reports = {}
+        self._shares = {}
+
+    def restarted(self, restarts: int, cause: Exception | None) -> None:
+        """The job has restarted so often by now."""
+        if restarts > self._causes.total():
+            name = "unknown" if cause is None else type(cause).__name__
+            self._causes[name] += restarts - self._causes.total()
+
+    def progressed(self, report: Progress, now_ms: int) -> bool:
+        """Whether the report is taken; one that cannot be true is counted, and is not."""
+        if report_problem(report, self._shape) is not None:
+            self._refused += 1
+            return False
+        before = self._reports.get(report.subtask)
+        self._reports[report.subtask] = (report, None if before is None else before[0], now_ms)
+        return True
+
+    def acknowledged(self, share: Acknowledge) -> None:
+        """A subtask has written its share of a checkpoint."""
+        if 0 <= share.subtask < self._shape.parallelism:
+            self._shares[share.subtask] = share
+
+    def completed(self, entry: CheckpointCompleted) -> None:
+        """This is the newest checkpoint in the log; it may be an old one."""
+        if entry.checkpoint > self._last_checkpoint:
+            self._last_checkpoint = entry.checkpoint
+            if entry.attempt == self._attempt:
+                self._durations_ms.add(entry.duration_ms)
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    def now(self, status: JobStatus, now_ms: int) -> JobFigures:
+        reports, shares = list(self._reports.values()), list(self._shares.values())
+        of_subtasks = [
+            r for report, before, at in reports for r in subtask_readings(report, before, at)
+        ]
+        of_shares = [reading for share in shares for reading in self._share_readings(share)]
+        skews = event_time_skew(of_subtasks)
+        return JobFigures(
+            job=self._job,
+            name=self._name,
+            at_ms=now_ms,
+            attempt=status.attempt,
+            operators=self._operators,
+            chains=self._chains,
+            edges=self._edges,
+            readings=[*self._job_readings(status), *of_subtasks, *of_shares, *skews],
+        )
+
+    def _job_readings(self, status: JobStatus) -> list[Reading]:
+        of_job: list[tuple[f.Figure, float]] = [
+            (f.UPTIME, round(status.running_s, 3)),
+            (f.ATTEMPT, status.attempt),
+            (f.PARALLELISM, status.parallelism),
+            (f.SOURCE_ROWS, status.records_per_s),
+            (f.CHECKPOINTS, status.checkpoints_completed),
+            (f.CHECKPOINTS_FAILED, status.checkpoints_failed),
+            (f.STRANGERS, status.strangers),
+            (f.REFUSED, self._refused),
+        ]
+        if status.last_checkpoint_bytes is not None:
+            of_job.append((f.CHECKPOINT_BYTES, status.last_checkpoint_bytes))
+        found = [Reading(figure.name, (), value) for figure, value in of_job]
+        found += [Reading(f.RESTARTS.name, (cause,), n) for cause, n in self._causes.copy().items()]
+        if self._durations_ms.value.n:
+            found.append(Reading(f.CHECKPOINT_DURATION.name, (), self._durations_ms.value))
+        return found
+
+    def _share_readings(self, share: Acknowledge) -> list[Reading]:
+        cost, at = share.cost, (str(share.subtask),)
+        found = [
+            Reading(f.SYNC.name, at, cost.sync_us / 1000),
+            Reading(f.ALIGN.name, at, cost.align_us / 1000),
+            Reading(f.ASYNC.name, at, cost.async_us / 1000),
+            Reading(f.WRITTEN.name, at, cost.written_bytes),
+            Reading(f.IN_FLIGHT.name, at, cost.in_flight_bytes),
+        ]
+        sizes: Counter[str] = Counter()
+        for handle in share.handles:
+            if handle.operator in self._operators:
+                sizes[str(handle.operator)] += handle.size_bytes
+        return found + [Reading(f.STATE_BYTES.name, (op, *at), size) for op, size in sizes.items()]

@@ -1,0 +1,43 @@
+"""What a worker's process says of itself: memory, processor time, garbage collection."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import psutil
+
+from rheos.observe import figures as f
+from rheos.protocol.readings import Reading
+
+
+class ProcessFigures:
+    """Counts from when it is made: made once in a process. Called for each report."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._cpu_s = time.process_time()
+        self._gc_began_ns = 0
+        self._gc_ns = 0
+        self._gc_runs = 0
+        gc.callbacks.append(self._collecting)
+
+    def _collecting(self, phase: str, _info: Mapping[str, Any]) -> None:
+        if phase == "start":
+            self._gc_began_ns = time.perf_counter_ns()
+        else:
+            self._gc_ns += time.perf_counter_ns() - self._gc_began_ns
+            self._gc_runs += 1
+
+    def __call__(self) -> list[Reading]:
+        return [
+            Reading(f.CPU.name, (), (time.process_time() - self._cpu_s) * 1000),
+            Reading(f.MEMORY.name, (), self._process.memory_info().rss),
+            Reading(f.GC_RUNS.name, (), self._gc_runs),
+            Reading(f.GC_TIME.name, (), self._gc_ns / 1e6),
+        ]
+
+    def close(self) -> None:
+        gc.callbacks.remove(self._collecting)

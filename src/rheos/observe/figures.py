@@ -1,0 +1,428 @@
+"""Every figure of a job, declared once: its name, unit, kind, scope, and how readings are merged.
+
+A name ends with its unit, where it has one. A new figure is a declaration here and the place that reads
+it; exports, history, the command and the page of figures go by the declaration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    COUNTER = "counter"
+    """Only grows, within an attempt."""
+    GAUGE = "gauge"
+    """What holds at the moment."""
+    HISTOGRAM = "histogram"
+    """Numbers that were added, and how they lie; only grows, within an attempt."""
+
+
+class Unit(Enum):
+    ROWS = "rows"
+    BYTES = "bytes"
+    BATCHES = "batches"
+    MS = "ms"
+    SECONDS = "s"
+    EPOCH_MS = "ms since the epoch"
+    COUNT = "count"
+    AS_GIVEN = "as the program has it"
+
+
+class Scope(Enum):
+    """What a reading is of: the labels that say where."""
+
+    JOB = ()
+    CAUSE = ("cause",)
+    WHOLE_OPERATOR = ("operator",)
+    SUBTASK = ("subtask",)
+    CHAIN = ("chain", "subtask")
+    OPERATOR = ("operator", "subtask")
+    EDGE = ("edge", "subtask")
+    SPLIT = ("operator", "split", "subtask")
+    PATH = ("source", "sink", "subtask")
+    NAMED = ("operator", "name", "subtask")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        labels: tuple[str, ...] = self.value
+        return labels
+
+    @property
+    def of_subtask(self) -> bool:
+        """Whether each subtask has its own readings."""
+        return self.labels[-1:] == ("subtask",)
+
+
+class Merge(Enum):
+    """What stands for several readings: of the subtasks, or of a span of time."""
+
+    SUM = "sum"
+    MEAN = "mean"
+    MOST = "most"
+    LEAST = "least"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    name: str
+    unit: Unit
+    kind: Kind
+    scope: Scope
+    meaning: str
+    flink: str
+    """What Flink calls it, or what is next to it there; empty where it has none."""
+    across: Merge
+    """Over subtasks."""
+    over: Merge
+    """Over time, of gauges. Of counters and histograms it is the growth that is merged."""
+
+
+FIGURES: dict[str, Figure] = {}
+"""By name, in the order of their page."""
+
+
+def _counter(name: str, unit: Unit, scope: Scope, meaning: str, flink: str = "") -> Figure:
+    return _declared(Figure(name, unit, Kind.COUNTER, scope, meaning, flink, Merge.SUM, Merge.MEAN))
+
+
+def _gauge(
+    name: str,
+    unit: Unit,
+    scope: Scope,
+    meaning: str,
+    flink: str = "",
+    *,
+    across: Merge = Merge.SUM,
+    over: Merge = Merge.MEAN,
+) -> Figure:
+    return _declared(Figure(name, unit, Kind.GAUGE, scope, meaning, flink, across, over))
+
+
+def _histogram(name: str, unit: Unit, scope: Scope, meaning: str, flink: str = "") -> Figure:
+    return _declared(Figure(name, unit, Kind.HISTOGRAM, scope, meaning, flink, Merge.SUM, Merge.MEAN))
+
+
+def _declared(figure: Figure) -> Figure:
+    assert figure.name not in FIGURES, f"the figure {figure.name} is declared twice"
+    FIGURES[figure.name] = figure
+    return figure
+
+
+# --- the job ------------------------------------------------------------------------------------
+
+UPTIME = _gauge(
+    "uptime_s",
+    Unit.SECONDS,
+    Scope.JOB,
+    "how long this driver has run the job",
+    "uptime",
+    over=Merge.LAST,
+)
+ATTEMPT = _gauge("attempt", Unit.COUNT, Scope.JOB, "the attempt that runs, from 1", "", over=Merge.LAST)
+PARALLELISM = _gauge("parallelism", Unit.COUNT, Scope.JOB, "subtasks of the attempt", over=Merge.LAST)
+SOURCE_ROWS = _gauge("source_rows_per_s", Unit.ROWS, Scope.JOB, "what all sources gave, per second")
+RESTARTS = _counter(
+    "restarts", Unit.COUNT, Scope.CAUSE, "restarts, by the error that was the cause", "numRestarts"
+)
+CHECKPOINTS = _counter(
+    "checkpoints_completed",
+    Unit.COUNT,
+    Scope.JOB,
+    "checkpoints in the log, of this driver",
+    "numberOfCompletedCheckpoints",
+)
+CHECKPOINTS_FAILED = _counter(
+    "checkpoints_failed", Unit.COUNT, Scope.JOB, "checkpoints given up", "numberOfFailedCheckpoints"
+)
+CHECKPOINT_DURATION = _histogram(
+    "checkpoint_duration_ms",
+    Unit.MS,
+    Scope.JOB,
+    "from the trigger of a checkpoint to its entry in the log",
+    "lastCheckpointDuration",
+)
+CHECKPOINT_BYTES = _gauge(
+    "checkpoint_bytes",
+    Unit.BYTES,
+    Scope.JOB,
+    "the state of the newest checkpoint, with what it shares with those before it",
+    "lastCheckpointFullSize",
+    over=Merge.LAST,
+)
+STRANGERS = _counter(
+    "strangers", Unit.COUNT, Scope.JOB, "frames and connections that were not of the job, and dropped"
+)
+REFUSED = _counter(
+    "reports_refused", Unit.COUNT, Scope.JOB, "reports of workers that could not be, and were not taken"
+)
+
+# --- a subtask: one slot, one process -------------------------------------------------------------
+
+SLOT_BUSY = _counter(
+    "slot_busy_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "time in which the slot's loop had work",
+    "busyTimeMsPerSecond",
+)
+SLOT_BLOCKED = _counter(
+    "slot_backpressured_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "time in which the slot could do nothing, as work at hand had no credit",
+    "backPressuredTimeMsPerSecond",
+)
+CPU = _counter(
+    "cpu_ms", Unit.MS, Scope.SUBTASK, "processor time of the worker, all threads", "Status.JVM.CPU.Time"
+)
+MEMORY = _gauge(
+    "memory_bytes", Unit.BYTES, Scope.SUBTASK, "resident memory of the worker", "Status.JVM.Memory"
+)
+GC_RUNS = _counter(
+    "gc_runs",
+    Unit.COUNT,
+    Scope.SUBTASK,
+    "runs of Python's garbage collector",
+    "Status.JVM.GarbageCollector.<GC>.Count",
+)
+GC_TIME = _counter(
+    "gc_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "time in Python's garbage collector",
+    "Status.JVM.GarbageCollector.<GC>.Time",
+)
+SYNC = _gauge(
+    "checkpoint_sync_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "how long the newest checkpoint made the subtask stand still",
+    "REST: checkpoint_duration.sync",
+    across=Merge.MOST,
+    over=Merge.MOST,
+)
+ALIGN = _gauge(
+    "checkpoint_align_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "from the first barrier of the newest checkpoint to the last, in the chain that waited longest",
+    "checkpointAlignmentTime",
+    across=Merge.MOST,
+    over=Merge.MOST,
+)
+ASYNC = _gauge(
+    "checkpoint_async_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "from the end of the synchronous part of the newest checkpoint to the last byte written",
+    "REST: checkpoint_duration.async",
+    across=Merge.MOST,
+    over=Merge.MOST,
+)
+WRITTEN = _gauge(
+    "checkpoint_written_bytes",
+    Unit.BYTES,
+    Scope.SUBTASK,
+    "what the newest checkpoint has written newly",
+    "lastCheckpointSize",
+)
+IN_FLIGHT = _gauge(
+    "checkpoint_in_flight_bytes",
+    Unit.BYTES,
+    Scope.SUBTASK,
+    "rows between subtasks that the newest checkpoint has stored",
+    "lastCheckpointPersistedData",
+)
+
+# --- chains ---------------------------------------------------------------------------------------
+
+BUSY = _counter(
+    "busy_ms", Unit.MS, Scope.CHAIN, "time in which the chain worked", "busyTimeMsPerSecond"
+)
+BLOCKED = _counter(
+    "backpressured_ms",
+    Unit.MS,
+    Scope.CHAIN,
+    "time in which the chain had work, and no credit to emit what comes of it",
+    "backPressuredTimeMsPerSecond",
+)
+IDLE = _counter(
+    "idle_ms", Unit.MS, Scope.CHAIN, "time in which the chain had nothing to do", "idleTimeMsPerSecond"
+)
+
+# --- operators ------------------------------------------------------------------------------------
+
+ROWS_IN = _counter(
+    "rows_in", Unit.ROWS, Scope.OPERATOR, "rows that came to the operator", "numRecordsIn"
+)
+ROWS_OUT = _counter("rows_out", Unit.ROWS, Scope.OPERATOR, "rows that it gave", "numRecordsOut")
+WATERMARK = _gauge(
+    "watermark_ms",
+    Unit.EPOCH_MS,
+    Scope.OPERATOR,
+    "how far event time has come",
+    "currentOutputWatermark",
+    across=Merge.LEAST,
+    over=Merge.LAST,
+)
+WATERMARK_LAG = _gauge(
+    "watermark_lag_ms",
+    Unit.MS,
+    Scope.OPERATOR,
+    "the wall clock less the watermark",
+    "watermarkLag",
+    across=Merge.MOST,
+    over=Merge.MOST,
+)
+STATE_BYTES = _gauge(
+    "state_bytes",
+    Unit.BYTES,
+    Scope.OPERATOR,
+    "its state in the newest checkpoint, with what that shares with those before it",
+    "REST: state_size",
+    over=Merge.LAST,
+)
+KEYS = _gauge(
+    "keys",
+    Unit.COUNT,
+    Scope.OPERATOR,
+    "keys of which it has state, where it knows without counting",
+    "rocksdb.estimate-num-keys",
+    over=Merge.LAST,
+)
+COMMITS = _counter(
+    "commits", Unit.COUNT, Scope.OPERATOR, "commits of the sink, in its task", "successfulCommits"
+)
+COMMIT_DURATION = _histogram(
+    "commit_duration_ms",
+    Unit.MS,
+    Scope.OPERATOR,
+    "how long a commit took, with those of the other sinks of its subtask",
+)
+OPEN_SPLITS = _gauge(
+    "open_splits",
+    Unit.COUNT,
+    Scope.OPERATOR,
+    "splits that the source reads",
+    "assignedSplits",
+    over=Merge.LAST,
+)
+WAITING_SPLITS = _gauge(
+    "waiting_splits",
+    Unit.COUNT,
+    Scope.OPERATOR,
+    "splits that are to be read",
+    "unassignedSplits",
+    over=Merge.LAST,
+)
+SOURCE_LAG_ROWS = _gauge(
+    "source_lag_rows",
+    Unit.ROWS,
+    Scope.OPERATOR,
+    "records that are there and not read, where the source can say",
+    "pendingRecords",
+    over=Merge.LAST,
+)
+SOURCE_LAG = _gauge(
+    "source_lag_ms",
+    Unit.MS,
+    Scope.OPERATOR,
+    "the wall clock less the latest event time read, of the split that is furthest behind",
+    "currentFetchEventTimeLag",
+    across=Merge.MOST,
+    over=Merge.MOST,
+)
+SKEW = _gauge(
+    "event_time_skew_ms",
+    Unit.MS,
+    Scope.WHOLE_OPERATOR,
+    "how far the fastest split is ahead of the slowest, of those that are open and not idle",
+    "watermarkAlignmentDrift",
+    over=Merge.MOST,
+)
+SPLIT_WATERMARK = _gauge(
+    "split_watermark_ms",
+    Unit.EPOCH_MS,
+    Scope.SPLIT,
+    "how far event time has come in an open split that is not idle",
+    "<split>.watermark.currentWatermark",
+    across=Merge.LEAST,
+    over=Merge.LAST,
+)
+SPLIT_LAG_ROWS = _gauge(
+    "split_lag_rows",
+    Unit.ROWS,
+    Scope.SPLIT,
+    "records of an open split that are there and not read, where the source can say",
+    "KafkaSourceReader: records-lag",
+    over=Merge.LAST,
+)
+
+# --- edges ----------------------------------------------------------------------------------------
+
+SENT_ROWS = _counter("sent_rows", Unit.ROWS, Scope.EDGE, "rows that were sent", "numRecordsOut")
+SENT_BYTES = _counter("sent_bytes", Unit.BYTES, Scope.EDGE, "their bytes in memory", "numBytesOut")
+SENT_BATCHES = _counter(
+    "sent_batches", Unit.BATCHES, Scope.EDGE, "the batches they were in", "numBuffersOut"
+)
+RECEIVED_ROWS = _counter(
+    "received_rows", Unit.ROWS, Scope.EDGE, "rows that have arrived", "numRecordsIn"
+)
+RECEIVED_BYTES = _counter(
+    "received_bytes", Unit.BYTES, Scope.EDGE, "their bytes in memory", "numBytesIn"
+)
+BUFFERED_ROWS = _gauge(
+    "buffered_rows", Unit.ROWS, Scope.EDGE, "rows that wait to be sent", "outputQueueLength"
+)
+CREDITS_USED = _gauge(
+    "credits_used",
+    Unit.BATCHES,
+    Scope.EDGE,
+    "batches that were sent and are not processed, over all channels of the sender",
+    "outPoolUsage",
+)
+QUEUED_BATCHES = _gauge(
+    "queued_batches",
+    Unit.BATCHES,
+    Scope.EDGE,
+    "batches and marks that wait at the receiver",
+    "inputQueueLength",
+)
+
+# --- from source to sink ----------------------------------------------------------------------------
+
+LATENCY = _histogram(
+    "latency_ms",
+    Unit.MS,
+    Scope.PATH,
+    "how long a latency marker took from a source to a sink",
+    "latency",
+)
+
+# --- what operators and the program count ------------------------------------------------------------
+
+COUNTER = _counter(
+    "counter",
+    Unit.AS_GIVEN,
+    Scope.NAMED,
+    "a counter of the operator (`late`, `skipped`) or of the program: `ctx.counter(name)`",
+    "user metrics: Counter",
+)
+GAUGE = _gauge(
+    "gauge",
+    Unit.AS_GIVEN,
+    Scope.NAMED,
+    "what the program shows: `ctx.gauge(name, ...)`",
+    "user metrics: Gauge",
+    across=Merge.MOST,
+)
+ADDED = _histogram(
+    "accumulated",
+    Unit.AS_GIVEN,
+    Scope.NAMED,
+    "what the program adds up: `ctx.accumulator(name)`, `ctx.histogram(name)`",
+    "user metrics: Histogram",
+)

@@ -1,0 +1,72 @@
+"""The readings that a slot reports about once a second, beside what its operators count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from rheos.observe import figures as f
+from rheos.operators.contract import Operator
+from rheos.operators.source import SourceOperator
+from rheos.protocol.readings import Reading
+from rheos.task.chain import ChainRunner
+from rheos.task.commits import Committing
+from rheos.task.traffic import TimeSpent
+
+ProcessReadings = Callable[[], list[Reading]]
+"""What the process says of itself: memory, processor time, garbage collection."""
+
+
+def slot_readings(
+    chains: Iterable[tuple[ChainRunner, TimeSpent]], committing: Committing, now_ms: int
+) -> list[Reading]:
+    found: list[Reading] = []
+    for chain, spent in chains:
+        id = (str(chain.chain.id),)
+        found += [
+            Reading(f.BUSY.name, id, spent.busy_us / 1000),
+            Reading(f.BLOCKED.name, id, spent.blocked_us / 1000),
+            Reading(f.IDLE.name, id, spent.idle_us / 1000),
+        ]
+        found += _edges(chain)
+        for planned in chain.chain.operators:
+            found += _operator(str(planned.id), chain.operator(planned.id), now_ms)
+    for operator, commits in committing.commits.items():
+        found.append(Reading(f.COMMITS.name, (str(operator),), commits))
+    for operator, took in committing.took_ms.items():
+        found.append(Reading(f.COMMIT_DURATION.name, (str(operator),), took.value))
+    return found
+
+
+def _edges(chain: ChainRunner) -> Iterator[Reading]:
+    for edge, sent in chain.sending():
+        at = (str(edge),)
+        yield Reading(f.SENT_ROWS.name, at, sent.traffic.rows)
+        yield Reading(f.SENT_BYTES.name, at, sent.traffic.size_bytes)
+        yield Reading(f.SENT_BATCHES.name, at, sent.traffic.batches)
+        yield Reading(f.BUFFERED_ROWS.name, at, sent.buffered_rows)
+        yield Reading(f.CREDITS_USED.name, at, sent.credits_used)
+    for edge, came, waiting in chain.receiving():
+        at = (str(edge),)
+        yield Reading(f.RECEIVED_ROWS.name, at, came.rows)
+        yield Reading(f.RECEIVED_BYTES.name, at, came.size_bytes)
+        yield Reading(f.QUEUED_BATCHES.name, at, waiting)
+
+
+def _operator(id: str, operator: Operator, now_ms: int) -> Iterator[Reading]:
+    keys = operator.keys_held()
+    if keys is not None:
+        yield Reading(f.KEYS.name, (id,), keys)
+    if not isinstance(operator, SourceOperator):
+        return
+    progress = operator.progress(now_ms)
+    yield Reading(f.OPEN_SPLITS.name, (id,), progress.open)
+    yield Reading(f.WAITING_SPLITS.name, (id,), progress.waiting)
+    if progress.lag_rows is not None:
+        yield Reading(f.SOURCE_LAG_ROWS.name, (id,), progress.lag_rows)
+    if progress.lag_ms is not None:
+        yield Reading(f.SOURCE_LAG.name, (id,), progress.lag_ms)
+    for split in progress.splits:
+        if split.watermark_ms is not None:
+            yield Reading(f.SPLIT_WATERMARK.name, (id, split.id), split.watermark_ms)
+        if split.lag_rows is not None:
+            yield Reading(f.SPLIT_LAG_ROWS.name, (id, split.id), split.lag_rows)

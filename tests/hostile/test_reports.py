@@ -1,0 +1,100 @@
+"""What a worker reports of its figures is not taken where it cannot be: it would be kept and shown."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import msgspec
+import pytest
+
+from rheos.driver.figures import FiguresKeeper
+from rheos.observe import reports
+from rheos.observe.reports import MAX_NAME, ReportShape, report_problem
+from rheos.protocol.accumulated import Accumulated
+from rheos.protocol.control import Progress
+from rheos.protocol.ids import Attempt, JobId
+from rheos.protocol.readings import Reading
+from tests.cli.stand_ins import STATUS
+from tests.driver.test_master import Target, plan_of
+
+SHAPE = ReportShape(frozenset({"map", "sink"}), frozenset({"0"}), frozenset({"7"}), 2)
+TRUE = Progress(
+    attempt=Attempt(1),
+    subtask=1,
+    step_us=5,
+    records_in={"map": 3},
+    records_out={"map": 3},
+    watermark_ms={"map": -5},
+    busy_us=1,
+    blocked_us=1,
+    counters={"map/late": 1},
+    accumulated={"map/ms": Accumulated(1, 1.0, 1.0, 1.0, {3: 1})},
+    gauges={"map/depth": nan},
+    readings=[
+        Reading("busy_ms", ("0",), 5.5),
+        Reading("sent_rows", ("7",), 5),
+        Reading("memory_bytes", (), 5),
+        Reading("split_lag_rows", ("map", "a/b.csv"), 5),
+        Reading("commit_duration_ms", ("sink",), Accumulated(1, 5.0, 5.0, 5.0, {40: 1})),
+    ],
+)
+
+
+def changed(**fields: object) -> Progress:
+    return msgspec.structs.replace(TRUE, **fields)
+
+
+def with_reading(*reading: object) -> Progress:
+    return changed(readings=[Reading(*reading)])  # type: ignore[arg-type]
+
+
+def test_a_true_report_is_taken() -> None:
+    assert report_problem(TRUE, SHAPE) is None
+
+
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        (changed(subtask=2), "no subtask 2"),
+        (changed(subtask=-1), "no subtask -1"),
+        (changed(records_in={"spy": 3}), "no operator 'spy'"),
+        (changed(watermark_ms={"spy": 3}), "no operator 'spy'"),
+        (changed(records_out={"map": -3}), "below nothing"),
+        (changed(counters={"spy/late": 3}), "no operator for 'spy/late'"),
+        (changed(gauges={"map/": 3.0}), "no operator for 'map/'"),
+        (changed(counters={"map/" + "x" * (MAX_NAME + 1): 3}), "no operator for 'map/xx"),
+        (changed(accumulated={"map/x": Accumulated(buckets=dict.fromkeys(range(5000), 1))}), "buckets"),
+        (with_reading("spy_ms", (), 3), "no figure 'spy_ms'"),
+        (with_reading("uptime_s", (), 3), "no figure 'uptime_s'"),
+        (with_reading("rows_in", (), 3), "1 labels"),
+        (with_reading("memory_bytes", ("0",), 3), "0 labels"),
+        (with_reading("sent_rows", ("8",), 3), "edge '8'"),
+        (with_reading("busy_ms", ("8",), 3), "chain '8'"),
+        (with_reading("keys", ("spy",), 3), "operator 'spy'"),
+        (with_reading("split_lag_rows", ("map", "x" * (MAX_NAME + 1)), 3), "split"),
+        (with_reading("busy_ms", ("0",), -1.0), "cannot be -1"),
+        (with_reading("busy_ms", ("0",), nan), "cannot be nan"),
+        (with_reading("memory_bytes", (), inf), "cannot be inf"),
+        (with_reading("memory_bytes", (), Accumulated()), "is a gauge"),
+        (with_reading("commit_duration_ms", ("sink",), 3), "is a histogram"),
+        (with_reading("commit_duration_ms", ("sink",), Accumulated(-1)), "no histogram"),
+        (with_reading("busy_ms", ("0",), 1.0, 5.0), "the driver says"),
+    ],
+)
+def test_what_cannot_be_is_not_taken(report: Progress, why: str) -> None:
+    assert why in (report_problem(report, SHAPE) or "")
+
+
+def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "MAX_READINGS", 12)
+    assert report_problem(TRUE, SHAPE) is None
+    assert "more than 12 readings" in (report_problem(changed(readings=TRUE.readings * 2), SHAPE) or "")
+
+
+def test_what_is_refused_is_counted_and_changes_nothing() -> None:
+    keeper = FiguresKeeper(plan_of(Target()), JobId("job"))
+    keeper.begin(Attempt(1), 2)
+    before = keeper.now(STATUS, 0).readings
+    assert not keeper.progressed(TRUE, 0), "the plan has no such operators"
+    after = keeper.now(STATUS, 0).readings
+    assert [r for r in after if r not in before] == [Reading("reports_refused", (), 1)]
