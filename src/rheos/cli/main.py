@@ -28,6 +28,7 @@ from rheos.cli.options import (
     Json,
     Master,
     MaxConcurrent,
+    MetricsPlace,
     MinParallelism,
     Parallelism,
     Param,
@@ -170,6 +171,7 @@ def run(
     at_least_once: AtLeastOnce = False,
     for_: VirtualTime = None,
     param: Param = None,
+    metrics_port: MetricsPlace = None,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
     with _cancelled_by_ctrl_c():
@@ -197,7 +199,7 @@ def run(
         if for_ is not None:
             settings = replace(settings, until_ms=duration_ms(for_))
         settings = replace(settings, parameters=parameters(param))
-        raise typer.Exit(run(file, arguments or [], settings))
+        raise typer.Exit(run(file, arguments or [], settings, metrics_port))
 
 
 @app.command()

@@ -80,6 +80,17 @@ VirtualTime = Annotated[
     ),
 ]
 
+MetricsPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-port",
+        metavar="[HOST:]PORT",
+        help="Where Prometheus finds the jobs' figures; without HOST on loopback alone. "
+        "Needs rheos[prometheus].",
+        show_default=False,
+    ),
+]
+
 Config = Annotated[
     Path | None,
     typer.Option(

@@ -18,14 +18,33 @@ from rheos.api.overrides import Overrides
 from rheos.cli.failures import FAILED, report
 from rheos.cli.program_file import run_file
 from rheos.cli.status import StatusDisplay, final_table
+from rheos.control.metrics_port import MetricsPort
+from rheos.errors import ConfigurationError
 from rheos.job import JobHandle
 from rheos.spark import ahead
 
 
-def run(file: Path, arguments: Sequence[str], settings: Overrides) -> int:
+def run(
+    file: Path, arguments: Sequence[str], settings: Overrides, metrics_port: str | None = None
+) -> int:
     """Runs the file, and the jobs that it starts to their end. Gives the exit code: that of the
-    program, and 1 where a job has failed."""
+    program, and 1 where a job has failed. Meanwhile their figures are at `metrics_port`."""
     jobs: list[JobHandle] = []
+    try:
+        port = None
+        if metrics_port is not None:
+            port = MetricsPort(metrics_port, lambda: [job.figures() for job in jobs])
+            print(f"figures for Prometheus: {port.url}", file=sys.stderr)
+    except ConfigurationError as error:
+        return report(error)
+    try:
+        return _run(file, arguments, settings, jobs)
+    finally:
+        if port is not None:
+            port.close()
+
+
+def _run(file: Path, arguments: Sequence[str], settings: Overrides, jobs: list[JobHandle]) -> int:
     environments: list[Environment] = []
 
     def submitted(handle: JobHandle) -> None:

@@ -44,6 +44,19 @@ class Accumulated(msgspec.Struct, frozen=True):
                 return float(min(max(_value(bucket), self.least), self.most))
         return None
 
+    def at_most(self, bound: float) -> int:
+        """How many of a histogram's numbers are no more than `bound`, within 3 % of that."""
+        return sum(n for bucket, n in self.buckets.items() if _value(bucket) <= bound)
+
+    def since(self, before: Accumulated) -> Accumulated:
+        """What was added after `before`, which is an earlier state of this; all of it, where it is not.
+        The least and the most are those of all."""
+        grown = {bucket: n - before.buckets.get(bucket, 0) for bucket, n in self.buckets.items()}
+        if self.n < before.n or min(grown.values(), default=0) < 0:
+            return self
+        left = {bucket: n for bucket, n in grown.items() if n}
+        return Accumulated(self.n - before.n, self.total - before.total, self.least, self.most, left)
+
     def plus(self, other: Accumulated) -> Accumulated:
         buckets = {
             bucket: self.buckets.get(bucket, 0) + other.buckets.get(bucket, 0)

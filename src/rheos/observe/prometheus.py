@@ -1,0 +1,108 @@
+"""Figures of jobs in the words of Prometheus' client (`pip install 'rheos[prometheus]'`). Pure.
+
+Every figure is a family `rheos_` and its name, in its own unit, with the labels `job` and those of its
+scope; beside an operator's id stands its name. Histograms have fixed bounds, so that those of several
+scrapes, subtasks and attempts can be put together; what has no buckets is a summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import assert_never
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from rheos.observe.figures import FIGURES, Figure, Kind, Unit
+from rheos.observe.model import JobFigures
+from rheos.protocol.accumulated import Accumulated
+from rheos.protocol.readings import Reading
+
+_STEPS = (1, 2, 5)
+_MS_BOUNDS = [step * 10.0**power for power in range(6) for step in _STEPS]
+_BOUNDS = [step * 10.0**power for power in range(-3, 10) for step in _STEPS]
+_OPERATORS = ("operator", "source", "sink")
+
+
+class FiguresCollector(Collector):
+    """What a registry of Prometheus' client asks at every scrape. `jobs` gives the figures as they are
+    then; it may be called from any thread."""
+
+    def __init__(self, jobs: Callable[[], Sequence[JobFigures]]) -> None:
+        self._jobs = jobs
+
+    def collect(self) -> Iterator[Metric]:
+        return families(self._jobs())
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: what there is depends on the jobs."""
+        return ()
+
+
+def families(jobs: Sequence[JobFigures]) -> Iterator[Metric]:
+    """Those that have a reading, in the order of their declarations."""
+    for figure in FIGURES.values():
+        found = [(job, reading) for job in jobs for reading in job.of(figure)]
+        match figure.kind:
+            case Kind.COUNTER | Kind.GAUGE:
+                yield from _numbers(figure, found)
+            case Kind.HISTOGRAM:
+                yield from _histograms(figure, found)
+                yield from _summaries(figure, found)
+            case _:
+                assert_never(figure.kind)
+
+
+def _numbers(figure: Figure, found: Sequence[tuple[JobFigures, Reading]]) -> Iterator[Metric]:
+    family = CounterMetricFamily if figure.kind is Kind.COUNTER else GaugeMetricFamily
+    metric = family(*_head(figure), labels=_labels(figure))
+    for job, reading in found:
+        if not isinstance(reading.value, Accumulated):
+            metric.add_metric(_values(figure, job, reading), reading.value)
+    if metric.samples:
+        yield metric
+
+
+def _histograms(figure: Figure, found: Sequence[tuple[JobFigures, Reading]]) -> Iterator[Metric]:
+    metric = HistogramMetricFamily(*_head(figure), labels=_labels(figure))
+    bounds = _MS_BOUNDS if figure.unit is Unit.MS else _BOUNDS
+    for job, reading in found:
+        value = reading.value
+        if isinstance(value, Accumulated) and value.buckets:
+            counts = zip(map(str, bounds), map(value.at_most, bounds), strict=True)
+            buckets = [*((bound, float(n)) for bound, n in counts), ("+Inf", float(value.n))]
+            metric.add_metric(_values(figure, job, reading), buckets, sum_value=value.total)
+    if metric.samples:
+        yield metric
+
+
+def _summaries(figure: Figure, found: Sequence[tuple[JobFigures, Reading]]) -> Iterator[Metric]:
+    name, meaning = _head(figure)
+    metric = SummaryMetricFamily(f"{name}_sum_only", meaning, labels=_labels(figure))
+    for job, reading in found:
+        value = reading.value
+        if isinstance(value, Accumulated) and value.n and not value.buckets:
+            metric.add_metric(_values(figure, job, reading), value.n, value.total)
+    if metric.samples:
+        yield metric
+
+
+def _head(figure: Figure) -> tuple[str, str]:
+    return f"rheos_{figure.name}", f"{figure.meaning} ({figure.unit.value})"
+
+
+def _labels(figure: Figure) -> list[str]:
+    labels = figure.scope.labels
+    return ["job", *labels, *(f"{label}_name" for label in labels if label in _OPERATORS)]
+
+
+def _values(figure: Figure, job: JobFigures, reading: Reading) -> list[str]:
+    named = zip(figure.scope.labels, reading.at, strict=True)
+    names = [job.operators.get(value, "") for label, value in named if label in _OPERATORS]
+    return [job.job, *reading.at, *names]
