@@ -3,7 +3,7 @@ when nothing is left in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,13 +11,20 @@ import polars as pl
 import pytest
 
 import rheos as rh
-from rheos.errors import JobFailedError, ProgramError, SchemaError, UserFunctionError
+from rheos.checkpoint.config import CheckpointConfig
+from rheos.errors import (
+    JobFailedError,
+    ProgramError,
+    SchemaError,
+    UnrestorableError,
+    UserFunctionError,
+)
 from rheos.job import JobState
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
 from rheos.task.config import Guarantee, TaskConfig
 from rheos.testing import simulate
-from rheos.testing.loop_programs import SPLITTING, WALKING
+from rheos.testing.loop_programs import MEETING, SPLITTING, WALKING
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.worlds import Climate, draw_world
 
@@ -28,6 +35,8 @@ from rheos.testing.worlds import Climate, draw_world
         (WALKING, Climate.STALLS, 1),
         (WALKING, Climate.MOVES, 3),
         (SPLITTING, Climate.SWARM, 2),
+        (MEETING, Climate.STALLS, 5),
+        pytest.param(MEETING, Climate.MOVES, 3, marks=pytest.mark.slow),
         pytest.param(SPLITTING, Climate.STALLS, 1, marks=pytest.mark.slow),
         pytest.param(SPLITTING, Climate.MOVES, 3, marks=pytest.mark.slow),
     ],
@@ -86,6 +95,45 @@ def test_a_loop_whose_rows_are_more_than_every_buffer_holds_does_not_wait_for_it
     assert done.rows["out"].num_rows == 40
 
 
+@dataclass
+class Rounds:
+    n: int
+    left: int
+
+
+class Meet(rh.CoProcessFunction):
+    def process_element1(self, row: Any, ctx: rh.ProcessContext) -> Iterator[Rounds]:
+        yield Rounds(row.n, row.left - 1)
+
+    def process_element2(self, row: Any, ctx: rh.ProcessContext) -> Iterator[Rounds]:
+        yield Rounds(row.n, row.left - 1)
+
+
+@pytest.mark.parametrize("joins", ["in the body", "at the head"])
+def test_new_rows_wait_while_many_go_round_also_where_a_barrier_is_always_awaited(joins: str) -> None:
+    """Of 1,500 rows that each go round eight times, a subtask never has more than 500."""
+
+    def again(rows: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
+        return rows.filter(pl.col("left") > 0), rows.filter(pl.col("left") == 0)
+
+    def build(env: rh.Environment) -> rh.DataStream:
+        rows = rh.generator(lambda b: {"n": b.index(), "left": b.index() * 0 + 8}, count=1_500)
+        many = env.from_source(rows, name="many")
+        if joins == "at the head":
+            less = pl.col("left") - 1
+            return many.iterate(lambda of: again(of.rebalance().with_columns(left=less)), capacity=500)
+        one = env.from_source(rh.collection([Rounds(-1, 8)]), name="one")
+        return one.iterate(lambda of: again(many.connect(of).process(Meet())), capacity=500)
+
+    done = simulate(
+        build,
+        faults=Faults(until_us=0),
+        checkpoint=CheckpointConfig(interval_ms=1),
+        task=TaskConfig(batch_rows=16, credits=2),
+    )
+    assert done.rows["out"].num_rows == 1_500 + (joins == "in the body")
+
+
 def test_a_loop_that_never_ends_is_seen_and_can_be_stopped_with_all_that_goes_round() -> None:
     """It is stopped with a savepoint, and started from it as a program whose loop ends."""
 
@@ -106,6 +154,12 @@ def test_a_loop_that_never_ends_is_seen_and_can_be_stopped_with_all_that_goes_ro
         lambda env: build(env, ends=True), from_savepoint=stopped.savepoints[-1], parallelism=3
     )
     assert sorted(done.rows["out"].column("n").to_pylist()) == list(range(40))
+    with pytest.raises(UnrestorableError, match="do not fit its input any more") as raised:
+        simulate(
+            lambda env: numbers(env).with_columns(m=pl.col("n")).iterate(halved),
+            from_savepoint=stopped.savepoints[-1],
+        )
+    assert "they go round its loop, and belong to savepoints" in str(raised.value)
 
 
 def test_a_loop_with_too_many_rows_fails_at_the_users_line() -> None:
@@ -141,3 +195,4 @@ def test_mistakes_are_named_at_the_line_of_iterate() -> None:
         assert "test_loops.py" in str(raised.value)
     with pytest.raises(SchemaError, match="counted in the column 'round'"):
         stream.select(round="n").iterate(halved, rounds=3)
+    stream.iterate(halved, rounds=3)  # What went wrong before is no loop around this one.

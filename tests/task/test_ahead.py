@@ -79,7 +79,7 @@ def ahead_of(gate: InputGate, tries: Tries) -> tuple[WorkAhead, Written]:
 
     written = Written()
     tree: OperatorTree[Any] = OperatorTree(CHAIN, make, written)
-    return WorkAhead(tree, gate), written
+    return WorkAhead(tree, gate, None), written
 
 
 def test_work_goes_on_for_a_channel_that_is_held_for_a_barrier() -> None:

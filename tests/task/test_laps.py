@@ -12,16 +12,9 @@ from random import Random
 
 import pytest
 
-from rheos.errors import Site, UserFunctionError
-from rheos.operators.iterate import IterateSpec
-from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import Lap
-from rheos.protocol.ids import OperatorId
 from rheos.task.laps import LapMerger, LoopHead
 
-HEAD = PlannedOperator(
-    OperatorId("iterate-1"), "iterate", Site("job.py", 7), IterateSpec(None, 100), (), {}, {}
-)
 Row = int
 """How many rounds it has still to go."""
 
@@ -42,7 +35,7 @@ class LoopOf:
         self.into = {pair: deque() for pair in pairs if self.wide or pair[0] == pair[1]}
         # A second way back beside the subtask's own: laps of one lane may then be ahead.
         self.back = {pair: deque() for pair in self.into}
-        self.heads = [LoopHead(HEAD) for _ in every]
+        self.heads = [LoopHead() for _ in every]
         self.at_head = [LapMerger([a for a, b in self.back if b == n]) for n in every]
         self.at_body = [LapMerger([a for a, b in self.into if b == n]) for n in every]
         self.input = [[self.draw.randrange(5) for _ in range(self.draw.randrange(4))] for _ in every]
@@ -130,12 +123,3 @@ def test_a_lap_is_quiet_only_where_it_was_on_every_channel() -> None:
     assert merger.merged() == Lap(2, quiet=True)
     with pytest.raises(AssertionError, match="IT3"):
         merger.came(2, Lap(2, quiet=True))
-
-
-def test_a_loop_that_is_too_full_says_so_at_the_users_line() -> None:
-    head = LoopHead(HEAD)
-    head.check_room(100)
-    with pytest.raises(UserFunctionError) as raised:
-        head.check_room(101)
-    assert str(raised.value).startswith("job.py:7")
-    assert "101 rows wait to go round again" in str(raised.value)

@@ -54,7 +54,8 @@ def close_loop(
 ) -> DataStream:
     """Has the body written, and its first stream come round to the head. Gives the second. Raises
     ProgramError."""
-    given = body(loop)
+    with program.within_loop():
+        given = body(loop)
     if (
         not isinstance(given, tuple)
         or len(given) != 2
@@ -82,40 +83,26 @@ def close_loop(
             if changes is None
             else "take them as rows: .as_rows()",
         )
-    inner = _behind(program, port, head.id)
-    if head.id not in inner:
+    if not _leads_to(program, port, head.id):
         raise ProgramError(
             "what goes round again does not come from the loop",
             hint="return a stream of the body's own",
-        )
-    nested = [id for id in inner if id > head.id and any(i.feedback for i in program.node(id).inputs)]
-    around = [node.id for node in program.nodes() if node.id < head.id and _is_open(node)]
-    if nested or around:
-        raise ProgramError(
-            "a loop stands within a loop",
-            hint="write both bodies as one, with a column that says which",
         )
     program.replace(replace(program.node(head.id), inputs=(*head.inputs, replace(port, feedback=True))))
     left: DataStream = result
     return left
 
 
-def _is_open(node: Node) -> bool:
-    """Whether its body is still being written."""
-    return isinstance(node.spec, IterateSpec) and len(node.inputs) == 1
-
-
 def _same(schema: pa.Schema, wanted: pa.Schema) -> bool:
     return [(f.name, f.type) for f in schema] == [(f.name, f.type) for f in wanted]
 
 
-def _behind(program: Program, port: Input, head: int) -> set[int]:
-    """The nodes that the rows come from, up to the head."""
+def _leads_to(program: Program, port: Input, head: int) -> bool:
+    """Whether rows of the head come to the port."""
     found, next = set[int](), [port.node]
     while next:
         id = next.pop()
         if id not in found:
             found.add(id)
-            if id != head:
-                next += (input.node for input in program.node(id).inputs)
-    return found
+            next += (input.node for input in program.node(id).inputs if input.node >= head)
+    return head in found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +33,7 @@ class Program:
         """Makes a Spark DataFrame of what reaches the one sink of a graph. Raises RheosError."""
         self._nodes: list[Node] = []
         self._executed: set[int] = set()
+        self._within_loop = False
 
     def add(
         self,
@@ -55,6 +57,20 @@ class Program:
             node = replace(node, uid=uid)
         self._nodes.append(node)
         return node
+
+    @contextmanager
+    def within_loop(self) -> Iterator[None]:
+        """While the body of a loop is written. Raises ProgramError within another one's."""
+        if self._within_loop:
+            raise ProgramError(
+                "a loop stands within a loop",
+                hint="write both bodies as one, with a column that says which",
+            )
+        self._within_loop = True
+        try:
+            yield
+        finally:
+            self._within_loop = False
 
     def node(self, id: int) -> Node:
         return self._nodes[id]

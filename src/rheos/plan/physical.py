@@ -61,8 +61,8 @@ class Edge:
     """Where the program itself says how."""
     feedback: bool = False
     """It leads back to the head of a loop: it points backward."""
-    cycle: bool = False
-    """It lies on a loop: what leaves the loop's head by it may come back."""
+    loop: ChainId | None = None
+    """The head of the loop that it lies on: what leaves the head by it may come back."""
 
     def peers(self, subtask: int, parallelism: int) -> range:
         """The subtasks with which one has a channel, as sender or as receiver: marks go to all of them.

@@ -302,7 +302,7 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
         home[node.id] = host
     for chain in chains:
         edges += _edges_into(chain, chain.nodes[0], wiring, home, len(edges), feedback=True)
-    return chains, with_cycles(edges)
+    return chains, _with_loops(edges)
 
 
 def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None:
@@ -367,17 +367,17 @@ def _edges_into(
     return edges
 
 
-def with_cycles(edges: list[Edge]) -> list[Edge]:
+def _with_loops(edges: list[Edge]) -> list[Edge]:
     """With those marked that lie on a loop: behind its head, and before what leads back to it."""
-    heads = {edge.target for edge in edges if edge.feedback}
-    on_loop: set[int] = set()
-    for head in heads:
+    loops: dict[int, ChainId] = {}
+    for head in {edge.target for edge in edges if edge.feedback}:
         tails = {edge.source for edge in edges if edge.feedback and edge.target == head}
         behind = _reached({head}, [(e.source, e.target) for e in edges if not e.feedback])
         before = _reached(tails, [(e.target, e.source) for e in edges if not e.feedback])
         of_loop = behind & before | {head}
-        on_loop |= {edge.id for edge in edges if edge.source in of_loop and edge.target in of_loop}
-    return [replace(edge, cycle=edge.id in on_loop) for edge in edges]
+        on_loop = [edge.id for edge in edges if edge.source in of_loop and edge.target in of_loop]
+        loops |= dict.fromkeys(on_loop, head)
+    return [replace(edge, loop=loops.get(edge.id)) for edge in edges]
 
 
 def _reached(begin: set[ChainId], steps: list[tuple[ChainId, ChainId]]) -> set[ChainId]:

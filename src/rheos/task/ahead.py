@@ -8,6 +8,7 @@ input, and an aligned one waits for it. How many are on their way is bounded by 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -22,9 +23,13 @@ from rheos.task.tree import OperatorTree, Work
 class WorkAhead:
     """For one chain whose head is an asynchronous operator."""
 
-    def __init__(self, tree: OperatorTree[None], gate: InputGate) -> None:
+    def __init__(
+        self, tree: OperatorTree[None], gate: InputGate, may_take: Callable[[Channel], bool] | None
+    ) -> None:
+        """`may_take` says of a channel with an element whether the chain may take that now."""
         self._tree = tree
         self._gate = gate
+        self._may_take = may_take
         self._begun: dict[ChannelId, deque[Begun]] = {channel.id: deque() for channel in gate.channels}
         """For the first batches in the queue of each channel."""
         self._restored: list[Begun] = []
@@ -39,6 +44,8 @@ class WorkAhead:
         return self._gate.take(self._is_ready)
 
     def _is_ready(self, channel: Channel) -> bool:
+        if self._may_take is not None and not self._may_take(channel):
+            return False
         if not isinstance(channel.queue[0], pa.RecordBatch):
             return True
         return self._tree.is_ready(self._begun[channel.id][0])
@@ -53,7 +60,9 @@ class WorkAhead:
         stays where it lies, or goes into the batch ahead of it; so does a batch of which no row may
         leave yet, or small ones would keep the credits from the rows behind them."""
         for channel in self._gate.channels:
-            if channel.blocked:
+            if channel.blocked or not channel.queue:
+                continue
+            if self._may_take is not None and not self._may_take(channel):
                 continue
             queue, begun = channel.queue, self._begun[channel.id]
             for place in range(len(begun)):

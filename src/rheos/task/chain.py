@@ -5,8 +5,8 @@ nothing is emitted that cannot be kept, and it is driven to its end before the n
 Where a barrier may wait no longer (an unaligned checkpoint), it is driven to its end at once, beyond
 what the outputs should keep, and the snapshot is taken before the rows that wait (`_overtake`).
 
-The chain at the head of a loop takes no new rows while many go round, and ends when the loop has fallen
-silent (`LoopHead`).
+A chain on a loop takes no new rows while many go round (`LoopRoom`); the one at its head ends when the
+loop has fallen silent (`LoopHead`).
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
 from rheos.task.inputs import Arrival, Channel, GateEvent, InputGate
 from rheos.task.laps import LoopHead
+from rheos.task.loop_room import LoopRoom
 from rheos.task.outputs import OutputEdge, Outputs
 from rheos.task.traffic import Ran, Traffic
 from rheos.task.tree import OperatorTree
@@ -71,13 +72,17 @@ class ChainRunner:
         clock: Clock,
         attempt: Attempt,
         config: TaskConfig,
+        room: LoopRoom | None,
     ) -> None:
-        """`gate` is None for a source."""
+        """`gate` is None for a source. `room` is that of the loop that the chain lies on."""
         self.chain = tree.chain
         self.gate = gate
         self._tree = tree
         self._source = tree.source
-        self._ahead = WorkAhead(tree, gate) if gate is not None and tree.works_ahead else None
+        self._room = room
+        may_take = None if room is None else self._may_take
+        ahead = gate is not None and tree.works_ahead
+        self._ahead = WorkAhead(tree, gate, may_take) if gate is not None and ahead else None
         self._outputs = outputs
         self._transport = transport
         self._clock = clock
@@ -91,7 +96,7 @@ class ChainRunner:
         self._few_rows = config.few_rows
         self._work: Work | None = None
         self._barriers = WaitingBarriers(gate, clock, config)
-        self._loop = LoopHead(self.chain.operators[0]) if gate is not None and gate.of_loop else None
+        self._loop = LoopHead() if gate is not None and gate.of_loop else None
         # A barrier that may overtake is looked for after every element, which may take long.
         looks = self._source is not None or self._barriers.patience_us is not None
         self._elements_per_run = 1 if looks else _ELEMENTS_PER_RUN
@@ -167,8 +172,8 @@ class ChainRunner:
 
     def _run(self) -> Ran:
         barriers = self._barriers
-        if self._loop is not None and self.gate is not None:
-            self._loop.check_room(self.gate.feedback_rows)
+        if self._room is not None:
+            self._room.check()
         if barriers.patience_us is not None and (due := barriers.overdue()) is not None:
             self._overtake(due)
             return Ran.WORKED
@@ -240,7 +245,7 @@ class ChainRunner:
         if ahead is not None:
             taken = ahead.take()
         else:
-            taken = self.gate.take(None if self._loop is None else self._has_room)
+            taken = self.gate.take(None if self._room is None else self._may_take)
         if ahead is not None:
             self.wake_after_us = ahead.wake_after_us() if taken is None else None
         if taken is None:
@@ -249,16 +254,22 @@ class ChainRunner:
         channel, element = taken
         if not isinstance(element, pa.RecordBatch):
             return self._react(self.gate.interpret(channel, element))
+        if self._room is not None and not channel.cycle:
+            self._room.admitted()
         if ahead is not None:
             return self._finish_ahead(ahead, channel, element)
         return self._rows(channel, element)
 
-    def _has_room(self, channel: Channel) -> bool:
-        """Whether the head of a loop may take from the channel: new rows only where few go round, or
-        where a barrier may be behind them (IT5)."""
+    def _may_take(self, channel: Channel) -> bool:
+        """Whether a chain of a loop may take what is next on the channel: rows from outside only where
+        the loop has room, or waits for a barrier that they are before (IT5)."""
+        if channel.cycle or not isinstance(channel.queue[0], pa.RecordBatch):
+            return True
+        assert self._room is not None
         assert self.gate is not None
-        few = self.gate.feedback_rows <= self._batch_rows
-        return few or channel.feedback or self._barriers.awaited
+        if self.gate.holds_loop:
+            return True
+        return self._room.admits(awaited=self._barriers.awaited)
 
     def _read_source(self) -> Work | None:
         assert self._source is not None

@@ -23,7 +23,7 @@ from rheos.operators.contract import Operator, OperatorContext, Restored
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.protocol import control
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, BarrierKind
-from rheos.protocol.ids import Attempt, ChannelId, JobId, OperatorId
+from rheos.protocol.ids import Attempt, ChainId, ChannelId, JobId, OperatorId
 from rheos.protocol.ports import Clock, Store, TaskIo, Transport
 from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
 from rheos.protocol.state_config import StateConfig
@@ -36,6 +36,7 @@ from rheos.task.figures import ProcessReadings, slot_readings
 from rheos.task.found_splits import FoundSplits
 from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.task.inputs import InputGate
+from rheos.task.loop_room import LoopRoom
 from rheos.task.outputs import OutputEdge, Outputs
 from rheos.task.source_phases import PhaseReporter
 from rheos.task.traffic import Ran, TimeSpent
@@ -109,6 +110,7 @@ class SubtaskEngine:
         self._feedback = frozenset(edge.id for edge in plan.edges if edge.feedback)
         self._sharing = sum(any(port.keys for port in planned.ports) for planned in plan.operators())
         """How many operators share the memory for state: those whose input is keyed."""
+        self._rooms: dict[ChainId, LoopRoom] = {}
         self._chains = [self._build_chain(chain) for chain in plan.chains]
         self._turns = [(chain, TimeSpent()) for chain in reversed(self._chains)]
         self._gates = {
@@ -175,8 +177,13 @@ class SubtaskEngine:
                 blocking=blocking,
                 untimed=untimed,
                 feedback=self._feedback,
-                cycle=[edge.id for edge in self._plan.edges if edge.cycle],
+                cycle=[edge.id for edge in self._plan.edges if edge.loop is not None],
             )
+            if gate.of_loop:
+                self._rooms[chain.id] = LoopRoom(chain.operators[0], gate, self._config.batch_rows)
+        # A loop's head is built before its body.
+        loops = [loop for id in chain.inputs if (loop := edges[id].loop) is not None]
+        room = self._rooms[loops[0]] if loops else None
         outputs = Outputs(sending, {id: heads[edges[id].target] for id in sending})
         return ChainRunner(
             OperatorTree(chain, partial(self._build_operator, self._plan.width(chain.id)), outputs),
@@ -186,6 +193,7 @@ class SubtaskEngine:
             self._clock,
             self._attempt,
             self._config,
+            room,
         )
 
     def _build_operator(self, width: int, planned: PlannedOperator) -> Operator:

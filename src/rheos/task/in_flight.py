@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from rheos.errors import UnrestorableError
 from rheos.operators.contract import PortType
+from rheos.operators.iterate import FEEDBACK_PORT, IterateSpec
 from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, Batch
 from rheos.protocol.hashing import NullKeyError
@@ -163,10 +164,10 @@ def restored_batches(
             continue
         port = int(name.removeprefix(prefix))
         if port >= len(operator.ports):
-            raise _misfit(operator, f"for an input {port + 1} that it no longer has")
+            raise _misfit(operator, port, f"for an input {port + 1} that it no longer has")
         kind = tables.kind if isinstance(tables, RestoredState) else None
         if kind not in (None, operator.ports[port].in_flight):
-            raise _misfit(operator, "that its subtasks no longer share out as they did")
+            raise _misfit(operator, port, "that its subtasks no longer share out as they did")
         for table in tables:
             if table.num_rows:
                 yield from ((port, batch) for batch in _rows(operator, port, table, batch_rows))
@@ -174,30 +175,39 @@ def restored_batches(
 
 def _rows(operator: PlannedOperator, port: int, table: pa.Table, batch_rows: int) -> Iterator[Batch]:
     rows = pa.RecordBatch.from_struct_array(table.column(_ROW).combine_chunks())
-    batch = _fitted(operator, operator.ports[port], rows)
+    batch = _fitted(operator, port, rows)
     for begin in range(0, batch.num_rows, batch_rows):
         yield batch.slice(begin, batch_rows)
 
 
-def _fitted(operator: PlannedOperator, port: PortType, rows: Batch) -> Batch:
-    if SWM in port.schema.names:
+def _fitted(operator: PlannedOperator, port: int, rows: Batch) -> Batch:
+    schema = operator.ports[port].schema
+    if SWM in schema.names:
         unknown = pa.array(np.full(rows.num_rows, MIN_TIMESTAMP_MS))
         if SWM in rows.schema.names:
             rows = rows.drop_columns([SWM])
         rows = rows.append_column(SWM, unknown)
-    if rows.schema.equals(port.schema):
+    if rows.schema.equals(schema):
         return rows
     try:
-        return rows.select(port.schema.names).cast(port.schema)
+        return rows.select(schema.names).cast(schema)
     except (KeyError, pa.ArrowException) as error:
-        raise _misfit(operator, f"that do not fit its input any more: {error}") from error
+        raise _misfit(operator, port, f"that do not fit its input any more: {error}") from error
 
 
-def _misfit(operator: PlannedOperator, why: str) -> UnrestorableError:
+def _misfit(operator: PlannedOperator, port: int, why: str) -> UnrestorableError:
+    hint = (
+        "take a savepoint with the program as it was, and start the changed program from that: "
+        "savepoints hold no rows in flight"
+    )
+    if isinstance(operator.spec, IterateSpec) and port == FEEDBACK_PORT:
+        hint = (
+            "they go round its loop, and belong to savepoints, too: bring the loop's rows to the "
+            "columns that they had, or let the program as it was run until nothing goes round"
+        )
     return UnrestorableError(
         f"the checkpoint holds rows on their way to this operator {why}",
         site=operator.site,
         operator=operator.name,
-        hint="take a savepoint with the program as it was, and start the changed program from that: "
-        "savepoints hold no rows in flight",
+        hint=hint,
     )

@@ -129,12 +129,15 @@ class InputGate:
         """Whether it is that of the head of a loop."""
         self.feedback_rows = 0
         """How many rows wait that have come round."""
+        self.feedback_taken = 0
+        """How many were taken of those that had."""
         self.over = False
         """The loop has ended: what comes round is dropped, and counted."""
         self.dropped_rows = 0
         self.lap = Lap(0, quiet=False)
         """The last one that has come on all channels of the loop."""
         self._inflow = [channel for channel in self.channels if not channel.feedback]
+        self._of_loop = [channel for channel in self.channels if channel.cycle]
         self._outside = [channel for channel in self.channels if not channel.cycle]
         self._laps = LapMerger([n for n, channel in enumerate(self.channels) if channel.cycle])
         self._now_us = now_us
@@ -177,6 +180,11 @@ class InputGate:
         for edge, came in self._traffic.items():
             yield edge, came, sum(len(c.queue) for c in self.channels if c.id.edge == edge)
 
+    @property
+    def holds_loop(self) -> bool:
+        """Whether a channel of the loop is held for a barrier."""
+        return any(channel.blocked for channel in self._of_loop)
+
     # --- elements ---------------------------------------------------------------------------------
 
     def offer(self, id: ChannelId, element: Element) -> None:
@@ -214,8 +222,7 @@ class InputGate:
             if channel.queue and not channel.blocked and (ready is None or ready(channel)):
                 self._next = (i + 1) % count
                 element = channel.queue.popleft()
-                if channel.feedback and isinstance(element, pa.RecordBatch):
-                    self.feedback_rows -= element.num_rows
+                self._went_round(channel, element)
                 return channel, element
         return None
 
@@ -232,10 +239,14 @@ class InputGate:
             if isinstance(element, pa.RecordBatch) and element.num_rows <= max_rows:
                 self._next = (i + 1) % count
                 channel.queue.popleft()
-                if channel.feedback:
-                    self.feedback_rows -= element.num_rows
+                self._went_round(channel, element)
                 return channel, element
         return None
+
+    def _went_round(self, channel: Channel, taken: Element) -> None:
+        if channel.feedback and isinstance(taken, pa.RecordBatch):
+            self.feedback_rows -= taken.num_rows
+            self.feedback_taken += taken.num_rows
 
     def merged(self, channel: Channel, batch: Batch) -> Batch:
         """The batch, just taken from the channel, with its `__swm` merged with what the other channels

@@ -13,9 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rheos.errors import UserFunctionError
-from rheos.operators.iterate import IterateSpec
-from rheos.plan.physical import PlannedOperator
 from rheos.protocol.elements import Lap
 
 
@@ -49,10 +46,7 @@ class LapMerger:
 class LoopHead:
     """What the head of a loop knows of it."""
 
-    def __init__(self, head: PlannedOperator) -> None:
-        assert isinstance(head.spec, IterateSpec)
-        self._head = head
-        self._capacity = head.spec.capacity
+    def __init__(self) -> None:
         self._number = 0
         self._busy = True
         """Whether rows have come round, or in, since the last lap was sent."""
@@ -60,17 +54,6 @@ class LoopHead:
     def laps(self) -> int:
         """How many were sent: 0 while the input has not ended."""
         return self._number
-
-    def check_room(self, rows: int) -> None:
-        """Raises UserFunctionError where more rows wait to go round than the loop may hold (IT5)."""
-        if rows > self._capacity:
-            raise UserFunctionError(
-                f"{rows:,} rows wait to go round again in one subtask, and {self._capacity:,} may",
-                site=self._head.site,
-                operator=self._head.name,
-                hint="the body sends more rows round than it gets: have it send fewer, or give the "
-                "loop more room: iterate(body, capacity=...)",
-            )
 
     def rows_came_round(self) -> None:
         self._busy = True

@@ -258,7 +258,7 @@ class Outputs:
     def __init__(self, edges: Mapping[int, OutputEdge], readers: Mapping[int, PlannedOperator]) -> None:
         self.edges = edges
         self._all = list(edges.values())
-        self.cycle = [id for id, edge in edges.items() if edge.edge.cycle]
+        self.cycle = [id for id, edge in edges.items() if edge.edge.loop is not None]
         """The edges that lie on a loop."""
         self._readers = readers
         self.overdraft = False

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from rheos.api.streams import DataStream
+from rheos.graph.connected_functions import KeyedCoProcessFunction
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.state import ValueState
 from rheos.operators.iterate import ROUND
@@ -45,17 +46,55 @@ _NEXT_KEY = (pl.col("k") * 7 + 1) % _KEYS
 
 def _walk(loop: DataStream) -> tuple[DataStream, DataStream]:
     visited = loop.key_by("k").process(KeyVisits())
-    again = visited.filter(pl.col("left") > 0).select(
+    return _again(visited), visited
+
+
+def _again(visited: DataStream) -> DataStream:
+    return visited.filter(pl.col("left") > 0).select(
         k=_NEXT_KEY, i=pl.col("i"), left=pl.col("left") - 1
     )
-    return again, visited
+
+
+def _begun(rows: DataStream) -> DataStream:
+    return rows.select(
+        k=pl.col("k").cast(pl.Int64) % _KEYS, i=pl.col("i"), left=pl.col("i") % _MOST_ROUNDS
+    )
 
 
 def _walking(rows: DataStream) -> Mapping[str, DataStream]:
-    begun = rows.select(
-        k=pl.col("k").cast(pl.Int64) % _KEYS, i=pl.col("i"), left=pl.col("i") % _MOST_ROUNDS
-    )
-    return {"out": begun.iterate(_walk)}
+    return {"out": _begun(rows).iterate(_walk)}
+
+
+class Meetings(KeyedCoProcessFunction):
+    """The same, for rows of the loop and rows from outside."""
+
+    visits = ValueState(int, default=0)
+
+    def process_element1(self, row: Any, ctx: KeyedContext) -> Iterator[Visited]:
+        return self._visited(row)
+
+    def process_element2(self, row: Any, ctx: KeyedContext) -> Iterator[Visited]:
+        return self._visited(row)
+
+    def _visited(self, row: Any) -> Iterator[Visited]:
+        self.visits.value += 1
+        yield Visited(row.k, row.i, row.left, self.visits.value)
+
+
+def _once(loop: DataStream) -> tuple[DataStream, DataStream]:
+    return loop.filter(pl.lit(False)), loop
+
+
+def _meeting(rows: DataStream) -> Mapping[str, DataStream]:
+    """Rows from outside have been through a loop of their own: so they have no event time either."""
+    begun = _begun(rows)
+    outside = begun.filter(pl.col("i") % 3 > 0).iterate(_once).key_by("k")
+
+    def body(loop: DataStream) -> tuple[DataStream, DataStream]:
+        visited = loop.key_by("k").connect(outside).process(Meetings())
+        return _again(visited), visited
+
+    return {"out": begun.filter(pl.col("i") % 3 == 0).iterate(body)}
 
 
 def _check_walking(rows: list[Arrived], outputs: Outputs) -> None:
@@ -75,6 +114,10 @@ def _check_walking(rows: list[Arrived], outputs: Outputs) -> None:
 
 WALKING = CheckedProgram(
     "a loop until silent", _walking, _check_walking, _check_walking, has_least=True
+)
+
+MEETING = CheckedProgram(
+    "a loop that others join", _meeting, _check_walking, _check_walking, has_least=True
 )
 
 
@@ -120,4 +163,4 @@ SPLITTING = CheckedProgram(
     "a loop of bounded rounds", _splitting, _check_splitting, _check_splitting, has_least=True
 )
 
-PROGRAMS = (WALKING, SPLITTING)
+PROGRAMS = (WALKING, MEETING, SPLITTING)

@@ -1,0 +1,53 @@
+"""New rows wait while many go round in a loop, but not for ever where a barrier is behind them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from rheos.errors import Site, UserFunctionError
+from rheos.operators.iterate import IterateSpec
+from rheos.plan.physical import PlannedOperator
+from rheos.protocol.ids import ChannelId, OperatorId
+from rheos.task.inputs import InputGate
+from rheos.task.loop_room import LoopRoom
+
+NEW, ROUND = ChannelId(0, 0, 0), ChannelId(1, 0, 0)
+HEAD = PlannedOperator(
+    OperatorId("iterate-1"), "iterate", Site("job.py", 7), IterateSpec(None, 100), (), {}, {}
+)
+
+
+def rows(count: int) -> pa.RecordBatch:
+    return pa.record_batch({"n": list(range(count))})
+
+
+def test_a_full_loop_takes_new_rows_for_a_barrier_once_a_round() -> None:
+    gate = InputGate([(NEW, 0), (ROUND, 1)], lambda: 0, feedback=[1], cycle=[1])
+    room = LoopRoom(HEAD, gate, batch_rows=4)
+    gate.offer(ROUND, rows(4))
+    assert room.admits(awaited=False)
+    gate.offer(ROUND, rows(6))
+    assert not room.admits(awaited=False)
+    assert room.admits(awaited=True)
+    room.admitted()
+    assert not room.admits(awaited=True)
+    # What waited goes round, and more comes behind it meanwhile.
+    gate.take()
+    gate.offer(ROUND, rows(9))
+    assert not room.admits(awaited=True)
+    gate.take()
+    assert room.admits(awaited=True)
+    assert not room.admits(awaited=False)
+
+
+def test_a_loop_that_is_too_full_says_so_at_the_users_line() -> None:
+    gate = InputGate([(NEW, 0), (ROUND, 1)], lambda: 0, feedback=[1], cycle=[1])
+    room = LoopRoom(HEAD, gate, batch_rows=4)
+    gate.offer(ROUND, rows(100))
+    room.check()
+    gate.offer(ROUND, rows(1))
+    with pytest.raises(UserFunctionError) as raised:
+        room.check()
+    assert str(raised.value).startswith("job.py:7")
+    assert "101 rows wait to go round again in one subtask, and 100 may" in str(raised.value)
