@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -20,7 +21,7 @@ from rheos.errors import InputError, UnrestorableError
 from rheos.graph.nodes import RunningSpec
 from rheos.operators import running_state
 from rheos.operators.running import STATE, RunningOperator, running_schema
-from rheos.protocol.elements import TS, visible
+from rheos.protocol.elements import FEW_ROWS, TS, visible
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode
 from rheos.state.key_groups import key_groups, subtask_of
@@ -115,6 +116,63 @@ def test_every_row_leaves_with_the_values_of_a_loop(
     rows: list[dict[str, Any]], sizes: list[int]
 ) -> None:
     assert run(operator(), cut(rows, sizes)) == expected(rows)
+
+
+ANY_FLOAT = st.floats() | st.sampled_from([0.0, -0.0, 0.1, 1e308, math.inf, -math.inf, math.nan])
+NEAR_THE_END = st.sampled_from([2**62, 2**63 - 1, -(2**62), -(2**63)])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3), ANY_FLOAT, st.integers(-9, 9) | NEAR_THE_END, st.integers(0, 2**16)
+        ),
+        min_size=2 * FEW_ROWS,
+        max_size=3 * FEW_ROWS,
+    ),
+    st.integers(1, FEW_ROWS),
+    st.sampled_from([pa.int64(), pa.uint64()]),
+)
+def test_a_few_rows_at_a_time_give_what_many_give_to_the_bit(
+    rows: list[tuple[int, float, int, int]], few: int, whole: pa.DataType
+) -> None:
+    schema = pa.schema([("k", pa.int64()), ("v", pa.float64()), ("n", whole), ("small", pa.float32())])
+    numbers = [n if whole == pa.int64() else abs(n) for _, _, n, _ in rows]
+    columns = [[row[0] for row in rows], [row[1] for row in rows], numbers, [row[3] for row in rows]]
+    arrays = [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    aggregates: dict[str, Agg] = {
+        "rows": agg.count(),
+        "total": agg.sum("v"),
+        "of small": agg.sum("small"),
+        "whole": agg.sum("n"),
+        "mean": agg.mean("v"),
+        "of whole": agg.mean("n"),
+        "least": agg.min("v"),
+    }
+
+    def outcome(pieces: Sequence[pa.RecordBatch]) -> tuple[list[bytes], str | None]:
+        """The rows up to an error, and the record that it names."""
+        op = operator(schema, aggregates)
+        made: list[pa.RecordBatch] = []
+        try:
+            for piece in pieces:
+                made += [out.batch for out in op.on_batch(0, piece)]
+        except InputError as error:
+            return bits(made), error.record
+        (part,) = op.snapshot(CheckpointId(1)).parts
+        return [*bits(made), *bits(part.write().sort_by("key.k").to_batches())], None
+
+    def bits(batches: Sequence[pa.RecordBatch]) -> list[bytes]:
+        columns = zip(*(batch.columns for batch in batches), strict=True)
+        return [np.concatenate([c.to_numpy(False) for c in column]).tobytes() for column in columns]
+
+    cut_up = [batch.slice(at, few) for at in range(0, len(rows), few)]
+    slowly, its_record = outcome(cut_up)
+    at_once, record = outcome([batch])
+    assert its_record == record
+    if record is None:
+        assert slowly == at_once
 
 
 class Chains:

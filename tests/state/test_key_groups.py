@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.errors import InputError, Site
+from rheos.protocol.elements import FEW_ROWS
 from rheos.protocol.hashing import NullKeyError, hash_keys
 from rheos.protocol.key_groups import group_range, owner_of
 from rheos.state.key_groups import (
@@ -69,6 +70,13 @@ def test_groups_are_made_of_the_hash() -> None:
     for max_parallelism in (1, 2, 100, 128, 32768):
         expected = [bits * max_parallelism >> 31 for bits in high]
         assert groups_of_columns([column], max_parallelism).tolist() == expected
+
+
+@given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.floats()), min_size=FEW_ROWS + 1))
+def test_few_rows_are_hashed_as_many_are(rows: list[tuple[int, float]]) -> None:
+    columns = [pa.array([n for n, _ in rows]), pa.array([x for _, x in rows], pa.float64())]
+    singly = [hashes(*(column.slice(row, 1) for column in columns))[0] for row in range(len(rows))]
+    assert singly == hashes(*columns)
 
 
 SAME_INTEGERS = st.lists(st.integers(0, 127), min_size=1, max_size=40)

@@ -4,7 +4,8 @@ through it."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from array import array
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +31,11 @@ class Cell(ABC):
     @abstractmethod
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         """Takes a batch's column in; the value after each row, in the order of the rows."""
+
+    def run_few(self, slots: Sequence[int], column: pa.Array | None) -> pa.Array | None:
+        """`run` for few rows, one by one, given the slot of each: the same to the bit. None where the
+        cell has no such way, or these rows have none; then nothing is taken in."""
+        return None
 
     @abstractmethod
     def freeze(self, at: At) -> dict[str, Frozen]:
@@ -79,11 +85,31 @@ class SeenKeys:
         self._seen.values[rows.slots] = ~unseen[rows.ends]
         return unseen if unseen.any() else None
 
+    def add_few(self, slots: Sequence[int]) -> None:
+        """Each of them has had a value."""
+        seen = self._seen.values
+        for slot in slots:
+            seen[slot] = True
+
     def freeze(self, at: At) -> Frozen:
         return self._seen.freeze(at)
 
     def thaw(self, slots: Ints, seen: pa.Array) -> None:
         self._seen.values[slots] = seen.to_numpy(zero_copy_only=False)
+
+
+def whole_numbers(values: Sequence[int]) -> pa.Array:
+    """A few of them, as int64: quicker than by `pa.array`, which asks what they are."""
+    return _given(pa.int64(), "q", values)
+
+
+def floats(values: Sequence[float]) -> pa.Array:
+    """A few of them, as float64."""
+    return _given(pa.float64(), "d", values)
+
+
+def _given(kind: pa.DataType, code: str, values: Sequence[Any]) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(array(code, values))], 0)
 
 
 def numbers(column: pa.Array, null: Any) -> Numbers:

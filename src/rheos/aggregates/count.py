@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from rheos.aggregates.cells import At, Cell, Frozen, SlotArray, valid
+from rheos.aggregates.cells import At, Cell, Frozen, SlotArray, valid, whole_numbers
 from rheos.aggregates.contract import Agg, Column, Reduced, Running, given
 from rheos.aggregates.segments import Ints, Segments
 
@@ -64,6 +64,20 @@ class CountCell(Cell):
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         return pa.array(rows.scatter(self.sorted_counts(rows, column)))
+
+    def run_few(self, slots: Sequence[int], column: pa.Array | None) -> pa.Array | None:
+        if column is not None and column.null_count:
+            return None
+        return whole_numbers(self.counts_of_few(slots))
+
+    def counts_of_few(self, slots: Sequence[int]) -> list[int]:
+        """The counts after each of a few rows, all of which count."""
+        values, counts = self._count.values, []
+        for slot in slots:
+            count = values.item(slot) + 1
+            values[slot] = count
+            counts.append(count)
+        return counts
 
     def sorted_counts(self, rows: Segments, column: pa.Array | None) -> Ints:
         carry = self._count.values[rows.slots]

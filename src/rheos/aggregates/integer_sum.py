@@ -74,5 +74,11 @@ def check_running(rows: Segments, values: Numbers, carry: Ints, sums: Ints) -> N
         raise SumTooLarge(int(rows.order[wraps].min()))
 
 
+def check_one(row: int, value: int, total: int) -> None:
+    """The same for one row, of the sum with its value. Raises SumTooLarge."""
+    if value >= _LIMIT or not -_LIMIT <= total < _LIMIT:
+        raise SumTooLarge(row)
+
+
 def _largest(low: Any, high: Any) -> int:
     return max(int(high), -int(low))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.aggregates.cells import At, Cell, Frozen, placed
+from rheos.aggregates.cells import At, Cell, Frozen, floats, placed
 from rheos.aggregates.contract import Agg, ExactSum, IntegerSum, Reduced, Running
 from rheos.aggregates.count import CountCell
 from rheos.aggregates.segments import Ints, Segments
@@ -75,6 +75,14 @@ class MeanCell(Cell):
         unseen = counts == 0
         means = sums / np.maximum(counts, 1)
         return placed(rows, means, unseen if unseen.any() else None)
+
+    def run_few(self, slots: Sequence[int], column: pa.Array | None) -> pa.Array | None:
+        assert column is not None
+        if column.null_count:
+            return None
+        sums = self._sum.sums_of_few(slots, column)
+        counts = self._count.counts_of_few(slots)
+        return floats([float(sum) / count for sum, count in zip(sums, counts, strict=True)])
 
     def freeze(self, at: At) -> dict[str, Frozen]:
         return self._sum.freeze(at) | self._count.freeze(at)

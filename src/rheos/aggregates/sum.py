@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -12,9 +12,19 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.aggregates.cells import At, Cell, Frozen, SeenKeys, SlotArray, numbers, placed
+from rheos.aggregates.cells import (
+    At,
+    Cell,
+    Frozen,
+    SeenKeys,
+    SlotArray,
+    floats,
+    numbers,
+    placed,
+    whole_numbers,
+)
 from rheos.aggregates.contract import Agg, ExactSum, IntegerSum, Reduced, Running
-from rheos.aggregates.integer_sum import check_running
+from rheos.aggregates.integer_sum import check_one, check_running
 from rheos.aggregates.segments import Ints, Numbers, Segments
 
 
@@ -68,6 +78,26 @@ class SumCell(Cell):
         assert column is not None
         unseen = self._seen.run(rows, column)
         return placed(rows, self.sorted_sums(rows, column), unseen)
+
+    def run_few(self, slots: Sequence[int], column: pa.Array | None) -> pa.Array | None:
+        assert column is not None
+        if column.null_count:
+            return None
+        self._seen.add_few(slots)
+        sums = self.sums_of_few(slots, column)
+        return floats(sums) if self._dtype is np.float64 else whole_numbers(sums)
+
+    def sums_of_few(self, slots: Sequence[int], column: pa.Array) -> list[Any]:
+        """The sums after each of a few rows without nulls. Raises SumTooLarge."""
+        totals, sums = self._sum.values, []
+        whole = self._dtype is not np.float64
+        for row, (slot, value) in enumerate(zip(slots, numbers(column, 0).tolist(), strict=True)):
+            total = totals.item(slot) + value
+            if whole:
+                check_one(row, value, total)
+            totals[slot] = total
+            sums.append(total)
+        return sums
 
     def sorted_sums(self, rows: Segments, column: pa.Array) -> Numbers:
         """Raises SumTooLarge."""

@@ -23,7 +23,7 @@ from rheos.graph.types import canonical
 from rheos.operators.contract import PortType
 from rheos.operators.keyed_state import keyed_shape
 from rheos.operators.lives import Lives
-from rheos.protocol.elements import Batch
+from rheos.protocol.elements import FEW_ROWS, Batch
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_groups import groups_of_columns
@@ -117,20 +117,24 @@ class RunningState:
 
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
         """The slot of each key; new ones begin with nothing. Raises NullKeyError."""
+        known = len(self._index)
         slots = self._index.lookup_or_add(columns)
         size = len(self._index)
-        if size > len(self._changed):
-            self._changed = np.concatenate([self._changed, np.zeros(size, dtype=np.bool_)])
-        for cell in self._cells.values():
-            cell.grow(size)
+        if size > known:
+            if size > len(self._changed):
+                self._changed = np.concatenate([self._changed, np.zeros(size, dtype=np.bool_)])
+            for cell in self._cells.values():
+                cell.grow(size)
         return slots
 
     def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
         """Takes a batch in, and gives the aggregates after each of its rows. Raises SumTooLarge."""
+        counter = self._counted_by
+        if counter is None and batch.num_rows <= FEW_ROWS:
+            return self._run_few(slots, batch)
         size = len(self._index)
         rows = Segments(slots, size)
         self._changed[rows.slots] = True
-        counter = self._counted_by
         if counter is None:
             return {name: self._run(name, rows, batch) for name in self._cells}
         made = {counter: self._run(counter, rows, batch)}
@@ -151,6 +155,26 @@ class RunningState:
                 cell.thaw(lives.left_to, left)
                 first = pa.array(np.zeros(len(cleared), np.int64))
                 cell.thaw(cleared, {part: of.take(first) for part, of in self._nothing[name].items()})
+        return made
+
+    def _run_few(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
+        """What the calls of numpy cost does not depend on how many rows there are: few of them are
+        taken in one by one, where the cells can."""
+        each: list[int] = slots.tolist()
+        for slot in each:
+            self._changed[slot] = True
+        made: dict[str, pa.Array] = {}
+        rows: Segments | None = None
+        for name, cell in self._cells.items():
+            column = self._columns[name]
+            try:
+                values = cell.run_few(each, None if column is None else batch.column(column))
+            except SumTooLarge as error:
+                raise SumTooLarge(error.row, column or "") from None
+            if values is None:
+                rows = rows or Segments(slots, len(self._index))
+                values = self._run(name, rows, batch)
+            made[name] = values
         return made
 
     def _run(self, name: str, rows: Segments, batch: Batch) -> pa.Array:

@@ -32,6 +32,10 @@ SWM = "__swm"
 SPLIT = "__split"
 HIDDEN_PREFIX = "__"
 
+FEW_ROWS = 16
+"""Up to so many rows a loop over them costs less than the calls of numpy that do it for a whole batch
+(measured: 1 to 2 us a row, against 50 to 100)."""
+
 MIN_TIMESTAMP_MS = -(2**62)
 """The watermark before anything is known. No event timestamp lies at or before it."""
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.errors import InputError, Site
-from rheos.protocol.elements import Batch, strip_hidden
+from rheos.protocol.elements import FEW_ROWS, Batch, strip_hidden
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 Offsets: TypeAlias = npt.NDArray[np.int64]
@@ -34,6 +34,8 @@ Offsets: TypeAlias = npt.NDArray[np.int64]
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
+_INT_GAMMA, _INT_MIX1, _INT_MIX2 = int(_GAMMA), int(_MIX1), int(_MIX2)
+_WORD = (1 << 64) - 1
 _S27, _S30, _S31, _S33 = (np.uint64(shift) for shift in (27, 30, 31, 33))
 
 _NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
@@ -145,9 +147,18 @@ def premix(columns: Sequence[pa.Array]) -> Words:
 
 def _column(column: pa.Array) -> Words:
     words = normalised(column)
-    if isinstance(words, np.ndarray):
-        return _mix(words, np.empty_like(words))
-    return _texts(words)
+    if not isinstance(words, np.ndarray):
+        return _texts(words)
+    if len(words) <= FEW_ROWS:
+        return np.array([_mix_one(word) for word in words.tolist()], dtype=np.uint64)
+    return _mix(words, np.empty_like(words))
+
+
+def _mix_one(word: int) -> int:
+    """`_mix` of one word."""
+    word = word + _INT_GAMMA & _WORD
+    word = (word ^ word >> 30) * _INT_MIX1 & _WORD
+    return (word ^ word >> 27) * _INT_MIX2 & _WORD
 
 
 def _mix(words: Words, out: Words) -> Words:

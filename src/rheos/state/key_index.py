@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.protocol.columns import plain_type
+from rheos.protocol.elements import FEW_ROWS
 from rheos.protocol.hashing import Words, normalised, plain
 
 Slots: TypeAlias = npt.NDArray[np.int32]
@@ -22,6 +23,8 @@ Slots: TypeAlias = npt.NDArray[np.int32]
 _FACTOR1 = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR2 = np.uint64(0xD6E8FEB86659FD93)
 _S32 = np.uint64(32)
+_WORD = (1 << 64) - 1
+_INT_FACTOR1, _INT_FACTOR2 = int(_FACTOR1), int(_FACTOR2)
 
 # A table has at least so many places for a key, the more the better while it fits the processor's
 # caches: every further place looked at costs a round of numpy calls.
@@ -145,6 +148,8 @@ class WordIndex:
         return slots, missed
 
     def lookup_or_add(self, words: Words) -> Slots:
+        if len(words) <= FEW_ROWS and (known := self._find_few(words.tolist())) is not None:
+            return known
         slots, missed = self._find(words)
         if len(missed):
             fresh = missed[slots[missed] < 0]
@@ -152,6 +157,19 @@ class WordIndex:
                 values, inverse = np.unique(words[fresh], return_inverse=True)
                 slots[fresh] = self._add(values)[inverse]
         return slots
+
+    def _find_few(self, words: Sequence[int]) -> Slots | None:
+        """The slots, looked up one by one; None where a word is not there."""
+        slot_at, word_of, mask, shift = self._table.item, self._words.item, self._mask, int(self._shift)
+        slots = []
+        for word in words:
+            place = _first_place(word, shift)
+            while (slot := slot_at(place)) >= 0 and word_of(slot) != word:
+                place = (place + 1) & mask
+            if slot < 0:
+                return None
+            slots.append(slot)
+        return np.array(slots, dtype=np.int32)
 
     def _first_places(self, words: Words) -> npt.NDArray[np.int64]:
         mixed = words * _FACTOR1
@@ -199,6 +217,13 @@ class WordIndex:
             self._table[places[free]] = slots[free]
             left = self._table[places] != slots
             slots, places = slots[left], (places[left] + 1) & self._mask
+
+
+def _first_place(word: int, shift: int) -> int:
+    """As `WordIndex._first_places`, of one word."""
+    mixed = word * _INT_FACTOR1 & _WORD
+    mixed ^= mixed >> 32
+    return (mixed * _INT_FACTOR2 & _WORD) >> shift
 
 
 class _TextIndex:

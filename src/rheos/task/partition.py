@@ -7,6 +7,7 @@ gather of long columns is cheaper than one per target, whatever the columns hold
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.errors import Site
-from rheos.protocol.elements import Batch
+from rheos.protocol.elements import FEW_ROWS, Batch
 from rheos.protocol.hashing import NullKeyError
 from rheos.state.key_groups import key_groups, subtask_of
 
@@ -60,10 +61,11 @@ def cut(batch: Batch, owners: npt.NDArray[np.uint16], targets: int) -> list[Batc
     """The rows for each target, in the order they came; None where there are none. `owners` says whose
     each row is."""
     parts: list[Batch | None] = [None] * targets
+    if batch.num_rows <= FEW_ROWS and _cut_in_place(batch, owners.tolist(), parts):
+        return parts
     counts = np.bincount(owners, minlength=targets).tolist()
     if batch.num_rows in counts:
-        if batch.num_rows:
-            parts[counts.index(batch.num_rows)] = batch
+        parts[counts.index(batch.num_rows)] = batch
         return parts
     ordered = gather(batch, _order(owners, targets))
     start = 0
@@ -72,6 +74,19 @@ def cut(batch: Batch, owners: npt.NDArray[np.uint16], targets: int) -> list[Batc
             parts[target] = ordered.slice(start, count)
             start += count
     return parts
+
+
+def _cut_in_place(batch: Batch, owners: Sequence[int], parts: list[Batch | None]) -> bool:
+    """Makes slices of the batch, where the rows of each target follow each other: then nothing is
+    gathered. Returns whether that is so."""
+    runs = [(owner, len(list(rows))) for owner, rows in groupby(owners)]
+    if len({owner for owner, _ in runs}) < len(runs):
+        return False
+    start = 0
+    for owner, count in runs:
+        parts[owner] = batch.slice(start, count)
+        start += count
+    return True
 
 
 def _order(owners: npt.NDArray[np.uint16], targets: int) -> npt.NDArray[np.int64]:

@@ -1,0 +1,206 @@
+"""What a small batch costs on all of its way: from the poll of a source to the sink behind a count.
+
+usage: turn.py [ROWS ...] [--slots N] [--profile]
+
+The engines of a job's slots run in this process, one after the other, over real Unix sockets and by a
+clock that the benchmark moves on: in each turn every source gives so many rows (1, 8 and 64 where none
+are given), and all are stepped until nothing is left to do, as their loops would. Processor time for
+each turn of one slot, in microseconds: the median of many pieces. `--profile` says where it goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import median
+
+import pyarrow as pa
+
+import rheos as rh
+from rheos.bench.grouping import Measurements
+from rheos.connectors.contract import Polled, ReaderContext, Sink, SinkContext, SinkWriter, Split
+from rheos.connectors.contract import SplitReader as Reader
+from rheos.connectors.generator import generator
+from rheos.connectors.wrapped import WrappedSource
+from rheos.driver.master import enumerate_splits
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.continuous.local_transport import LocalTransport
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.folder import StoreFolder
+from rheos.runtimes.simulated.io import SimIo
+from rheos.runtimes.simulated.store import MemoryStore
+from rheos.task.config import TaskConfig
+from rheos.task.engine import SubtaskEngine
+from rheos.task.slot import Deployment, open_slot
+
+KEYS = 256
+TURN_US = 1_000
+"""How far the clock moves with each turn: beyond the interval at which a source is polled."""
+PIECE = 200
+PIECES = 15
+
+
+class _Few(Reader):
+    """Gives so many rows at a time."""
+
+    def __init__(self, reader: Reader, rows: int) -> None:
+        self._reader = reader
+        self._rows = rows
+
+    def poll(self, max_rows: int) -> Polled:
+        return self._reader.poll(self._rows)
+
+    def position(self) -> bytes:
+        return self._reader.position()
+
+
+@dataclass(frozen=True, eq=False)
+class FewRows(WrappedSource):
+    rows: int
+
+    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> Reader:
+        return _Few(super().open(split, position, ctx), self.rows)
+
+
+class Nowhere(Sink, SinkWriter):
+    """Counts what comes to it."""
+
+    came = 0
+
+    def open(self, ctx: SinkContext) -> SinkWriter:
+        return self
+
+    def write(self, batch: Batch) -> None:
+        self.came += batch.num_rows
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+    def describe(self) -> str:
+        return "nowhere"
+
+
+class Slots:
+    """A job's slots, which one thread steps."""
+
+    def __init__(self, rows: int, slots: int, folder: str) -> None:
+        self.clock = SimClock()
+        source = FewRows(
+            generator(
+                Measurements(KEYS),
+                splits=slots,
+                schema=pa.schema([("k", pa.int64()), ("v", pa.float64())]),
+            ),
+            rows,
+        )
+        env = rh.Environment(slots)
+        totals = env.from_source(source).key_by("k")
+        totals.running(count=rh.agg.count(), sum=rh.agg.sum("v")).sink_to(Nowhere())
+        plan = replace(env.plan("job"), parallelism=slots)
+        deployment = Deployment(
+            plan=plan,
+            job=JobId("job"),
+            writer=JobId("job"),
+            attempt=Attempt(1),
+            config=TaskConfig(buffer_timeout_us=0),
+            splits=enumerate_splits(plan),
+            restore=None,
+        )
+        self.transports = [
+            LocalTransport(
+                attempt=Attempt(1),
+                subtask=subtask,
+                token=b"0123456789abcdef",
+                schemas=plan.edge_schemas(),
+                initial_credits=TaskConfig.credits,
+                parallelism=slots,
+                path=f"{folder}/{subtask}",
+            )
+            for subtask in range(slots)
+        ]
+        for transport in self.transports:
+            transport.connect([each.address for each in self.transports])
+        store = MemoryStore()
+        self.engines: list[SubtaskEngine] = [
+            open_slot(
+                deployment,
+                subtask,
+                store=store,
+                open_store=partial(StoreFolder, store),
+                transport=transport,
+                clock=self.clock,
+                io=SimIo(self.clock.monotonic_us, lambda: 1),
+                report=lambda message: None,
+            )
+            for subtask, transport in enumerate(self.transports)
+        ]
+
+    def turn(self) -> None:
+        """All there is to do by this time, as each slot's loop would: a step that finds nothing more,
+        and a wait, after those that work."""
+        self.clock.advance(TURN_US)
+        busy = True
+        while busy:
+            busy = False
+            for engine, transport in zip(self.engines, self.transports, strict=True):
+                step = engine.step()
+                busy |= step.worked
+                while step.wake_after_us is None:
+                    step = engine.step()
+                transport.wait(0)
+
+    def close(self) -> None:
+        for engine in self.engines:
+            engine.close()
+        for transport in self.transports:
+            transport.close()
+
+
+def measured(rows: int, slots: int, profile: cProfile.Profile | None) -> float:
+    """Microseconds of a turn of one slot."""
+    with tempfile.TemporaryDirectory(prefix="rheos-turn-") as folder:
+        all_slots = Slots(rows, slots, folder)
+        for _ in range(2 * PIECE):
+            all_slots.turn()
+        if profile is not None:
+            profile.enable()
+        spent = []
+        for _ in range(PIECES):
+            began = time.process_time_ns()
+            for _ in range(PIECE):
+                all_slots.turn()
+            spent.append((time.process_time_ns() - began) / 1000 / PIECE / slots)
+        if profile is not None:
+            profile.disable()
+        all_slots.close()
+    return median(spent)
+
+
+def main(sizes: Sequence[int], slots: int, profiled: bool) -> None:
+    pa.set_cpu_count(1)
+    profile = cProfile.Profile() if profiled else None
+    for rows in sizes:
+        print(
+            f"{rows:>6} rows, {slots} slots: {measured(rows, slots, profile):8.1f} us a turn of a slot"
+        )
+    if profile is not None:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(50)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rows", nargs="*", type=int, default=[1, 8, 64])
+    parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--profile", action="store_true")
+    given = parser.parse_args()
+    main(given.rows or [1, 8, 64], given.slots, given.profile)
