@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.errors import ConfigurationError
+from rheos.observe.history import HistoryConfig
+from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.accumulated import Accumulated
@@ -59,6 +61,8 @@ class JobConfig:
     """A savepoint's folder: the job's state where its log does not say that it began from there."""
     allow_dropped: bool = False
     """State of the savepoint that the program has no place for is left behind."""
+    history: HistoryConfig | None = field(default_factory=HistoryConfig)
+    """How its figures are kept; None keeps none."""
     min_parallelism: int | None = None
     """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
 
@@ -223,6 +227,10 @@ class JobHandle(Protocol):
         """All figures of the job as they are now, by operator, subtask and edge."""
         ...
 
+    def history(self) -> HistoryView:
+        """What its figures were: fine for an hour, coarse for a week, with those of earlier drivers."""
+        ...
+
     def story(self) -> Sequence[str]:
         """What has happened to the job and what was done about it, a line each, the oldest first: the
         last thousand."""
@@ -240,6 +248,9 @@ class WithoutCheckpoints:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return ()
+
+    def history(self) -> HistoryView:
+        return HistoryView.nothing()
 
     def story(self) -> Sequence[str]:
         return ()

@@ -13,6 +13,7 @@ from rheos.job import (
     JobStatus,
     OperatorStatus,
 )
+from rheos.observe.history_files import HistorySegment, HistoryView
 from rheos.observe.model import JobFigures
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import Cost
@@ -62,6 +63,18 @@ FIGURES = JobFigures(
     ],
 )
 
+HISTORY = HistoryView(
+    HistorySegment(
+        "job",
+        "fine",
+        10_000,
+        ["rows_in\tmap-1"],
+        [1_700_000_000_000, 1_700_000_010_000],
+        [[5.0], [None]],
+    ),
+    HistorySegment("job", "coarse", 600_000, ["rows_in\tmap-1"], [1_699_999_000_000], [[7.5]]),
+)
+
 STORY = ("RUNNING Tick() -> SendToAll(message=TriggerCheckpoint 1)", "ENDED CancelRequested()")
 
 
@@ -107,6 +120,9 @@ class StandIn:
 
     def figures(self) -> JobFigures:
         return FIGURES
+
+    def history(self) -> HistoryView:
+        return HISTORY
 
     def story(self) -> Sequence[str]:
         return STORY

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from tests.cli.test_jobs import Start, rheos, start
+from rheos.host.stores import open_store
+from rheos.observe.history_files import Grain, HistorySegment, encode_segment, segment_path
+from tests.cli.test_jobs import Start, kept, rheos, start
 
-__all__ = ["start"]
+__all__ = ["kept", "start"]
 
 
 def row(out: str, first: str) -> list[str]:
@@ -52,3 +55,27 @@ def test_as_json() -> None:
     assert shown["figures"]["restarts"]["readings"] == [{"cause": "TransportError", "value": 1}]
     one = json.loads(rheos("metrics", "job", "--figure", "sent_bytes", "--json")[1])
     assert one["readings"] == [{"edge": "0", "subtask": "0", "value": 4096, "per_s": 512.0}]
+
+
+def test_what_they_were() -> None:
+    code, out, _ = rheos("metrics", "job", "--history", "--figure", "rows_in")
+    assert code == 0
+    assert [line.split() for line in out.splitlines()] == [
+        ["time", "of", "rows_in", "map-1"],
+        ["2023-11-14T21:56:40Z", "10", "min", "0", "s", "7.5"],
+        ["2023-11-14T22:13:20Z", "10.0", "s", "5.0"],
+        ["2023-11-14T22:13:30Z", "10.0", "s"],
+    ]
+    shown = json.loads(rheos("metrics", "job", "--history", "--json")[1])
+    assert shown["coarse"]["values"] == [[7.5]]
+
+
+def test_what_they_were_of_a_job_that_does_not_run(tmp_path: Path, kept: str) -> None:
+    code, _, err = rheos("metrics", "job", "--checkpoint-dir", str(tmp_path / "none"))
+    assert code == 2
+    assert "no checkpoint directory" in err
+    segment = HistorySegment("daily-visits", "fine", 10_000, ["cpu_ms"], [1_700_000_000_000], [[5.0]])
+    path = segment_path("daily-visits/figures", Grain.FINE, 1_700_000_000_000)
+    open_store(kept).put(path, encode_segment(path, segment))
+    code, out, _ = rheos("metrics", "Daily visits", "--checkpoint-dir", kept)
+    assert (code, out.splitlines()[-1].split()[0]) == (0, "2023-11-14T22:13:20Z")

@@ -21,20 +21,24 @@ from rheos.connectors.spark import staging_manifest
 from rheos.control import commands
 from rheos.control.processes import this_process
 from rheos.errors import Site, TransportError, UnrestorableError, UserFunctionError
+from rheos.observe import history_files
 from rheos.protocol import control as messages
 from rheos.protocol import error_data, streamed, wire
+from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.decoding import MalformedError
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, OperatorId
+from rheos.protocol.readings import Reading
 from rheos.protocol.sealed import Sealed
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.runtimes.continuous import control
-from tests.cli.stand_ins import STATUS
+from tests.cli.stand_ins import FIGURES, HISTORY, STATUS
 from tests.formats.examples import EXAMPLES
 
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])
 _ROOT = "/checkpoints/job/staged/rows"
 _JOB = JobId("job")
+_HISTORY = "job/figures/fine-0000000000000001.json"
 
 
 def _bounded(decode: Callable[[bytes], Any], refusal: type[Exception]) -> Callable[[bytes], Any]:
@@ -101,6 +105,10 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
     "staging": _read_back(
         staging_manifest._sealed(_ROOT), lambda data: staging_manifest.decode_manifest(data, _ROOT)
     ),
+    "history": _read_back(
+        history_files._sealed(_HISTORY),
+        lambda data: history_files.decode_segment(_HISTORY, data, "job"),
+    ),
     "committable": _bounded(committer.decode_staged, UnrestorableError),
     "staged epoch": _bounded(staged_epochs.decode_epoch, UnrestorableError),
     # A note that cannot be read is one without an owner.
@@ -163,6 +171,22 @@ def _true_messages() -> dict[str, list[bytes]]:
     note = driver_note.DriverNote(
         owner="a", driver="d", process=msgspec.json.encode(this_process()), since_ms=5, job=_JOB
     )
+    history = history_files.HistorySegment("job", "fine", 100, ["a", "b"], [1], [[1.0, None]])
+    progress = messages.Progress(
+        attempt=at,
+        subtask=0,
+        step_us=5,
+        records_in={"o": 3},
+        records_out={},
+        watermark_ms={},
+        busy_us=1,
+        blocked_us=1,
+        counters={},
+        readings=[
+            Reading("busy_ms", ("0",), 1.5),
+            Reading("commit_duration_ms", ("o",), Accumulated(1, 5, 5, 5, {3: 1})),
+        ],
+    )
     failure = ErrorData.of(UserFunctionError("w", site=Site("f.py", 3), record="r", hint="h"))
     pack, text = msgspec.msgpack.encode, msgspec.json.encode
     batch = pa.record_batch({"v": [1, None, 3], "s": ["a", "b", None]}, schema=SCHEMA)
@@ -173,6 +197,7 @@ def _true_messages() -> dict[str, list[bytes]]:
             pack(control.Join(at, 1, "tcp://a:1", "1.0")),
             pack(control.Heartbeat(at)),
             pack(acknowledged),
+            pack(progress),
             pack(messages.Failed(attempt=at, subtask=1, error=failure)),
         ],
         "from the driver": [
@@ -182,6 +207,8 @@ def _true_messages() -> dict[str, list[bytes]]:
         "request": [pack(commands.TakeSavepoint(job=JobId("j"), directory="/s"))],
         "answer": [
             pack(commands.Status(status=STATUS)),
+            pack(commands.TheFigures(figures=FIGURES)),
+            pack(commands.TheHistory(history=HISTORY)),
             pack(commands.Refused(error=failure)),
         ],
         "error": [pack(failure)],
@@ -198,6 +225,7 @@ def _true_messages() -> dict[str, list[bytes]]:
         ],
         "savepoint": [text(taken)],
         "staging": [text(staging)],
+        "history": [text(history)],
         "committable": [
             pack(
                 committer.FileCommittable(

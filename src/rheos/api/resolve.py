@@ -14,6 +14,7 @@ from rheos.connectors.files.listing import absolute
 from rheos.errors import ConfigurationError, ProgramError
 from rheos.graph.validate import check_parallelism
 from rheos.job import JobConfig, Runtime
+from rheos.observe.history import HistoryConfig
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId
 from rheos.protocol.state_config import MIB, StateConfig
@@ -60,6 +61,7 @@ def resolve(merged: Merged) -> Resolved:
         from_savepoint=_folder(merged, "from_savepoint"),
         allow_dropped=_flag(merged, "allow_dropped"),
         min_parallelism=_min_parallelism(merged, parallelism),
+        history=_history(merged),
     )
     return Resolved(parallelism, said.max_parallelism, runtime, config)
 
@@ -104,6 +106,12 @@ def _checkpoint(merged: Merged) -> CheckpointConfig:
         max_concurrent=max_concurrent,
         restart=_restart(merged),
     )
+
+
+def _history(merged: Merged) -> HistoryConfig | None:
+    if merged.settings.history_interval is None:
+        return None
+    return HistoryConfig(_positive_ms(merged, "history_interval"))
 
 
 def _task(merged: Merged) -> TaskConfig:

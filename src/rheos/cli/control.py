@@ -63,11 +63,20 @@ def metrics(
         str | None,
         typer.Option(help="Print this one of each subtask, such as rows_in.", show_default=False),
     ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="What they were: fine for an hour, coarse for a week.")
+    ] = False,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(help="Read the history there, whether the job runs or not.", show_default=False),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Print the figures of a running job: rows, back-pressure, watermarks, state, by operator."""
-    from rheos.cli.metrics import show_metrics
+    from rheos.cli.metrics import show_history, show_metrics
 
+    if history or checkpoint_dir is not None:
+        raise typer.Exit(show_history(job, figure, checkpoint_dir, json))
     raise typer.Exit(show_metrics(job, figure, json))
 
 

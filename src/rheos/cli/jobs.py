@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log import JobLog, LogView
 from rheos.cli.failures import INTERRUPTED, MISUSED, report
 from rheos.cli.status import duration_text
 from rheos.connectors.files.listing import absolute
@@ -29,6 +29,7 @@ from rheos.host.stores import open_store, there_is
 from rheos.job import CheckpointInfo, JobStatus
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.ids import JobId, job_slug
+from rheos.protocol.ports import Store
 from rheos.redaction import redacted
 
 _LOOK_TIMEOUT_S = 3.0
@@ -246,13 +247,20 @@ def _of_running(wanted: str) -> list[CheckpointInfo]:
 
 def _in_log(wanted: str, directory: str) -> list[CheckpointInfo]:
     """Raises ConfigurationError where the directory has no such job, CheckpointError."""
+    _, _, view = stored_job(wanted, directory)
+    return [checkpoint_info(kept.entry) for kept in view.completed]
+
+
+def stored_job(wanted: str, directory: str) -> tuple[Store, JobId, LogView]:
+    """A job by its id or name, whether it runs or not. Raises ConfigurationError where the directory
+    has no such job, CheckpointError."""
     if not there_is(directory):
         raise ConfigurationError(f"there is no checkpoint directory {directory!r}")
     store = open_store(directory)
     for job in (JobId(wanted), job_slug(wanted)):
         view = JobLog(store, job).read()
         if view.newest is not None:
-            return [checkpoint_info(kept.entry) for kept in view.completed]
+            return store, job, view
     try:
         places = {path.split("/")[0] for path in store.list("") if "/log/" in path}
     except OSError as error:
@@ -275,7 +283,7 @@ def checkpoints_table(kept: list[CheckpointInfo]) -> Table:
         table.add_row(
             str(info.checkpoint),
             str(info.attempt),
-            _time_text(info.completed_ms),
+            time_text(info.completed_ms),
             duration_text(info.duration_ms),
             duration_text(cost.sync_us / 1000),
             "overtook" if cost.unaligned else duration_text(cost.align_us / 1000),
@@ -311,7 +319,7 @@ def size_text(size_bytes: int) -> str:
     return f"{value / 1024:,.1f} TB"
 
 
-def _time_text(ms: int) -> str:
+def time_text(ms: int) -> str:
     """Empty for 0: logs of earlier versions do not say."""
     if not ms:
         return ""

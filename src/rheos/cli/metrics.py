@@ -6,18 +6,34 @@ import json
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
+import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from rheos.cli.jobs import console, find, plain_table, reported, size_text
+from rheos.cli.jobs import (
+    console,
+    find,
+    plain_table,
+    reported,
+    size_text,
+    stored_job,
+    time_text,
+)
 from rheos.cli.status import duration_text
+from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
+from rheos.driver.history import stored_history
 from rheos.errors import ConfigurationError
 from rheos.observe import figures as f
 from rheos.observe.figures import FIGURES, Figure, Unit
+from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures, across_subtasks, figures_object
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.readings import Reading
+
+_SHOWN_OF_HISTORY = tuple(
+    figure.name for figure in (f.SOURCE_ROWS, f.RESTARTS, f.CHECKPOINT_DURATION, f.CPU, f.MEMORY)
+)
 
 
 def show_metrics(wanted: str, figure: str | None, as_json: bool) -> int:
@@ -37,6 +53,45 @@ def show_metrics(wanted: str, figure: str | None, as_json: bool) -> int:
         return 0
 
     return reported(show)
+
+
+def show_history(wanted: str, figure: str | None, directory: str | None, as_json: bool) -> int:
+    def show() -> int:
+        one = None if figure is None else _figure(figure)
+        if directory is None:
+            view = JobClient(find(wanted)).history()
+        else:
+            store, job, _ = stored_job(wanted, absolute(directory))
+            view = stored_history(store, job)
+        if as_json:
+            print(json.dumps(msgspec.to_builtins(view), indent=2))
+        else:
+            console().print(history_table(view, one))
+        return 0
+
+    return reported(show)
+
+
+def history_table(view: HistoryView, figure: Figure | None) -> Table:
+    """A row for each moment, the coarse ones first; a column for each series of the figure."""
+    shown = _SHOWN_OF_HISTORY if figure is None else (figure.name,)
+    series = sorted(
+        {name for part in (view.coarse, view.fine) for name in part.series if _figure_of(name) in shown}
+    )
+    table = plain_table("time", "of")
+    for name in series:
+        table.add_column(name.replace("\t", " "), justify="right")
+    for part in (view.coarse, view.fine):
+        place = {name: n for n, name in enumerate(part.series)}
+        for at_ms, row in zip(part.at_ms, part.values, strict=True):
+            values = [row[place[name]] if name in place else None for name in series]
+            cells = [_number(FIGURES[_figure_of(n)], v) for n, v in zip(series, values, strict=True)]
+            table.add_row(*map(Text, [time_text(at_ms), duration_text(part.period_ms), *cells]))
+    return table
+
+
+def _figure_of(series: str) -> str:
+    return series.partition("\t")[0]
 
 
 def _figure(name: str) -> Figure:
@@ -109,11 +164,17 @@ def _value(figure: Figure, reading: Reading | None) -> str:
     if reading is None:
         return ""
     value = reading.value
-    if isinstance(value, Accumulated):
-        if not value.buckets:
-            return f"n {value.n:,}, total {value.total:,g}"
-        spread = ", ".join(f"p{q * 100:g} {value.quantile(q):,.3g}" for q in (0.5, 0.99))
-        return f"n {value.n:,}, {spread}"
+    if not isinstance(value, Accumulated):
+        return _number(figure, value)
+    if not value.buckets:
+        return f"n {value.n:,}, total {value.total:,g}"
+    spread = ", ".join(f"p{q * 100:g} {value.quantile(q):,.3g}" for q in (0.5, 0.99))
+    return f"n {value.n:,}, {spread}"
+
+
+def _number(figure: Figure, value: float | None) -> str:
+    if value is None:
+        return ""
     match figure.unit:
         case Unit.BYTES:
             return size_text(int(value))

@@ -15,6 +15,7 @@ from rheos.control.processes import Liveness, liveness
 from rheos.control.registry import JobRecord
 from rheos.errors import CheckpointError, RheosError, TransportError
 from rheos.job import CheckpointInfo, JobStatus
+from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.protocol.decoding import BoundedDecoder, MalformedError
 from rheos.protocol.error_data import ErrorData
@@ -44,6 +45,10 @@ class GetFigures(Request, frozen=True):
     pass
 
 
+class GetHistory(Request, frozen=True):
+    pass
+
+
 class GetStory(Request, frozen=True):
     pass
 
@@ -63,7 +68,14 @@ class CancelJob(Request, frozen=True):
 
 
 AnyRequest: TypeAlias = (
-    GetStatus | GetCheckpoints | GetFigures | GetStory | TakeSavepoint | StopWithSavepoint | CancelJob
+    GetStatus
+    | GetCheckpoints
+    | GetFigures
+    | GetHistory
+    | GetStory
+    | TakeSavepoint
+    | StopWithSavepoint
+    | CancelJob
 )
 
 
@@ -84,6 +96,10 @@ class CheckpointList(Answer, frozen=True):
 
 class TheFigures(Answer, frozen=True):
     figures: JobFigures
+
+
+class TheHistory(Answer, frozen=True):
+    history: HistoryView
 
 
 class TheStory(Answer, frozen=True):
@@ -109,7 +125,7 @@ class Refused(Answer, frozen=True):
 
 
 AnyAnswer: TypeAlias = (
-    Status | CheckpointList | TheFigures | TheStory | SavepointTaken | Cancelled | Refused
+    Status | CheckpointList | TheFigures | TheHistory | TheStory | SavepointTaken | Cancelled | Refused
 )
 
 encode = msgspec.msgpack.Encoder().encode
@@ -144,6 +160,11 @@ class JobClient:
         answer = self._ask(GetFigures(job=self._record.job))
         assert isinstance(answer, TheFigures)
         return answer.figures
+
+    def history(self) -> HistoryView:
+        answer = self._ask(GetHistory(job=self._record.job))
+        assert isinstance(answer, TheHistory)
+        return answer.history
 
     def story(self) -> list[str]:
         answer = self._ask(GetStory(job=self._record.job))

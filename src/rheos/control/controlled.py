@@ -27,6 +27,7 @@ from rheos.job import (
     JobStatus,
     Runtime,
 )
+from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.redaction import redacted
@@ -163,6 +164,9 @@ class ControlledJob:
 
     def figures(self) -> JobFigures:
         return self.job.figures()
+
+    def history(self) -> HistoryView:
+        return self.job.history()
 
     def story(self) -> Sequence[str]:
         return self.job.story()

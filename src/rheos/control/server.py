@@ -18,6 +18,7 @@ from rheos.control.commands import (
     CheckpointList,
     GetCheckpoints,
     GetFigures,
+    GetHistory,
     GetStatus,
     GetStory,
     Refused,
@@ -26,6 +27,7 @@ from rheos.control.commands import (
     StopWithSavepoint,
     TakeSavepoint,
     TheFigures,
+    TheHistory,
     TheStory,
     encode,
     request_decoder,
@@ -142,7 +144,7 @@ class CommandServer:
         request = self._request(frames)
         if request is None:
             self.strangers += 1
-        elif isinstance(request, GetStatus | GetCheckpoints | GetFigures | GetStory):
+        elif isinstance(request, GetStatus | GetCheckpoints | GetFigures | GetHistory | GetStory):
             self._send(frames[0], self._carried_out(request))
         elif self._at_work >= _MAX_AT_WORK and not isinstance(request, CancelJob):
             self._send(
@@ -203,6 +205,8 @@ class CommandServer:
                     return CheckpointList(checkpoints=list(self._handle.checkpoints()))
                 case GetFigures():
                     return TheFigures(figures=self._handle.figures())
+                case GetHistory():
+                    return TheHistory(history=self._handle.history())
                 case GetStory():
                     return TheStory(lines=list(self._handle.story()))
                 case TakeSavepoint():

@@ -62,6 +62,7 @@ from rheos.checkpoint.story import Chapter
 from rheos.driver.collected import CollectedBefore, CollectedResults
 from rheos.driver.drift import SourceDrift
 from rheos.driver.figures import FiguresKeeper
+from rheos.driver.history import HistoryKeeper
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.listings import Listings
 from rheos.driver.metrics import JobMetrics
@@ -80,6 +81,8 @@ from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
 from rheos.errors import CheckpointError, InternalError, RheosError
 from rheos.host.stores import check_writable
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
+from rheos.observe.history import HistoryConfig
+from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
@@ -159,6 +162,13 @@ class Master:
         self._savepoints = SavepointService(config.job, plan.name, owner, open_store)
         self._metrics = JobMetrics(plan)
         self._figures = FiguresKeeper(plan, config.job)
+        self._history = HistoryKeeper(
+            config.job,
+            store,
+            listing,
+            config.history or HistoryConfig(),
+            kept=config.history is not None and config.checkpoint_dir is not None,
+        )
         self._drift = SourceDrift()
         self._collected = CollectedResults(plan)
         self._end: EndJob | None = None
@@ -197,6 +207,10 @@ class Master:
     def figures(self) -> JobFigures:
         """All that is known of the job now."""
         return self._figures.now(self.status(), self._clock.now_ms())
+
+    def history(self) -> HistoryView:
+        """What the figures were, as of the last step."""
+        return self._history.view()
 
     def abandon(self, error: RheosError) -> None:
         """No step will follow: whoever waits for a savepoint gets `error`."""
@@ -247,7 +261,10 @@ class Master:
             if self._coordinator.kept:
                 self._figures.completed(self._coordinator.kept[-1])
             self._done = self._end is not None
+        self._history.step(self._clock.monotonic_us(), self.figures)
         if self._done:
+            with contextlib.suppress(OSError, RheosError):
+                self._history.close()
             self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
 
     def _hear_of_publication(self) -> None:

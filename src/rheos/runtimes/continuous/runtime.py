@@ -34,6 +34,7 @@ from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, Rh
 from rheos.host.io import DetachedIo, SystemClock, ThreadedIo
 from rheos.host.stores import check_writable, open_store
 from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState, JobStatus
+from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.continuous.cluster import check_slots
@@ -233,6 +234,9 @@ class ContinuousJob:
 
     def figures(self) -> JobFigures:
         return self._master.figures()
+
+    def history(self) -> HistoryView:
+        return self._master.history()
 
     def story(self) -> Sequence[str]:
         return self._master.story()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from rheos.checkpoint.events import After
 from rheos.errors import CheckpointError
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
+from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.runtimes.simulated.faults import Faults
@@ -69,6 +70,9 @@ class SimulatedJob:
 
     def figures(self) -> JobFigures:
         return self.world.master.figures()
+
+    def history(self) -> HistoryView:
+        return self.world.master.history()
 
     def story(self) -> Sequence[str]:
         return self.world.master.story()

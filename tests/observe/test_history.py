@@ -1,0 +1,250 @@
+"""The history: moments of figures, rolled up, in rings; and as files of a store that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rheos.driver.history import HistoryKeeper, stored_history
+from rheos.errors import UnrestorableError
+from rheos.observe.figures import FIGURES, Kind, Merge
+from rheos.observe.history import (
+    MAX_SERIES,
+    FiguresHistory,
+    FiguresMoment,
+    HistoryConfig,
+    MomentMaker,
+    columns,
+    moments_of,
+    rolled_up,
+)
+from rheos.observe.history_files import (
+    MAX_FILES,
+    Grain,
+    HistorySegment,
+    decode_segment,
+    encode_segment,
+    segment_path,
+    stale_segments,
+)
+from rheos.observe.model import JobFigures
+from rheos.operators.runtime_context import Distribution
+from rheos.protocol.ids import JobId
+from rheos.protocol.readings import Reading
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.io import SimIo
+from rheos.runtimes.simulated.store import MemoryStore
+from tests.cli.stand_ins import FIGURES as SHOWN
+
+CONFIG = HistoryConfig(fine_ms=100)
+JOB = JobId("job")
+
+
+def figures(at_ms: int, *readings: Reading) -> JobFigures:
+    return msgspec.structs.replace(SHOWN, at_ms=at_ms, readings=list(readings))
+
+
+def counted(at_ms: int, *rows: int) -> JobFigures:
+    return figures(at_ms, *(Reading("rows_in", ("m", str(n)), r) for n, r in enumerate(rows)))
+
+
+# --- moments ----------------------------------------------------------------------------------------
+
+
+def test_of_a_counter_it_is_the_growth_of_all_subtasks_since_the_moment_before() -> None:
+    maker = MomentMaker()
+    assert maker.moment(counted(0, 100, 5)).numbers() == {}
+    assert maker.moment(counted(10_000, 300, 105)).numbers() == {"rows_in\tm": 30.0}
+
+
+def test_a_new_attempt_counts_from_nothing() -> None:
+    maker = MomentMaker()
+    maker.moment(counted(0, 100))
+    assert maker.moment(counted(1000, 20)).numbers() == {"rows_in\tm": 20.0}
+
+
+def test_of_a_histogram_it_is_what_was_added_since() -> None:
+    maker, took = MomentMaker(), Distribution()
+    for number in [1.0] * 50:
+        took.add(number)
+    maker.moment(figures(0, Reading("checkpoint_duration_ms", (), took.value)))
+    for number in [800.0] * 5:
+        took.add(number)
+    later = maker.moment(figures(1000, Reading("checkpoint_duration_ms", (), took.value)))
+    assert later.numbers()["checkpoint_duration_ms\tp50"] == pytest.approx(800, rel=0.03)
+    assert (
+        maker.moment(figures(2000, Reading("checkpoint_duration_ms", (), took.value))).numbers() == {}
+    )
+
+
+def test_a_moment_is_bounded_and_keeps_what_is_declared_first() -> None:
+    many = [Reading("gauge", ("o", str(n), "0"), n) for n in range(2 * MAX_SERIES)]
+    moment = MomentMaker().moment(figures(0, *many, Reading("parallelism", (), 2)))
+    assert len(moment.series) == MAX_SERIES
+    assert "parallelism" in moment.series
+
+
+# --- rolling up ---------------------------------------------------------------------------------------
+
+GAUGES = [figure for figure in FIGURES.values() if figure.kind is Kind.GAUGE]
+VALUES = st.dictionaries(
+    st.sampled_from([figure.name for figure in GAUGES]), st.floats(-1e6, 1e6), max_size=4
+)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=9))
+def test_many_moments_become_one_as_each_figure_says(drawn: list[dict[str, float]]) -> None:
+    rolled = rolled_up([FiguresMoment.of(n, values) for n, values in enumerate(drawn)])
+    assert rolled.at_ms == len(drawn) - 1
+    assert rolled.numbers().keys() == {name for values in drawn for name in values}
+    for name, value in rolled.numbers().items():
+        found = [values[name] for values in drawn if name in values]
+        match FIGURES[name].over:
+            case Merge.MEAN:
+                assert value == pytest.approx(sum(found) / len(found))
+            case Merge.MOST:
+                assert value == max(found)
+            case Merge.LAST:
+                assert value == found[-1]
+            case other:
+                pytest.fail(f"no figure is merged by {other}")
+
+
+@given(st.lists(st.integers(1, 3000), max_size=300), st.integers(0, 10_000))
+def test_rings_are_bounded_and_a_period_is_rolled_up_once(steps: list[int], at_ms: int) -> None:
+    history, taken = FiguresHistory(CONFIG), 0
+    for step in steps:
+        at_ms += step
+        history.add(FiguresMoment.of(at_ms, {"uptime_s": 1.0}))
+        taken += 1
+    periods = {moment.at_ms // CONFIG.coarse_ms for moment in history.coarse}
+    assert len(periods) == len(history.coarse) <= CONFIG.coarse_moments
+    assert len(history.fine) == min(taken, CONFIG.fine_moments)
+    assert [m.at_ms for m in history.fine] == sorted(m.at_ms for m in history.fine)
+    if taken:
+        assert at_ms // CONFIG.coarse_ms not in periods, "the period that runs is not rolled up"
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+@given(st.lists(VALUES, max_size=5))
+def test_what_is_written_is_read_back(drawn: list[dict[str, float]]) -> None:
+    moments = [FiguresMoment.of(n, values) for n, values in enumerate(drawn)]
+    series, rows = columns(moments)
+    again = moments_of(series, [m.at_ms for m in moments], rows)
+    assert [m.numbers() for m in again] == [m.numbers() for m in moments]
+    path = segment_path("job/figures", Grain.FINE, 5)
+    segment = HistorySegment.of("job", Grain.FINE, 100, moments)
+    assert decode_segment(path, encode_segment(path, segment), "job") == segment
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"job": "other"}, "it is of the job 'other'"),
+        ({"at_ms": [1, 2]}, "more times than moments"),
+        ({"series": ["a"]}, "not as many numbers"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused(fields: dict[str, Any], why: str) -> None:
+    segment = HistorySegment("job", "fine", 100, ["a", "b"], [1], [[1.0, None]])
+    path = segment_path("job/figures", Grain.FINE, 1)
+    data = encode_segment(path, msgspec.structs.replace(segment, **fields))
+    with pytest.raises(UnrestorableError, match=why):
+        decode_segment(path, data, "job")
+
+
+def test_only_what_is_too_old_or_too_many_goes_and_only_files_of_ours() -> None:
+    now_ms, folder = 10**12, "job/figures"
+    fresh = [segment_path(folder, Grain.FINE, now_ms - n) for n in range(MAX_FILES + 3)]
+    old = segment_path(folder, Grain.FINE, now_ms - 400 * CONFIG.fine_ms)
+    week = segment_path(folder, Grain.COARSE, now_ms - 400 * CONFIG.fine_ms)
+    others = [f"{folder}/notes.txt", f"{folder}/fine-1.json", "job/log/0000000001.json"]
+    gone = stale_segments([*fresh, old, week, *others], CONFIG, now_ms)
+    assert set(gone) == {old, *sorted(fresh)[:3]}
+
+
+class Unsteady(MemoryStore):
+    fails = False
+
+    def put(self, path: str, data: bytes) -> None:
+        if self.fails:
+            raise OSError("no space left on device")
+        super().put(path, data)
+
+
+class Driver:
+    """A keeper in virtual time, and the I/O beside it."""
+
+    def __init__(self, store: MemoryStore, clock: SimClock, *, kept: bool = True) -> None:
+        self.clock, self.rows = clock, 0
+        self.io = SimIo(clock.monotonic_us, lambda: 1000)
+        self.keeper = HistoryKeeper(JOB, store, self.io, CONFIG, kept=kept)
+
+    def run(self, ms: int, also: Callable[[], None] = lambda: None) -> None:
+        for _ in range(ms // 50):
+            self.clock.advance(50_000)
+            self.rows += 1
+            self.io.run_due()
+            self.keeper.step(self.clock.monotonic_us(), lambda: counted(self.clock.now_ms(), self.rows))
+            also()
+
+
+def times(segment: HistorySegment) -> list[int]:
+    return segment.at_ms
+
+
+def test_what_was_before_a_crash_is_seen_after_it() -> None:
+    store, clock = MemoryStore(), SimClock()
+    Driver(store, clock).run(20_000)  # Then it is gone, without a word.
+    left = stored_history(store, JOB)
+    assert len(left.fine.at_ms) > 190
+    assert len(left.coarse.at_ms) >= 2
+    assert set(left.fine.series) == {"rows_in\tm"}
+
+    again = Driver(store, clock)
+    again.run(2_000)
+    seen = again.keeper.view()
+    assert times(seen.fine)[: len(times(left.fine))] == times(left.fine)
+    assert times(seen.fine) == sorted(times(seen.fine))
+    assert len(times(seen.fine)) > len(times(left.fine))
+    again.keeper.close()
+    assert times(stored_history(store, JOB).fine) == times(seen.fine)
+
+
+def test_a_store_that_fails_for_a_while_costs_nothing_but_the_wait() -> None:
+    store, clock = Unsteady(), SimClock()
+    driver = Driver(store, clock)
+    store.fails = True
+    driver.run(3_000)
+    assert stored_history(store, JOB).fine.at_ms == []
+    store.fails = False
+    driver.run(1_000)
+    assert len(stored_history(store, JOB).fine.at_ms) > 35
+
+
+def test_files_stay_bounded() -> None:
+    store, clock = MemoryStore(), SimClock()
+    driver, most = Driver(store, clock), 0
+
+    def look() -> None:
+        nonlocal most
+        most = max(most, len(store.list("job")))
+
+    driver.run(120_000, look)
+    assert most < 25
+
+
+def test_where_nothing_outlives_the_job_nothing_is_written() -> None:
+    store = MemoryStore()
+    driver = Driver(store, SimClock(), kept=False)
+    driver.run(2_000)
+    driver.keeper.close()
+    assert store.list("job") == []
+    assert len(driver.keeper.view().fine.at_ms) > 15
