@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from rheos.checkpoint import next_attempt, restored_state
 from rheos.checkpoint.checkpointing import Checkpointing
@@ -41,10 +42,16 @@ from rheos.operators.running import RunningOperator
 from rheos.operators.source import SourceOperator
 from rheos.protocol.control import Acknowledge, CheckpointComplete
 from rheos.protocol.snapshots import PartMode, StateKind
+from rheos.state.columnar.table import ColumnTable
 from rheos.task import checkpoints, inputs
 from rheos.task.commits import Committing
+from rheos.task.laps import LoopHead
 from rheos.task.outputs import OutputEdge
 from rheos.task.watermarks import WatermarkMerger
+from rheos.testing.compiled_program import COMPILED
+from rheos.testing.loop_programs import MEETING, WALKING
+from rheos.testing.programs import CheckedProgram
+from rheos.testing.window_programs import TRIGGERED
 from rheos.testing.worlds import Climate, draw_world
 
 Function = Callable[..., Any]
@@ -339,6 +346,26 @@ def _answered_unpublished(right: Function) -> Function:
     return lambda plan, log, listed: None
 
 
+class _Closed(list[Any]):
+    """Takes nothing more."""
+
+    def append(self, item: Any) -> None:
+        pass
+
+
+def _recorded_at_once(right: Function) -> Function:
+    def broken(self: Any, checkpoint: Any) -> Any:
+        recording = right(self, checkpoint)
+        recording.batches = _Closed(recording.batches)
+        return recording
+
+    return broken
+
+
+def _no_changes(right: Function) -> Function:
+    return lambda self: self._freeze(np.empty(0, np.int64))
+
+
 MUTATIONS: dict[str, list[Patch]] = {
     "alignment off": [(inputs.InputGate, "__init__", _alignment_off)],
     "commit before the log": [(Committing, "stage", _commit_before_log)],
@@ -390,6 +417,11 @@ MUTATIONS: dict[str, list[Patch]] = {
     "a split that is found is read by all": [(SourceOperator, "_own", _read_by_all)],
     "a split that is known is found again": [(SourceOperator, "found", _read_though_known)],
     "what was found is the driver's to know": [(SplitDiscovery, "begin", _remembered_by_the_driver)],
+    "rows that come round behind a snapshot lost": [(inputs.InputGate, "overtake", _recorded_at_once)],
+    "a loop over while rows go round": [(LoopHead, "came_round", _nothing)],
+    "state of a trigger lost": [(SnapshotWriter, "begin", _without_state("trigger_rows"))],
+    "rows in windows of a count lost": [(SnapshotWriter, "begin", _without_state("rows"))],
+    "changes of a compiled function lost": [(ColumnTable, "freeze_changes", _no_changes)],
 }
 
 CLIMATES: dict[str, Climate] = {
@@ -400,6 +432,10 @@ CLIMATES: dict[str, Climate] = {
     "rows recorded before a barrier twice": Climate.STALLS,
     "rows overtaken on their way out lost": Climate.STALLS,
     "files that nothing needs stay": Climate.STALLS,
+    "state of a trigger lost": Climate.STALLS,
+    "rows in windows of a count lost": Climate.STALLS,
+    "changes of a compiled function lost": Climate.STALLS,
+    "rows that come round behind a snapshot lost": Climate.STALLS,
     "fencing off": Climate.RIVALS,
     "savepoint of what has changed": Climate.MOVES,
     "started from nothing": Climate.MOVES,
@@ -413,6 +449,16 @@ CLIMATES: dict[str, Climate] = {
 """Where a mutation is to show. Those that are not named show in any climate."""
 
 
+PROGRAMS: dict[str, CheckedProgram] = {
+    "rows that come round behind a snapshot lost": MEETING,
+    "a loop over while rows go round": WALKING,
+    "state of a trigger lost": TRIGGERED,
+    "rows in windows of a count lost": TRIGGERED,
+    "changes of a compiled function lost": COMPILED,
+}
+"""The programs of worlds in which a mutation is to show; of others, any that is drawn."""
+
+
 @contextmanager
 def broken(name: str) -> Iterator[None]:
     """Within it, the engine has the defect."""
@@ -424,9 +470,11 @@ def broken(name: str) -> Iterator[None]:
         yield
 
 
-def catches(seed: int, climate: Climate | None = None) -> str | None:
+def catches(name: str, seed: int) -> str | None:
     """What the world of the seed finds wrong; None where it finds nothing."""
-    drawn = draw_world(seed, climate)
+    drawn = draw_world(seed, CLIMATES.get(name))
+    if name in PROGRAMS:
+        drawn = drawn.of(PROGRAMS[name])
     try:
         drawn.check(drawn.run())
     except Exception as error:
@@ -447,7 +495,7 @@ def main(arguments: Sequence[str]) -> int:
         seed = chosen.first
         with broken(name):
             while seed < chosen.first + chosen.seeds and len(caught) < chosen.enough:
-                found = catches(seed, CLIMATES.get(name))
+                found = catches(name, seed)
                 if found is not None:
                     caught[seed] = found
                 seed += 1

@@ -47,7 +47,7 @@ def test_worlds(program: CheckedProgram, climate: Climate, seed: int) -> None:
     unaligned_after_us = 0 if climate is Climate.STALLS else None
     task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=unaligned_after_us)
     inputs = tuple(replace(of, rows=80 // len(world.inputs)) for of in world.inputs)
-    world = replace(world, program=program, inputs=inputs, task=task)
+    world = replace(world, inputs=inputs, task=task).of(program)
     try:
         world.check(world.run())
     except Exception as error:

@@ -18,13 +18,21 @@ from rheos.protocol.state_config import StateConfig
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.requests import Requests
 from rheos.task.config import Guarantee, TaskConfig
-from rheos.testing import changelog_programs, connected_programs, join_programs, programs
+from rheos.testing import (
+    changelog_programs,
+    connected_programs,
+    join_programs,
+    loop_programs,
+    programs,
+)
+from rheos.testing.compiled_program import COMPILED
 from rheos.testing.drawn_input import DrawnInput
 from rheos.testing.drawn_settings import draw_checkpoints, draw_requests, draw_task
 from rheos.testing.memory import MemoryTable
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.session_program import sessions
 from rheos.testing.simulation import Simulated, Taken, simulate
+from rheos.testing.window_programs import TRIGGERED
 
 
 class Climate(Enum):
@@ -64,6 +72,17 @@ class Drawn:
     def appears(self) -> bool:
         """Whether splits are found while it runs; then the input is ended when all must have been."""
         return any(of.appears for of in self.inputs)
+
+    def of(self, program: CheckedProgram) -> Drawn:
+        """The world with another program, as far as that can be held to it."""
+        idle = program.check_idle is not None
+        exact = replace(self.task, guarantee=Guarantee.EXACTLY_ONCE)
+        return replace(
+            self,
+            program=program,
+            inputs=tuple(of if idle else replace(of, idle_after_ms=None) for of in self.inputs),
+            task=self.task if program.has_least else exact,
+        )
 
     def run(
         self,
@@ -176,9 +195,10 @@ def draw_world(seed: int, climate: Climate | None = None) -> Drawn:
         return Random(f"{seed}/{what}")
 
     program = _draw_program(drawing("program"))
-    further = drawing("further program")
-    if further.random() < _FURTHER_IN:
-        program = further.choice(_FURTHER)
+    for what, among in _FURTHER.items():
+        further = drawing(what)
+        if further.random() < _FURTHER_IN:
+            program = further.choice(among)
     rng = drawing("inputs")
     rows = rng.randrange(100, 300)
     count = rng.choice([1, 1, 2])
@@ -344,12 +364,15 @@ _KEYED = (
 )
 
 
-_FURTHER = (
-    connected_programs.CONNECTED,
-    connected_programs.BROADCAST,
-    *join_programs.PROGRAMS,
-    changelog_programs.TABLES,
-)
+_FURTHER: dict[str, tuple[CheckedProgram, ...]] = {
+    "further program": (
+        connected_programs.CONNECTED,
+        connected_programs.BROADCAST,
+        *join_programs.PROGRAMS,
+        changelog_programs.TABLES,
+    ),
+    "loops, windows and compiled functions": (*loop_programs.PROGRAMS, TRIGGERED, COMPILED),
+}
 """Programs that take the place of some seeds' own: what is added here leaves the other seeds alone."""
 
 _FURTHER_IN = 0.2
