@@ -53,6 +53,7 @@ OWN = [
     "rheos.operators.iterate",
     "rheos.operators.joins.co_group",
     "rheos.operators.joins.interval",
+    "rheos.operators.joins.tables",
     "rheos.operators.joins.temporal",
     "rheos.operators.joins.windowed",
     "rheos.operators.keyed_broadcast_process",

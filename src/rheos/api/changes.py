@@ -124,6 +124,12 @@ def check_top_n(schema: pa.Schema, by: str, keys: Sequence[str], changes: Change
                 f"the rows have a column {OP!r}, and the changes of ranks have one of their own",
                 hint="say that they are changes: .upserts(key=...); or give the column another name",
             )
+    elif not changes.key:
+        raise ProgramError(
+            f"these are {changes.describe()}: it is not known which of them a change is of",
+            hint='say by what the rows of both sides are known: .upserts(key="id", op=None) before the '
+            "key_by(...) of the join",
+        )
     elif not (changes.retracts or set(keys) <= set(changes.key)):
         raise ProgramError(
             f"a row of {changes.describe()} may come to another key, and would stay at the one before",
@@ -136,6 +142,12 @@ def sink_of_changes(
 ) -> tuple[Sink, list[tuple[Op, list[pl.Expr]]], pa.Schema]:
     """What writes the changes, and the expressions (operation, expressions) by which they become its
     rows. Raises ProgramError."""
+    if not changes.key:
+        raise ProgramError(
+            f"these are {changes.describe()}, and {sink.describe()} takes rows back by their key",
+            hint='say by what the rows of both sides are known: .upserts(key="id", op=None) before the '
+            f"key_by(...) of the join; or {AS_ROWS}",
+        )
     if changes.filtered:
         raise ProgramError(
             f"a filter of {changes.describe()} may keep what a row was and drop what it became, and "

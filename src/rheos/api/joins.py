@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from rheos.api.function_checks import check_function
 from rheos.api.typing_of_functions import input_record, output_type
 from rheos.api.windowed import WINDOW_FIELDS, WindowsOfKeys
 from rheos.errors import ProgramError, SchemaError
+from rheos.graph.changes import OP, Changes
 from rheos.graph.functions import CoGroupFunction
 from rheos.graph.nodes import StreamType
 from rheos.graph.types import common_key
@@ -19,13 +21,17 @@ from rheos.graph.windows import Window
 from rheos.operators.joins.co_group import CoGroupSpec
 from rheos.operators.joins.columns import JoinedColumn, JoinedColumns, kept
 from rheos.operators.joins.interval import IntervalJoinSpec
+from rheos.operators.joins.tables import TableInput, TableJoinSpec
 from rheos.operators.joins.temporal import TemporalJoinSpec
 from rheos.operators.joins.windowed import WindowJoinSpec
 from rheos.operators.window.kinds import windows_of
-from rheos.protocol.durations import Duration, signed_duration_ms
+from rheos.protocol.durations import Duration, duration_ms, signed_duration_ms
 
 JoinHow = Literal["inner", "left", "right", "full"]
 TemporalHow = Literal["inner", "left"]
+
+FOREVER = "forever"
+TimeToLive = Duration | Literal["forever"]
 
 
 def check_how(how: Any, known: tuple[str, ...] = get_args(JoinHow)) -> None:
@@ -108,6 +114,89 @@ def window_joined(
     check_columns(schema)
     spec = WindowJoinSpec(checked_window(window, "window_join"), how, columns)
     return spec, StreamType(schema, event_time=True)
+
+
+def tables_joined(
+    left: tuple[StreamType, tuple[str, ...]],
+    right: tuple[StreamType, tuple[str, ...]],
+    how: JoinHow,
+    suffix: str | None,
+    ttl: TimeToLive | None,
+) -> tuple[TableJoinSpec, StreamType]:
+    """Of two streams, each with its keys."""
+    check_how(how)
+    ttl_ms = time_to_live_ms(ttl)
+    inputs = _table_input(*left), _table_input(*right)
+    sides = [
+        (replace(type, schema=_without_op(type) if type.changes else type.schema), keys)
+        for type, keys in (left, right)
+    ]
+    columns, schema = joined_columns(sides[0], sides[1], how, suffix)
+    changes = None
+    if how != "inner" or any(type.changes for type, _ in (left, right)):
+        if OP in schema.names:
+            raise ProgramError(
+                f"a side has a column {OP!r}, and the changes of a join have one of their own",
+                hint="say that they are changes: .upserts(key=...); or give the column another name",
+            )
+        schema = schema.append(pa.field(OP, pa.string()))
+        changes = Changes(_key_of_pairs(left, right, columns), retracts=True)
+    return TableJoinSpec(how, columns, inputs, ttl_ms), StreamType(schema, False, changes=changes)
+
+
+def time_to_live_ms(ttl: Any) -> int | None:
+    """In ms; None for ever. Raises ProgramError."""
+    if ttl is None:
+        raise ProgramError(
+            "a join of all rows keeps each of them, and it is not said for how long",
+            hint='write ttl="7d", to forget rows that the stream has passed by so long; or '
+            f'ttl="{FOREVER}", where those of both sides are few enough. Rows that belong together in '
+            "time are joined by .interval_join(...), .window_join(...) or .temporal_join(...)",
+        )
+    if ttl == FOREVER:
+        return None
+    ms = duration_ms(ttl)
+    if ms < 1:
+        raise ProgramError(f"ttl={ttl!r} is no time at all", hint='write ttl="7d"')
+    return ms
+
+
+def _without_op(type: StreamType) -> pa.Schema:
+    return pa.schema([field for field in type.schema if field.name != OP])
+
+
+def _table_input(type: StreamType, keys: tuple[str, ...]) -> TableInput:
+    changes = type.changes
+    if changes is None:
+        return TableInput()
+    if not changes.key:
+        raise ProgramError(
+            f"these are {changes.describe()}: it is not known which row a change is of",
+            hint="say by what the rows of both sides are known, where they were joined: "
+            '.upserts(key="id", op=None), before key_by(...)',
+        )
+    if not (changes.retracts or set(keys) <= set(changes.key)):
+        raise ProgramError(
+            f"a row of {changes.describe()} may come to another key, and would stay at the one before",
+            hint="write .retractions() before key_by(...)",
+        )
+    return TableInput(changes.key, changes.retracts)
+
+
+def _key_of_pairs(
+    left: tuple[StreamType, tuple[str, ...]],
+    right: tuple[StreamType, tuple[str, ...]],
+    columns: JoinedColumns,
+) -> tuple[str, ...]:
+    """The columns that a pair is known by: those of both rows, and the key of the join, since a row
+    that comes to another key leaves its pairs to another subtask. None where it is not known of one."""
+    (of_left, left_keys), (of_right, right_keys) = left, right
+    if of_left.changes is None or of_right.changes is None:
+        return ()
+    mine, theirs = {*of_left.changes.key, *left_keys}, {*of_right.changes.key, *right_keys}
+    return tuple(
+        column.name for column in columns.columns if column.left in mine or column.right in theirs
+    )
 
 
 def co_grouped(

@@ -23,8 +23,10 @@ from rheos.api.function_checks import (
 from rheos.api.joins import (
     JoinHow,
     TemporalHow,
+    TimeToLive,
     co_grouped,
     interval_joined,
+    tables_joined,
     temporal_joined,
     window_joined,
 )
@@ -435,6 +437,45 @@ class KeyedStream:
                 side._go_by_event_time("a temporal join")
             return self._joined(spec, versions, type)
 
+    def join(
+        self,
+        other: KeyedStream,
+        how: JoinHow = "inner",
+        *,
+        ttl: TimeToLive | None = None,
+        suffix: str | None = None,
+    ) -> DataStream:
+        """All pairs of this stream's rows and the other's of one key, however far they are apart in
+        time. Each side is rows that stay, or the changes of a table ([tables that
+        change](changes.md)), whose rows are updated and deleted.
+
+        ```python
+        orders = orders.upserts(key="id").retractions()
+        orders.key_by("user").join(users.upserts(key="id").key_by("id"), how="left", ttl="30d")
+        ```
+
+        The result is changes, too: what it gives is taken back when a row of the pair is. Of rows that
+        stay, with how="inner", it is rows. It has no event time.
+
+        Args:
+            other: the right side, keyed by as many columns of the same types.
+            how: "left", "right" and "full" keep the rows of that side, or of both, that have no
+                partner: with nulls, until one comes.
+            ttl: so long after its event time, or up to a tenth of it later, a row is forgotten: it
+                finds no further partner, and its pairs stay as they are. "forever" keeps all rows. One
+                of them is to be said.
+            suffix: as in `interval_join`.
+        """
+        with located(call_site(), "join"):
+            self._check_other(other, "join")
+            spec, type = tables_joined(
+                (self._type, self.keys), (other._type, other.keys), how, suffix, ttl
+            )
+            if spec.ttl_ms is not None:
+                for side in (self, other):
+                    side._go_by_event_time("a time to live")
+            return self._then(spec, "join", {MAIN: type}, other)
+
     def _check_other(self, other: Any, method: str) -> None:
         if not isinstance(other, KeyedStream):
             raise ProgramError(
@@ -450,14 +491,8 @@ class KeyedStream:
     def _joined(
         self, spec: OwnSpec, other: KeyedStream, type: StreamType, name: str | None = None
     ) -> DataStream:
-        node = self._program.add(
-            spec,
-            name=spec.kind if name is None else name,
-            site=call_site(),
-            inputs=(self._port, other._port),
-            outputs={MAIN: type, **dict(zip(LATE_SIDES, (self._type, other._type), strict=True))},
-        )
-        return DataStream(self._program, Input(node.id))
+        late = zip(LATE_SIDES, (self._type, other._type), strict=True)
+        return self._then(spec, name or spec.kind, {MAIN: type, **dict(late)}, other)
 
     def _go_by_event_time(self, what: str) -> None:
         check_event_time(self._type, what)
@@ -469,8 +504,9 @@ class KeyedStream:
             declared.schema, before.event_time, declared.record, time_changed=before.time_changed
         )
 
-    def _then(self, spec: Spec, name: str, outputs: dict[str, StreamType]) -> DataStream:
-        node = self._program.add(
-            spec, name=name, site=call_site(), inputs=(self._port,), outputs=outputs
-        )
+    def _then(
+        self, spec: Spec, name: str, outputs: dict[str, StreamType], *others: KeyedStream
+    ) -> DataStream:
+        inputs = (self._port, *(other._port for other in others))
+        node = self._program.add(spec, name=name, site=call_site(), inputs=inputs, outputs=outputs)
         return DataStream(self._program, Input(node.id))

@@ -18,6 +18,7 @@ OF_KEYED = (
     "window",
     "interval_join",
     "temporal_join",
+    "join",
     "window_join",
     "co_group",
 )

@@ -146,14 +146,26 @@ def _window_join(env: Environment, load: Load) -> None:
     pairs.name("window join").sink_to(load.sink())
 
 
+def _table_join(env: Environment, load: Load) -> None:
+    assert load.keys is not None
+    lives = 2 * joins.interval_ms(load.keys, load.parallelism)
+    table = _timed_rows(env, load, "right").upserts(key="k", op=None).key_by("k")
+    pairs = _timed(env, load, "left").join(table, ttl=f"{lives}ms", suffix="_right")
+    pairs.as_rows().name("join").sink_to(load.sink())
+
+
 def _two_sides(env: Environment, load: Load) -> tuple[KeyedStream, KeyedStream]:
     return _timed(env, load, "left"), _timed(env, load, "right")
 
 
 def _timed(env: Environment, load: Load, name: str) -> KeyedStream:
+    return _timed_rows(env, load, name).key_by("k")
+
+
+def _timed_rows(env: Environment, load: Load, name: str) -> DataStream:
     assert load.keys is not None
     source = MeasuredSource(load.source(joins.Timed(load.keys), _TIMED), load.folder)
-    return env.from_source(source, watermark=Watermark.monotonic(on="at"), name=name).key_by("k")
+    return env.from_source(source, watermark=Watermark.monotonic(on="at"), name=name)
 
 
 def _dedup(env: Environment, load: Load) -> None:
@@ -253,6 +265,13 @@ PROGRAMS = {
             "calls that take a millisecond, a thousand at a time in each subtask",
             _async,
             keys=10_000,
+        ),
+        BenchProgram(
+            "table-join",
+            "a stream with a table that is updated; a row has about one partner at a time",
+            _table_join,
+            keys=100_000,
+            counted_at=SOURCE,
         ),
         BenchProgram(
             "window-join",

@@ -73,6 +73,7 @@ class Benchmark(StrEnum):
     SLIDING = "sliding"
     SESSION = "session"
     WINDOW_JOIN = "window-join"
+    TABLE_JOIN = "table-join"
     DEDUP = "dedup"
     TOP_N = "top-n"
     BROADCAST = "broadcast"

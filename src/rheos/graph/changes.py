@@ -52,7 +52,8 @@ class Changes:
 
     key: tuple[str, ...]
     """The columns that a row of the table is known by. All changes of a row are given in their order,
-    by one subtask."""
+    by one subtask. None, where rows are known by all they are, and several may be alike: then it
+    retracts."""
     retracts: bool
     """Whether what a row was is given, before what it became."""
     filtered: bool = field(default=False, compare=False)
@@ -61,4 +62,4 @@ class Changes:
 
     def describe(self) -> str:
         kind = "changes with retractions" if self.retracts else "upserts"
-        return f"{kind} by {', '.join(self.key)}"
+        return f"{kind} by {', '.join(self.key)}" if self.key else f"{kind} of rows without a key"

@@ -94,6 +94,8 @@ class OperatorExample:
     last one of each combination of these columns counts."""
     upserts_by: tuple[str, ...] = ()
     """The rows are upserts of a table by this key; in `op` they say what they are."""
+    right_upserts_by: tuple[str, ...] = ()
+    """Likewise those of the second stream."""
 
 
 @dataclass(frozen=True)
@@ -412,11 +414,9 @@ class _Run:
 def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]:
     """The operator of the example, and by which name the rows of each tag are known."""
     env = Environment(1, max_parallelism=_MAX_PARALLELISM)
-    given = [_source(env, example.schema, example.on)]
-    if example.upserts_by:
-        given = [given[0]._typed(Changes(example.upserts_by, retracts=False))]
+    given = [_source(env, example.schema, example.on, example.upserts_by)]
     if example.right is not None:
-        given.append(_source(env, example.right, example.right_on))
+        given.append(_source(env, example.right, example.right_on, example.right_upserts_by))
     made = example.transform(*given)
     for name, stream in (made if isinstance(made, Mapping) else {"out": made}).items():
         stream.sink_to(MemorySink(), name=name)
@@ -441,6 +441,9 @@ def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]
     return operator, names
 
 
-def _source(env: Environment, schema: pa.Schema, on: str | None) -> DataStream:
+def _source(
+    env: Environment, schema: pa.Schema, on: str | None, upserts_by: tuple[str, ...]
+) -> DataStream:
     strategy = None if on is None else Watermark.monotonic(on=on)
-    return env.from_source(collection(schema.empty_table()), watermark=strategy)
+    rows = env.from_source(collection(schema.empty_table()), watermark=strategy)
+    return rows._typed(Changes(upserts_by, retracts=False)) if upserts_by else rows

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 import rheos as rh
-from tests.equivalence.corpus.inputs import SALES
+from tests.equivalence.corpus.inputs import MORE_SALES, SALES
 from tests.equivalence.corpus.oracle import Row, arrived, bare, by_window, known, result
 from tests.equivalence.corpus.program import Given, Golden, Program
 
@@ -18,12 +18,15 @@ def changes(given: Given) -> Mapping[str, rh.DataStream]:
     sales = given.stream(SALES)
     users = sales.key_by("shop", "user").table(rows=rh.agg.count(), total=rh.agg.sum("quantity"))
     sizes = users.retractions().key_by("rows").table(users=rh.agg.count(), sold=rh.agg.mean("total"))
+    more = given.stream(MORE_SALES).key_by("user").table(more=rh.agg.count())
+    both = users.retractions().key_by("user").join(more.key_by("user"), "full", ttl="forever")
     within = sales.key_by("shop").dedup(within="30d")
     tops = sales.key_by("shop").window(rh.Tumbling("10s"))
     best = tops.aggregate(top=rh.agg.top_k("quantity", 2, of=["user", "quantity"]))
     return {
         "users": users,
         "sizes": sizes.retractions(),
+        "both": both,
         "largest": users.key_by("shop").top_n(2, by="rows"),
         "dearest": sales.key_by("shop").top_n(2, by="price"),
         "once": sales.key_by("user").dedup().select("user"),
@@ -67,6 +70,11 @@ def changes_golden() -> Mapping[str, Golden]:
     for of in grouped([row for row in rows if row["price"] is not None], "shop").values():
         of.sort(key=lambda row: (-row["price"], row["n"]))
         dearest += ranked(of)
+    again = grouped(MORE_SALES.table.to_pylist(), "user")
+    both = [{**row, "more": len(again.get((row["user"],), ())) or None} for row in users]
+    nothing = {"shop": None, "rows": None, "total": None}
+    of_none = {user for (user,) in again} - {row["user"] for row in users}
+    both += [{**nothing, "user": user, "more": len(again[(user,)])} for user in of_none]
     on_time = [row for row in arrived(SALES) if row["ts"] > row["wm"]]
     windows, _ = by_window(arrived(SALES), ["shop"], 10_000)
     return {
@@ -75,6 +83,7 @@ def changes_golden() -> Mapping[str, Golden]:
             {"rows": count, "users": len(of), "sold": mean(known(of, "total"))}
             for (count,), of in grouped(users, "rows").items()
         ],
+        "both": both,
         "largest": largest,
         "dearest": dearest,
         "once": [{"user": user} for user in {row["user"] for row in rows}],
@@ -126,6 +135,7 @@ PROGRAMS = (
         views={
             "users": last_of_users,
             "sizes": in_the_end,
+            "both": in_the_end,
             "largest": in_the_end,
             "dearest": in_the_end,
             "latest": latest_of_users,

@@ -43,7 +43,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class _Frozen:
+class FrozenSegment:
     """Rows of a segment for a part; nothing changes them any more."""
 
     rows: Batch
@@ -184,7 +184,7 @@ class JoinSide:
     def force_full(self) -> None:
         self._chain.force_full()
 
-    def _frozen(self, watermark_ms: int, mode: PartMode) -> Iterator[_Frozen]:
+    def _frozen(self, watermark_ms: int, mode: PartMode) -> Iterator[FrozenSegment]:
         until_ms = watermark_ms - self.reach_ms
         for first, rows in self.rows.segments():
             chosen = rows.column(TS).to_numpy() > until_ms
@@ -197,15 +197,15 @@ class JoinSide:
                 chosen &= wanted
             if chosen.any():
                 of_marks = (self._matched, self._ids) if self.keeps else ()
-                yield _Frozen(rows, chosen, [marks.all()[mine][chosen] for marks in of_marks])
+                yield FrozenSegment(rows, chosen, [marks.all()[mine][chosen] for marks in of_marks])
 
-    def _part(self, mode: PartMode, frozen: Sequence[_Frozen]) -> SnapshotPart:
+    def _part(self, mode: PartMode, frozen: Sequence[FrozenSegment]) -> SnapshotPart:
         self._chain.taken(mode, sum(int(np.count_nonzero(each.chosen)) for each in frozen))
         return self._made(mode, frozen)
 
-    def _made(self, mode: PartMode, frozen: Sequence[_Frozen]) -> SnapshotPart:
+    def _made(self, mode: PartMode, frozen: Sequence[FrozenSegment]) -> SnapshotPart:
         schema = pa.schema([*self._schema, *_MARKS]) if self.keeps else self._schema
-        write = partial(_tables, frozen, schema, self.keys, self._max_parallelism)
+        write = partial(stored_tables, frozen, schema, self.keys, self._max_parallelism)
         unchanged = mode is PartMode.DELTA and not frozen
         return SnapshotPart(self.state, StateKind.KEYED, write, mode, unchanged)
 
@@ -221,12 +221,7 @@ class JoinSide:
             return
         groups = np.concatenate([table.column(GROUP).to_numpy() for table in found])
         rows = pa.concat_tables([fitted(table, schema, what) for table in found])
-        ids = rows.column(ROW).to_numpy()
-        # The last one written of an id of a group counts.
-        order = np.lexsort((ids, groups))
-        last = np.ones(len(order), np.bool_)
-        last[:-1] = (ids[order][1:] != ids[order][:-1]) | (groups[order][1:] != groups[order][:-1])
-        self._restore(rows.take(pa.array(np.sort(order[last]))), keys)
+        self._restore(last_of_ids(rows, groups), keys)
 
     def _waiting(self, table: pa.Table, behind: GroupProgress) -> pa.Table:
         """The rows that were not done with when the last snapshot was taken."""
@@ -247,9 +242,11 @@ class JoinSide:
                 self.rows.add(slots, rows)
 
 
-def _tables(
-    frozen: Sequence[_Frozen], schema: pa.Schema, keys: Sequence[str], max_parallelism: int
+def stored_tables(
+    frozen: Sequence[FrozenSegment], schema: pa.Schema, keys: Sequence[str], max_parallelism: int
 ) -> Iterator[pa.Table]:
+    """The rows of a part by key group, in tables of bounded size: their columns, and behind them those
+    of their marks."""
     waiting: list[Batch] = [pa.RecordBatch.from_pylist([], schema)]
     rows = 0
     for number, each in enumerate(frozen, 1):
@@ -261,6 +258,15 @@ def _tables(
             yield _by_group(pa.concat_batches(waiting), keys, max_parallelism)
             waiting, rows = [], 0
     yield _by_group(pa.concat_batches(waiting), keys, max_parallelism)
+
+
+def last_of_ids(rows: pa.Table, groups: npt.NDArray[np.uint16]) -> pa.Table:
+    """Of the rows of one id of a key group the one written last, in the order of writing."""
+    ids = rows.column(ROW).to_numpy()
+    order = np.lexsort((ids, groups))
+    last = np.ones(len(order), np.bool_)
+    last[:-1] = (ids[order][1:] != ids[order][:-1]) | (groups[order][1:] != groups[order][:-1])
+    return rows.take(pa.array(np.sort(order[last])))
 
 
 def _by_group(rows: Batch, keys: Sequence[str], max_parallelism: int) -> pa.Table:
