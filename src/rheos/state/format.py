@@ -8,6 +8,7 @@ batches it needs. LIST and UNION parts are one batch. The metadata also carries 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -39,13 +40,21 @@ def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> bytes:
             _META_GROUPS: json.dumps([group for group, _ in pieces]).encode(),
         }
     )
-    out = pa.BufferOutputStream()
+    batches = [batch.replace_schema_metadata(schema.metadata) for _, batch in pieces]
+    size = pa.MockOutputStream()
+    _write(size, schema, batches)
+    # A stream that grows as it is written would take up to three times the memory, all of it fresh.
+    data = pa.allocate_buffer(size.size())
+    _write(pa.FixedSizeBufferWriter(data), schema, batches)
+    encoded = data.to_pybytes()
+    assert isinstance(encoded, bytes)
+    return encoded
+
+
+def _write(out: pa.NativeFile, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
     with pa.ipc.new_file(out, schema) as writer:
-        for _, batch in pieces:
-            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-    data = out.getvalue().to_pybytes()
-    assert isinstance(data, bytes)
-    return data
+        for batch in batches:
+            writer.write_batch(batch)
 
 
 def _by_group(table: pa.Table) -> list[tuple[int, pa.RecordBatch]]:
