@@ -164,7 +164,7 @@ def sink_of_changes(
             f"{sink.describe()} cannot take back what it has written, and the rows are "
             f"{changes.describe()}",
             hint=f"write .as_rows() before it, to keep all changes, with {OP!r}; or take a sink that "
-            "writes by key: Redis, Kafka with key=, OpenSearch, Cassandra",
+            "writes by key: PostgreSQL, Redis, Kafka with key=, OpenSearch, Cassandra",
         )
     kept = [field for field in schema if field.name != OP]
     columns = [*(pl.col(field.name) for field in kept), (pl.col(OP) == DELETE).alias(delete)]

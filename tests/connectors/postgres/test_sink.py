@@ -97,6 +97,44 @@ def test_of_each_key_the_last_row_is_there(database: Database) -> None:
     ) == [("job", "op-1", 1, 0, 2, 7)]
 
 
+def test_what_a_table_deletes_is_deleted_with_its_epoch(database: Database) -> None:
+    database.run("CREATE TABLE there (page text PRIMARY KEY, n int NOT NULL CHECK (n > 0), seen text)")
+    database.run("INSERT INTO there VALUES ('b', 2, 'before'), ('z', 26, 'before')")
+    made = rh.postgres.sink("there", url=database.url, mode="upsert", key="page")
+    schema = SCHEMA.append(pa.field("deleted", pa.bool_()))
+    sink = prepared(made.of_changes(["page"], "deleted"), schema)
+    writer = opened(sink, schema)
+
+    def given(*changes: tuple[str, int | None, bool]) -> pa.RecordBatch:
+        columns = [list(values) for values in zip(*changes, strict=True)]
+        return pa.RecordBatch.from_arrays(
+            [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)],
+            schema=schema,
+        )
+
+    writer.write(given(("a", 1, False), ("b", None, True), ("c", 1, False), ("c", None, True)))
+    writer.write(given(("d", None, True), ("d", 4, False)))
+    commit(sink, writer.prepare(CheckpointId(1)))
+    assert database.rows("SELECT * FROM there ORDER BY page") == [
+        ("a", 1, None),
+        ("d", 4, None),
+        ("z", 26, "before"),
+    ]
+    writer.write(given(("e", None, False)))
+    with pytest.raises(InputError, match="a row is refused"):
+        writer.prepare(CheckpointId(2))
+    writer.close()
+
+
+def test_changes_are_written_by_the_tables_key(database: Database) -> None:
+    rows = rh.Environment(1).from_source(rh.collection([{"id": 1, "n": 2}]))
+    table = rows.key_by("id").table(n=rh.agg.count())
+    for written in ({"mode": "append"}, {"mode": "upsert", "key": "n"}):
+        sink = rh.postgres.sink("counts", url=database.url, **written)  # type: ignore[arg-type]
+        with pytest.raises(ProgramError, match="changes of a table by id"):
+            table.sink_to(sink)
+
+
 def test_a_job_whose_commits_fail_and_whose_workers_crash_writes_each_row_once(
     database: Database,
 ) -> None:

@@ -22,6 +22,7 @@ from rheos.connectors.postgres.tables import (
     find_table,
 )
 from rheos.connectors.postgres.writing import StagedRowsCommitter, TableStagingWriter, TableTarget
+from rheos.connectors.schemas import check_changes_key
 from rheos.errors import InternalError, ProgramError, SchemaError
 from rheos.site import located_at_call
 
@@ -82,8 +83,14 @@ class PostgresSink(Sink):
     key: tuple[str, ...]
     """Of upserts; without one rows are appended."""
     staging_schema: str | None
+    gone: str | None = None
+    """Of changes: the column that says which rows delete the row with their key."""
     target: TableTarget | None = None
     """Once prepared."""
+
+    def of_changes(self, key: Sequence[str], delete: str) -> PostgresSink:
+        check_changes_key("key", self.key, key, None)
+        return replace(self, gone=delete)
 
     def validate(self, schema: pa.Schema) -> None:
         for field in schema:
@@ -108,7 +115,8 @@ class PostgresSink(Sink):
         finally:
             session.close()
 
-    def _made(self, session: ServerSession, schema: pa.Schema) -> TableTarget:
+    def _made(self, session: ServerSession, rows: pa.Schema) -> TableTarget:
+        schema = pa.schema([field for field in rows if field.name != self.gone])
         found = find_table(session, self.table)
         if found is None:
             create_table(session, self.table, schema, self.key)
@@ -120,7 +128,7 @@ class PostgresSink(Sink):
             check_unique(session, found, self.key)
         staging = self.staging_schema or found.schema
         make_epochs(session, staging)
-        return TableTarget(self.options, self.key, found, staging)
+        return TableTarget(self.options, self.key, found, staging, self.gone)
 
     def staged(self, folder: str) -> PostgresSink:
         assert self.target is not None, "a sink is prepared before it is staged"

@@ -52,6 +52,8 @@ class StagedTableRows(msgspec.Struct, frozen=True):
     columns: list[str]
     key: list[str]
     """Of an upsert; without one they are appended."""
+    gone: str | None = None
+    """The column of the staged rows that says which of them delete the row with their key."""
 
     def encoded(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -122,15 +124,30 @@ class StageTable:
         table: TargetTable,
         columns: Sequence[str],
         key: Sequence[str],
+        gone: str | None,
     ) -> StageTable:
         """With the types of the target, what may be null, and its CHECK constraints: so most of what
-        the target would refuse is refused before the checkpoint is complete."""
+        the target would refuse is refused before the checkpoint is complete. Of a row that deletes
+        (`gone`) only the key has to fit."""
         parts = [f"{ROW} bigint NOT NULL"]
+        unless = ""
+        if gone is not None:
+            parts.append(f"{quoted(gone)} boolean NOT NULL")
+            unless = f"{quoted(gone)} OR "
         for column in table.columns:
-            if column.name in columns:
-                not_null = column.not_null or column.name in key
-                parts.append(f"{quoted(column.name)} {column.type}" + (" NOT NULL" if not_null else ""))
-        parts += [check for check, about in table.checks if about and set(about) <= set(columns)]
+            if column.name not in columns:
+                continue
+            of_column = f"{quoted(column.name)} {column.type}"
+            if column.name in key or (column.not_null and not unless):
+                of_column += " NOT NULL"
+            elif column.not_null:
+                of_column += f" CHECK ({unless}{quoted(column.name)} IS NOT NULL)"
+            parts.append(of_column)
+        parts += [
+            f"CONSTRAINT {check} CHECK ({unless}({condition}))"
+            for check, condition, about in table.checks
+            if about and set(about) <= set(columns)
+        ]
         sql = f"{quoted(staging_schema)}.{quoted(name)}"
         return cls(sql, ", ".join(parts), f"{ROW}, {listed(columns)}")
 
@@ -182,6 +199,8 @@ def apply(session: ServerSession, staged: StagedTableRows) -> None:
         [(there,)] = session.rows(f"SELECT count(*) FROM {staged.stage_sql}")
         if there != staged.rows:
             raise _lost(staged, f"their table {staged.stage_sql} has {there} rows")
+        if staged.gone is not None:
+            session.run(_delete(staged, staged.gone))
         session.run(_insert(staged))
         session.run(
             f"UPDATE {staged.epochs_sql} SET checkpoint = %s, rows = rows + %s, committed_at = now() "
@@ -200,12 +219,26 @@ def _insert(staged: StagedTableRows) -> str:
         )
     others = [quoted(name) for name in staged.columns if name not in staged.key]
     sets = ", ".join(f"{name} = EXCLUDED.{name}" for name in others)
+    newest, there = _newest(staged), "" if staged.gone is None else f"WHERE NOT {quoted(staged.gone)} "
     # In the order of their keys, so that of two who write the same rows one waits for the other.
     return (
-        f"INSERT INTO {staged.target_sql} ({columns}) SELECT DISTINCT ON ({key}) {columns} "
-        f"FROM {staged.stage_sql} ORDER BY {key}, {ROW} DESC "
-        f"ON CONFLICT ({key}) DO " + (f"UPDATE SET {sets}" if sets else "NOTHING")
+        f"INSERT INTO {staged.target_sql} ({columns}) SELECT {columns} FROM ({newest}) AS newest "
+        f"{there}ORDER BY {key} ON CONFLICT ({key}) DO " + (f"UPDATE SET {sets}" if sets else "NOTHING")
     )
+
+
+def _delete(staged: StagedTableRows, gone: str) -> str:
+    same = " AND ".join(f"target.{name} = newest.{name}" for name in map(quoted, staged.key))
+    return (
+        f"DELETE FROM {staged.target_sql} AS target USING ({_newest(staged)}) AS newest "
+        f"WHERE newest.{quoted(gone)} AND {same}"
+    )
+
+
+def _newest(staged: StagedTableRows) -> str:
+    """The last row of each key."""
+    key = listed(staged.key)
+    return f"SELECT DISTINCT ON ({key}) * FROM {staged.stage_sql} ORDER BY {key}, {ROW} DESC"
 
 
 def _lost(staged: StagedTableRows, why: str) -> UnrestorableError:

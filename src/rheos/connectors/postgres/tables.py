@@ -36,8 +36,8 @@ class TargetTable:
     columns: tuple[TargetColumn, ...]
     is_partitioned: bool = False
     primary_key: tuple[str, ...] = ()
-    checks: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """The definitions of CHECK constraints, and the columns that they are about."""
+    checks: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    """CHECK constraints: their names and conditions, as SQL, and the columns that they are about."""
 
     @property
     def sql(self) -> str:
@@ -88,7 +88,7 @@ def find_table(session: ServerSession, table: str) -> TargetTable | None:
         [oid],
     )
     checks = session.rows(
-        "SELECT 'CONSTRAINT ' || quote_ident(k.conname) || ' ' || pg_get_constraintdef(k.oid), "
+        "SELECT quote_ident(k.conname), pg_get_expr(k.conbin, k.conrelid), "
         "ARRAY(SELECT attname::text FROM pg_attribute "
         "WHERE attrelid = k.conrelid AND attnum = ANY (k.conkey)) "
         "FROM pg_constraint k WHERE k.conrelid = %s AND k.contype = 'c' ORDER BY k.conname",
@@ -100,7 +100,7 @@ def find_table(session: ServerSession, table: str) -> TargetTable | None:
         tuple(TargetColumn(*column) for column in columns),
         kind == "p",
         tuple(name for (name,) in keys),
-        tuple((definition, tuple(names)) for definition, names in checks),
+        tuple((name, condition, tuple(names)) for name, condition, names in checks),
     )
 
 

@@ -44,6 +44,8 @@ class TableTarget:
     key: tuple[str, ...]
     table: TargetTable
     staging_schema: str
+    gone: str | None = None
+    """The column of the rows that says which of them delete the row with their key."""
     owner: str = ""
 
     def in_folder(self, folder: str) -> TableTarget:
@@ -97,8 +99,9 @@ class TableStagingWriter(SinkWriter):
             stage=self._stage_name(),
             schema=target.table.schema,
             table=target.table.name,
-            columns=ctx.schema.names,
+            columns=[name for name in ctx.schema.names if name != target.gone],
             key=list(target.key),
+            gone=target.gone,
         )
         self._number += 1
         self._stage, self._staged_rows = self._new_stage(), 0
@@ -122,7 +125,7 @@ class TableStagingWriter(SinkWriter):
         target = self._target
         columns = self._ctx.schema.names
         return StageTable.of(
-            self._stage_name(), target.staging_schema, target.table, columns, target.key
+            self._stage_name(), target.staging_schema, target.table, columns, target.key, target.gone
         )
 
     def _put(self) -> None:
