@@ -43,8 +43,8 @@ from rheos.task.slot import Deployment, open_slot
 KEYS = 256
 TURN_US = 1_000
 """How far the clock moves with each turn: beyond the interval at which a source is polled."""
-PIECE = 200
-PIECES = 15
+PIECE = 100
+PIECES = 9
 
 
 class _Few(Reader):

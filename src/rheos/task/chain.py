@@ -11,7 +11,7 @@ loop has fallen silent (`LoopHead`).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -48,7 +48,7 @@ from rheos.task.inputs import Arrival, Channel, GateEvent, InputGate
 from rheos.task.laps import LoopHead
 from rheos.task.loop_room import LoopRoom
 from rheos.task.outputs import OutputEdge, Outputs
-from rheos.task.traffic import Ran, Traffic
+from rheos.task.traffic import BatchSizes, Ran, Traffic
 from rheos.task.tree import OperatorTree
 from rheos.task.tree import Work as WorkOf
 
@@ -94,6 +94,8 @@ class ChainRunner:
         self._poll_at_us = 0
         """Before then the source is not asked again."""
         self._few_rows = config.few_rows
+        self._sizes: defaultdict[str, BatchSizes] = defaultdict(BatchSizes)
+        """Of what the source gives, by tag."""
         self._work: Work | None = None
         self._barriers = WaitingBarriers(gate, clock, config)
         self._loop = LoopHead() if gate is not None and gate.of_loop else None
@@ -108,8 +110,12 @@ class ChainRunner:
         self._sent_idle = False
         self.watermark_ms = MIN_TIMESTAMP_MS
         self.ended = False
-        self.wake_after_us: int | None = None
+        self._rests = False
+        """Whether the source gave few rows, and is not asked again at once."""
+        self._wake_at_us: int | None = None
         """When a source's reader wants to be asked again, or what is worked on ahead."""
+        self._ran = Ran.STARVED
+        """What came of it last."""
 
     # --- what the engine asks ---------------------------------------------------------------------
 
@@ -166,9 +172,10 @@ class ChainRunner:
     def run(self) -> Ran:
         """Does a bounded amount of work. Raises the RheosError that ends the attempt."""
         try:
-            return self._run()
+            self._ran = self._run()
         except Exception as error:
             raise self._tree.located(error) from error
+        return self._ran
 
     def _run(self) -> Ran:
         barriers = self._barriers
@@ -178,18 +185,20 @@ class ChainRunner:
             self._overtake(due)
             return Ran.WORKED
         worked = False
-        for _ in range(self._elements_per_run):
+        for number in range(self._elements_per_run + 1):
+            if number == self._elements_per_run and not self._rests:
+                break
             if self._work is None:
                 if not self._outputs.writable:
-                    return Ran.WORKED if worked else Ran.BLOCKED
+                    return Ran.SUSPENDED if worked else Ran.BLOCKED
                 self._work = self._next_work()
                 if self._work is None:
-                    break
+                    return Ran.SETTLED if worked else Ran.STARVED
                 worked = True
             if self._resume():
-                return Ran.WORKED if worked else Ran.BLOCKED
+                return Ran.SUSPENDED if worked else Ran.BLOCKED
             worked = True
-        return Ran.WORKED if worked else Ran.STARVED
+        return Ran.WORKED
 
     def _resume(self) -> bool:
         """Goes on with the work at hand. Whether it is suspended: only for want of credit."""
@@ -209,7 +218,12 @@ class ChainRunner:
         return self._outputs.next_flush_us()
 
     def next_timer_ms(self) -> int | None:
-        return None if self.ended else self._tree.next_timer_ms()
+        return None if self.ended or self._ran.blocked else self._tree.next_timer_ms()
+
+    def next_wake_us(self) -> int | None:
+        """When a source's reader wants to be asked again, or what is worked on ahead, by the monotonic
+        clock."""
+        return None if self._ran.blocked else self._wake_at_us
 
     def next_overtake_us(self) -> int | None:
         """When a barrier that waits may wait no longer, by the monotonic clock."""
@@ -236,8 +250,11 @@ class ChainRunner:
         work = ahead.restored(self._restored[0])
         if work is not None:
             self._restored.popleft()
-        self.wake_after_us = ahead.wake_after_us() if work is None else None
+        self._wake_after(ahead.wake_after_us() if work is None else None)
         return work
+
+    def _wake_after(self, us: int | None) -> None:
+        self._wake_at_us = None if us is None else self._clock.monotonic_us() + us
 
     def _read_gate(self) -> Work | None:
         assert self.gate is not None
@@ -247,7 +264,7 @@ class ChainRunner:
         else:
             taken = self.gate.take(None if self._room is None else self._may_take)
         if ahead is not None:
-            self.wake_after_us = ahead.wake_after_us() if taken is None else None
+            self._wake_after(ahead.wake_after_us() if taken is None else None)
         if taken is None:
             early = None if ahead is None else ahead.early()
             return None if early is None else self._early(*early)
@@ -273,23 +290,29 @@ class ChainRunner:
 
     def _read_source(self) -> Work | None:
         assert self._source is not None
-        self.wake_after_us = None
+        self._wake_at_us = None
+        self._rests = False
         if self._draining:
             return self._end()
         now_us = self._clock.monotonic_us()
         if now_us < self._poll_at_us:
-            self.wake_after_us = self._poll_at_us - now_us
+            self._wake_at_us = self._poll_at_us
             return None
         polled = self._tree.poll(self._batch_rows)
         if isinstance(polled, EndOfInput):
             return self._end()
         if isinstance(polled, Pending):
-            self.wake_after_us = polled.wake_after_us
+            self._wake_after(polled.wake_after_us)
             return self._source_marks() if any(time.has_news for time in self._tree.times) else None
-        rows = sum(out.batch.num_rows for out in polled)
-        if rows < self._few_rows and sum(out.batch.nbytes for out in polled) < _FEW_BYTES:
+        if self._are_few(polled):
             self._poll_at_us = now_us + self._poll_interval_us
+            self._rests = True
         return self._polled(polled)
+
+    def _are_few(self, polled: Sequence[Out]) -> bool:
+        if sum(out.batch.num_rows for out in polled) >= self._few_rows:
+            return False
+        return sum(self._sizes[out.tag].of(out.batch) for out in polled) < _FEW_BYTES
 
     # --- kinds of work ----------------------------------------------------------------------------
 

@@ -53,10 +53,12 @@ class Lifecycle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step came to: whether anything was done, and when to step again if nothing arrives."""
+    """What a step came to."""
 
     worked: bool
+    """Whether anything was done."""
     wake_after_us: int | None
+    """When to step again if nothing arrives; None at once, as there may be more to do."""
 
 
 @dataclass(frozen=True)
@@ -278,7 +280,7 @@ class SubtaskEngine:
     def step(self) -> Step:
         """One turn of the loop. Raises the RheosError that ends the attempt."""
         began_us = self._clock.monotonic_us()
-        worked = self._finish_commits()
+        restless = worked = self._finish_commits()
         for channel, element in self._transport.receive(_RECEIVE_AT_ONCE):
             self._gates[channel.edge].offer(channel, element)
             if channel.edge in self._feedback and isinstance(element, pa.RecordBatch):
@@ -289,9 +291,10 @@ class SubtaskEngine:
         turn_us = began_us
         for chain, spent in self._turns:
             ran = chain.run()
-            worked |= ran is Ran.WORKED
-            blocked |= ran is Ran.BLOCKED
-            worked |= chain.pump()
+            sent = chain.pump()
+            worked |= sent or ran.worked
+            blocked |= ran.blocked
+            restless |= ran is Ran.WORKED or (sent and ran.blocked)
             for taken in chain.take_snapshots():
                 self._checkpoints.gather(taken)
             now_us = self._clock.monotonic_us()
@@ -302,24 +305,29 @@ class SubtaskEngine:
         for far in self._drift.poll(began_us):
             self._report(far)
         if self._checkpoints.busy:
-            worked |= self._checkpoints.poll()
+            restless |= self._checkpoints.poll()
         if self.lifecycle is Lifecycle.RUNNING and all(chain.ended for chain in self._chains):
             for chain in self._chains:
                 # While the job has not finished: an error of theirs still fails it.
                 chain.close_functions()
             self.lifecycle = Lifecycle.DRAINED
             self._report(control.Drained(attempt=self._attempt, subtask=self._subtask))
+        worked |= restless
+        # What goes round a loop may let a chain go on that has had its turn.
+        restless |= worked and bool(self._feedback)
         now_us = self._clock.monotonic_us()
+        if self._was_blocked:
+            self._blocked_us += began_us - self._last_end_us
         if worked:
             self._busy_us += now_us - began_us
         elif blocked:
-            self._blocked_us += now_us - self._last_end_us if self._was_blocked else 0
-        self._was_blocked = blocked and not worked
+            self._blocked_us += now_us - began_us
+        self._was_blocked = blocked and not restless
         self._last_end_us = now_us
         if now_us >= self._next_progress_us:
             self._next_progress_us = now_us + self._config.progress_interval_us
             self.report_progress()
-        return Step(worked, None if worked else self._wake_after_us(now_us))
+        return Step(worked, None if restless else self._wake_after_us(now_us))
 
     def _wake_after_us(self, now_us: int) -> int:
         """How long nothing but an arrival can make work."""
@@ -332,8 +340,9 @@ class SubtaskEngine:
             overtake_us = chain.next_overtake_us()
             if overtake_us is not None:
                 wake_us = min(wake_us, overtake_us - now_us)
-            if chain.wake_after_us is not None:
-                wake_us = min(wake_us, chain.wake_after_us)
+            ask_us = chain.next_wake_us()
+            if ask_us is not None:
+                wake_us = min(wake_us, ask_us - now_us)
             timer_ms = chain.next_timer_ms()
             if timer_ms is not None:
                 now_ms = self._clock.now_ms() if now_ms is None else now_ms

@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
+import pyarrow as pa
+
 from rheos.protocol.elements import Batch
+
+
+class BatchSizes:
+    """How many bytes batches of one schema take in memory. Of numbers alone it follows from how many
+    rows there are, but for what says which are null: to ask Arrow costs as much as sending a row."""
+
+    def __init__(self) -> None:
+        self._row_bytes: int | None = None
+        self._asked = False
+
+    def of(self, batch: Batch) -> int:
+        if not self._asked:
+            self._asked = True
+            self._row_bytes = _row_bytes(batch.schema)
+        if self._row_bytes is None:
+            return int(batch.nbytes)
+        return self._row_bytes * int(batch.num_rows)
+
+
+def _row_bytes(schema: pa.Schema) -> int | None:
+    """None where rows differ, or are no whole bytes."""
+    bits = [kind.bit_width if pa.types.is_primitive(kind) else 1 for kind in schema.types]
+    return sum(bits) // 8 if all(each % 8 == 0 for each in bits) else None
 
 
 @dataclass(slots=True)
@@ -16,19 +41,35 @@ class Traffic:
     rows: int = 0
     size_bytes: int = 0
     """In memory."""
+    _sizes: BatchSizes = field(default_factory=BatchSizes)
 
     def add(self, batch: Batch) -> None:
         self.batches += 1
         self.rows += batch.num_rows
-        self.size_bytes += batch.nbytes
+        self.size_bytes += self._sizes.of(batch)
 
 
 class Ran(Enum):
     """What came of letting a chain run."""
 
-    WORKED = "worked"
+    WORKED = "worked, and may have more to do"
+    SETTLED = "worked, and has nothing more to do"
+    SUSPENDED = "worked, until there was no credit to emit more"
     STARVED = "nothing to do"
     BLOCKED = "work at hand, but no credit to emit it"
+
+    @property
+    def worked(self) -> bool:
+        return self in _HAVE_WORKED
+
+    @property
+    def blocked(self) -> bool:
+        """Whether it waits for credit: until that comes, no time that passes lets it go on, but that of
+        a barrier that may overtake."""
+        return self is Ran.BLOCKED or self is Ran.SUSPENDED
+
+
+_HAVE_WORKED = (Ran.WORKED, Ran.SETTLED, Ran.SUSPENDED)
 
 
 @dataclass(slots=True)
@@ -45,11 +86,11 @@ class TimeSpent:
         """The chain has had its turn. Since the one before it was as that had left it."""
         waited_us = began_us - self._until_us
         took_us = ended_us - began_us
-        if self._was is Ran.BLOCKED:
+        if self._was.blocked:
             self.blocked_us += waited_us
-        elif self._was is Ran.STARVED:
+        elif self._was is not Ran.WORKED:
             self.idle_us += waited_us
-        if ran is Ran.WORKED:
+        if ran.worked:
             self.busy_us += took_us
         elif ran is Ran.BLOCKED:
             self.blocked_us += took_us

@@ -418,21 +418,22 @@ class _Waker:
 
     def __init__(self) -> None:
         self.reader, self._writer = os.pipe()
-        os.set_blocking(self.reader, False)
-        os.set_blocking(self._writer, False)
         self._lock = threading.Lock()
+        self._called = False
+        """Whether a byte is in the pipe."""
         self._closed = False
 
     def __call__(self) -> None:
         with self._lock:
-            if not self._closed:
-                # Where the pipe is full, it wakes anyway.
-                with contextlib.suppress(BlockingIOError):
-                    os.write(self._writer, b"w")
+            if not self._closed and not self._called:
+                self._called = True
+                os.write(self._writer, b"w")
 
     def clear(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self.reader, 1 << 16)
+        if self._called:
+            with self._lock:
+                os.read(self.reader, 1)
+                self._called = False
 
     def close(self) -> None:
         with self._lock:
