@@ -4,6 +4,7 @@ from polars import col, lit
 
 from rheos import aggregates as agg
 from rheos import connectors, formats
+from rheos.api import patterns as pattern
 from rheos.api import restart
 from rheos.api.connected import ConnectedStreams, KeyedConnectedStreams
 from rheos.api.environment import Environment
@@ -207,6 +208,7 @@ __all__ = [
     "lookup_table",
     "new_savepoint",
     "opensearch",
+    "pattern",
     "postgres",
     "print_sink",
     "redis",

@@ -451,6 +451,34 @@ def joins() -> dict[str, Wanted]:
     }
 
 
+def patterns() -> dict[str, Wanted]:
+    noon = 1_767_268_800_000
+    guessed = []
+    for user in range(3):
+        tries, place = list(range(user, 120, 3)), 0
+        while place + 3 < len(tries):
+            if [n % 7 == 0 for n in tries[place : place + 4]] == [False, False, False, True]:
+                numbers = {"first": tries[place], "last": tries[place + 3]}
+                guessed.append({"user": f"u{user}", "tries": 3, **numbers})
+                place += 4
+            else:
+                place += 1
+    placed = {i // 2: noon + i * 1000 for i in range(0, 80, 2)}
+    paid = [i // 2 for i in range(1, 80, 2) if i % 10 != 7]
+    prices = [[5, 6, 7, 3, 8, 9, 2][i % 7] + i % 2 for i in range(60)]
+    rising = [
+        {"low": noon + i * 1000, "up": noon + (i + 2) * 1000}
+        for i in range(58)
+        if prices[i] < 5 and prices[i] < prices[i + 1] < prices[i + 2]
+    ]
+    unpaid = [{"order": o, "since": since} for o, since in placed.items() if o not in paid]
+    return {
+        "logins": Wanted({"guessed": guessed}),
+        "orders": Wanted({"paid": [{"order": order} for order in paid], "unpaid": unpaid}),
+        "prices": Wanted({"rising": rising}),
+    }
+
+
 def _in_one_window(orders: Sequence[Row], payments: Mapping[int, int]) -> Iterable[Row]:
     """Payments by their second, of 120 in a window."""
     noon = orders[0]["at"]
@@ -606,6 +634,7 @@ GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {
     "docs/functions.md": functions,
     "docs/iterations.md": iterations,
     "docs/joins.md": joins,
+    "docs/patterns.md": patterns,
     "docs/aggregates.md": aggregates,
     "docs/changes.md": changes,
     "docs/connected.md": connected,

@@ -58,6 +58,7 @@ OWN = [
     "rheos.operators.joins.windowed",
     "rheos.operators.keyed_broadcast_process",
     "rheos.operators.keyed_co_process",
+    "rheos.operators.pattern.operator",
     "rheos.operators.plain_process",
 ]
 """Files of operators that their specs make."""

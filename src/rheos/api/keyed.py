@@ -13,6 +13,7 @@ from rheos.api.batch_functions import batch_output, check_batch_function, has_ti
 from rheos.api.changes import check_table, check_top_n
 from rheos.api.compiled import check_compiled
 from rheos.api.connected import KeyedConnectedStreams, connect_keyed
+from rheos.api.detecting import detected
 from rheos.api.function_checks import (
     check_function,
     check_outputs,
@@ -31,6 +32,7 @@ from rheos.api.joins import (
     window_joined,
 )
 from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
+from rheos.api.patterns import Pattern
 from rheos.api.program import Program
 from rheos.api.streams import LATE, DataStream, operator_name
 from rheos.api.typing_of_functions import (
@@ -71,6 +73,7 @@ from rheos.operators.changelog.retractions import table_columns
 from rheos.operators.changelog.table import TableSpec
 from rheos.operators.changelog.top_n import RANK, TopNSpec
 from rheos.operators.joins.late import LATE as LATE_SIDES
+from rheos.operators.pattern.matches import TIMED_OUT
 from rheos.operators.running import running_schema
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.site import call_site, located
@@ -320,6 +323,30 @@ class KeyedStream:
         with located(call_site(), "window"):
             windows = windows_said(self._program, self._port, window)
             return WindowedStream(self._program, self._port, windows)
+
+    def detect(self, pattern: Pattern) -> DataStream:
+        """The rows of a key that form a pattern (docs/patterns.md): a row for each match, with the key
+        and a column for each step, which has the row that the step took as a struct, or a list of them
+        where it may take several.
+
+        ```python
+        risen = (
+            rh.pattern.begin("low").where(col("price") < 10)
+            .followed_by("high").where(col("price") > 100)
+            .within("10m")
+        )
+        prices.key_by("item").detect(risen).select(
+            "item", low=col("low").struct.field("price"), high=col("high").struct.field("price"))
+        ```
+
+        Rows are looked at in the order of event time. Late ones go to the side output `"late"`, matches
+        that did not become whole within their time to `"timed_out"`.
+        """
+        with located(call_site(), "detect"):
+            spec, schema = detected(pattern, self.schema, self.keys)
+            self._go_by_event_time("detect()")
+            type = StreamType(schema, event_time=True)
+            return self._then(spec, "detect", {MAIN: type, TIMED_OUT: type, LATE: self._type})
 
     # --- two streams ----------------------------------------------------------------------------------
 

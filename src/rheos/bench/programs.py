@@ -20,6 +20,7 @@ from rheos.bench import (
     grep,
     grouping,
     joins,
+    patterns,
     state_machine,
     vectorised,
     windows,
@@ -29,6 +30,14 @@ from rheos.connectors.collection import collection
 from rheos.connectors.generator import GeneratorFunction, GeneratorSource, generator
 from rheos.errors import ConfigurationError
 from rheos.graph.windows import Session, Sliding, Tumbling, Watermark, Window
+
+_KINDS = pa.schema(
+    [
+        pa.field("k", pa.int64(), False),
+        pa.field("kind", pa.int64(), False),
+        pa.field("at", pa.int64(), False),
+    ]
+)
 
 _TIMED = pa.schema(
     [
@@ -127,6 +136,15 @@ def _interval_join(env: Environment, load: Load) -> None:
     left, right = _two_sides(env, load)
     pairs = left.interval_join(right, between=(f"-{apart}ms", f"{apart}ms"), suffix="_right")
     pairs.name("interval join").sink_to(load.sink())
+
+
+def _pattern(env: Environment, load: Load) -> None:
+    assert load.keys is not None
+    source = MeasuredSource(load.source(patterns.Kinds(load.keys), _KINDS), load.folder)
+    events = env.from_source(source, watermark=Watermark.monotonic(on="at"), name="events")
+    found = events.key_by("k").detect(patterns.three_steps())
+    matches = found.select("k", **{SINCE: pl.col("third").struct.field(SINCE)})
+    matches.name("matches").sink_to(load.sink())
 
 
 def _async(env: Environment, load: Load) -> None:
@@ -258,6 +276,13 @@ PROGRAMS = {
             "two streams by key and distance in time; a row has about one partner",
             _interval_join,
             keys=100_000,
+            counted_at=SOURCE,
+        ),
+        BenchProgram(
+            "pattern",
+            "three rows of a key that follow each other; of a hundred rows three are such as count",
+            _pattern,
+            keys=10_000,
             counted_at=SOURCE,
         ),
         BenchProgram(

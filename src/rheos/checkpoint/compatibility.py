@@ -361,6 +361,12 @@ def _positions(old: TypeShape, new: TypeShape) -> list[Change]:
     return [Change("", Verdict.UNREADABLE, f"was written by {old.label}, and is read by {new.label}")]
 
 
+def _pattern(old: TypeShape, new: TypeShape) -> list[Change]:
+    if old.label == new.label:
+        return []
+    return [Change("", Verdict.UNREADABLE, f"was of the pattern {old.label!r}, is of {new.label!r}")]
+
+
 def _nothing(old: TypeShape, new: TypeShape) -> list[Change]:
     return []
 
@@ -375,6 +381,7 @@ _COMPARED: Mapping[str, Callable[[TypeShape, TypeShape], list[Change]]] = {
     Holds.WINDOWS: _windows,
     Holds.WINDOW_CONTENT: _columns,
     Holds.UNDECIDED: _columns,
+    Holds.MATCHES: _pattern,
     Holds.POSITIONS: _positions,
 }
 

@@ -69,6 +69,7 @@ class Benchmark(StrEnum):
     VECTORISED = "vectorised"
     COMPILED = "compiled"
     INTERVAL_JOIN = "interval-join"
+    PATTERN = "pattern"
     TUMBLING = "tumbling"
     SLIDING = "sliding"
     SESSION = "session"

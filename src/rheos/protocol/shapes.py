@@ -70,6 +70,9 @@ class Holds(StrEnum):
     UNDECIDED = "rows that are late or not"
     """Rows that wait for their windows to be known; `value` has their columns. It comes and goes."""
 
+    MATCHES = "partial matches"
+    """`value` says of which pattern, but for its conditions."""
+
     POSITIONS = "source positions"
 
 

@@ -81,6 +81,11 @@ def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = F
             return _Progress()
         case Holds.POSITIONS:
             return _Positions()
+        case Holds.MATCHES:
+            raise SchemaError(
+                f"state {state!r} holds partial matches, which are no rows that could be shown",
+                hint="read the other states of the operator",
+            )
         case _:
             raise SchemaError(
                 f"state {state!r} holds {shape.holds!r}, and this version of Rheos knows no such state",

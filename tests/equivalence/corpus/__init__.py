@@ -13,6 +13,7 @@ from tests.equivalence.corpus import (
     keyed,
     lookups,
     loops,
+    patterns,
     sessions,
     sources,
     stateless,
@@ -35,4 +36,5 @@ PROGRAMS: tuple[Program, ...] = (
     *joins.PROGRAMS,
     *changes.PROGRAMS,
     *loops.PROGRAMS,
+    *patterns.PROGRAMS,
 )

@@ -1,42 +1,4 @@
-"""Rows of either side that come too late: counted, and given to side outputs of their own.
-
-A row is late when its time is at or before `__wm`, the watermark of its own split: by the data alone.
-Rows whose own split was idle while the operator's watermark passed them are late, too, and are counted
-as `late_purged` besides.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Generator
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from rheos.operators.contract import OperatorContext, Out
-from rheos.operators.records import hidden_column, with_hidden
-from rheos.protocol.elements import SWM, TS, WM, Batch, strip_hidden
+"""Late rows of either side go to side outputs of their own (`operators/late.py`)."""
 
 LATE = ("late_left", "late_right")
 """The side outputs, by port."""
-
-
-def not_late(
-    ctx: OperatorContext, port: int, batch: Batch, passed: npt.NDArray[np.bool_]
-) -> Generator[Out, None, Batch]:
-    """The rows that are not late; emits the others. `passed` are those that the operator's watermark
-    has passed."""
-    own = batch.column(TS).to_numpy() <= batch.column(WM).to_numpy()
-    late = own | passed
-    if not late.any():
-        return batch
-    ctx.count("late", int(late.sum()))
-    purged = int((late & ~own).sum())
-    if purged:
-        ctx.count("late_purged", purged)
-    output = ctx.outputs.get(LATE[port])
-    if output is not None:
-        rows = batch.filter(pa.array(late))
-        hidden = (hidden_column(rows, name) for name in (TS, WM, SWM))
-        yield Out(with_hidden(strip_hidden(rows), output.schema, *hidden), LATE[port])
-    return batch.filter(pa.array(~late))

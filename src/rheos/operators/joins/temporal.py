@@ -53,10 +53,11 @@ from rheos.graph.nodes import MAIN
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType, Restored
 from rheos.operators.held import HeldRows
 from rheos.operators.joins.columns import LEFT, RIGHT, JoinedColumns
-from rheos.operators.joins.late import not_late
+from rheos.operators.joins.late import LATE
 from rheos.operators.joins.numbered import Numbers
 from rheos.operators.joins.versions import Versions
 from rheos.operators.keyed_state import columns_shape, keyed_shape
+from rheos.operators.late import not_late
 from rheos.operators.sorting import sort_by_time, sort_rows
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, visible
 from rheos.protocol.ids import CheckpointId
@@ -124,7 +125,7 @@ class TemporalJoinOperator(Operator):
 
     def _in_time(self, port: int, batch: Batch) -> Generator[Out, None, Batch]:
         passed = self._waiting[port].passed(batch, self._watermark)
-        return (yield from not_late(self.ctx, port, batch, passed))
+        return (yield from not_late(self.ctx, LATE[port], batch, passed))
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         if timestamp_ms <= self._watermark:

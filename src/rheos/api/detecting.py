@@ -1,0 +1,68 @@
+"""`detect`: a pattern and the stream that it is looked for in, checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.api.expressions import compile_expressions
+from rheos.api.patterns import Pattern
+from rheos.api.typing_of_functions import input_record
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.patterns import Absence, Condition, Group, Part, PatternStep
+from rheos.graph.types import canonical_schema
+from rheos.operators.pattern.automaton import compiled
+from rheos.operators.pattern.matches import step_types
+from rheos.operators.pattern.operator import PatternSpec
+from rheos.site import located
+
+
+def detected(pattern: Any, schema: pa.Schema, keys: Sequence[str]) -> tuple[PatternSpec, pa.Schema]:
+    """The operator, and the columns of matches. Raises ProgramError and SchemaError, with the line of
+    the step that is wrong."""
+    if not isinstance(pattern, Pattern):
+        raise ProgramError(
+            f"detect() takes a pattern, not {pattern!r}",
+            hint='write .detect(rh.pattern.begin("a").where(...).followed_by("b").where(...))',
+        )
+    written = pattern.tree()
+    tree = replace(written, parts=tuple(_checked(part, schema) for part in written.parts))
+    automaton = compiled(tree)
+    for name in automaton.names:
+        if name in keys:
+            raise SchemaError(
+                f"step {name!r} is called as a key column is, and matches have columns of both",
+                hint="give the step another name",
+            )
+    columns = [*(schema.field(key) for key in keys), *step_types(automaton, schema)]
+    return PatternSpec(tree), canonical_schema(pa.schema(columns))
+
+
+def _checked(part: Part, schema: pa.Schema) -> Part:
+    if isinstance(part, Absence):
+        with located(part.site, part.name):
+            return replace(part, condition=_fitted(part.condition, schema))
+    until = part.quantifier.until
+    quantifier = part.quantifier
+    with located(part.site, part.name):
+        if until is not None:
+            quantifier = replace(quantifier, until=_fitted(until, schema))
+        match part:
+            case PatternStep():
+                condition = _fitted(part.condition, schema)
+                return replace(part, condition=condition, quantifier=quantifier)
+            case Group():
+                parts = tuple(_checked(inner, schema) for inner in part.parts)
+                return replace(part, parts=parts, quantifier=quantifier)
+
+
+def _fitted(condition: Condition, schema: pa.Schema) -> Condition:
+    """With expressions that fit the columns, and the records that functions take."""
+    exprs = condition.exprs
+    if exprs:
+        exprs, _ = compile_expressions("filter", exprs, {}, schema)
+    functions = tuple(replace(f, record=input_record(f.call, schema)) for f in condition.functions)
+    return Condition(exprs, functions)

@@ -1,0 +1,393 @@
+"""Patterns of rows, step by step. `rh.pattern.begin("a").where(...).followed_by("b")...`
+
+A pattern is a value: each method gives another one. `KeyedStream.detect` looks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import Parameter, signature
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from rheos.api.typing_of_functions import function_name
+from rheos.errors import ProgramError
+from rheos.graph.patterns import (
+    Absence,
+    AfterMatch,
+    Condition,
+    Contiguity,
+    Function,
+    Group,
+    Part,
+    PatternStep,
+    PatternTree,
+    Quantifier,
+    Skip,
+    steps,
+)
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.site import call_site, located_at_call
+
+__all__ = [
+    "AfterMatch",
+    "Pattern",
+    "begin",
+    "no_skip",
+    "skip_past_last_event",
+    "skip_to_first",
+    "skip_to_last",
+    "skip_to_next",
+]
+
+ConditionLike: TypeAlias = pl.Expr | Callable[..., bool]
+"""A Polars expression, or a function of a row: `fn(row)`, or `fn(row, earlier)`, where `earlier["a"]`
+is the list of the rows that step "a" of the same match has taken so far."""
+
+_UNSAID = -1
+
+
+class Pattern:
+    """What is looked for. Made by `begin`."""
+
+    def __init__(self, parts: tuple[Part, ...], after_match: AfterMatch, within_ms: int | None) -> None:
+        self._parts = parts
+        self._after_match = after_match
+        self._within_ms = within_ms
+
+    def __repr__(self) -> str:
+        within_ms = None if self._within_ms == _UNSAID else self._within_ms
+        return f"<pattern {PatternTree(self._parts, within_ms, self._after_match)}>"
+
+    # --- steps ----------------------------------------------------------------------------------------
+
+    @located_at_call
+    def next(self, step: str | Pattern) -> Pattern:
+        """A step that takes the very next row: if that is not one for it, there is no match."""
+        return self._then(Contiguity.NEXT, step)
+
+    @located_at_call
+    def followed_by(self, step: str | Pattern) -> Pattern:
+        """A step that takes the next row that is one for it; others may lie between."""
+        return self._then(Contiguity.FOLLOWED_BY, step)
+
+    @located_at_call
+    def followed_by_any(self, step: str | Pattern) -> Pattern:
+        """A step that takes any later row that is one for it: each gives a match of its own."""
+        return self._then(Contiguity.FOLLOWED_BY_ANY, step)
+
+    @located_at_call
+    def not_next(self, name: str) -> Pattern:
+        """The very next row is none of those that `where` says."""
+        return self._absent(Contiguity.NEXT, name)
+
+    @located_at_call
+    def not_followed_by(self, name: str) -> Pattern:
+        """No row that `where` describes lies before the one that is taken next; or, at the end of the
+        pattern, none comes until its time is over."""
+        return self._absent(Contiguity.FOLLOWED_BY, name)
+
+    @located_at_call
+    def where(self, *conditions: ConditionLike) -> Pattern:
+        """What a row must fulfil for the step: all of the conditions, also of several calls.
+        Expressions are many times as fast as functions."""
+        last = self._last
+        if isinstance(last, Group):
+            raise ProgramError(
+                "where() is said of a step, and this is a group",
+                hint="write .where(...) at the steps inside of it",
+            )
+        asked = last.condition.both(_condition("where", conditions))
+        return self._changed(replace(last, condition=asked))
+
+    # --- how often ------------------------------------------------------------------------------------
+
+    @located_at_call
+    def times(self, at_least: int, at_most: int | None = None) -> Pattern:
+        """So many times, or from so many to so many. Between two of them other rows may lie; see
+        `consecutive` and `allow_combinations`."""
+        if at_most is None:
+            at_most = at_least
+        _check_count("times", at_least)
+        _check_count("times", at_most)
+        if at_most < at_least:
+            raise ProgramError(f"times({at_least}, {at_most}) ends before it begins")
+        return self._quantified("times", at_least=at_least, at_most=at_most)
+
+    @located_at_call
+    def one_or_more(self) -> Pattern:
+        """As often as there are rows for it, and once at least. Each further one gives a match more."""
+        return self._quantified("one_or_more", at_least=1, at_most=None)
+
+    @located_at_call
+    def times_or_more(self, at_least: int) -> Pattern:
+        """So many times, or more often."""
+        _check_count("times_or_more", at_least)
+        return self._quantified("times_or_more", at_least=at_least, at_most=None)
+
+    @located_at_call
+    def optional(self) -> Pattern:
+        """It may be left out."""
+        return self._quantified("optional", optional=True)
+
+    @located_at_call
+    def greedy(self) -> Pattern:
+        """Of a step that repeats: as often as it can. What comes behind it takes no row that it could
+        take."""
+        last = self._last
+        if isinstance(last, Group):
+            raise ProgramError(
+                "a group cannot be greedy", hint="write .greedy() at the step inside of it that repeats"
+            )
+        return self._of_repeated("greedy", greedy=True)
+
+    @located_at_call
+    def consecutive(self) -> Pattern:
+        """Of what repeats: no rows lie between one time and the next."""
+        return self._of_repeated("consecutive", inner=Contiguity.NEXT)
+
+    @located_at_call
+    def allow_combinations(self) -> Pattern:
+        """Of what repeats: rows that it could take may be left out, too."""
+        return self._of_repeated("allow_combinations", inner=Contiguity.FOLLOWED_BY_ANY)
+
+    @located_at_call
+    def until(self, condition: ConditionLike) -> Pattern:
+        """Of what repeats without an end: from the first row that fulfils this on it takes no more."""
+        if self._quantifier_of("until").at_most is not None:
+            raise ProgramError(
+                "until() is for what repeats without an end",
+                hint="write it behind .one_or_more() or .times_or_more(...)",
+            )
+        return self._quantified("until", until=_condition("until", (condition,)))
+
+    # --- the whole ------------------------------------------------------------------------------------
+
+    @located_at_call
+    def within(self, duration: Duration | None) -> Pattern:
+        """From the first row of a match to its last less than this passes. Said of the whole pattern;
+        None: however long it takes, and partial matches are kept for as long."""
+        if duration is None:
+            return Pattern(self._parts, self._after_match, None)
+        within_ms = duration_ms(duration)
+        if within_ms <= 0:
+            raise ProgramError(f"within must be more than nothing: {duration!r}")
+        return Pattern(self._parts, self._after_match, within_ms)
+
+    def tree(self) -> PatternTree:
+        """The whole pattern, to be looked for. Raises ProgramError."""
+        if self._within_ms == _UNSAID:
+            waiting = _waits(self._parts)
+            if waiting is not None:
+                raise ProgramError(
+                    f"{waiting.name!r} may wait for ever, and so may partial matches: the pattern does "
+                    "not say within what time it is to match",
+                    site=waiting.site,
+                    hint='write .within("10m") at its end; to keep them however long it takes, '
+                    ".within(None)",
+                )
+        within_ms = None if self._within_ms == _UNSAID else self._within_ms
+        _check_names(self._parts)
+        names = [step.name for step in steps(self._parts)]
+        to = self._after_match.step
+        if to is not None and to not in names:
+            raise ProgramError(
+                f"{self._after_match}: the pattern has no such step",
+                site=self._parts[0].site,
+                hint=f"its steps are {', '.join(map(repr, names))}",
+            )
+        return PatternTree(self._parts, within_ms, self._after_match)
+
+    # --- parts ----------------------------------------------------------------------------------------
+
+    @property
+    def _last(self) -> Part:
+        return self._parts[-1]
+
+    def _then(self, contiguity: Contiguity, step: str | Pattern) -> Pattern:
+        part = _part(step, contiguity)
+        return Pattern((*self._parts, part), self._after_match, self._within_ms)
+
+    def _absent(self, contiguity: Contiguity, name: str) -> Pattern:
+        absence = Absence(_name(name), call_site(), contiguity, Condition())
+        return Pattern((*self._parts, absence), self._after_match, self._within_ms)
+
+    def _changed(self, last: Part) -> Pattern:
+        return Pattern((*self._parts[:-1], last), self._after_match, self._within_ms)
+
+    def _quantifier_of(self, method: str) -> Quantifier:
+        last = self._last
+        if isinstance(last, Absence):
+            raise ProgramError(
+                f"{method}() is said of a step, and {last.name!r} is one that may not come",
+                hint=f"leave out .{method}()",
+            )
+        return last.quantifier
+
+    def _quantified(self, method: str, **said: Any) -> Pattern:
+        quantifier = self._quantifier_of(method)
+        if "at_most" in said and quantifier.repeats:
+            raise ProgramError("how often was said before", hint=f"leave out .{method}()")
+        last = self._last
+        assert not isinstance(last, Absence)
+        return self._changed(replace(last, quantifier=replace(quantifier, **said)))
+
+    def _of_repeated(self, method: str, **said: Any) -> Pattern:
+        if not self._quantifier_of(method).repeats:
+            raise ProgramError(
+                f"{method}() is for what repeats",
+                hint=f"write .one_or_more() or .times(...) before .{method}()",
+            )
+        return self._quantified(method, **said)
+
+
+@located_at_call
+def begin(step: str | Pattern, after_match: AfterMatch | None = None) -> Pattern:
+    """A pattern that begins with a step of this name, or with a group. `after_match` says which other
+    matches are ruled out by one that is found: `no_skip()` where nothing is said.
+
+    ```python
+    rising = (
+        rh.pattern.begin("low").where(col("price") < 10)
+        .followed_by("high").where(col("price") > 100)
+        .within("10m")
+    )
+    ```
+    """
+    if after_match is not None and not isinstance(after_match, AfterMatch):
+        raise ProgramError(
+            f"begin() takes what happens after a match, not {after_match!r}",
+            hint='write begin("a", rh.pattern.skip_past_last_event())',
+        )
+    part = _part(step, Contiguity.FOLLOWED_BY)
+    return Pattern((part,), after_match or AfterMatch(), _UNSAID)
+
+
+def no_skip() -> AfterMatch:
+    """Every match is given."""
+    return AfterMatch(Skip.NO_SKIP)
+
+
+def skip_to_next() -> AfterMatch:
+    """A match rules out those that begin at the row that it begins at."""
+    return AfterMatch(Skip.TO_NEXT)
+
+
+def skip_past_last_event() -> AfterMatch:
+    """A match rules out those that begin at its last row or before: matches do not overlap."""
+    return AfterMatch(Skip.PAST_LAST_EVENT)
+
+
+def skip_to_first(step: str) -> AfterMatch:
+    """A match rules out those that begin before the first row that the step took."""
+    return AfterMatch(Skip.TO_FIRST, step)
+
+
+def skip_to_last(step: str) -> AfterMatch:
+    """A match rules out those that begin before the last row that the step took."""
+    return AfterMatch(Skip.TO_LAST, step)
+
+
+def _part(step: str | Pattern, contiguity: Contiguity) -> PatternStep | Group:
+    if not isinstance(step, Pattern):
+        return PatternStep(_name(step), call_site(), contiguity, Condition(), Quantifier())
+    if step._within_ms != _UNSAID or step._after_match != AfterMatch():
+        raise ProgramError(
+            "a group has a time, or says what is skipped, and only the whole pattern can",
+            hint="write .within(...) and the skip strategy at the whole pattern",
+        )
+    last = step._parts[-1]
+    if isinstance(last, Absence):
+        raise ProgramError(
+            f"a group ends with {last.name!r}, which may not come",
+            site=last.site,
+            hint="write it behind the group",
+        )
+    return Group(step._parts, call_site(), contiguity, Quantifier())
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise ProgramError(
+            f"a step has a name, and {name!r} is none", hint='write .followed_by("second")'
+        )
+    return name
+
+
+def _check_count(method: str, count: Any) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise ProgramError(f"{method}() takes whole numbers of at least 1, not {count!r}")
+
+
+def _check_names(parts: tuple[Part, ...], known: set[str] | None = None) -> None:
+    known = set() if known is None else known
+    for part in parts:
+        if isinstance(part, Group):
+            _check_names(part.parts, known)
+            continue
+        if part.name in known:
+            raise ProgramError(
+                f"two steps of the pattern have the name {part.name!r}",
+                site=part.site,
+                hint="give one of them another name",
+            )
+        known.add(part.name)
+
+
+def _waits(parts: tuple[Part, ...], *, first: bool = True) -> Part | None:
+    """The first part that may wait for a row for as long as there are others."""
+    for number, part in enumerate(parts):
+        behind = not first or number > 0
+        if isinstance(part, Absence):
+            if part is parts[-1] and part.contiguity is Contiguity.FOLLOWED_BY:
+                return part
+            continue
+        if behind and part.contiguity is not Contiguity.NEXT:
+            return part
+        if part.quantifier.repeats and part.quantifier.inner is not Contiguity.NEXT:
+            return part
+        if isinstance(part, Group):
+            waiting = _waits(part.parts)
+            if waiting is not None:
+                return waiting
+    return None
+
+
+def _condition(method: str, given: tuple[Any, ...]) -> Condition:
+    if not given:
+        raise ProgramError(f"{method}() needs a condition", hint=f'write .{method}(col("price") > 10)')
+    condition = Condition()
+    for one in given:
+        if isinstance(one, pl.Expr):
+            part = Condition(exprs=(one,))
+        elif callable(one):
+            part = Condition(functions=(Function(one, None, _sees_earlier(one), call_site()),))
+        else:
+            raise ProgramError(
+                f"{method}() takes conditions, not {one!r}", hint=f'write .{method}(col("price") > 10)'
+            )
+        condition = condition.both(part)
+    return condition
+
+
+def _sees_earlier(function: Callable[..., Any]) -> bool:
+    """Whether it takes what was taken before as its second argument."""
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    places = [
+        p
+        for p in parameters
+        if p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+        and p.default is Parameter.empty
+    ]
+    if len(places) not in (1, 2):
+        raise ProgramError(
+            f"{function_name(function)} takes {len(places)} arguments, and a condition is given a row, "
+            "or a row and what the match has taken before",
+            hint="write def condition(row) or def condition(row, earlier)",
+        )
+    return len(places) == 2

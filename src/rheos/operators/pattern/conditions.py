@@ -1,0 +1,131 @@
+"""The conditions of a pattern: expressions as bits of the rows of a whole batch, functions as calls."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import and_
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rheos.errors import UserFunctionError
+from rheos.graph.patterns import Function
+from rheos.operators.contract import OperatorContext
+from rheos.operators.pattern.alive import MatchNode
+from rheos.operators.pattern.automaton import EVERY, Automaton
+from rheos.operators.pattern.matched_rows import MatchedRows
+from rheos.operators.records import UserRaised, shown, user_error
+from rheos.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
+from rheos.protocol.elements import Batch
+from rheos.protocol.types import rows_of
+
+Bits: TypeAlias = npt.NDArray[np.uint64]
+
+
+class ConditionBits:
+    """Computes the expressions of all conditions at once."""
+
+    def __init__(self, ctx: OperatorContext, automaton: Automaton, columns: pa.Schema) -> None:
+        self._ctx = ctx
+        asked = [
+            (bit, condition)
+            for bit, condition in zip(automaton.bits, automaton.conditions, strict=True)
+            if condition.exprs
+        ]
+        self._bits = [bit for bit, _ in asked]
+        exprs = [
+            reduce(and_, condition.exprs).alias(str(number))
+            for number, (_, condition) in enumerate(asked)
+        ]
+        self._expressions = RowExpressions(exprs, columns)
+
+    def of(self, batch: Batch) -> Bits:
+        """For each row the bits of the conditions whose expressions hold, and EVERY."""
+        bits: Bits = np.full(batch.num_rows, EVERY, np.uint64)
+        if not batch.num_rows:
+            return bits
+        try:
+            computed = self._expressions.values(batch)
+        except EVALUATION_FAILURES as error:
+            raise self._expressions.failure(
+                batch, error, self._ctx, "a condition of the pattern", lambda series: None
+            ) from None
+        for bit, series in zip(self._bits, computed, strict=True):
+            holds = series.fill_null(False).to_numpy()
+            bits[holds] |= np.uint64(bit)
+        return bits
+
+
+class ConditionFunctions:
+    """Calls the functions of conditions, for rows as records. `holds` is the matcher's."""
+
+    def __init__(self, ctx: OperatorContext, automaton: Automaton, kept: MatchedRows) -> None:
+        self._ctx = ctx
+        self._automaton = automaton
+        self._kept = kept
+        self._rows: Batch | None = None
+        self._first = 0
+        self._records: dict[type | None, dict[int, Any]] = {}
+        """By class, the rows that were asked for, by number."""
+
+    def begin(self, rows: Batch, first: int) -> None:
+        """The rows that are looked at from here on; `first` is the number of the first of them."""
+        self._rows, self._first = rows, first
+
+    def end(self) -> None:
+        """All rows that matches have taken are kept by now."""
+        self._rows = None
+        self._records = {}
+
+    def holds(self, condition: int, event: int, node: MatchNode | None) -> bool:
+        return all(
+            self._call(function, event, node)
+            for function in self._automaton.conditions[condition].functions
+        )
+
+    def _call(self, function: Function, event: int, node: MatchNode | None) -> bool:
+        record = self._record(event, function.record)
+        try:
+            if function.sees_earlier:
+                answer = function.call(record, self._taken(node, function.record))
+            else:
+                answer = function.call(record)
+        except UserRaised as error:
+            raise user_error(self._ctx, error, record=record, key=self._key(event)) from error
+        if isinstance(answer, bool | np.bool_):
+            return bool(answer)
+        raise UserFunctionError(
+            f"a condition of the pattern gave {shown(answer)}, where it should say True or False",
+            site=function.site,
+            operator=self._ctx.name,
+            record=shown(record),
+            key=shown(self._key(event)),
+            hint="return a bool, as in `return row.price > 10`",
+        )
+
+    def _row(self, event: int) -> Batch:
+        if self._rows is not None and event >= self._first:
+            return self._rows.slice(event - self._first, 1)
+        return self._kept.take(np.array([event], np.int64), self._kept.schema.names)
+
+    def _record(self, event: int, record: type | None) -> Any:
+        known = self._records.setdefault(record, {})
+        if event not in known:
+            [known[event]] = rows_of(self._row(event), record)
+        return known[event]
+
+    def _key(self, event: int) -> Any:
+        row = self._row(event).select(self._ctx.ports[0].keys).to_pylist()[0]
+        values = tuple(row.values())
+        return values[0] if len(values) == 1 else values
+
+    def _taken(self, node: MatchNode | None, record: type | None) -> dict[str, list[Any]]:
+        """By step, the rows that a match has taken."""
+        found: dict[str, list[Any]] = {name: [] for name in self._automaton.names}
+        if node is not None:
+            for event, position in node.rows():
+                step = self._automaton.names[self._automaton.positions[position].step]
+                found[step].append(self._record(event, record))
+        return found

@@ -1,0 +1,102 @@
+"""Matches as rows: the key, and for each step the row that it took, or all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.graph.nodes import MAIN
+from rheos.operators.contract import OperatorContext, Out
+from rheos.operators.pattern.alive import MatchNode
+from rheos.operators.pattern.automaton import Automaton
+from rheos.operators.pattern.matched_rows import MatchedRows
+from rheos.operators.pattern.matcher import MatchOutcome
+from rheos.operators.records import with_hidden
+from rheos.protocol.elements import Batch, visible
+
+TIMED_OUT = "timed_out"
+"""The side output of partial matches whose time was over."""
+
+
+class MatchRows:
+    """The rows of one operator's matches. The columns of steps stand behind those of the key, in the
+    order of the pattern."""
+
+    def __init__(self, ctx: OperatorContext, automaton: Automaton) -> None:
+        self._ctx = ctx
+        self._automaton = automaton
+        port = ctx.ports[0]
+        self._keys = list(port.keys)
+        self._columns = visible(port.schema).names
+
+    def out(self, given: Sequence[MatchOutcome], kept: MatchedRows) -> Iterator[Out]:
+        """What was given, in the order of its times. All rows that it took are kept."""
+        in_order = sorted(given, key=lambda each: each.at_ms)
+        for tag, timed_out in ((MAIN, False), (TIMED_OUT, True)):
+            if tag not in self._ctx.outputs:
+                continue
+            chosen = [each for each in in_order if each.timed_out is timed_out]
+            for first in range(0, len(chosen), self._ctx.batch_rows):
+                yield Out(self._batch(tag, chosen[first : first + self._ctx.batch_rows], kept), tag)
+
+    def _batch(self, tag: str, given: Sequence[MatchOutcome], kept: MatchedRows) -> Batch:
+        output = self._ctx.outputs[tag]
+        taken: list[list[list[int]]] = [[] for _ in self._automaton.names]
+        firsts = []
+        for each in given:
+            of_match = self._by_step(each.node)
+            firsts.append(min(events[0] for events in of_match if events))
+            for step, events in enumerate(of_match):
+                taken[step].append(events)
+        keys = kept.take(np.array(firsts, np.int64), self._keys).columns
+        steps = [
+            self._step(step, events, kept, output.type.schema.field(name).type)
+            for step, (name, events) in enumerate(zip(self._automaton.names, taken, strict=True))
+        ]
+        arrays = [
+            array if array.type == field.type else array.cast(field.type)
+            for array, field in zip([*keys, *steps], output.type.schema, strict=True)
+        ]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=output.type.schema)
+        stamps = np.array([each.at_ms for each in given], np.int64)
+        return with_hidden(rows, output.schema, stamps, None)
+
+    def _by_step(self, node: MatchNode) -> list[list[int]]:
+        found: list[list[int]] = [[] for _ in self._automaton.names]
+        for event, position in node.rows():
+            found[self._automaton.positions[position].step].append(event)
+        return found
+
+    def _step(
+        self, step: int, taken: Sequence[Sequence[int]], kept: MatchedRows, kind: pa.DataType
+    ) -> pa.Array:
+        """The column of a step: a row of each match as a struct, or null; or a list of them."""
+        events = np.array([event for of_match in taken for event in of_match], np.int64)
+        inner = kind.value_type if self._automaton.repeats[step] else kind
+        rows = kept.take(events, self._columns)
+        fields = [inner.field(name) for name in self._columns]
+        structs = pa.StructArray.from_arrays(
+            [
+                column if column.type == field.type else column.cast(field.type)
+                for column, field in zip(rows.columns, fields, strict=True)
+            ],
+            fields=fields,
+        )
+        if self._automaton.repeats[step]:
+            offsets = [0, *accumulate(map(len, taken))]
+            return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, type=kind)
+        there = np.array([bool(of_match) for of_match in taken])
+        places = np.cumsum(there) - 1
+        return structs.take(pa.array(places, mask=~there))
+
+
+def step_types(automaton: Automaton, schema: pa.Schema) -> list[pa.Field]:
+    """The columns of the steps of matches, where rows have these columns."""
+    row = pa.struct([field.with_nullable(True) for field in schema])
+    return [
+        pa.field(name, pa.list_(row) if repeats else row)
+        for name, repeats in zip(automaton.names, automaton.repeats, strict=True)
+    ]

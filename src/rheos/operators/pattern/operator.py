@@ -1,0 +1,337 @@
+"""`detect`: rows of a key that form a pattern, in the order of event time.
+
+Rows wait until the watermark has passed them, and come to the matcher by time; rows of one time by the
+whole row, column by column. So what is found depends on the data alone. Late rows are not looked at;
+they are counted, and go to the side output `late`.
+
+Conditions are computed for whole batches. A row that fulfils none, where none is asked for by every
+row, changes nothing: it is dropped as it comes. Of those that are left only such come to the matcher as
+a key, or a beginning, wakes for.
+
+A match is given when it is whole, or when that is certain: its event time is that of the row which made
+it so, or the time at which a deadline was over.
+
+```python
+def rises(prices):
+    low = rh.pattern.begin("low").where(rh.col("price") < 10)
+    pattern = low.followed_by("high").where(rh.col("price") > 20).within("10ms")
+    found = prices.key_by("item").detect(pattern)
+    return {"found": found, "timed out": found.side_output("timed_out")}
+
+
+tea = {"item": "tea"}
+came = check_example(
+    OperatorExample(
+        rises,
+        pa.schema([("item", pa.string()), ("price", pa.int64()), ("at", pa.int64())]),
+        [
+            {"item": "tea", "price": 5, "at": 1},
+            {"item": "tea", "price": 30, "at": 7},
+            {"item": "tea", "price": 12, "at": 4},
+            WatermarkMark(9),
+            {"item": "tea", "price": 8, "at": 10},
+        ],
+        on="at",
+    )
+)
+assert [(row["low"]["at"], row["high"]["at"]) for row in came["found"]] == [(1, 7)]
+assert [(row["low"]["at"], row["high"]) for row in came["timed out"]] == [(10, None)]
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.graph.patterns import PatternTree
+from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType, Restored
+from rheos.operators.held import HELD, HELD_WATERMARKS, HeldRows
+from rheos.operators.joins.numbered import Numbers
+from rheos.operators.keyed_state import columns_shape, keyed_shape
+from rheos.operators.late import not_late
+from rheos.operators.pattern.alive import NEVER_MS, Alive, MatchNode
+from rheos.operators.pattern.automaton import EVERY, compiled
+from rheos.operators.pattern.conditions import Bits, ConditionBits, ConditionFunctions
+from rheos.operators.pattern.matched_rows import MatchedRows
+from rheos.operators.pattern.matcher import Matcher, MatchOutcome
+from rheos.operators.pattern.matches import MatchRows
+from rheos.operators.pattern.stored import MATCHES, FrozenKey, restored, stored
+from rheos.operators.sorting import sort_rows
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, visible
+from rheos.protocol.ids import CheckpointId
+from rheos.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
+from rheos.state.key_groups import refuse_null_keys
+from rheos.state.key_index import KeyIndex, Slots
+from rheos.state.keys import KeyCodec
+from rheos.state.parts import DeltaChain
+
+LATE = "late"
+"""The side output of rows that come too late."""
+
+LEAST_ROWS = 1 << 12
+"""It is looked at what is still needed when there are more rows than this, and than twice as many as
+were left the last time; and as many keys."""
+
+
+@dataclass(frozen=True)
+class PatternSpec(OperatorSpec):
+    """Rows of a key that form a pattern."""
+
+    pattern: PatternTree
+
+    kind: ClassVar[str] = "pattern"
+
+    def operator(self, ctx: OperatorContext) -> PatternOperator:
+        return PatternOperator(ctx, self)
+
+    def looks_at(self, column: str) -> bool | None:
+        # What it gives comes as the watermark advances, and says itself how far that is.
+        return {WM: True, SWM: False}.get(column)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        port = ports[0]
+        structure = TypeShape(name="pattern", label=self.pattern.structure())
+        return {
+            HELD: keyed_shape(port, Holds.ROWS, columns_shape(visible(port.schema))),
+            HELD_WATERMARKS: keyed_shape(port, Holds.PROGRESS, TypeShape(name="watermark")),
+            MATCHES: keyed_shape(port, Holds.MATCHES, structure),
+        }
+
+    def summary(self) -> str:
+        return str(self.pattern)
+
+
+class PatternOperator(Operator):
+    def __init__(self, ctx: OperatorContext, spec: PatternSpec) -> None:
+        super().__init__(ctx)
+        port = ctx.ports[0]
+        shown = visible(port.schema)
+        self._schema = pa.schema([*shown, (TS, pa.int64())])
+        self._held = HeldRows(self._schema, port.keys, ctx.key_groups, ctx.max_parallelism)
+        self._key_types = KeyCodec(port.schema, port.keys).types
+        self._automaton = compiled(spec.pattern)
+        self._begins = self._automaton.begin_wakes
+        self._quiet = self._automaton.quiet
+        self._bits = ConditionBits(ctx, self._automaton, shown)
+        self._rows = MatchRows(ctx, self._automaton)
+        self._after_match = spec.pattern.after_match
+        self._chain = DeltaChain()
+        self._watermark = MIN_TIMESTAMP_MS
+        self._forget()
+
+    def _forget(self) -> None:
+        self._keys = KeyIndex(self._key_types)
+        self._alive: dict[int, Alive] = {}
+        """By slot."""
+        # By slot, as arrays: the bits that it wakes for, and when the next of its matches expires.
+        self._wakes: Bits = np.zeros(1 << 10, np.uint64)
+        self._expires: Numbers = np.full(1 << 10, NEVER_MS, np.int64)
+        self._changed: set[int] = set()
+        """The slots that were touched since the last snapshot."""
+        self._kept = MatchedRows(self._schema)
+        self._functions = ConditionFunctions(self.ctx, self._automaton, self._kept)
+        self._matcher = Matcher(self._automaton, self._after_match, self._functions.holds)
+        self._next_event = 0
+        self._tidy_after = LEAST_ROWS
+
+    # --- rows -----------------------------------------------------------------------------------------
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        of = self.ctx.ports[port]
+        refuse_null_keys(batch, of.keys, of.keyed_at)
+        batch = yield from self._in_time(batch)
+        if self._quiet:
+            batch = batch.filter(pa.array(self._bits.of(batch) != EVERY))
+        self._held.add(batch.select(self._schema.names))
+
+    def _in_time(self, batch: Batch) -> Generator[Out, None, Batch]:
+        passed = self._held.passed(batch, self._watermark)
+        return (yield from not_late(self.ctx, LATE, batch, passed))
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        if timestamp_ms <= self._watermark:
+            return
+        due = self._held.take(timestamp_ms)
+        given: list[MatchOutcome] = []
+        touched: set[int] = set()
+        first_event = self._next_event
+        if due is not None:
+            rows = sort_rows(due, TS)
+            given += self._matched(rows, touched)
+            self._note(touched, given, rows, first_event)
+        given += self._expired(timestamp_ms)
+        yield from self._rows.out(given, self._kept)
+        self._watermark = timestamp_ms
+        self._tidy()
+
+    def _matched(self, rows: Batch, touched: set[int]) -> list[MatchOutcome]:
+        """What becomes of rows in their order. Adds the slots whose matches have changed."""
+        bits = self._bits.of(rows)
+        slots = self._keys.lookup_or_add([rows.column(key) for key in self.ctx.ports[0].keys])
+        self._make_room()
+        chosen = self._candidates(slots, bits)
+        stamps = rows.column(TS).to_numpy()
+        first = self._next_event
+        self._next_event += rows.num_rows
+        self._functions.begin(rows, first)
+        alive_by_slot, begins, matcher = self._alive, self._begins, self._matcher
+        given: list[MatchOutcome] = []
+        for place, slot, at_ms, of_row in zip(
+            chosen.tolist(),
+            slots[chosen].tolist(),
+            stamps[chosen].tolist(),
+            bits[chosen].tolist(),
+            strict=True,
+        ):
+            alive = alive_by_slot.get(slot)
+            if alive is None:
+                if not of_row & begins:
+                    continue
+                alive = Alive([], [])
+                alive_by_slot[slot] = alive
+            elif alive.expires_ms <= at_ms:
+                given += matcher.expired(alive, at_ms)
+                touched.add(slot)
+            if of_row & (alive.wakes | begins):
+                given += matcher.row(alive, first + place, at_ms, of_row)
+                touched.add(slot)
+        return given
+
+    def _candidates(self, slots: Slots, bits: Bits) -> Numbers:
+        """The rows that may change something: of each key those from the first on that it, or a
+        beginning, wakes for."""
+        wakes = self._wakes[slots] | np.uint64(self._begins)
+        relevant = np.flatnonzero(bits & wakes)
+        first = np.full(len(self._keys), len(slots), np.int64)
+        # Of several rows of a key the last one written counts: here the one that came first.
+        first[slots[relevant[::-1]]] = relevant[::-1]
+        from_there = np.arange(len(slots)) >= first[slots]
+        if self._quiet:
+            from_there &= bits != EVERY
+        return np.flatnonzero(from_there)
+
+    def _note(
+        self, touched: Iterable[int], given: Iterable[MatchOutcome], rows: Batch, first_event: int
+    ) -> None:
+        """Keeps the rows that matches have taken since `first_event`, and says what keys wait for."""
+        taken: set[int] = set()
+        seen: set[int] = set()
+
+        def see(node: MatchNode) -> None:
+            for each in node.chain():
+                if each.event < first_event or id(each) in seen:
+                    return
+                seen.add(id(each))
+                taken.add(each.event)
+
+        for each in given:
+            see(each.node)
+        for slot in touched:
+            alive = self._alive[slot]
+            for partial_match in alive.partials:
+                see(partial_match.node)
+            for found in alive.found:
+                see(found.node)
+        numbers = np.array(sorted(taken), np.int64)
+        self._kept.add(numbers, rows.take(pa.array(numbers - first_event)))
+        self._functions.end()
+        self._settle(touched)
+
+    def _settle(self, slots: Iterable[int]) -> None:
+        for slot in slots:
+            alive = self._alive[slot]
+            self._wakes[slot] = alive.wakes
+            self._expires[slot] = alive.expires_ms
+            if not alive:
+                del self._alive[slot]
+        self._changed.update(slots)
+
+    def _expired(self, until_ms: int) -> list[MatchOutcome]:
+        given: list[MatchOutcome] = []
+        slots = np.flatnonzero(self._expires[: len(self._keys)] <= until_ms).tolist()
+        for slot in slots:
+            given += self._matcher.expired(self._alive[slot], until_ms)
+        self._settle(slots)
+        return given
+
+    def _make_room(self) -> None:
+        more = len(self._keys) - len(self._wakes)
+        if more > 0:
+            more += len(self._keys)
+            self._wakes = np.concatenate([self._wakes, np.zeros(more, np.uint64)])
+            self._expires = np.concatenate([self._expires, np.full(more, NEVER_MS, np.int64)])
+
+    def _tidy(self) -> None:
+        """Lets go of rows that no match has any more, and of keys that have no match (PM3)."""
+        if max(len(self._kept), len(self._keys)) <= self._tidy_after:
+            return
+        frozen = {slot: FrozenKey(alive.partials, alive.found) for slot, alive in self._alive.items()}
+        events = {node.event for of_key in frozen.values() for node in of_key.nodes()}
+        self._kept.keep(np.array(sorted(events), np.int64))
+        # Those that are gone since the last snapshot are still to be written as such.
+        left = sorted(self._alive.keys() | self._changed)
+        if 2 * len(left) < len(self._keys):
+            columns = [column.take(pa.array(left, pa.int32())) for column in self._keys.columns()]
+            self._keys = KeyIndex(self._key_types)
+            slots = self._keys.lookup_or_add(columns).tolist() if left else []
+            moved = dict(zip(left, slots, strict=True))
+            self._wakes[:], self._expires[:] = 0, NEVER_MS
+            self._alive = {moved[slot]: alive for slot, alive in self._alive.items()}
+            changed = {moved[slot] for slot in self._changed}
+            self._settle(self._alive)
+            self._changed = changed
+        self._tidy_after = max(LEAST_ROWS, 2 * max(len(self._kept), len(self._keys)))
+
+    # --- snapshots ------------------------------------------------------------------------------------
+
+    def open(self, restored_state: Restored) -> None:
+        self._held.restore(restored_state.get(HELD, ()), restored_state.get(HELD_WATERMARKS, ()))
+        alive, self._next_event = restored(
+            restored_state.get(MATCHES, ()), self._keys, self._kept, self._automaton, 0
+        )
+        self._alive = dict(alive)
+        self._make_room()
+        for of_key in self._alive.values():
+            self._matcher.refresh(of_key)
+        self._settle(self._alive)
+        self._changed = set()
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        full = self._chain.next_is_full(len(self._changed), len(self._alive))
+        slots = list(self._alive) if full else sorted(self._changed)
+        mode = PartMode.FULL if full else PartMode.DELTA
+        self._chain.taken(mode, len(slots))
+        self._changed = set()
+        return Snapshot([*self._held.parts(self._watermark), self._part(mode, slots)])
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        return [
+            self._held.savepoint(),
+            *(part for part in snapshot.parts if part.state == HELD_WATERMARKS),
+            self._part(PartMode.FULL, list(self._alive)),
+        ]
+
+    def _part(self, mode: PartMode, slots: Sequence[int]) -> SnapshotPart:
+        nothing = Alive([], [])
+        alive = (self._alive.get(slot, nothing) for slot in slots)
+        frozen = [FrozenKey(each.partials, each.found) for each in alive]
+        keys = [column.take(pa.array(slots, pa.int32())) for column in self._keys.columns()]
+        write = partial(stored, keys, frozen, self._kept.frozen(), self.ctx.max_parallelism)
+        unchanged = mode is PartMode.DELTA and not slots
+        return SnapshotPart(MATCHES, StateKind.KEYED, write, mode, unchanged)
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        self._held.force_full()
+        self._chain.force_full()
+
+    def next_keys(self) -> None:
+        # All that waited has been taken.
+        self._forget()
+        self._watermark = MIN_TIMESTAMP_MS

@@ -1,0 +1,114 @@
+"""Expressions over the rows of batches: what operators share that compute some.
+
+A row's result is the same in whatever company it travels. Polars takes a column of one value for a
+constant, and computes with constants in another way: `x / 3` is `x * (1 / 3)`, but not where `x` is one
+value alone. So it never computes with one: a batch of one row is given twice. So is every batch where
+expressions compute with the elements of lists, of which it may have a single one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.errors import UserFunctionError
+from rheos.graph.expression_trees import FAILURES, computes, computes_on_elements
+from rheos.graph.types import empty_frame
+from rheos.operators.records import Located, shown
+from rheos.protocol.elements import Batch, strip_hidden
+
+EVALUATION_FAILURES = (*FAILURES, pa.ArrowException)
+
+
+class RowExpressions:
+    """Row-separable expressions over batches of these visible columns. Only the columns that they read
+    go to Polars."""
+
+    def __init__(self, exprs: Sequence[pl.Expr], columns: pa.Schema) -> None:
+        self._exprs = tuple(exprs)
+        self._reads = _columns_read(self._exprs, columns)
+        frame = empty_frame(columns).lazy()
+        computing = [expr for expr in self._exprs if computes(expr)]
+        # Batches of fewer rows are given twice.
+        self._enough_rows: float = 2 if computing else 0
+        if any(computes_on_elements(expr, frame) for expr in computing):
+            self._enough_rows = math.inf
+
+    def values(self, batch: Batch) -> list[pl.Series]:
+        """One value of each expression for each row."""
+        return self._values(self._exprs, batch)
+
+    def _values(self, exprs: Sequence[pl.Expr], batch: Batch) -> list[pl.Series]:
+        if not exprs:
+            return []
+        rows, frame = batch.num_rows, pl.DataFrame()
+        if self._reads:
+            read = batch.select(self._reads)
+            given = pl.from_arrow(
+                read if rows >= self._enough_rows else pa.concat_batches([read, read])
+            )
+            assert isinstance(given, pl.DataFrame)
+            frame = given
+        computed = frame.select(exprs).get_columns()
+        # Constants are one row long where nothing beside them is longer.
+        return [
+            series
+            if len(series) == rows
+            else series.head(rows)
+            if len(series) > rows
+            else series.new_from_index(0, rows)
+            for series in computed
+        ]
+
+    def failure(
+        self,
+        batch: Batch,
+        error: BaseException,
+        ctx: Located,
+        what: str,
+        uses: Callable[[pl.Series], object],
+    ) -> UserFunctionError:
+        """The error with the first record that fails, and the expression that fails on it. `uses` is
+        what is done with values; it may fail, too."""
+
+        def fails(exprs: Sequence[pl.Expr], rows: Batch) -> bool:
+            try:
+                for series in self._values(exprs, rows):
+                    uses(series)
+            except EVALUATION_FAILURES:
+                return True
+            return False
+
+        fine, failing = 0, batch.num_rows
+        while failing - fine > 1:
+            middle = (fine + failing) // 2
+            if fails(self._exprs, batch.slice(fine, middle - fine)):
+                failing = middle
+            else:
+                fine = middle
+        record = batch.slice(fine, 1)
+        guilty = [expr for expr in self._exprs if fails((expr,), record)]
+        spelled = str(guilty[0]) if guilty else ", ".join(map(str, self._exprs))
+        first_line = str(error).strip().partition("\n")[0]
+        return UserFunctionError(
+            f"{what} failed at {spelled}: {first_line}",
+            site=ctx.site,
+            operator=ctx.name,
+            record=shown(strip_hidden(record).to_pylist()[0]),
+            hint="drop or repair such records before, or use what gives null instead, such as "
+            "cast(..., strict=False)",
+        )
+
+
+def _columns_read(exprs: Sequence[pl.Expr], schema: pa.Schema) -> list[str]:
+    """The columns that the expressions read: all, where they choose by pattern or type."""
+    read: set[str] = set()
+    for expr in exprs:
+        roots = expr.meta.root_names()
+        if expr.meta.has_multiple_outputs() or not set(roots) <= set(schema.names):
+            return list(schema.names)
+        read.update(roots)
+    return [name for name in schema.names if name in read]

@@ -1,0 +1,234 @@
+"""What each combinator means, by written cases: a stream of one key, and its matches."""
+
+from __future__ import annotations
+
+import pytest
+
+import rheos as rh
+from rheos.api.patterns import AfterMatch, Pattern
+from rheos.errors import ProgramError
+from tests.patterns.test_matcher import matched
+
+begin = rh.pattern.begin
+
+
+def step(name: str) -> rh.col:
+    return rh.col(name)
+
+
+def found(pattern: Pattern, stream: str, *, timed_out: bool = False, every_ms: int = 1) -> list[str]:
+    """The rows of each match. A row such as "b2" fulfils the conditions of the letter, and "bc3" those
+    of both; they are `every_ms` apart."""
+    names = stream.split()
+    rows = [frozenset(name.rstrip("0123456789")) for name in names]
+    times = [place * every_ms for place in range(len(rows))]
+    given = matched(pattern.tree(), rows, times)
+    return [
+        " ".join(names[row] for row, _ in outcome.taken)
+        for outcome in given
+        if outcome.timed_out is timed_out
+    ]
+
+
+A = begin("a").where(step("a"))
+
+
+class TestContiguity:
+    def test_next_takes_the_very_next_row(self) -> None:
+        pattern = A.next("b").where(step("b"))
+        assert found(pattern, "a c b1 b2") == []
+        assert found(pattern, "a1 b1 a2 c b2") == ["a1 b1"]
+
+    def test_followed_by_passes_over_rows_that_it_cannot_take(self) -> None:
+        pattern = A.followed_by("b").where(step("b")).within(None)
+        assert found(pattern, "a c b1 b2") == ["a b1"]
+
+    def test_followed_by_any_takes_each_of_them(self) -> None:
+        pattern = A.followed_by_any("b").where(step("b")).within(None)
+        assert found(pattern, "a c b1 b2") == ["a b1", "a b2"]
+
+    def test_all_matches_that_wait_take_a_row(self) -> None:
+        pattern = A.followed_by("b").where(step("b")).within(None)
+        assert found(pattern, "a1 a2 b") == ["a1 b", "a2 b"]
+
+
+class TestAbsence:
+    def test_not_next(self) -> None:
+        pattern = A.not_next("n").where(step("n")).followed_by("b").where(step("b")).within(None)
+        assert found(pattern, "a n b") == []
+        assert found(pattern, "a x n b") == ["a b"]
+        assert found(pattern, "a bn b") == []
+
+    def test_not_followed_by(self) -> None:
+        pattern = A.not_followed_by("n").where(step("n")).followed_by("b").where(step("b")).within(None)
+        assert found(pattern, "a1 x n b1 a2 x b2") == ["a2 b2"]
+        assert found(pattern, "a bn") == ["a bn"], "the row that is taken does not lie before itself"
+
+    def test_not_next_at_the_end_is_known_by_the_next_row(self) -> None:
+        pattern = A.not_next("n").where(step("n"))
+        assert found(pattern, "a1 n a2 x a3") == ["a2"]
+
+    def test_not_followed_by_at_the_end_is_known_when_the_time_is_over(self) -> None:
+        pattern = A.not_followed_by("n").where(step("n")).within("3ms")
+        assert found(pattern, "a1 x n x a2 x x n") == ["a2"]
+        assert found(pattern, "a1") == ["a1"]
+
+
+class TestQuantifiers:
+    def test_times(self) -> None:
+        pattern = A.times(2).within(None)
+        assert found(pattern, "a1 x a2 a3") == ["a1 a2", "a2 a3"]
+
+    def test_times_from_to(self) -> None:
+        pattern = begin("b").where(step("b")).next("a").where(step("a")).times(1, 2).consecutive()
+        assert found(pattern, "b a1 a2 a3") == ["b a1", "b a1 a2"]
+
+    def test_one_or_more_gives_a_match_for_each_length(self) -> None:
+        pattern = A.followed_by("b").where(step("b")).one_or_more().within(None)
+        assert found(pattern, "a b1 b2 b3") == ["a b1", "a b1 b2", "a b1 b2 b3"]
+
+    def test_rows_may_lie_between_what_repeats(self) -> None:
+        between = A.followed_by_any("b").where(step("b")).one_or_more()
+        end = between.followed_by("c").where(step("c")).within(None)
+        assert sorted(found(end, "a b1 d b2 d b3 c")) == [
+            "a b1 b2 b3 c",
+            "a b1 b2 c",
+            "a b1 c",
+            "a b2 b3 c",
+            "a b2 c",
+            "a b3 c",
+        ]
+
+    def test_consecutive(self) -> None:
+        between = A.followed_by_any("b").where(step("b")).one_or_more().consecutive()
+        end = between.next("c").where(step("c")).within(None)
+        assert found(end, "a b1 d b2 d b3 c") == ["a b3 c"]
+
+    def test_allow_combinations(self) -> None:
+        between = A.followed_by_any("b").where(step("b")).one_or_more().allow_combinations()
+        end = between.followed_by("c").where(step("c")).within(None)
+        assert "a b1 b3 c" in found(end, "a b1 d b2 d b3 c")
+        assert len(found(end, "a b1 d b2 d b3 c")) == 7
+
+    def test_times_or_more(self) -> None:
+        pattern = A.times_or_more(2).consecutive()
+        assert found(pattern, "a1 a2 a3") == ["a1 a2", "a1 a2 a3", "a2 a3"]
+
+    def test_optional(self) -> None:
+        pattern = A.next("b").where(step("b")).optional().next("c").where(step("c"))
+        assert found(pattern, "a1 b c a2 c a3 b b c") == ["a1 b c", "a2 c"]
+
+    def test_greedy(self) -> None:
+        loose = A.one_or_more().followed_by("b").where(step("b")).within(None)
+        greedy = A.one_or_more().greedy().followed_by("b").where(step("b")).within(None)
+        assert found(loose, "a1 ab2 b3") == ["a1 ab2", "a1 ab2 b3", "ab2 b3"]
+        assert found(greedy, "a1 ab2 b3") == ["a1 ab2 b3", "ab2 b3"]
+
+    def test_until(self) -> None:
+        pattern = A.one_or_more().until(step("u")).followed_by("c").where(step("c")).within(None)
+        assert found(pattern, "a1 u a2 c") == ["a1 c", "a2 c"]
+        whole = A.one_or_more().followed_by("c").where(step("c")).within(None)
+        assert found(whole, "a1 u a2 c") == ["a1 a2 c", "a1 c", "a2 c"]
+
+    def test_a_group(self) -> None:
+        pair = begin("x").where(step("x")).followed_by("y").where(step("y"))
+        pattern = A.followed_by(pair).times(2).followed_by("z").where(step("z")).within(None)
+        assert found(pattern, "a x1 y1 x2 o y2 z") == ["a x1 y1 x2 y2 z"]
+
+    def test_an_optional_group(self) -> None:
+        pair = begin("x").where(step("x")).next("y").where(step("y"))
+        pattern = A.next(pair).optional().next("z").where(step("z"))
+        assert found(pattern, "a1 x y z1 a2 z2 a3 x z3") == ["a1 x y z1", "a2 z2"]
+
+
+class TestWithin:
+    def test_the_last_row_is_less_than_that_behind_the_first(self) -> None:
+        pattern = A.followed_by("b").where(step("b")).within("20ms")
+        assert found(pattern, "a x b", every_ms=10) == []
+        assert found(pattern, "a b", every_ms=10) == ["a b"]
+
+    def test_what_is_not_whole_in_time_is_timed_out(self) -> None:
+        pattern = A.followed_by("b").where(step("b")).followed_by("c").where(step("c")).within("3ms")
+        assert found(pattern, "a1 b x x a2 x x c", timed_out=True) == ["a1 b", "a2"]
+
+    def test_what_was_a_match_is_not_timed_out(self) -> None:
+        pattern = A.one_or_more().within("3ms")
+        assert found(pattern, "a1 a2", timed_out=True) == []
+
+
+class TestSkipping:
+    @pytest.mark.parametrize(
+        ("skip", "expected"),
+        [
+            (rh.pattern.no_skip(), ["b1 b2 b3 c", "b2 b3 c", "b3 c"]),
+            (rh.pattern.skip_to_next(), ["b1 b2 b3 c", "b2 b3 c", "b3 c"]),
+            (rh.pattern.skip_past_last_event(), ["b1 b2 b3 c"]),
+            (rh.pattern.skip_to_first("b"), ["b1 b2 b3 c", "b2 b3 c", "b3 c"]),
+            (rh.pattern.skip_to_last("b"), ["b1 b2 b3 c", "b3 c"]),
+        ],
+    )
+    def test_a_run_and_its_end(self, skip: AfterMatch, expected: list[str]) -> None:
+        run = begin("b", skip).where(step("b")).one_or_more().consecutive()
+        assert found(run.next("c").where(step("c")), "b1 b2 b3 c") == expected
+
+    def test_no_skip_and_to_next_differ_for_matches_that_begin_alike(self) -> None:
+        def pattern(skip: AfterMatch) -> Pattern:
+            first = begin("a", skip).where(step("a"))
+            return first.next("b").where(step("b")).one_or_more().consecutive()
+
+        assert found(pattern(rh.pattern.no_skip()), "a b1 b2") == ["a b1", "a b1 b2"]
+        assert found(pattern(rh.pattern.skip_to_next()), "a b1 b2") == ["a b1"]
+
+    def test_a_match_waits_for_what_began_before_it(self) -> None:
+        first = begin("a", rh.pattern.skip_past_last_event()).where(step("a"))
+        pattern = first.followed_by("b").where(step("b")).times(1, 2).greedy()
+        pattern = pattern.followed_by("c").where(step("c")).within(None)
+        assert found(pattern, "a1 b1 a2 b2 c") == ["a1 b1 b2 c"]
+
+
+class TestIterativeConditions:
+    def test_a_condition_sees_what_the_match_has_taken(self) -> None:
+        def shorter(row: frozenset[str], earlier: dict[str, list[frozenset[str]]]) -> bool:
+            return all(len(row) < len(before) for before in earlier["a"])
+
+        taken = found(A.followed_by("b").where(shorter).within(None), "abc1 abd2 ab3 a4")
+        assert taken == ["abc1 ab3", "abd2 ab3", "ab3 a4"]
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("pattern", "says"),
+        [
+            (lambda: A.followed_by("b").where(step("b")), "'b' may wait for ever"),
+            (lambda: A.one_or_more(), "'a' may wait for ever"),
+            (lambda: A.not_followed_by("n").where(step("n")).within(None), "does not say for how long"),
+            (lambda: A.one_or_more().until(step("a")).within("1s"), "step 'a' can never take a row"),
+            (lambda: A.next("b").where(rh.lit(False)), "step 'b' can never take a row"),
+            (lambda: A.not_next("n").next("b").where(step("b")), "step 'b' can never take a row"),
+            (
+                lambda: (
+                    begin("x").one_or_more().greedy().followed_by("b").where(step("b")).within("1s")
+                ),
+                "step 'b' can never take a row",
+            ),
+            (lambda: A.one_or_more().greedy().within("1s"), "is greedy"),
+            (lambda: A.optional().within("1s"), "match no rows at all"),
+            (lambda: A.next("a"), "two steps of the pattern have the name 'a'"),
+            (lambda: begin("a", rh.pattern.skip_to_last("z")), "no such step"),
+            (lambda: A.greedy(), "is for what repeats"),
+            (lambda: A.until(step("b")), "repeats without an end"),
+            (lambda: A.not_next("n").optional(), "said of a step"),
+            (lambda: A.times(0), "at least 1"),
+            (lambda: A.where(), "needs a condition"),
+            (lambda: A.where(3), "takes conditions"),
+            (lambda: A.within("0s"), "more than nothing"),
+            (lambda: A.next(A.within("1s")), "only the whole pattern can"),
+            (lambda: A.next(begin("b").not_next("n")), "ends with 'n'"),
+        ],
+    )
+    def test_what_makes_no_sense_is_an_error_at_its_line(self, pattern: object, says: str) -> None:
+        assert callable(pattern)
+        with pytest.raises(ProgramError, match=says) as raised:
+            found(pattern(), "a b")
+        assert raised.value.site is not None
+        assert raised.value.site.file == __file__
