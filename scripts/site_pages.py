@@ -2,7 +2,8 @@
 
 README, CHANGELOG and CONTRIBUTING are pages, with their links turned. A file outside docs/ that a page
 links to is copied beside the pages. The names in the tables of docs/api.md lead to their docstrings, on
-a page for each of its sections: so the tables are the one list of what the reference has.
+a page for each of its sections: so the tables are the one list of what the reference has. The programs
+of docs/coming-from.md, one engine's below the other's, become tabs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 ABOVE = {"README.md": "index.md", "CHANGELOG.md": "CHANGELOG.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
+ENGINE_BLOCK = re.compile(r"^\*\*(.+)\*\*\n\n(```(?:java|python)\n.*?^```)\n", re.MULTILINE | re.DOTALL)
+"""A program of docs/coming-from.md, with the engine that it is for."""
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 ELSEWHERE = {"col", "lit"}
 """Polars' names: their docstrings are Polars'."""
@@ -34,10 +37,18 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    if page.file.src_uri == "coming-from.md":
+        return ENGINE_BLOCK.sub(_as_tab, markdown)
     if page.file.src_uri != "api.md":
         return markdown
     lines = markdown.split("\n")
     return "\n".join(_with_references(line) if line.startswith("| `") else line for line in lines)
+
+
+def _as_tab(block: re.Match[str]) -> str:
+    """Programs that follow each other are shown one at a time, behind tabs."""
+    lines = "\n".join(f"    {line}" if line else "" for line in block[2].split("\n"))
+    return f'=== "{block[1]}"\n\n{lines}\n'
 
 
 def _turned(source: Path, files: Files, config: Any) -> str:

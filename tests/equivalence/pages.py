@@ -43,6 +43,8 @@ ELSEWHERE = {
     "docs/postgres.md": "its job reads and writes a real server: tests/docs/test_postgres.py runs it "
     "and checks the rows",
     "docs/formats.md": "its jobs write and read a real broker: tests/docs/test_formats.py runs them",
+    "docs/coming-from.md": "its programs are held to timelines: tests/docs/test_coming_from.py "
+    "runs them",
     "docs/connectors.md": "its programs are modules and their tests: tests/docs/test_connectors.py "
     "runs them",
     "docs/cookbook.md": "its recipes are held to timelines: tests/docs/test_cookbook.py runs them",
