@@ -17,7 +17,9 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 ABOVE = {"README.md": "index.md", "CHANGELOG.md": "CHANGELOG.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
-ENGINE_BLOCK = re.compile(r"^\*\*(.+)\*\*\n\n(```(?:java|python)\n.*?^```)\n", re.MULTILINE | re.DOTALL)
+ENGINE_BLOCK = re.compile(
+    r"^\*\*([^*\n]+)\*\*\n\n(```(?:java|python)\n.*?^```)\n", re.MULTILINE | re.DOTALL
+)
 """A program of docs/coming-from.md, with the engine that it is for."""
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 ELSEWHERE = {"col", "lit"}

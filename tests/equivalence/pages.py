@@ -213,22 +213,6 @@ def guide() -> dict[str, Wanted]:
         "noteworthy": Wanted(
             files={"out/noteworthy": [row for row in LOG if row["status"] >= 500 or row["millis"] > 80]}
         ),
-        "history first": Wanted({"by page": _history_first()}),
-        "orders into a table": Wanted(
-            files={
-                "orders": [
-                    {"day": f"2026-03-0{1 + n % 2}", "order": n, "total": n * 9.5} for n in range(100)
-                ]
-            },
-            as_written=True,
-        ),
-        "large orders": Wanted(
-            {"large orders": [{"order": n, "total": n * 9.5} for n in range(95, 100)]}, as_written=True
-        ),
-        "counting": Wanted(
-            {"counts": [{"k": k, "n": n} for k in range(10) for n in range(1, 2001)]}, as_written=True
-        ),
-        "baskets": Wanted({"baskets": LOG}),
         "pages, as a batch": Wanted(
             {"pages": _per_five_minutes(), "late": bare([ARRIVED[700]])}, as_written=True
         ),
@@ -349,6 +333,46 @@ def _first_visits(rows: Iterable[Row]) -> Iterable[Row]:
         if visit not in last or row["ts"] >= last[visit] + 300_000:
             last[visit] = row["ts"]
             yield from bare([row])
+
+
+# --- pages beside the guide ---------------------------------------------------------------------------
+
+
+def files() -> dict[str, Wanted]:
+    failed = [row for row in LOG if row["status"] >= 500]
+    return {"failed visits": Wanted(files={"out/failed": failed})}
+
+
+def history() -> dict[str, Wanted]:
+    return {
+        "history first": Wanted({"by page": _history_first()}),
+    }
+
+
+def tables() -> dict[str, Wanted]:
+    return {
+        "orders into a table": Wanted(
+            files={
+                "orders": [
+                    {"day": f"2026-03-0{1 + n % 2}", "order": n, "total": n * 9.5} for n in range(100)
+                ]
+            },
+            as_written=True,
+        ),
+        "large orders": Wanted(
+            {"large orders": [{"order": n, "total": n * 9.5} for n in range(95, 100)]}, as_written=True
+        ),
+    }
+
+
+def restarts() -> dict[str, Wanted]:
+    visits = [{"user": i % 7, "page": f"/p{i % 5}", "millis": i % 90} for i in range(900)]
+    return {
+        "counting": Wanted(
+            {"counts": [{"k": k, "n": n} for k in range(10) for n in range(1, 2001)]}, as_written=True
+        ),
+        "baskets": Wanted({"baskets": visits}),
+    }
 
 
 # --- docs/aggregates.md -----------------------------------------------------------------------------
@@ -633,7 +657,11 @@ def _last_of_states(found: pl.DataFrame) -> pl.DataFrame:
 GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {
     "README.md": readme,
     "docs/guide.md": guide,
+    "docs/files.md": files,
     "docs/functions.md": functions,
+    "docs/history.md": history,
+    "docs/restarts.md": restarts,
+    "docs/tables.md": tables,
     "docs/iterations.md": iterations,
     "docs/joins.md": joins,
     "docs/patterns.md": patterns,

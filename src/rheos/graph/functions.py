@@ -146,6 +146,7 @@ class WindowContext(Protocol):
     """What `process` of a WindowFunction is handed."""
 
     key: Any
+    """The key's value, or a tuple of the values where there are several key columns."""
     window: TimeWindow
 
 
@@ -154,6 +155,8 @@ class CoGroupFunction:
     of each stream sorted by event time."""
 
     def co_group(self, left: list[Any], right: list[Any], ctx: WindowContext) -> Iterable[Any]:
+        """Called once for each key and window that has a record of either stream; one of the lists may
+        be empty. What it gives are records of the output type, each at the end of the window."""
         raise NotImplementedError
 
 
@@ -161,4 +164,6 @@ class WindowFunction:
     """A function over all records of a key and window, sorted by event time."""
 
     def process(self, records: list[Any], ctx: WindowContext) -> Iterable[Any]:
+        """Called when a window fires, with at least one record; behind an aggregate, with its result as
+        the only one. What it gives are records of the output type, each at the end of the window."""
         raise NotImplementedError

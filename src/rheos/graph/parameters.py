@@ -53,6 +53,7 @@ class Parameters(Mapping[str, Any]):
         return self._values[name]
 
     def get(self, name: str, default: Any = None) -> Any:
+        """The value as it was given, or `default` where there is none."""
         return self._values.get(name, default)
 
     def __contains__(self, name: object) -> _Bool:
@@ -77,6 +78,7 @@ class Parameters(Mapping[str, Any]):
     @overload
     def text(self, name: str, default: T) -> str | T: ...
     def text(self, name: str, default: Any = _MISSING) -> Any:
+        """The value as text. Without `default`, a missing one raises ConfigurationError."""
         return self._read(name, default, "a text", _text)
 
     @overload
@@ -84,6 +86,7 @@ class Parameters(Mapping[str, Any]):
     @overload
     def int(self, name: str, default: T) -> _Int | T: ...
     def int(self, name: str, default: Any = _MISSING) -> Any:
+        """The value as a whole number: 5, "5". Anything else raises ConfigurationError."""
         return self._read(name, default, "a whole number", _whole)
 
     @overload
@@ -91,6 +94,7 @@ class Parameters(Mapping[str, Any]):
     @overload
     def float(self, name: str, default: T) -> _Float | T: ...
     def float(self, name: str, default: Any = _MISSING) -> Any:
+        """The value as a number: 0.5, "0.5". Anything else raises ConfigurationError."""
         return self._read(name, default, "a number", _number)
 
     @overload
@@ -98,6 +102,7 @@ class Parameters(Mapping[str, Any]):
     @overload
     def bool(self, name: str, default: T) -> _Bool | T: ...
     def bool(self, name: str, default: Any = _MISSING) -> Any:
+        """The value as true or false. Anything else raises ConfigurationError."""
         return self._read(name, default, "true or false", _truth)
 
     @overload
@@ -105,6 +110,7 @@ class Parameters(Mapping[str, Any]):
     @overload
     def duration_ms(self, name: str, default: T) -> _Int | T: ...
     def duration_ms(self, name: str, default: Any = _MISSING) -> Any:
+        """The value, a duration such as "5s", in ms. Anything else raises ConfigurationError."""
         return self._read(name, default, 'a duration, such as "5s"', duration_ms)
 
     @overload
@@ -112,6 +118,7 @@ class Parameters(Mapping[str, Any]):
     @overload
     def size_bytes(self, name: str, default: T) -> _Int | T: ...
     def size_bytes(self, name: str, default: Any = _MISSING) -> Any:
+        """The value, a size such as "64MiB", in bytes. Anything else raises ConfigurationError."""
         return self._read(name, default, 'a size, such as "64MB"', size_bytes)
 
     def _read(self, name: str, default: Any, kind: str, read: Callable[[Any], Any]) -> Any:

@@ -133,7 +133,17 @@ class StateDeclaration:
 
 
 class ValueState(StateDeclaration, Generic[T]):
-    """One value per key. `value` reads (the default where nothing was set) and writes; `clear()`."""
+    """One value per key. `value` reads (the default where nothing was set) and writes; `clear()`.
+
+    It is declared in the class of a function, and used in its methods, for the key of the row or timer
+    that they are called for; anywhere else StateAccessError is raised.
+
+    Args:
+        type: of the values. It is stored by this type, and a later program is held against it.
+        default: what is read where nothing was set; None unless said.
+        ttl: how long a value lives after it was written, such as "1h", or an rh.TimeToLive; without
+            it, until it is cleared.
+    """
 
     kind = "value"
     _written_by = "write self.{name}.value = ..."
@@ -147,6 +157,7 @@ class ValueState(StateDeclaration, Generic[T]):
 
     @property
     def value(self) -> T:
+        """The value of the key; the default where nothing was set, or what was set has expired."""
         self._no_key()
 
     @value.setter
@@ -154,6 +165,7 @@ class ValueState(StateDeclaration, Generic[T]):
         self._no_key()
 
     def clear(self) -> None:
+        """Back to the default; nothing of the key stays in state."""
         self._no_key()
 
 

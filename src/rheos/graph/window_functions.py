@@ -29,10 +29,12 @@ class TriggerResult(Enum):
 
     @property
     def fires(self) -> bool:
+        """Whether the window gives its result."""
         return self.value[0]
 
     @property
     def purges(self) -> bool:
+        """Whether what the window holds is dropped, after the result if there is one."""
         return self.value[1]
 
 
@@ -120,16 +122,21 @@ class Element(NamedTuple):
 
 
 class EvictorContext(Protocol):
-    """What an evictor is handed."""
+    """What an evictor is handed: one key and window, as it fires."""
 
     key: Any
+    """The key's value, or a tuple of the values where there are several key columns."""
     window: TimeWindow
 
     @property
-    def watermark(self) -> int: ...
+    def watermark(self) -> int:
+        """How far event time has come, in ms since the epoch."""
+        ...
 
     @property
-    def processing_time(self) -> int: ...
+    def processing_time(self) -> int:
+        """The wall clock, in ms since the epoch."""
+        ...
 
 
 class Evictor:
@@ -151,7 +158,9 @@ class AssignerContext(Protocol):
     """What an assigner is handed."""
 
     @property
-    def processing_time(self) -> int: ...
+    def processing_time(self) -> int:
+        """The wall clock, in ms since the epoch."""
+        ...
 
 
 class WindowAssigner:

@@ -87,10 +87,17 @@ class _OnGrid(Window):
 
 @dataclass(frozen=True)
 class Tumbling(_OnGrid):
-    """Windows of one size, side by side: `Tumbling("1h")`. `offset` moves them off the epoch.
+    """Windows of one size, side by side: `Tumbling("1h")`.
 
-    With `time="processing_time"` rows are in the window of the time when they come, by the clock, which
-    also ends it.
+    A row at time t is in the window with start_ms <= t < end_ms. A size that is not positive raises
+    ProgramError where the window is used.
+
+    Args:
+        size: how long a window is, such as "1h".
+        offset: how far their starts are moved from the epoch (UTC):
+            `Tumbling("1d", offset="22h")` are days in UTC+2.
+        time: "event_time"; with "processing_time" rows are in the window of the time at which they
+            come, by the wall clock, which also ends it.
     """
 
     size: Duration
@@ -117,8 +124,15 @@ class Tumbling(_OnGrid):
 class Sliding(_OnGrid):
     """Windows of one size that start every `every`: `Sliding("1h", every="10m")`.
 
-    Where they start less often than they are long, `gaps=True` says that the rows between them are to
-    be left out.
+    A row is in size / every windows. Lengths that are not positive, and windows with gaps between
+    them, raise ProgramError where the window is used.
+
+    Args:
+        size: how long a window is.
+        every: the time from one start to the next.
+        offset: how far their starts are moved from the epoch (UTC).
+        gaps: windows may start less often than they are long; rows between them are left out.
+        time: "event_time", or "processing_time" for the wall clock.
     """
 
     size: Duration
@@ -162,7 +176,14 @@ class Sliding(_OnGrid):
 @dataclass(frozen=True)
 class Cumulating(Window):
     """Windows that grow by `step` up to `max`, and begin anew: `Cumulating("1d", step="1h")` gives the
-    first hour of the day, the first two hours, and so on to the whole day."""
+    first hour of the day, the first two hours, and so on to the whole day.
+
+    Args:
+        max: the length of the longest window; a multiple of `step`, or ProgramError is raised.
+        step: by how much each window is longer than the one before it.
+        offset: how far their starts are moved from the epoch (UTC).
+        time: "event_time", or "processing_time" for the wall clock.
+    """
 
     kind: ClassVar[str] = "cumulating"
 
@@ -195,8 +216,12 @@ class Session(Window):
     """Windows of rows that follow each other within a gap: `Session(gap="10m")`.
 
     A session of a key ends `gap` after its last row. Rows just that far apart are in one session.
-    The gap may be each row's own: a Polars expression of a duration or of ms, or a function of the
-    record that gives such. Then what ends a session last is its end.
+
+    Args:
+        gap: a duration; or each row's own: a Polars expression of a duration or of ms, or a function of
+            the record that gives one. Then a session ends with the latest end of its rows. A gap that
+            is not positive raises ProgramError, and where it is a row's own, InputError with the row.
+        time: "event_time", or "processing_time" for the wall clock.
     """
 
     kind: ClassVar[str] = "session"

@@ -22,14 +22,18 @@ class Accumulated(msgspec.Struct, frozen=True):
     """Numbers that were added. Sums of floats depend on the order in the last digits."""
 
     n: int = 0
+    """How many there were."""
     total: int | float = 0
+    """Their sum."""
     least: int | float | None = None
+    """The least of them; None where there were none."""
     most: int | float | None = None
     buckets: dict[int, int] = {}
     """Of a histogram: how many lie in each bucket. A bucket is a sixteenth of a doubling."""
 
     @property
     def mean(self) -> float | None:
+        """None where there were none."""
         return self.total / self.n if self.n else None
 
     def quantile(self, share: float) -> float | None:

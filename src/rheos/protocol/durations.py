@@ -24,7 +24,13 @@ _PIECE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)[\s,]*")
 
 
 def duration_ms(value: Duration) -> int:
-    """A duration ("5s", "1h30m", "5 minutes", timedelta) in whole ms. Raises ProgramError."""
+    """A duration in whole ms.
+
+    Args:
+        value: a text ("5s", "1h30m", "90 minutes"), or a timedelta. Units are ms, s, m, h, d and w.
+
+    Anything else raises ProgramError.
+    """
     if isinstance(value, timedelta):
         return round(value.total_seconds() * 1000)
     text = value.strip() if isinstance(value, str) else ""
