@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.api.overrides import Overrides, applied
 from tests.connectors.kafka.reading import Topic
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming-from.md"
@@ -74,13 +73,16 @@ def test_our_programs_do_what_their_timelines_say() -> None:
 
 def test_our_program_from_kafka_to_kafka(kafka_broker: Any) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile(blocks("Rheos"), str(PAGE), "exec", dont_inherit=True), names)
+    topic = 'rh.kafka.source("payments", '
+    code = blocks("Rheos")
+    assert topic in code
+    code = code.replace(topic, f'{topic}end="latest", ')  # So that the job ends.
+    exec(compile(code, str(PAGE), "exec", dont_inherit=True), names)
     payments, large = (Topic(kafka_broker.address, name=name) for name in ("payments", "large"))
     payments.write({0: [json.dumps({"id": n, "cents": n * 60_000}).encode() for n in range(4)]})
-    with applied(Overrides(until_ms=5_000)):
-        env = rh.Environment(runtime="simulated")
-        names["large_ones"](env, kafka_broker.address)
-        env.execute()
+    env = rh.Environment(runtime="simulated")
+    names["large_ones"](env, kafka_broker.address)
+    env.execute()
     env = rh.Environment(runtime="simulated")
     written = rh.kafka.source(
         "large",
