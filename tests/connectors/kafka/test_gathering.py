@@ -1,7 +1,9 @@
-"""How the thread that reads ahead makes few large chunks where messages come one by one."""
+"""How the thread that reads ahead makes few large chunks where messages come one by one, and who closes
+it does not wait long."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -72,3 +74,18 @@ def test_one_that_closes_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     reading.decoded(3)
     reading.consumer.close()
     assert reading.waited() == []
+
+
+def test_who_closes_does_not_wait_for_what_the_client_does_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    confirmed = threading.Event()
+    reading = Reading(monkeypatch)
+    thread = threading.Thread(target=confirmed.wait, args=(10,), daemon=True)
+    thread.start()
+    monkeypatch.setattr(reading.consumer, "_thread", thread)
+    monkeypatch.setattr("rheos.connectors.kafka.consumer._END_WITHIN_S", 0)
+    reading.consumer.close()
+    assert thread.is_alive()
+    confirmed.set()
+    thread.join()

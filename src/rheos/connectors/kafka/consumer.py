@@ -54,7 +54,10 @@ _ENDS_EVERY_S = 0.5
 _FEW_BYTES = 1 << 18
 _GATHER_S = 0.02
 """While fewer bytes than these wait to be taken, but some, the client gathers more for so long."""
-_END_WITHIN_S = 10.0
+_END_WITHIN_S = 1.0
+"""How long `close` waits for the thread. The client waits for offsets that the group has not confirmed,
+without a broker for minutes; they are for onlookers, and the next attempt does not wait for them. The
+thread closes the client by itself then, or goes with the process."""
 _FETCHING: Mapping[str, Any] = {
     "fetch.wait.max.ms": 100,
     # How long a partition is not asked for more once the queue is full: by default a second, in which a
