@@ -153,7 +153,8 @@ class TableSide:
         if not count:
             return
         self.rows.add(slots, rows)
-        values = np.ones(count, np.bool_), padded, np.zeros(count, np.bool_), slots, ids
+        none = np.zeros(count, np.bool_)
+        values: tuple[Numbers | Mask | Slots, ...] = (~none, padded, none, slots, ids)
         for marks, value in zip(self._marks, values, strict=True):
             marks.add(value)
         self._counts = _long_enough(self._counts, slots, 0)
