@@ -466,13 +466,24 @@ def joins() -> dict[str, Wanted]:
                 "priced": map(_priced, orders),
                 "in one window": _in_one_window(orders, payments),
                 "open orders": _open_orders(orders, payments),
+                "states": [
+                    {
+                        **order,
+                        "order_id": order["id"] if order["id"] in payments else None,
+                        "method": ["cash", "card"][order["id"] % 2]
+                        if order["id"] in payments
+                        else None,
+                    }
+                    for order in orders
+                ],
                 "reduced": [
                     {**order, "name": name, "off": {12: 0.1, 14: 0.2}.get(order["sum"])}
                     for order in orders
                     for number, name in enumerate(["ada", "bo", "cy", "di", "eve"])
                     if number == order["customer"]
                 ],
-            }
+            },
+            views={"states": in_the_end},
         )
     }
 

@@ -146,4 +146,4 @@ def test_time_is_spent_once(turns: list[tuple[Ran, int, int]]) -> None:
         queued_us += waited_us if before is Ran.WORKED else 0
         before = ran
     assert spent.busy_us + spent.blocked_us + spent.idle_us + queued_us == now_us
-    assert spent.busy_us == sum(took for ran, _, took in turns if ran is Ran.WORKED)
+    assert spent.busy_us == sum(took for ran, _, took in turns if ran.worked)
