@@ -95,6 +95,19 @@ class OperatorStatus:
     """What its function shows at the moment: `ctx.gauge(name, ...)`, of all subtasks the most."""
 
 
+@dataclass(frozen=True)
+class LatencyStatus:
+    """Of a job with a latency objective: what its slots have chosen, and what they have found."""
+
+    objective_ms: float
+    found_ms: float
+    """What a row takes along its path, in the slowest slot."""
+    buffer_timeout_ms: float
+    """The least of all slots."""
+    batch_rows: int
+    """The least of all slots."""
+
+
 @dataclass(frozen=True, repr=False)
 class JobStatus:
     """A job at one moment, for the status line, the command and the tests."""
@@ -129,6 +142,8 @@ class JobStatus:
     """Frames and connections that were not of the job, and were dropped by its sockets."""
     finished_before: bool = False
     """It had finished when it was started: nothing was run."""
+    latency: LatencyStatus | None = None
+    """None without an objective, and before it was first looked at."""
 
     @property
     def iterating(self) -> Mapping[str, int]:

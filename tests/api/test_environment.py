@@ -163,6 +163,11 @@ def test_a_buffer_timeout_is_a_duration_or_a_mark(said: Any, meant: int | None) 
     assert run(buffer_timeout=said)[1].task.buffer_timeout_us == meant
 
 
+def test_batches_are_bounded_where_the_job_chooses_by_its_latency() -> None:
+    _, config = run(latency="20ms", batch_rows=512)
+    assert (config.task.latency_us, config.task.batch_rows) == (20_000, 512)
+
+
 def test_no_interval_leaves_the_final_checkpoint_alone() -> None:
     assert run(checkpoint_interval=None)[1].checkpoint.interval_ms is None
 
@@ -191,6 +196,12 @@ def test_a_job_whose_log_is_kept_has_the_same_id_at_each_start(tmp_path: object)
         ({"checkpoint_interval": "often"}, rh.ProgramError, "is not a duration"),
         ({"batch_rows": 0}, rh.ConfigurationError, "batch_rows must be a whole number"),
         ({"buffer_timeout": 5}, rh.ConfigurationError, "buffer_timeout=5 is not known"),
+        ({"latency": "0s"}, rh.ConfigurationError, "latency must be more than nothing"),
+        (
+            {"latency": "20ms", "buffer_timeout": 0},
+            rh.ConfigurationError,
+            "chooses the buffer timeout itself, and buffer_timeout=0 is given as well",
+        ),
         ({"credits": 0}, rh.ConfigurationError, "credits must be"),
         ({"checkpoints": "2"}, rh.ConfigurationError, "checkpoints='2' is not known"),
         ({"checkpoints": rh.Checkpoints(retain=0)}, rh.ConfigurationError, "retain must be"),

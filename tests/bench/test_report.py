@@ -44,6 +44,7 @@ def test_the_json_has_the_figures_and_their_conditions() -> None:
         "batch_rows": 16_384,
         "state_backend": "memory",
         "buffer_timeout_ms": 10,
+        "objective": None,
         "checkpoint_interval_ms": 2000,
         "checkpoints_completed": 3,
         "checkpoints_failed": 0,

@@ -234,3 +234,27 @@ def test_a_barrier_overtakes_the_copies_that_each_receiver_still_lacks() -> None
         for receiver, batches in overtaken.items()
     } == {0: [[2], [3]], 1: [[2], [3]]}
     assert line.sent[-3:] == [(0, _BARRIER), (1, _BARRIER), (2, _BARRIER)]
+
+
+def test_a_larger_size_lets_go_of_a_buffer_that_is_no_longer_full() -> None:
+    line = _Line(0)
+    out = edge(line)
+    out.write(rows(1, 2, 3, 4))
+    assert not out.writable
+    out.configure(TaskConfig(batch_rows=64, buffer_timeout_us=None))
+    assert out.writable
+    line.left = 4
+    assert not out.pump()
+    out.configure(TaskConfig(batch_rows=8, buffer_timeout_us=None))
+    assert out.pump()
+    assert line.sent == [[1, 2, 3, 4]]
+
+
+def test_a_timeout_that_is_set_later_strikes() -> None:
+    line = _Line(4)
+    out = edge(line, batch_rows=64)
+    out.write(rows(1))
+    assert not out.pump()
+    out.configure(TaskConfig(batch_rows=64, buffer_timeout_us=0))
+    assert out.pump()
+    assert line.sent == [[1]]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, get_args
 
 from rheos.api.partial_settings import Merged
-from rheos.api.settings import RuntimeName
+from rheos.api.settings import RuntimeName, Settings
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
 from rheos.connectors.files.listing import absolute
 from rheos.errors import ConfigurationError, ProgramError
@@ -119,7 +119,9 @@ def _task(merged: Merged) -> TaskConfig:
     at_least_once = _flag(merged, "checkpoints.at_least_once")
     with merged.checking("buffer_timeout"):
         buffer_timeout_us = _buffer_timeout_us(merged.settings.buffer_timeout)
+    latency_us = _latency_us(merged)
     return TaskConfig(
+        latency_us=latency_us,
         batch_rows=_whole(merged, "batch_rows"),
         buffer_timeout_us=buffer_timeout_us,
         credits=_whole(merged, "credits"),
@@ -128,6 +130,20 @@ def _task(merged: Merged) -> TaskConfig:
             None if after is None else _ms(merged, "checkpoints.unaligned_after", after) * 1000
         ),
     )
+
+
+def _latency_us(merged: Merged) -> int | None:
+    said = merged.settings
+    if said.latency is None:
+        return None
+    with merged.checking("buffer_timeout"):
+        if said.buffer_timeout != Settings().buffer_timeout:
+            raise ConfigurationError(
+                f"latency={said.latency!r} chooses the buffer timeout itself, and buffer_timeout="
+                f"{said.buffer_timeout!r} is given as well",
+                hint="leave out one of them",
+            )
+    return _positive_ms(merged, "latency") * 1000
 
 
 def _buffer_timeout_us(value: Duration | int) -> int | None:

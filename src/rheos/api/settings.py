@@ -85,6 +85,9 @@ class Settings:
         buffer_timeout: how long a row may wait for others to travel with: 0 sends at once, -1 only
             full batches.
         credits: how many batches a channel may have on the way.
+        latency: what a row may take from source to sink (p99). Then the job chooses the buffer timeout
+            and the size of batches itself, all the time: so `buffer_timeout` cannot be said as well,
+            and `batch_rows` is the most that it chooses. Not looked at in batch.
         encrypt: encrypts what travels between the processes of the job, and takes only those that hold
             its keys. None does so between machines, and has no need of it on one; False never does.
         heartbeat_timeout: a worker that was not heard of for so long is given up, and the job goes on
@@ -110,6 +113,7 @@ class Settings:
     batch_rows: int = 16_384
     buffer_timeout: Duration | int = "10ms"
     credits: int = 4
+    latency: Duration | None = None
     encrypt: bool | None = None
     heartbeat_timeout: Duration = "15s"
     history_interval: Duration | None = "10s"
@@ -137,6 +141,7 @@ class SettingArguments(TypedDict, total=False):
     batch_rows: int
     buffer_timeout: Duration | int
     credits: int
+    latency: Duration | None
     encrypt: bool | None
     heartbeat_timeout: Duration
     history_interval: Duration | None

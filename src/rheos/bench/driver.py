@@ -40,6 +40,8 @@ class BenchSettings:
     checkpoint_interval: str | None = None
     """None takes no checkpoints."""
     batch_rows: int = 16_384
+    objective: str | None = None
+    """A latency objective; then the buffer timeout is the job's own choice."""
     state: StateConfig = field(default_factory=StateConfig)
 
 
@@ -81,6 +83,7 @@ def run(program: BenchProgram, settings: BenchSettings, progress: Progress) -> B
             buffer_timeout=_WHOLE.get(settings.buffer_timeout, settings.buffer_timeout),
             batch_rows=settings.batch_rows,
             state=settings.state,
+            latency=settings.objective,
         )
         program.build(env, load)
         progress("starting Spark")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -31,6 +32,7 @@ def as_json(outcome: BenchResult) -> dict[str, Any]:
         "batch_rows": load.batch_rows,
         "state_backend": settings.state.backend.value,
         "buffer_timeout_ms": None if settings.buffer_timeout == "-1" else _ms(settings.buffer_timeout),
+        "objective": _objective(outcome),
         "checkpoint_interval_ms": None if interval is None else _ms(interval),
         "checkpoints_completed": outcome.status.checkpoints_completed,
         "checkpoints_failed": outcome.status.checkpoints_failed,
@@ -76,10 +78,26 @@ def _conditions(figures: dict[str, Any]) -> str:
         f"{figures['seconds']:g} s after {figures['warmup_s']:g} s of warm-up",
         f"batches of {figures['batch_rows']:,} rows",
         *(["state in RocksDB"] if figures["state_backend"] == "rocksdb" else []),
-        "full buffers only" if timeout is None else f"buffer timeout {timeout} ms",
+        _waiting(timeout, figures["objective"]),
         "no checkpoints" if interval is None else f"a checkpoint every {interval} ms",
     ]
     return ", ".join(parts)
+
+
+def _objective(outcome: BenchResult) -> dict[str, float] | None:
+    """The latency objective, and what the job has chosen and found by the end of the window."""
+    latency = outcome.status.latency
+    return None if latency is None else asdict(latency)
+
+
+def _waiting(timeout_ms: int | None, objective: dict[str, float] | None) -> str:
+    if objective is not None:
+        return (
+            f"an objective of {objective['objective_ms']:g} ms (found {objective['found_ms']:.1f} ms, "
+            f"chose batches of {objective['batch_rows']:,} rows and a buffer timeout of "
+            f"{objective['buffer_timeout_ms']:.1f} ms)"
+        )
+    return "full buffers only" if timeout_ms is None else f"buffer timeout {timeout_ms} ms"
 
 
 def _us_per_record(outcome: BenchResult) -> float | None:

@@ -370,6 +370,14 @@ def bench(
         typer.Option(callback=duration, help="Time between checkpoints; none where not given."),
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Rows of a full buffer.")] = 16_384,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            callback=duration,
+            help="Latency (p99) to stay under, instead of a buffer timeout.",
+            show_default=False,
+        ),
+    ] = None,
     state_backend: Annotated[
         StateBackend, typer.Option(help="Where state is kept.")
     ] = StateBackend.MEMORY,
@@ -401,6 +409,7 @@ def bench(
         buffer_timeout=buffer_timeout,
         checkpoint_interval=checkpoint_interval,
         batch_rows=batch_size,
+        objective=objective,
         state=state,
     )
     raise typer.Exit(bench(name.value, settings, json))

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from rheos.job import JobState, JobStatus, OperatorStatus
+from rheos.job import JobState, JobStatus, LatencyStatus, OperatorStatus
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
 _LINE_EVERY_S = 5.0
@@ -69,6 +69,14 @@ def checkpoints_text(status: JobStatus) -> str:
     return ", ".join(parts)
 
 
+def latency_text(latency: LatencyStatus) -> str:
+    """What was found and chosen for the objective."""
+    return (
+        f"latency {latency.found_ms:,.1f} of {latency.objective_ms:g} ms with batches of "
+        f"{latency.batch_rows:,} rows, buffer timeout {latency.buffer_timeout_ms:.1f} ms"
+    )
+
+
 def failure_text(status: JobStatus) -> str:
     """Why a job that restarts does so: the first line of the error; empty for one that does not."""
     if status.state is not JobState.RESTARTING or not status.failure:
@@ -88,6 +96,7 @@ def status_line(status: JobStatus, now_ms: int) -> str:
             f"busy {status.busy_ratio:.0%}",
             f"back-pressure {status.backpressure_ratio:.0%}",
             f"restarts {status.restarts:,}",
+            *([latency_text(status.latency)] if status.latency else []),
             *([f"strangers dropped {status.strangers:,}"] if status.strangers else []),
             *([f"because of: {failure}"] if failure else []),
         ]
@@ -110,6 +119,8 @@ def status_view(status: JobStatus, now_ms: int) -> Group:
         f"watermark {watermark_text(status.watermark_ms, now_ms)}",
     )
     view.add_row("checkpoints", *checkpoints_text(status).split(", "))
+    if status.latency:
+        view.add_row(*latency_text(status.latency).split(" with "))
     failure = failure_text(status)
     return Group(view, Text(failure, style="red")) if failure else Group(view)
 

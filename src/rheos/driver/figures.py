@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from rheos.checkpoint.log_entries import CheckpointCompleted
-from rheos.job import JobStatus
+from rheos.job import JobStatus, LatencyStatus
 from rheos.observe import figures as f
 from rheos.observe.model import JobFigures, event_time_skew, subtask_readings
 from rheos.observe.reports import ReportShape, report_problem
@@ -96,6 +96,22 @@ class FiguresKeeper:
             chains=self._chains,
             edges=self._edges,
             readings=[*self._job_readings(status), *of_subtasks, *of_shares, *skews],
+        )
+
+    def latency(self) -> LatencyStatus | None:
+        """What the slots have chosen for the latency objective; None where there is none."""
+        said: dict[str, list[float]] = {}
+        for report, _, _ in list(self._reports.values()):
+            for reading in report.readings:
+                if isinstance(reading.value, int | float):
+                    said.setdefault(reading.figure, []).append(reading.value)
+        if f.LATENCY_OBJECTIVE.name not in said:
+            return None
+        return LatencyStatus(
+            objective_ms=max(said[f.LATENCY_OBJECTIVE.name]),
+            found_ms=max(said[f.LATENCY_FOUND.name]),
+            buffer_timeout_ms=min(said[f.CHOSEN_TIMEOUT.name]),
+            batch_rows=int(min(said[f.CHOSEN_ROWS.name])),
         )
 
     def _job_readings(self, status: JobStatus) -> list[Reading]:

@@ -460,6 +460,7 @@ class Master:
             last_checkpoint_bytes=_state_bytes(last) if last else None,
             last_checkpoint_sync_us=last.cost.sync_us if last else None,
             strangers=self._launcher.strangers() + self._metrics.strangers(),
+            latency=self._figures.latency(),
         )
 
     def _running_s(self) -> float:

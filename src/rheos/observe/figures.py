@@ -195,6 +195,38 @@ GC_TIME = _counter(
     "time in Python's garbage collector",
     "Status.JVM.GarbageCollector.<GC>.Time",
 )
+LATENCY_OBJECTIVE = _gauge(
+    "latency_objective_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "the latency objective of the job",
+    across=Merge.MOST,
+    over=Merge.LAST,
+)
+LATENCY_FOUND = _gauge(
+    "latency_found_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "with a latency objective: what a row takes along its path, by what the slot has seen",
+    across=Merge.MOST,
+    over=Merge.MOST,
+)
+CHOSEN_TIMEOUT = _gauge(
+    "chosen_buffer_timeout_ms",
+    Unit.MS,
+    Scope.SUBTASK,
+    "with a latency objective: the buffer timeout that the slot has chosen",
+    across=Merge.LEAST,
+    over=Merge.LAST,
+)
+CHOSEN_ROWS = _gauge(
+    "chosen_batch_rows",
+    Unit.ROWS,
+    Scope.SUBTASK,
+    "with a latency objective: the size of batches that the slot has chosen",
+    across=Merge.LEAST,
+    over=Merge.LAST,
+)
 SYNC = _gauge(
     "checkpoint_sync_ms",
     Unit.MS,

@@ -48,6 +48,7 @@ from rheos.task.inputs import Arrival, Channel, GateEvent, InputGate
 from rheos.task.laps import LoopHead
 from rheos.task.loop_room import LoopRoom
 from rheos.task.outputs import OutputEdge, Outputs
+from rheos.task.sojourn import Sojourn
 from rheos.task.traffic import BatchSizes, Ran, Traffic
 from rheos.task.tree import OperatorTree
 from rheos.task.tree import Work as WorkOf
@@ -87,13 +88,11 @@ class ChainRunner:
         self._transport = transport
         self._clock = clock
         self._attempt = attempt
-        self._batch_rows = config.batch_rows
         head = tree.chain.operators[0].spec
-        bounded = isinstance(head, SourceSpec) and head.source.bounded
-        self._poll_interval_us = config.poll_interval_us(bounded=bounded)
+        self._bounded = isinstance(head, SourceSpec) and head.source.bounded
         self._poll_at_us = 0
         """Before then the source is not asked again."""
-        self._few_rows = config.few_rows
+        self._set(config)
         self._sizes: defaultdict[str, BatchSizes] = defaultdict(BatchSizes)
         """Of what the source gives, by tag."""
         self._work: Work | None = None
@@ -127,6 +126,27 @@ class ChainRunner:
         """Rows that were on their way to the chain's operators, in the order to process them in. Called
         before the first run."""
         self._restored.extend(in_flight)
+
+    def _set(self, config: TaskConfig) -> None:
+        self._batch_rows = config.batch_rows
+        self._few_rows = config.few_rows
+        self._poll_interval_us = config.poll_interval_us(bounded=self._bounded)
+
+    def configure(self, config: TaskConfig) -> None:
+        """Sizes of batches and the buffer timeout, from now on. How long rows are here is watched."""
+        self._set(config)
+        self._outputs.configure(config)
+        if self.gate is not None and self.gate.sojourn is None and self._ahead is None:
+            self.gate.sojourn = Sojourn(self._clock.monotonic_us)
+
+    def longest_sojourn_us(self) -> int:
+        """Of a batch, from its arrival until it was processed, since the last call; 0 where nothing
+        watches it: at a source, and where the chain works ahead."""
+        return 0 if self.gate is None or self.gate.sojourn is None else self.gate.sojourn.longest_us()
+
+    def oldest_us(self) -> int | None:
+        """When the oldest row came that waits in a buffer."""
+        return self._outputs.oldest_us()
 
     def trigger(self, checkpoint: CheckpointId, kind: BarrierKind) -> None:
         """The master triggered a checkpoint: a source and an ended chain take it by themselves."""
@@ -334,6 +354,8 @@ class ChainRunner:
             if len(parts) > 1:
                 batch = pa.concat_batches(parts)
         yield from self._tree.batch(channel.port, self.gate.merged(channel, batch))
+        if self.gate.sojourn is not None:
+            self.gate.sojourn.processed()
         if channel.feedback:
             return  # Their credit went back as they came (IT5).
         for id in taken:

@@ -30,6 +30,9 @@ class TaskConfig:
     """How long a row may wait for others in a subtask: 0 not at all, None until buffers are full."""
     credits: int = 4
     """Batches a channel may have on the way or waiting at the receiver."""
+    latency_us: int | None = None
+    """What a row may take from source to sink, p99. Then each slot chooses its own buffer timeout, and
+    batches of up to `batch_rows`."""
     progress_interval_us: int = 1_000_000
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     unaligned_after_us: int | None = None

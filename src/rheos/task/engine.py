@@ -38,6 +38,8 @@ from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.task.inputs import InputGate
 from rheos.task.loop_room import LoopRoom
 from rheos.task.outputs import OutputEdge, Outputs
+from rheos.task.pace import exchanges_on_path
+from rheos.task.pacing import Pacing
 from rheos.task.source_phases import PhaseReporter
 from rheos.task.traffic import Ran, TimeSpent
 from rheos.task.tree import OperatorTree
@@ -135,6 +137,10 @@ class SubtaskEngine:
             clock=clock,
             report=report,
         )
+        self._pacing: Pacing | None = None
+        if config.latency_us is not None:
+            exchanges = exchanges_on_path(plan.edges)
+            self._pacing = Pacing(config.latency_us, exchanges, self._chains, config, clock)
         self._busy_us = 0
         self._blocked_us = 0
         self._was_blocked = False
@@ -320,6 +326,8 @@ class SubtaskEngine:
             self._blocked_us += began_us - self._last_end_us
         if worked:
             self._busy_us += now_us - began_us
+            if self._pacing is not None:
+                self._pacing.turned(now_us - began_us, now_us)
         elif blocked:
             self._blocked_us += now_us - began_us
         self._was_blocked = blocked and not restless
@@ -387,6 +395,7 @@ class SubtaskEngine:
                 },
                 readings=[
                     *slot_readings(reversed(self._turns), self._committing, self._clock.now_ms()),
+                    *(self._pacing.readings() if self._pacing is not None else ()),
                     *self._process(),
                 ],
             )

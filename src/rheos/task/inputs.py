@@ -38,6 +38,7 @@ from rheos.protocol.elements import (
 )
 from rheos.protocol.ids import ChannelId, CheckpointId
 from rheos.task.laps import LapMerger
+from rheos.task.sojourn import Sojourn
 from rheos.task.traffic import Traffic
 from rheos.task.watermarks import Activity, WatermarkMerger
 
@@ -134,6 +135,8 @@ class InputGate:
         self.over = False
         """The loop has ended: what comes round is dropped, and counted."""
         self.dropped_rows = 0
+        self.sojourn: Sojourn | None = None
+        """Where it is to be known how long batches are here."""
         self.lap = Lap(0, quiet=False)
         """The last one that has come on all channels of the loop."""
         self._inflow = [channel for channel in self.channels if not channel.feedback]
@@ -202,6 +205,8 @@ class InputGate:
             self._record(lane, element)
         if element.__class__ is pa.RecordBatch:
             self._traffic[id.edge].add(element)
+            if self.sojourn is not None:
+                self.sojourn.arrived(element)
         else:
             self._arrived(channel, element)
 
@@ -222,7 +227,7 @@ class InputGate:
             if channel.queue and not channel.blocked and (ready is None or ready(channel)):
                 self._next = (i + 1) % count
                 element = channel.queue.popleft()
-                self._went_round(channel, element)
+                self._left(channel, element)
                 return channel, element
         return None
 
@@ -239,11 +244,13 @@ class InputGate:
             if isinstance(element, pa.RecordBatch) and element.num_rows <= max_rows:
                 self._next = (i + 1) % count
                 channel.queue.popleft()
-                self._went_round(channel, element)
+                self._left(channel, element)
                 return channel, element
         return None
 
-    def _went_round(self, channel: Channel, taken: Element) -> None:
+    def _left(self, channel: Channel, taken: Element) -> None:
+        if self.sojourn is not None:
+            self.sojourn.took(taken)
         if channel.feedback and isinstance(taken, pa.RecordBatch):
             self.feedback_rows -= taken.num_rows
             self.feedback_taken += taken.num_rows

@@ -71,17 +71,31 @@ class OutputEdge:
         self._granted = config.credits
         self._transport = transport
         self._clock = clock
-        self._timeout_us = config.flush_after_us(polls=polls)
+        self._polls = polls
         self._router = router(edge, subtask, senders, width, max_parallelism)
         peers = edge.peers(subtask, parallelism)
         self._lanes = [_Lane(ChannelId(edge.id, subtask, peer)) for peer in peers]
-        self._full_rows = config.full_rows(self._router.shares)
+        self._timeout_us: int | None = None
+        self._full_rows = 1
         self._eager_from = 1 if ahead else config.credits
         """A buffer that is not full is sent where the channel has so much credit."""
         self._held = 0
         """How many lanes are held."""
         self.overdraft = False
         """Everything is taken, also beyond the bound: for what must not be suspended any longer."""
+        self.configure(config)
+
+    def configure(self, config: TaskConfig) -> None:
+        """From now on buffers are as large, and wait as long, as this says."""
+        self._timeout_us = config.flush_after_us(polls=self._polls)
+        self._full_rows = config.full_rows(self._router.shares)
+        for lane in self._lanes:
+            if lane.held and not lane.sealed and lane.rows < self._full_rows:
+                self._release(lane)
+
+    def oldest_us(self) -> int | None:
+        """When the oldest row came that is buffered, by the monotonic clock."""
+        return min((lane.since_us for lane in self._lanes if lane.pieces), default=None)
 
     @property
     def writable(self) -> bool:
@@ -288,6 +302,14 @@ class Outputs:
         for edge in self._all:
             sent |= edge.pump()
         return sent
+
+    def configure(self, config: TaskConfig) -> None:
+        """The size of buffers and their timeout, from now on."""
+        for edge in self._all:
+            edge.configure(config)
+
+    def oldest_us(self) -> int | None:
+        return min((t for e in self._all if (t := e.oldest_us()) is not None), default=None)
 
     def next_flush_us(self) -> int | None:
         return min((t for e in self._all if (t := e.next_flush_us()) is not None), default=None)

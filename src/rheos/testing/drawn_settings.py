@@ -86,6 +86,7 @@ def draw_task(rng: Random, *, has_least: bool) -> TaskConfig:
         credits=rng.randrange(1, 5),
         guarantee=Guarantee.AT_LEAST_ONCE if least else Guarantee.EXACTLY_ONCE,
         unaligned_after_us=None if least else rng.choice([None, None, None, 0, 0, 5_000, 30_000]),
+        latency_us=rng.choice([None, None, None, 2_000, 20_000]),
     )
 
 
