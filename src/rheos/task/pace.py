@@ -10,11 +10,13 @@ changes nothing, and steers so that work and gathering together stay under a sha
 - Where work alone takes all of it, queues are too long: batches become smaller, by half. Where it takes
   less than half, they grow by a quarter. In between they stay, and neither step leaps over that band.
 - Batches never become so small that their own price outweighs that of their rows: that would make
-  queues longer, not shorter.
+  queues longer, not shorter. What rows cost is the least that was seen lately, as in small batches most
+  of the cost is that of the batch.
 
 Invariants: PA1, the timeout is between 0 and the share of the objective for one exchange. PA2, batches
 have between 1 and `most_rows` rows. PA3, one step at most halves a setting or adds a quarter and a
-little. PA4, after a step nothing is decided by what was seen before it.
+little; batches that are too small for their price are doubled. PA4, after a step nothing is decided by
+how long work took before it.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ _DEAD_BAND = 0.125
 _WORTH_US = 1_000
 """A batch whose rows take so long is large enough: its own price is a small part of that."""
 _LEAST_ROWS = 16
+_COSTS = 100
+"""So many intervals are remembered for what a row costs."""
 _ENOUGH_ROWS = 1_024
 
 
@@ -79,6 +83,7 @@ class PaceController:
         self._most_timeout_us = min(self._goal_us // self._gathers, _MOST_TIMEOUT_US)
         self._most_rows = most_rows
         self._work_us: deque[int] = deque(maxlen=_SAMPLES)
+        self._row_us: deque[float] = deque(maxlen=_COSTS)
         self.pace = Pace(most_rows, min(self._most_timeout_us // 2, _FIRST_TIMEOUT_US))
         self.found_us = 0
         """What a row takes at worst, by what was seen last; 0 where there were no rows."""
@@ -86,12 +91,13 @@ class PaceController:
     def observe(self, seen: Observed) -> Pace:
         if seen.rows == 0:
             return self.pace
+        self._row_us.append(max(seen.busy_us, 1) / seen.rows)
         self._work_us.append(self._exchanges * seen.waited_us + seen.stuck_us + seen.turn_us)
         work_us = int(median(self._work_us))
         self.found_us = work_us + self._gathers * self.pace.buffer_timeout_us
         if len(self._work_us) < _DECIDE_FROM:
             return self.pace
-        chosen = Pace(self._rows(work_us, seen), self._timeout_us(work_us))
+        chosen = Pace(self._rows(work_us), self._timeout_us(work_us))
         assert 0 <= chosen.buffer_timeout_us <= self._most_timeout_us, "PA1"
         assert 1 <= chosen.batch_rows <= self._most_rows, "PA2"
         if chosen != self.pace:
@@ -99,13 +105,13 @@ class PaceController:
             self._work_us.clear()  # PA4
         return self.pace
 
-    def _rows(self, work_us: int, seen: Observed) -> int:
+    def _rows(self, work_us: int) -> int:
         rows = self.pace.batch_rows
-        worth = seen.rows * _WORTH_US // max(seen.busy_us, 1)
+        worth = int(_WORTH_US / min(self._row_us))
         least = min(max(worth, _LEAST_ROWS), _ENOUGH_ROWS, self._most_rows)
         grown = min(rows + max(rows // 4, 1), self._most_rows)
         if rows < least:
-            return min(grown, least)
+            return min(2 * rows, least)
         if work_us > self._goal_us:
             return max((rows + 1) // 2, least)
         return grown if work_us < self._goal_us * _GROW_BELOW else rows
