@@ -14,8 +14,4 @@ def test_a_world_whose_barriers_overtake() -> None:
     world = draw_world(1, Climate.STALLS)
     task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=0)
     world = replace(world, program=TABLES, task=task)
-    try:
-        world.check(world.run())
-    except Exception as error:
-        error.add_note(f"{world}")
-        raise
+    world.hold()

@@ -22,8 +22,4 @@ def test_worlds(program: CheckedProgram, climate: Climate, seed: int) -> None:
     unaligned_after_us = 0 if climate is Climate.STALLS else None
     task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=unaligned_after_us)
     world = replace(world, program=program, task=task)
-    try:
-        world.check(world.run())
-    except Exception as error:
-        error.add_note(f"{world}")
-        raise
+    world.hold()

@@ -30,12 +30,7 @@ SEEDS = range(4)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_seeds(seed: int) -> None:
-    drawn = draw_world(seed, Climate.APPEARS)
-    try:
-        drawn.check(drawn.run())
-    except Exception as error:
-        error.add_note(f"{drawn}")
-        raise
+    draw_world(seed, Climate.APPEARS).hold()
 
 
 SCHEMA = pa.schema([("split", pa.string()), pa.field("at", pa.int64(), nullable=False)])

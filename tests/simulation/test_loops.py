@@ -48,11 +48,7 @@ def test_worlds(program: CheckedProgram, climate: Climate, seed: int) -> None:
     task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=unaligned_after_us)
     inputs = tuple(replace(of, rows=80 // len(world.inputs)) for of in world.inputs)
     world = replace(world, inputs=inputs, task=task).of(program)
-    try:
-        world.check(world.run())
-    except Exception as error:
-        error.add_note(f"{world}")
-        raise
+    world.hold()
 
 
 @dataclass

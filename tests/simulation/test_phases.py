@@ -28,12 +28,7 @@ ROWS = 220
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_seeds(first: int) -> None:
     for seed in range(first, first + CHUNK):
-        drawn = draw_world(seed, Climate.PHASES)
-        try:
-            drawn.check(drawn.run())
-        except Exception as error:
-            error.add_note(f"{drawn}")
-            raise
+        draw_world(seed, Climate.PHASES).hold()
 
 
 def some_rows(first: int) -> Callable[[rh.Block], dict[str, Any]]:

@@ -17,11 +17,10 @@ def corpus() -> list[int]:
 
 
 def hold(seed: int) -> None:
-    drawn = draw_world(seed)
     try:
-        drawn.check(drawn.run())
+        draw_world(seed).hold()
     except Exception as error:
-        error.add_note(f"{drawn}\nagain: python -m rheos.testing.replay {seed}")
+        error.add_note(f"again: python -m rheos.testing.replay {seed}")
         raise
 
 

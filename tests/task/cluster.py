@@ -211,6 +211,10 @@ class Cluster:
             slot.engine.close()
 
 
+AT_ONCE = TaskConfig(batch_rows=8, credits=1, buffer_timeout_us=0, unaligned_after_us=0)
+"""Rows wait everywhere, and barriers overtake them at once."""
+
+
 class Job:
     """A job over its attempts."""
 
@@ -247,6 +251,12 @@ class Job:
             for planned in self.plan.operators()
             if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, MemorySink)
         }
+
+    def under_back_pressure(self, steps: int = 200) -> None:
+        """Rows lie everywhere, and nothing moves."""
+        self.cluster.run(steps)
+        self.cluster.network.held = True
+        self.cluster.run(400)
 
     def trigger(self, savepoint: str | None = None) -> int:
         self.last_checkpoint += 1

@@ -16,7 +16,7 @@ from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import IN_FLIGHT, Snapshot
 from rheos.task.config import TaskConfig
 from rheos.testing.programs import ORDERED, CheckedProgram
-from tests.task.cluster import Job, planned
+from tests.task.cluster import AT_ONCE, Job, planned
 from tests.task.programs import (
     JOINED,
     LATE_WINDOWS,
@@ -27,20 +27,12 @@ from tests.task.programs import (
     made,
 )
 
-_AT_ONCE = TaskConfig(batch_rows=8, credits=1, buffer_timeout_us=0, unaligned_after_us=0)
 _PROGRAMS = [TWICE_KEYED, JOINED, WINDOWS, LATE_WINDOWS, ORDERED]
 
 
-def _under_back_pressure(job: Job) -> None:
-    """Rows lie everywhere, and nothing moves."""
-    job.cluster.run(150)
-    job.cluster.network.held = True
-    job.cluster.run(400)
-
-
 def test_an_aligned_checkpoint_waits_for_rows_under_back_pressure() -> None:
-    job = Job(planned(build(TWICE_KEYED, made())), replace(_AT_ONCE, unaligned_after_us=None))
-    _under_back_pressure(job)
+    job = Job(planned(build(TWICE_KEYED, made())), replace(AT_ONCE, unaligned_after_us=None))
+    job.under_back_pressure(150)
     checkpoint = job.trigger()
     job.cluster.run(3000)
     assert not job.cluster.is_acknowledged(checkpoint)
@@ -54,9 +46,9 @@ def test_an_aligned_checkpoint_waits_for_rows_under_back_pressure() -> None:
 
 @pytest.mark.parametrize("patience_us", [0, 50_000])
 def test_an_unaligned_checkpoint_stores_the_rows_it_would_wait_for(patience_us: int) -> None:
-    task = replace(_AT_ONCE, unaligned_after_us=patience_us)
+    task = replace(AT_ONCE, unaligned_after_us=patience_us)
     job = Job(planned(build(TWICE_KEYED, made())), task)
-    _under_back_pressure(job)
+    job.under_back_pressure(150)
     began_us = job.clock.monotonic_us()
     checkpoint = job.trigger()
     job.cluster.run_until(lambda: job.cluster.is_acknowledged(checkpoint))
@@ -74,7 +66,7 @@ def test_a_null_key_that_was_overtaken_is_the_rows_fault_and_not_the_checkpoints
         return {"out": rows.with_columns(k=k).key_by("k").running(n=agg.count())}
 
     program = CheckedProgram("null keys", keyed, lambda rows, outputs: None)
-    job = Job(planned(build(program, made())), _AT_ONCE, parallelism=1)
+    job = Job(planned(build(program, made())), AT_ONCE, parallelism=1)
     job.cluster.network.held = True
     job.cluster.run(100)
     with pytest.raises(InputError, match="the key column 'k' is null") as raised:
@@ -86,7 +78,7 @@ def test_a_null_key_that_was_overtaken_is_the_rows_fault_and_not_the_checkpoints
 
 
 def test_a_barrier_that_meets_no_obstacle_in_time_overtakes_nothing() -> None:
-    task = replace(_AT_ONCE, unaligned_after_us=10_000_000)
+    task = replace(AT_ONCE, unaligned_after_us=10_000_000)
     job = Job(planned(build(TWICE_KEYED, made())), task)
     job.cluster.run(100)
     cost = job.take()
@@ -102,7 +94,7 @@ def test_an_error_within_a_snapshot_names_its_operator(
         raise ValueError("cannot be told")
 
     monkeypatch.setattr(RunningOperator, "snapshot", fails)
-    task = replace(_AT_ONCE, unaligned_after_us=patience_us)
+    task = replace(AT_ONCE, unaligned_after_us=patience_us)
     job = Job(planned(build(TWICE_KEYED, made())), task)
     with pytest.raises(RheosError, match="cannot be told") as raised:
         job.take()
@@ -125,8 +117,8 @@ def test_who_waits_for_credit_to_send_a_barrier_does_nothing_meanwhile() -> None
 
 
 def test_a_savepoint_never_overtakes() -> None:
-    job = Job(planned(build(TWICE_KEYED, made())), _AT_ONCE)
-    _under_back_pressure(job)
+    job = Job(planned(build(TWICE_KEYED, made())), AT_ONCE)
+    job.under_back_pressure(150)
     checkpoint = job.trigger("savepoints/1")
     job.cluster.run(3000)
     assert not job.cluster.is_acknowledged(checkpoint)
@@ -141,8 +133,8 @@ def test_a_savepoint_never_overtakes() -> None:
 def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, parallelism: int) -> None:
     of = made()
     for seed in range(2):
-        job = Job(planned(build(program, of)), _AT_ONCE, seed=seed)
-        _under_back_pressure(job)
+        job = Job(planned(build(program, of)), AT_ONCE, seed=seed)
+        job.under_back_pressure(150)
         job.take()
         assert job.newest is not None
         assert any(handle.state.startswith(IN_FLIGHT) for handle in job.newest.handles)
@@ -155,7 +147,7 @@ def test_what_waits_in_a_slow_subtask_waits_for_its_rows_in_flight(program: Chec
     """Its groups have come less far than those they are put with, and their rows are not late."""
     of = made(rows=300)
     for seed in range(2):
-        task = replace(_AT_ONCE, credits=2)
+        task = replace(AT_ONCE, credits=2)
         job = Job(planned(build(program, of)), task, parallelism=2 + seed, seed=seed)
         for parallelism in (1 + seed, 3):
             job.cluster.run(60)
@@ -171,8 +163,8 @@ def test_what_waits_in_a_slow_subtask_waits_for_its_rows_in_flight(program: Chec
 
 def test_a_checkpoint_taken_before_restored_rows_are_processed_holds_them_again() -> None:
     of = made()
-    job = Job(planned(build(TWICE_KEYED, of)), _AT_ONCE)
-    _under_back_pressure(job)
+    job = Job(planned(build(TWICE_KEYED, of)), AT_ONCE)
+    job.under_back_pressure(150)
     stored = job.take().in_flight_bytes
     for parallelism in (3, 2, 1, 2):
         job.restart(parallelism)
@@ -186,7 +178,7 @@ def test_a_checkpoint_taken_before_restored_rows_are_processed_holds_them_again(
 def test_rows_of_one_key_stay_in_their_order(seed: int) -> None:
     """Of one key there are rows in the sender's buffers, on the way, and restored but not processed."""
     of = made(splits=1)
-    job = Job(planned(build(RUNNING_IN_ORDER, of)), replace(_AT_ONCE, credits=2), seed=seed)
+    job = Job(planned(build(RUNNING_IN_ORDER, of)), replace(AT_ONCE, credits=2), seed=seed)
     job.cluster.run(50)
     for parallelism in (3, 1, 2, 3, 2):
         job.cluster.network.held = True
@@ -203,8 +195,8 @@ def test_rows_of_one_key_stay_in_their_order(seed: int) -> None:
 
 def test_an_aborted_checkpoint_that_has_overtaken_leaves_nothing_behind() -> None:
     of = made()
-    job = Job(planned(build(TWICE_KEYED, of)), _AT_ONCE)
-    _under_back_pressure(job)
+    job = Job(planned(build(TWICE_KEYED, of)), AT_ONCE)
+    job.under_back_pressure(150)
     for _ in range(3):
         # One subtask never hears of it in time: the others record what it sends.
         checkpoint = job.trigger()
@@ -222,7 +214,7 @@ def test_an_aborted_checkpoint_that_has_overtaken_leaves_nothing_behind() -> Non
 def test_a_source_that_has_ended_ends_what_is_recorded() -> None:
     """Its End lies behind rows at the receivers: no barrier will come on its channels."""
     of = made(rows=60)
-    job = Job(planned(build(TWICE_KEYED, of)), replace(_AT_ONCE, credits=4))
+    job = Job(planned(build(TWICE_KEYED, of)), replace(AT_ONCE, credits=4))
     job.cluster.run(40)
     job.cluster.network.held = True
     job.cluster.run(400)

@@ -17,8 +17,13 @@ from rheos.graph.changes import DELETE, OP, SPELLINGS, UPDATE_AFTER, UPDATE_BEFO
 from rheos.graph.types import empty_frame
 from rheos.graph.validate import check_keys, unknown_column
 from rheos.operators.changelog.table import SIGNED
+from rheos.operators.changes import table_columns
 
 AS_ROWS = "write .as_rows() before it, to take the changes as rows"
+_SAY_KEYS = (
+    'say by what the rows of both sides are known: .upserts(key="id", op=None) before the key_by(...) '
+    "of the join"
+)
 
 
 def upsert_columns(
@@ -124,13 +129,19 @@ def check_top_n(schema: pa.Schema, by: str, keys: Sequence[str], changes: Change
                 f"the rows have a column {OP!r}, and the changes of ranks have one of their own",
                 hint="say that they are changes: .upserts(key=...); or give the column another name",
             )
-    elif not changes.key:
+    else:
+        check_rows_by_key(changes, keys)
+
+
+def check_rows_by_key(changes: Changes, keys: Sequence[str]) -> None:
+    """The rows of the table can be kept by these keys: it is known which row a change is of, and where
+    the one before it lies. Raises ProgramError."""
+    if not changes.key:
         raise ProgramError(
             f"these are {changes.describe()}: it is not known which of them a change is of",
-            hint='say by what the rows of both sides are known: .upserts(key="id", op=None) before the '
-            "key_by(...) of the join",
+            hint=_SAY_KEYS,
         )
-    elif not (changes.retracts or set(keys) <= set(changes.key)):
+    if not (changes.retracts or set(keys) <= set(changes.key)):
         raise ProgramError(
             f"a row of {changes.describe()} may come to another key, and would stay at the one before",
             hint="write .retractions() before key_by(...)",
@@ -145,8 +156,7 @@ def sink_of_changes(
     if not changes.key:
         raise ProgramError(
             f"these are {changes.describe()}, and {sink.describe()} takes rows back by their key",
-            hint='say by what the rows of both sides are known: .upserts(key="id", op=None) before the '
-            f"key_by(...) of the join; or {AS_ROWS}",
+            hint=f"{_SAY_KEYS}; or {AS_ROWS}",
         )
     if changes.filtered:
         raise ProgramError(
@@ -166,8 +176,8 @@ def sink_of_changes(
             hint=f"write .as_rows() before it, to keep all changes, with {OP!r}; or take a sink that "
             "writes by key: PostgreSQL, Redis, Kafka with key=, OpenSearch, Cassandra",
         )
-    kept = [field for field in schema if field.name != OP]
-    columns = [*(pl.col(field.name) for field in kept), (pl.col(OP) == DELETE).alias(delete)]
+    kept = table_columns(schema)
+    columns = [*(pl.col(name) for name in kept.names), (pl.col(OP) == DELETE).alias(delete)]
     newest: list[tuple[Op, list[pl.Expr]]] = (
         [("filter", [pl.col(OP) != UPDATE_BEFORE])] if changes.retracts else []
     )

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
+from rheos.api.changes import check_rows_by_key
 from rheos.api.function_checks import check_function
 from rheos.api.typing_of_functions import input_record, output_type
 from rheos.api.windowed import WINDOW_FIELDS, WindowsOfKeys
@@ -18,6 +19,7 @@ from rheos.graph.nodes import StreamType
 from rheos.graph.types import common_key
 from rheos.graph.validate import check_columns
 from rheos.graph.windows import Window
+from rheos.operators.changes import table_columns
 from rheos.operators.joins.co_group import CoGroupSpec
 from rheos.operators.joins.columns import JoinedColumn, JoinedColumns, kept
 from rheos.operators.joins.interval import IntervalJoinSpec
@@ -128,7 +130,7 @@ def tables_joined(
     ttl_ms = time_to_live_ms(ttl)
     inputs = _table_input(*left), _table_input(*right)
     sides = [
-        (replace(type, schema=_without_op(type) if type.changes else type.schema), keys)
+        (replace(type, schema=table_columns(type.schema) if type.changes else type.schema), keys)
         for type, keys in (left, right)
     ]
     columns, schema = joined_columns(sides[0], sides[1], how, suffix)
@@ -161,25 +163,11 @@ def time_to_live_ms(ttl: Any) -> int | None:
     return ms
 
 
-def _without_op(type: StreamType) -> pa.Schema:
-    return pa.schema([field for field in type.schema if field.name != OP])
-
-
 def _table_input(type: StreamType, keys: tuple[str, ...]) -> TableInput:
     changes = type.changes
     if changes is None:
         return TableInput()
-    if not changes.key:
-        raise ProgramError(
-            f"these are {changes.describe()}: it is not known which row a change is of",
-            hint="say by what the rows of both sides are known, where they were joined: "
-            '.upserts(key="id", op=None), before key_by(...)',
-        )
-    if not (changes.retracts or set(keys) <= set(changes.key)):
-        raise ProgramError(
-            f"a row of {changes.describe()} may come to another key, and would stay at the one before",
-            hint="write .retractions() before key_by(...)",
-        )
+    check_rows_by_key(changes, keys)
     return TableInput(changes.key, changes.retracts)
 
 

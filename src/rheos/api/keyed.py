@@ -69,9 +69,9 @@ from rheos.graph.validate import (
 from rheos.graph.window_functions import WindowAssigner
 from rheos.graph.windows import Window
 from rheos.operators.changelog.dedup import DedupSpec, Keep
-from rheos.operators.changelog.retractions import table_columns
 from rheos.operators.changelog.table import TableSpec
 from rheos.operators.changelog.top_n import RANK, TopNSpec
+from rheos.operators.changes import table_columns
 from rheos.operators.joins.late import LATE as LATE_SIDES
 from rheos.operators.pattern.matches import TIMED_OUT
 from rheos.operators.running import running_schema

@@ -111,6 +111,14 @@ class Drawn:
         """What is not read after so long never is, and its rows will be missing."""
         return splits == sum(of.splits for of in self.inputs) or now_ms > _NEVER_READ_MS
 
+    def hold(self) -> None:
+        """Runs it, and checks what has come of it. What either raises names the world."""
+        try:
+            self.check(self.run())
+        except Exception as error:
+            error.add_note(str(self))
+            raise
+
     def check(self, done: Simulated) -> None:
         """Raises AssertionError where the outputs are not the oracle's; nor those of a fork, together
         with what had been published before its savepoint. A job that was stopped for good is moved: it

@@ -36,9 +36,10 @@ import pyarrow as pa
 from rheos.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.graph.nodes import MAIN
 from rheos.graph.types import canonical
+from rheos.operators.changes import table_columns
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
 from rheos.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
-from rheos.protocol.elements import Batch, visible
+from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.types import batch_of, rows_of
 from rheos.state.keys import KeyCodec
@@ -134,11 +135,6 @@ class ChangesOut:
         whole = pa.RecordBatch.from_arrays(arrays, schema=output.schema)
         for begin in range(0, whole.num_rows, self._ctx.batch_rows):
             yield Out(whole.slice(begin, self._ctx.batch_rows))
-
-
-def table_columns(schema: pa.Schema) -> pa.Schema:
-    """The columns of the table of which rows are changes."""
-    return pa.schema([field for field in visible(schema) if field.name != OP])
 
 
 def row_shape(columns: pa.Schema, name: str = "row") -> TypeShape:

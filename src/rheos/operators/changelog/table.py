@@ -38,14 +38,13 @@ from rheos.aggregates.count import Count
 from rheos.aggregates.integer_sum import SumTooLarge
 from rheos.aggregates.mean import Mean
 from rheos.aggregates.sum import Sum, summed_type
-from rheos.errors import InputError
-from rheos.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
+from rheos.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER
 from rheos.graph.nodes import MAIN
+from rheos.operators.changes import goes, was_not_there
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
-from rheos.operators.records import shown
 from rheos.operators.running import STATE, RunningStateOperator
 from rheos.operators.running_state import running_shape
-from rheos.protocol.elements import Batch, strip_hidden
+from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import StateShape
 
 SIGNED = (Count, Sum, Mean)
@@ -93,7 +92,9 @@ class TableOperator(RunningStateOperator):
         if batch.num_rows == 0:
             return
         slots = self.slots_of(batch)
-        signs = _signs(batch) if self._of_changes else np.ones(batch.num_rows, np.int64)
+        signs = np.ones(batch.num_rows, np.int64)
+        if self._of_changes:
+            signs[goes(batch)] = -1
         given = self._signed(batch, signs) if self._of_changes else batch
         try:
             made = self.state.run(slots, given)
@@ -147,22 +148,7 @@ class TableOperator(RunningStateOperator):
     def _check(self, rows: Signs, batch: Batch) -> None:
         if rows.min() >= 0:
             return
-        record = strip_hidden(batch.slice(int(rows.argmin()), 1)).to_pylist()[0]
-        raise InputError(
-            "a row is taken back that was not there",
-            site=self.ctx.site,
-            operator=self.ctx.name,
-            record=shown(record),
-            key=", ".join(repr(record[key]) for key in self.ctx.ports[0].keys),
-            hint="the changes of a row must come in their order: give the table its key, "
-            ".upserts(key=...).retractions()",
-        )
-
-
-def _signs(batch: Batch) -> Signs:
-    back = pc.is_in(batch.column(OP), pa.array([UPDATE_BEFORE, DELETE]))
-    signs: Signs = np.where(back.to_numpy(zero_copy_only=False), -1, 1)
-    return signs
+        raise was_not_there(self.ctx, batch, int(rows.argmin()), self.ctx.ports[0].keys)
 
 
 def _ops(rows: Signs, signs: Signs) -> pa.Array:

@@ -36,7 +36,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rheos.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
-from rheos.operators.changelog.retractions import ChangesOut, row_shape, table_columns
+from rheos.operators.changelog.retractions import ChangesOut, row_shape
+from rheos.operators.changes import table_columns
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
 from rheos.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.protocol.elements import Batch

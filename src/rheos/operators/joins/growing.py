@@ -12,6 +12,13 @@ _LEAST = 1 << 10
 Values = npt.NDArray[Any]
 
 
+def with_room(values: Values, size: int, empty: int) -> Values:
+    """An array by slot, with room for so many slots; new ones are empty."""
+    if size <= len(values):
+        return values
+    return np.concatenate([values, np.full(2 * size - len(values), empty, values.dtype)])
+
+
 class Growing:
     """Its elements are numbered through: an element keeps its number when those before it go."""
 

@@ -205,9 +205,7 @@ class JoinSide:
 
     def _made(self, mode: PartMode, frozen: Sequence[FrozenSegment]) -> SnapshotPart:
         schema = pa.schema([*self._schema, *_MARKS]) if self.keeps else self._schema
-        write = partial(stored_tables, frozen, schema, self.keys, self._max_parallelism)
-        unchanged = mode is PartMode.DELTA and not frozen
-        return SnapshotPart(self.state, StateKind.KEYED, write, mode, unchanged)
+        return part_of_rows(self.state, mode, frozen, schema, self.keys, self._max_parallelism)
 
     def restore(self, tables: Iterable[pa.Table], behind: GroupProgress, keys: KeySlots) -> None:
         what = f"rows of the {self.state} side"
@@ -242,7 +240,21 @@ class JoinSide:
                 self.rows.add(slots, rows)
 
 
-def stored_tables(
+def part_of_rows(
+    state: str,
+    mode: PartMode,
+    frozen: Sequence[FrozenSegment],
+    schema: pa.Schema,
+    keys: Sequence[str],
+    max_parallelism: int,
+) -> SnapshotPart:
+    """The part of a snapshot with these rows; `schema` has the columns of their marks, too."""
+    write = partial(_tables, frozen, schema, keys, max_parallelism)
+    unchanged = mode is PartMode.DELTA and not frozen
+    return SnapshotPart(state, StateKind.KEYED, write, mode, unchanged)
+
+
+def _tables(
     frozen: Sequence[FrozenSegment], schema: pa.Schema, keys: Sequence[str], max_parallelism: int
 ) -> Iterator[pa.Table]:
     """The rows of a part by key group, in tables of bounded size: their columns, and behind them those

@@ -12,26 +12,24 @@ with its id: of the rows of one id the last one counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.graph.changes import OP
+from rheos.operators.changes import table_columns
 from rheos.operators.contract import PortType
 from rheos.operators.fitting import fitted
 from rheos.operators.group_progress import GROUP
-from rheos.operators.joins.growing import Growing
+from rheos.operators.joins.growing import Growing, with_room
 from rheos.operators.joins.numbered import Numbers
-from rheos.operators.joins.side import ROW, FrozenSegment, Mask, last_of_ids, stored_tables
+from rheos.operators.joins.side import ROW, FrozenSegment, Mask, last_of_ids, part_of_rows
 from rheos.operators.joins.timed_rows import Matches, TimedRows
 from rheos.operators.keyed_state import columns_shape, keyed_shape
 from rheos.operators.spill import SpillFolder
-from rheos.protocol.elements import TS, Batch, visible
+from rheos.protocol.elements import TS, Batch
 from rheos.protocol.shapes import Holds, StateShape
-from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
+from rheos.protocol.snapshots import PartMode, SnapshotPart
 from rheos.state.key_index import KeySlots, Slots
 from rheos.state.parts import DeltaChain
 
@@ -65,10 +63,11 @@ class TableSide:
         self._ttl_ms = ttl_ms
         self._max_parallelism = max_parallelism
         self._folder = folder
-        self.columns = pa.schema([field for field in visible(port.schema) if field.name != OP])
+        self.columns = table_columns(port.schema)
         self._schema = self.columns.append(pa.field(TS, pa.int64()))
         self.keeps = keeps
-        self._marked = [*_MARKS, _PADDED] if keeps else _MARKS
+        self._marks_stored = [*_MARKS, _PADDED] if keeps else _MARKS
+        self._stored = pa.schema([*self._schema, *self._marks_stored])
         self._chain = DeltaChain()
         self.clear()
 
@@ -103,7 +102,7 @@ class TableSide:
 
     def counts(self, slots: Slots) -> Numbers:
         """How many rows are there of each slot."""
-        self._counts = _long_enough(self._counts, slots, 0)
+        self._counts = _by_slot(self._counts, slots, 0)
         return self._counts[slots]
 
     def find(self, slots: Slots) -> Matches:
@@ -115,6 +114,11 @@ class TableSide:
         """Which of these rows are there."""
         there: Mask = self._there.all()[numbers - self._there.first]
         return there
+
+    def slots(self, numbers: Numbers) -> Slots:
+        """The slots of these rows."""
+        slots: Slots = self._slots.all()[numbers - self._slots.first]
+        return slots
 
     def padded(self, numbers: Numbers) -> Mask:
         """Which of these rows are given without a partner."""
@@ -129,7 +133,7 @@ class TableSide:
 
     def at(self, places: Slots) -> Numbers:
         """The number of the row that is there, -1 where there is none."""
-        self._newest = _long_enough(self._newest, places, -1)
+        self._newest = _by_slot(self._newest, places, -1)
         numbers = self._newest[places]
         known = numbers >= self.rows.first
         numbers[~known] = -1
@@ -157,11 +161,11 @@ class TableSide:
         values: tuple[Numbers | Mask | Slots, ...] = (~none, padded, none, slots, ids)
         for marks, value in zip(self._marks, values, strict=True):
             marks.add(value)
-        self._counts = _long_enough(self._counts, slots, 0)
+        self._counts = _by_slot(self._counts, slots, 0)
         np.add.at(self._counts, slots, 1)
         self.alive += count
         if places is not None:
-            self._newest = _long_enough(self._newest, places, -1)
+            self._newest = _by_slot(self._newest, places, -1)
             self._newest[places] = np.arange(first, first + count)
 
     def remove(self, numbers: Numbers) -> None:
@@ -218,7 +222,9 @@ class TableSide:
     # --- snapshots ------------------------------------------------------------------------------------
 
     def shape(self, port: PortType) -> StateShape:
-        return keyed_shape(port, Holds.ROWS, columns_shape(pa.schema([*self.columns, *self._marked])))
+        return keyed_shape(
+            port, Holds.ROWS, columns_shape(pa.schema([*self.columns, *self._marks_stored]))
+        )
 
     def part(self) -> SnapshotPart:
         """What the next snapshot holds."""
@@ -255,35 +261,30 @@ class TableSide:
                 yield FrozenSegment(rows, chosen.copy(), [values[chosen] for values in marks])
 
     def _made(self, mode: PartMode, frozen: Sequence[FrozenSegment]) -> SnapshotPart:
-        schema = pa.schema([*self._schema, *self._marked])
-        write = partial(stored_tables, frozen, schema, self.keys, self._max_parallelism)
-        unchanged = mode is PartMode.DELTA and not frozen
-        return SnapshotPart(self.state, StateKind.KEYED, write, mode, unchanged)
+        return part_of_rows(self.state, mode, frozen, self._stored, self.keys, self._max_parallelism)
 
     def restore(self, tables: Iterable[pa.Table], keys: KeySlots) -> None:
-        schema = pa.schema([*self._schema, *self._marked])
         found = list(tables)
         if not found:
             return
         groups = np.concatenate([table.column(GROUP).to_numpy() for table in found])
         what = f"rows of the {self.state} side"
-        rows = pa.concat_tables([fitted(table, schema, what) for table in found])
+        rows = pa.concat_tables([fitted(table, self._stored, what) for table in found])
         if rows.num_rows:
             # Ids of rows that are gone are not given again: a delta may still name them.
             self._next_id = int(np.max(rows.column(ROW).to_numpy())) + 1
             rows = last_of_ids(rows, groups)
         for batch in rows.filter(pc.invert(rows.column(GONE))).combine_chunks().to_batches():
             ids = batch.column(ROW).to_numpy()
-            padded = as_mask(batch.column(PADDED)) if self.keeps else np.zeros(len(ids), np.bool_)
+            padded = np.zeros(len(ids), np.bool_)
+            if self.keeps:
+                padded = batch.column(PADDED).to_numpy(zero_copy_only=False)
             self._restored(batch.select(self._schema.names), padded, ids, keys)
 
 
-def _long_enough(values: Numbers, slots: Slots, empty: int) -> Numbers:
+def _by_slot(values: Numbers, slots: Slots, empty: int) -> Numbers:
     """The array, with room for these slots."""
-    most = int(slots.max()) if len(slots) else 0
-    if most < len(values):
-        return values
-    return np.concatenate([values, np.full(2 * most + 1 - len(values), empty, np.int64)])
+    return with_room(values, int(slots.max(initial=-1)) + 1, empty)
 
 
 def _without_nulls(column: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -303,8 +304,3 @@ def _any_value(kind: pa.DataType) -> pa.Scalar:
         return pa.scalar(b"", kind)
     # Zero in all bits is a value of every type of fixed width.
     return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(32))])[0]
-
-
-def as_mask(column: pa.Array) -> Mask:
-    mask: npt.NDArray[np.bool_] = column.to_numpy(zero_copy_only=False)
-    return mask

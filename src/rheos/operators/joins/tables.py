@@ -51,21 +51,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from rheos.errors import InputError
-from rheos.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER
+from rheos.graph.changes import DELETE, INSERT, OP
 from rheos.graph.nodes import MAIN
+from rheos.operators.changes import goes, was_not_there
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType, Restored
 from rheos.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.operators.joins.numbered import Numbers
 from rheos.operators.joins.side import Mask
-from rheos.operators.joins.table_side import TableSide, as_mask
-from rheos.operators.records import hidden_column, shown
+from rheos.operators.joins.table_side import TableSide
+from rheos.operators.records import hidden_column
 from rheos.operators.spill import SpillFolder
-from rheos.protocol.elements import SWM, TS, Batch, strip_hidden
+from rheos.protocol.elements import SWM, TS, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
@@ -79,6 +77,11 @@ _TIDY_ROWS = 1 << 14
 _STEPS = 10
 """So many times in a time to live rows are forgotten: of the others those are processed together by
 which the stream has come equally far, by these steps."""
+
+
+_TAKES_BACK, _PAIRS, _LEAVES_ALONE = range(3)
+"""The rows that an event gives, in their order: those of partners that were there with nulls; with the
+event's own row; those of partners that are there with nulls from then on."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +225,7 @@ class TableJoinOperator(Operator):
             comes = np.ones(batch.num_rows, np.bool_)
             return _events(rows, comes, slots, np.zeros(batch.num_rows, np.bool_), counts)
         places = side.places(batch)
-        comes = as_mask(pc.is_in(batch.column(OP), pa.array([INSERT, UPDATE_AFTER])))
+        comes = ~goes(batch)
         order = np.argsort(places, kind="stable")
         opens = np.concatenate([[True], places[order][1:] != places[order][:-1]])
         # What each row takes the place of: a row of this batch, or one that is there.
@@ -232,26 +235,22 @@ class TableJoinOperator(Operator):
         of_side[order[opens]] = side.at(places[order[opens]])
         replaces = (of_batch >= 0) | (of_side >= 0)
         if given.retracts and self._spec.ttl_ms is None and not (comes | replaces).all():
-            raise self._unknown(batch.slice(int(np.argmin(comes | replaces)), 1), given.own)
+            raise was_not_there(self.ctx, batch, int(np.argmin(comes | replaces)), given.own)
         # A row that goes comes before the one that takes its place.
         at = np.concatenate([np.flatnonzero(replaces), np.flatnonzero(comes)])
-        goes = np.arange(len(at)) < np.count_nonzero(replaces)
-        sequence = np.lexsort((~goes, at))
-        at, goes = at[sequence], goes[sequence]
-        stored = np.where(goes, of_side[at], -1)
+        leaves = np.arange(len(at)) < np.count_nonzero(replaces)
+        sequence = np.lexsort((~leaves, at))
+        at, leaves = at[sequence], leaves[sequence]
+        stored = np.where(leaves, of_side[at], -1)
         known = stored >= 0
-        place = np.where(goes, of_batch[at], at)
+        place = np.where(leaves, of_batch[at], at)
         place[known] = len(slots) + np.arange(np.count_nonzero(known))
         gone = side.rows.take(stored[known], side.columns.names)
         padded = np.zeros(len(at), np.bool_)
         padded[known] = side.padded(stored[known])
-        padded[goes & ~known] = alone[of_batch[at[goes & ~known]]] & side.keeps
+        padded[leaves & ~known] = alone[of_batch[at[leaves & ~known]]] & side.keeps
         of_rows = pa.concat_batches([rows, gone]).take(pa.array(place))
-        of_slots = slots
-        if known.any():
-            of_gone = self._keys.lookup_or_add([gone.column(key) for key in side.keys])
-            of_slots = np.concatenate([slots, of_gone])
-        of_slots = of_slots[place]
+        of_slots = np.concatenate([slots, side.slots(stored[known])])[place]
         counts = side.counts(of_slots)
         side.remove(stored[known])
         closes = np.append(opens[1:], True)
@@ -264,23 +263,11 @@ class TableJoinOperator(Operator):
             alone[stays] & side.keeps,
             places[stays],
         )
-        events = _events(of_rows, ~goes, of_slots, padded, counts)
+        events = _events(of_rows, ~leaves, of_slots, padded, counts)
         # A row that takes the place of one at its key: no partner is alone between them.
-        both = np.flatnonzero(goes[:-1] & (at[:-1] == at[1:]) & (of_slots[:-1] == of_slots[1:]))
+        both = np.flatnonzero(leaves[:-1] & (at[:-1] == at[1:]) & (of_slots[:-1] == of_slots[1:]))
         events.after[both] = events.before[both + 1] = np.maximum(events.after[both], 1)
         return events
-
-    def _unknown(self, row: Batch, own: Sequence[str]) -> InputError:
-        record = strip_hidden(row).to_pylist()[0]
-        return InputError(
-            "a row is taken back that was not there",
-            site=self.ctx.site,
-            operator=self.ctx.name,
-            record=shown(record),
-            key=", ".join(repr(record[key]) for key in own),
-            hint="the changes of a row must come in their order: give the table its key, "
-            ".upserts(key=...).retractions()",
-        )
 
     # --- what is given --------------------------------------------------------------------------------
 
@@ -300,32 +287,29 @@ class TableJoinOperator(Operator):
         comes, padded = events.comes[some], events.padded[some]
         before, after = events.before[some], events.after[some]
         by, numbers = self._partners(other, events.slots[some])
-        given: list[tuple[Numbers, int, Numbers, bool, npt.NDArray[np.bool_]]] = []
-        """Of each kind of rows: their events, their place among those of an event, the partners (-1 for
-        none), whether they have the row of the event, and which are inserts."""
         paired = ~padded[by]
-        given.append((by[paired], 1, numbers[paired], True, comes[by[paired]]))
+        given = [(by[paired], _PAIRS, numbers[paired])]
+        """Events, the kind of the rows that they give, and the partners of these: -1 for none."""
         if other.keeps:
             # Their first partner comes, or the last one goes.
             back = comes[by] & (before[by] == 0)
             back &= other.padded(numbers) | ~events.first[some][by]
-            given.append((by[back], 0, numbers[back], False, np.zeros(int(back.sum()), np.bool_)))
+            given.append((by[back], _TAKES_BACK, numbers[back]))
             alone = ~comes[by] & (after[by] == 0)
-            given.append((by[alone], 2, numbers[alone], False, np.ones(int(alone.sum()), np.bool_)))
+            given.append((by[alone], _LEAVES_ALONE, numbers[alone]))
             settles = events.last[some][by]
             other.pad(numbers[settles], after[by[settles]] == 0)
-        if self._sides[port].keeps:
-            single = np.flatnonzero(padded | (comes & (other.counts(events.slots[some]) == 0)))
-            nobody = np.full(len(single), -1, np.int64)
-            given.append((single, 1, nobody, True, comes[single]))
-        of = np.concatenate([each[0] for each in given])
-        rank = np.concatenate([np.full(len(each[0]), each[1], np.int8) for each in given])
-        partners = np.concatenate([each[2] for each in given])
-        mine = np.concatenate([np.full(len(each[0]), each[3], np.bool_) for each in given])
-        inserts = np.concatenate([each[4] for each in given])
         if MAIN not in self.ctx.outputs:
             return
-        order = np.lexsort((rank, of))
+        if self._sides[port].keeps:
+            single = np.flatnonzero(padded | (comes & (other.counts(events.slots[some]) == 0)))
+            given.append((single, _PAIRS, np.full(len(single), -1, np.int64)))
+        of = np.concatenate([of for of, _, _ in given])
+        kinds = np.concatenate([np.full(len(of), kind, np.int8) for of, kind, _ in given])
+        partners = np.concatenate([partners for _, _, partners in given])
+        mine = kinds == _PAIRS
+        inserts = np.where(mine, comes[of], kinds == _LEAVES_ALONE)
+        order = np.lexsort((kinds, of))
         for begin in range(0, len(order), self.ctx.batch_rows):
             rows = order[begin : begin + self.ctx.batch_rows]
             own = events.rows, of[rows] + first, mine[rows]

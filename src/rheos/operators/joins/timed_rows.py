@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.operators.joins.growing import Growing
+from rheos.operators.joins.growing import Growing, with_room
 from rheos.operators.joins.numbered import Numbers, taken
 from rheos.operators.spill import SpillFolder
 from rheos.protocol.elements import TS, Batch
@@ -143,10 +143,7 @@ class TimedRows:
         self._slots.add(slots)
         self._stamps.add(stamps)
         self._numbers.add(np.arange(first, first + len(stamps)))
-        most = int(slots.max())
-        if most >= len(self._heads):
-            more = np.full(2 * most + 1 - len(self._heads), -1, np.int64)
-            self._heads = np.concatenate([self._heads, more])
+        self._heads = with_room(self._heads, int(slots.max()) + 1, -1)
         self._segments.append(_Segment(first, self._of.next, rows, int(stamps.max()), rows.nbytes))
         self._index(len(self._segments) - 1)
         while (at := self._alike()) is not None:

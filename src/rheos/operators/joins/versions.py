@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from rheos.operators.fitting import fitted
 from rheos.operators.group_progress import GROUP
+from rheos.operators.joins.growing import with_room
 from rheos.operators.joins.numbered import Numbers, taken
 from rheos.protocol.elements import Batch
 from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
@@ -76,9 +77,7 @@ class Versions:
             self._clear_away()
 
     def _of(self) -> Numbers:
-        if len(self._slots) > len(self._numbers):
-            more = np.full(2 * len(self._slots) - len(self._numbers), -1, np.int64)
-            self._numbers = np.concatenate([self._numbers, more])
+        self._numbers = with_room(self._numbers, len(self._slots), -1)
         return self._numbers
 
     def _clear_away(self) -> None:

@@ -52,6 +52,7 @@ import pyarrow as pa
 from rheos.graph.patterns import PatternTree
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType, Restored
 from rheos.operators.held import HELD, HELD_WATERMARKS, HeldRows
+from rheos.operators.joins.growing import with_room
 from rheos.operators.joins.numbered import Numbers
 from rheos.operators.keyed_state import columns_shape, keyed_shape
 from rheos.operators.late import not_late
@@ -262,11 +263,8 @@ class PatternOperator(Operator):
         return given
 
     def _make_room(self) -> None:
-        more = len(self._keys) - len(self._wakes)
-        if more > 0:
-            more += len(self._keys)
-            self._wakes = np.concatenate([self._wakes, np.zeros(more, np.uint64)])
-            self._expires = np.concatenate([self._expires, np.full(more, NEVER_MS, np.int64)])
+        self._wakes = with_room(self._wakes, len(self._keys), 0)
+        self._expires = with_room(self._expires, len(self._keys), NEVER_MS)
 
     def _tidy(self) -> None:
         """Lets go of rows that no match has any more, and of keys that have no match (PM3)."""
