@@ -162,6 +162,17 @@ def test_rows_that_stay_may_be_alike(how: Any) -> None:
     assert in_the_end(came) == joined(*rows, how)
 
 
+def test_plain_rows_may_have_a_column_of_that_name() -> None:
+    op = pa.schema([("k", pa.int64()), ("op", pa.string())])
+    script: list[Step] = [{"k": 1, "op": "sold"}, WatermarkMark(0), Right({"k": 1, "r": 2, "b": None})]
+
+    def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
+        return left.key_by("k").join(right.key_by("k"), ttl="forever")
+
+    joined_rows = [{"k": 1, "op": "sold", "r": 2, "b": None}]
+    check_example(OperatorExample(build, op, script, right=PLAIN[1]), {"out": joined_rows})
+
+
 # --- the operator by itself ---------------------------------------------------------------------------
 
 

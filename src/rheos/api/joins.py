@@ -134,8 +134,8 @@ def tables_joined(
         for type, keys in (left, right)
     ]
     columns, schema = joined_columns(sides[0], sides[1], how, suffix)
-    changes = None
-    if how != "inner" or any(type.changes for type, _ in (left, right)):
+    spec, changes = TableJoinSpec(how, columns, inputs, ttl_ms), None
+    if spec.gives_changes:
         if OP in schema.names:
             raise ProgramError(
                 f"a side has a column {OP!r}, and the changes of a join have one of their own",
@@ -143,7 +143,7 @@ def tables_joined(
             )
         schema = schema.append(pa.field(OP, pa.string()))
         changes = Changes(_key_of_pairs(left, right, columns), retracts=True)
-    return TableJoinSpec(how, columns, inputs, ttl_ms), StreamType(schema, False, changes=changes)
+    return spec, StreamType(schema, False, changes=changes)
 
 
 def time_to_live_ms(ttl: Any) -> int | None:

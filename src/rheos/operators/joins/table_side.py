@@ -27,7 +27,7 @@ from rheos.operators.joins.side import ROW, FrozenSegment, Mask, last_of_ids, pa
 from rheos.operators.joins.timed_rows import Matches, TimedRows
 from rheos.operators.keyed_state import columns_shape, keyed_shape
 from rheos.operators.spill import SpillFolder
-from rheos.protocol.elements import TS, Batch
+from rheos.protocol.elements import TS, Batch, visible
 from rheos.protocol.shapes import Holds, StateShape
 from rheos.protocol.snapshots import PartMode, SnapshotPart
 from rheos.state.key_index import KeySlots, Slots
@@ -63,7 +63,7 @@ class TableSide:
         self._ttl_ms = ttl_ms
         self._max_parallelism = max_parallelism
         self._folder = folder
-        self.columns = table_columns(port.schema)
+        self.columns = visible(port.schema) if own is None else table_columns(port.schema)
         self._schema = self.columns.append(pa.field(TS, pa.int64()))
         self.keeps = keeps
         self._marks_stored = [*_MARKS, _PADDED] if keeps else _MARKS

@@ -53,7 +53,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from rheos.graph.changes import DELETE, INSERT, OP
+from rheos.graph.changes import DELETE, INSERT
 from rheos.graph.nodes import MAIN
 from rheos.operators.changes import goes, was_not_there
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType, Restored
@@ -105,6 +105,11 @@ class TableJoinSpec(OperatorSpec):
 
     kind: ClassVar[str] = "join"
     takes_changes: ClassVar[bool] = True
+
+    @property
+    def gives_changes(self) -> bool:
+        """Else no row is taken back: those of both sides stay, and none is there without a partner."""
+        return self.how != "inner" or any(given.own is not None for given in self.inputs)
 
     def operator(self, ctx: OperatorContext) -> TableJoinOperator:
         return TableJoinOperator(ctx, self)
@@ -339,7 +344,7 @@ class TableJoinOperator(Operator):
         place = np.cumsum(found) - 1
         theirs = theirs.take(pa.array(place, mask=~found))
         more = []
-        if OP in output.type.schema.names:
+        if self._spec.gives_changes:
             codes = np.where(inserts, 0, 1).astype(np.int8)
             more = [pa.DictionaryArray.from_arrays(codes, [INSERT, DELETE]).dictionary_decode()]
         sides = (mine, theirs) if port == LEFT else (theirs, mine)
