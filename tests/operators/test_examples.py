@@ -41,6 +41,7 @@ KINDS = [
     "rheos.operators.window.triggered.spec",
     "rheos.operators.vectorised",
     "rheos.operators.explode",
+    "rheos.operators.ingestion_time",
 ]
 if find_spec("numba") is not None:
     KINDS.append("rheos.operators.compiled.core")

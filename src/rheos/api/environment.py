@@ -33,6 +33,7 @@ from rheos.graph.parameters import Parameters
 from rheos.graph.validate import (
     check_columns,
     check_graph,
+    ingesting_sources,
     loop_heads,
     unbounded_sources,
 )
@@ -147,7 +148,8 @@ class Environment:
             if watermark is not None:
                 example = 'watermark=rh.Watermark.bounded_out_of_orderness("5s", on="at")'
                 watermark = checked_watermark(source.schema, watermark, example)
-                source = ordered_by(source, watermark.column)
+                if watermark.on is not None:
+                    source = ordered_by(source, watermark.column)
             if self._config.spark is None and self._config.master is None:
                 # What a DataFrame is made of lives in its own session.
                 self._config = replace(self._config, spark=session_of(source))
@@ -353,6 +355,8 @@ class Environment:
             return f"continuous (as {endless[0].name!r} never ends)"
         if loops := loop_heads(graph):
             return f"continuous (as {loops[0].name!r} sends rows round)"
+        if ingesting := ingesting_sources(graph):
+            return f"continuous (as {ingesting[0].name!r} goes by when rows are read)"
         return "batch (as every source is bounded)"
 
     def _choose(self, graph: Graph) -> Runtime:
@@ -361,7 +365,8 @@ class Environment:
         endless = unbounded_sources(graph)
         chosen = self._runtime
         if chosen == "auto":
-            chosen = "continuous" if endless or loop_heads(graph) else "batch"
+            goes_on = endless or loop_heads(graph) or ingesting_sources(graph)
+            chosen = "continuous" if goes_on else "batch"
         if chosen == "batch" and endless:
             raise ProgramError(
                 "the source never ends, and the batch runtime reads all of its input",

@@ -557,6 +557,11 @@ class DataStream(Partitioned):
         with located(site, "with_event_time"):
             example = '.with_event_time(rh.Watermark.bounded_out_of_orderness("5s", on="at"))'
             watermark = checked_watermark(self.schema, watermark, example)
+            if watermark.on is None:
+                raise ProgramError(
+                    "rows get the time at which they are read in their source",
+                    hint="say it there: env.from_source(..., watermark=rh.Watermark.ingestion_time())",
+                )
             if watermark.max_drift is not None:
                 raise ProgramError(
                     "max_drift holds back splits by the event time of their source",

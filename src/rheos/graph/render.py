@@ -107,6 +107,8 @@ def summary(node: Node) -> str:
 
 
 def _spell_watermark(watermark: Watermark) -> str:
+    if watermark.on is None:
+        return f"event time: {watermark.read_from}"
     unit = watermark.unit or watermark.format
     read = "" if unit is None else f" ({unit})"
     idle = f", idle after {watermark.idle_after}" if watermark.idle_after is not None else ""

@@ -66,6 +66,8 @@ def check_columns(schema: pa.Schema) -> None:
 
 def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
     """The event-time column is there and can say a time; the durations make sense."""
+    if watermark.on is None:
+        return
     if watermark.on not in schema.names:
         raise unknown_column(watermark.on, schema, " for the watermark")
     watermark.column.check(schema, "the event-time column")
@@ -369,6 +371,19 @@ def unbounded_sources(graph: Graph) -> list[Node]:
         node
         for node in graph.nodes
         if node.id in live and isinstance(node.spec, SourceSpec) and not node.spec.source.bounded
+    ]
+
+
+def ingesting_sources(graph: Graph) -> list[Node]:
+    """The sources whose event time is when they read a row, of those that are read."""
+    live = live_nodes(graph)
+    return [
+        node
+        for node in graph.nodes
+        if node.id in live
+        and isinstance(node.spec, SourceSpec)
+        and node.spec.watermark is not None
+        and node.spec.watermark.on is None
     ]
 
 

@@ -352,14 +352,15 @@ class CountSliding(CountWindow):
 class Watermark:
     """How the event time of a source is known, and how far behind it may run.
 
-    Made by `bounded_out_of_orderness`, `monotonic`, `punctuated` or `generator`. `on` names the
-    event-time column: a timestamp (any unit; without zone it is read as UTC), a date, or an int64 of ms
-    since the epoch. Other numbers since the epoch, floats too, say their `unit` ("s", "ms", "us",
-    "ns"); text says its `format`
-    ("%Y-%m-%d %H:%M:%S"; "%z" where the zone is a part of it, otherwise it is read as UTC).
+    Made by `bounded_out_of_orderness`, `monotonic`, `punctuated`, `generator` or `ingestion_time`.
+    `on` names the event-time column: a timestamp (any unit; without zone it is read as UTC), a date, or
+    an int64 of ms since the epoch. Other numbers since the epoch, floats too, say their `unit` ("s",
+    "ms", "us", "ns"); text says its `format` ("%Y-%m-%d %H:%M:%S"; "%z" where the zone is a part of it,
+    otherwise it is read as UTC).
     """
 
-    on: str
+    on: str | None
+    """None: event time is when the source read the row."""
     bound: Duration = "0s"
     idle_after: Duration | None = None
     unit: Unit | None = None
@@ -443,6 +444,18 @@ class Watermark:
         there is a `period`, as often as that (`on_periodic`)."""
         return cls(on, "0s", idle_after, unit, format, max_drift, generated_by=generator, period=period)
 
+    @classmethod
+    def ingestion_time(cls) -> Watermark:
+        """The event time of a row is when the source read it, by the wall clock of its subtask. No row
+        is late, and event time goes on while no rows come. Rows that are read again after a failure
+        have new times.
+
+        ```python
+        env.from_source(source, watermark=rh.Watermark.ingestion_time())
+        ```
+        """
+        return cls(None)
+
     @property
     def period_ms(self) -> int | None:
         return None if self.period is None else duration_ms(self.period)
@@ -452,11 +465,19 @@ class Watermark:
         if self.generated_by is not None:
             return frozenset(schema.names)
         condition = [] if self.when is None else self.when.meta.root_names()
-        return frozenset(schema.names).intersection([self.on, *condition])
+        on = [] if self.on is None else [self.on]
+        return frozenset(schema.names).intersection([*on, *condition])
 
     @property
     def column(self) -> TimeColumn:
+        """What event time is read from; not asked where that is when a row was read."""
+        assert self.on is not None
         return TimeColumn(self.on, self.unit, self.format)
+
+    @property
+    def read_from(self) -> str:
+        """Where event time comes from, in words."""
+        return "when a row is read" if self.on is None else self.on
 
     @property
     def bound_ms(self) -> int:

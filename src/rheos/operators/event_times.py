@@ -30,21 +30,22 @@ def event_times(batch: Batch, watermark: Watermark, *, first: bool) -> Times:
 
     Raises InputError for a row without a time, or with one that is none.
     """
-    column = batch.column(watermark.on)
+    on = watermark.column.name
+    column = batch.column(on)
     if column.null_count:
         _refuse(
             batch,
             column.is_null().to_numpy(zero_copy_only=False),
-            f"a record has no event time: column {watermark.on!r} is null",
+            f"a record has no event time: column {on!r} is null",
             "fill the column in, or declare it as one that is never null and skip bad rows where the "
             "source can",
         )
     if not watermark.column.by_itself:
         return _read(batch, column, watermark.column)
     times = epoch_ms(column)
-    _check_range(batch, times, watermark.on)
+    _check_range(batch, times, on)
     if first and pa.types.is_integer(column.type) and len(times):
-        _check_unit(batch, times, watermark.on)
+        _check_unit(batch, times, on)
     return times
 
 

@@ -32,6 +32,7 @@ from rheos.graph.windows import Watermark
 from rheos.operators.contract import OperatorSpec, PortType
 from rheos.operators.event_time import LATEST
 from rheos.operators.held import HELD, HELD_WATERMARKS
+from rheos.operators.ingestion_time import INGESTED
 from rheos.operators.keyed import function_shapes
 from rheos.operators.keyed_state import columns_shape, keyed_shape
 from rheos.operators.reduce import REDUCED
@@ -86,8 +87,14 @@ def state_shapes(operators: Iterable[OperatorPlan]) -> dict[OperatorId, States]:
     return found
 
 
-def _generators(watermark: Watermark | None) -> States:
-    if watermark is None or watermark.generated_by is None:
+def _reached(watermark: Watermark | None) -> States:
+    """What is kept of how far rows say that event time has come."""
+    if watermark is None:
+        return {}
+    if watermark.on is None:
+        value = TypeShape(name="ingestion time", label="")
+        return {INGESTED: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
+    if watermark.generated_by is None:
         return {}
     value = TypeShape(name="generator", label=type(watermark.generated_by).__name__)
     return {GENERATORS: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
@@ -98,11 +105,11 @@ def _states(spec: Spec, ports: Sequence[PortType]) -> States:
         case SourceSpec(source=source):
             value = TypeShape(name="source", label=source.positions())
             positions = StateShape(kind=StateKind.UNION, holds=Holds.POSITIONS, value=value)
-            return {SPLITS: positions, **_generators(spec.watermark)}
+            return {SPLITS: positions, **_reached(spec.watermark)}
         case EventTimeSpec(watermark=watermark):
-            value = TypeShape(name="event time", label=watermark.on)
+            value = TypeShape(name="event time", label=watermark.read_from)
             latest = StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)
-            return {LATEST: latest, **_generators(watermark)}
+            return {LATEST: latest, **_reached(watermark)}
         case ProcessSpec():
             return _process(spec, ports[0])
         case ReduceSpec():

@@ -6,6 +6,7 @@ far, less the bound and one. So they differ in how reach is found, and in nothin
     bounded        every row reaches its own time
     punctuated     rows for which a condition holds reach their own time, others nothing
     generated      a row reaches what the user's generator gives for it, and one
+    ingestion      every row reaches its own time, as does the clock (`ingestion_time`)
 
 A generator is the user's object, one for each split. What it has in its attributes is state, as reach
 itself is; it is bounded by being plain values.

@@ -80,7 +80,7 @@ def _event_time(operator: PlannedOperator, tag: str) -> str:
     if TS not in hidden:
         return f"; no event time (carries {', '.join(hidden)})"
     if isinstance(operator.spec, SourceSpec | EventTimeSpec) and operator.spec.watermark is not None:
-        on = f" from {operator.spec.watermark.on}"
+        on = f" from {operator.spec.watermark.read_from}"
     return f"; event time{on} (carries {', '.join(hidden)})"
 
 

@@ -50,6 +50,16 @@ def _chain(chain: Chain) -> Chain:
             operator=head.name,
             hint='take runtime="continuous", or leave the runtime out',
         )
+    watermark = head.spec.watermark
+    if watermark is not None and watermark.on is None:
+        raise ProgramError(
+            "the event time is when a row is read, and a batch job reads all of them at once, and "
+            "some again",
+            site=head.site,
+            operator=head.name,
+            hint='take runtime="continuous", or a column: '
+            'rh.Watermark.bounded_out_of_orderness("5s", on="at")',
+        )
     spec = dataclasses.replace(head.spec, source=head.spec.source.unpaced())
     return dataclasses.replace(
         chain, operators=(dataclasses.replace(head, spec=spec), *chain.operators[1:])

@@ -235,7 +235,11 @@ class _Shape:
         if passing is None:
             return ""
         spec = chain.operators[0].spec
-        if isinstance(spec, SourceSpec) and spec.watermark is not None:
+        if (
+            isinstance(spec, SourceSpec)
+            and spec.watermark is not None
+            and spec.watermark.on is not None
+        ):
             # A row without an event time ends the job, also one that the filter would drop.
             passing |= self._untimely(spec.watermark.on)
         self._frame = self._frame.filter(passing)
