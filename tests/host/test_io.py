@@ -20,7 +20,7 @@ def wait_for(true: Callable[[], bool]) -> None:
 
 
 def test_what_hangs_in_a_detached_thread_hangs_alone() -> None:
-    io, let_go = DetachedIo(), threading.Event()
+    io, let_go = DetachedIo(wake=lambda: None), threading.Event()
     hangs = io.submit(let_go.wait)
     done = [io.submit(lambda n=n: n * n) for n in range(5)]  # type: ignore[misc]
     wait_for(lambda: all(one.done() for one in done))
@@ -31,7 +31,7 @@ def test_what_hangs_in_a_detached_thread_hangs_alone() -> None:
 
 
 def test_what_a_detached_thread_raises_is_its_result() -> None:
-    failed = DetachedIo().submit(lambda: 1 // 0)
+    failed = DetachedIo(wake=lambda: None).submit(lambda: 1 // 0)
     wait_for(failed.done)
     with pytest.raises(ZeroDivisionError):
         failed.result()

@@ -64,7 +64,10 @@ class ThreadedIo:
 
 class DetachedIo:
     """An IoExecutor with a thread for each piece of work, for what may hang: nothing waits for it, and
-    the process ends without it. Nobody is woken."""
+    the process ends without it. `wake` as in `ThreadedIo`."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self.wake = wake
 
     def submit(self, work: Callable[[], T]) -> FutureCompletion[T]:
         future: Future[T] = Future()
@@ -74,9 +77,7 @@ class DetachedIo:
                 future.set_result(work())
             except BaseException as error:
                 future.set_exception(error)
+            self.wake()
 
         threading.Thread(target=run, name="rheos-detached", daemon=True).start()
         return FutureCompletion(future)
-
-    def wake(self) -> None:
-        pass

@@ -266,10 +266,11 @@ def is_local(context: SparkContext) -> bool:
 class SessionIo:
     """An IoExecutor of one thread, in which the session is active, and its jobs are described so."""
 
-    def __init__(self, session: SparkSession, description: str) -> None:
+    def __init__(self, session: SparkSession, description: str, wake: Callable[[], None]) -> None:
+        """`wake` as in `ThreadedIo`."""
         self._session = session
         self._description = description
-        self._threads = ThreadedIo(1, wake=lambda: None)
+        self._threads = ThreadedIo(1, wake)
 
     def submit(self, work: Callable[[], T]) -> Completion[T]:
         def within_session() -> T:

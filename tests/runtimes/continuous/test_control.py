@@ -60,6 +60,34 @@ def test_who_joins_is_welcome_and_heard(context: zmq.Context[Any]) -> None:
     driver.close()
 
 
+def test_what_was_sent_before_the_close_arrives(context: zmq.Context[Any]) -> None:
+    driver = server(NEVER_MS)
+    driver.expect(FIRST, 1)
+    worker = client(context, driver)
+    worker.start()
+    for subtask in range(20):
+        worker.send(control.Drained(attempt=FIRST, subtask=subtask))
+    worker.close()
+    assert not worker._thread.is_alive()
+    heard: list[Any] = []
+    while len(heard) < 20:
+        driver.wait(NEVER_MS)
+        heard += [message for message in driver.poll() if isinstance(message, control.Drained)]
+    assert [message.subtask for message in heard] == list(range(20))
+    driver.close()
+
+
+def test_who_wakes_the_driver_between_two_waits_ends_the_next_one() -> None:
+    """Nothing else would end it: no worker is there."""
+    driver = server(NEVER_MS)
+    driver.wake()
+    driver.wait(NEVER_MS)
+    driver.wake()
+    assert driver.poll() == []
+    driver.wait(NEVER_MS)
+    driver.close()
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

@@ -14,6 +14,8 @@ Here is what is sent, and in which frames; the two ends are `control_client` and
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from rheos.errors import TransportError
@@ -25,6 +27,11 @@ from rheos.protocol.ids import Attempt
 _HEARTBEATS = 5
 """How many fit into the timeout, at least."""
 _HEARTBEAT_S = 0.5
+
+
+def wait_ms(until: float, now: float) -> int:
+    """How long a poll waits until that time, by `time.monotonic`."""
+    return max(math.ceil((until - now) * 1000), 0)
 
 
 def heartbeat_s(timeout_ms: int) -> float:

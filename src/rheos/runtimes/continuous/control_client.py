@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -24,10 +25,12 @@ from rheos.runtimes.continuous.control import (
     framed,
     from_driver,
     heartbeat_s,
+    wait_ms,
 )
 from rheos.runtimes.continuous.security import Security
 
-_POLL_MS = 50
+_LAST = b""
+"""From the main thread: behind it comes nothing."""
 _GRACE_S = 5.0
 """How long a worker that was asked to stop may take before its process ends without it."""
 
@@ -63,7 +66,6 @@ class ControlClient:
         if security is not None:
             security.connecting(self._socket)
         self._socket.connect(driver)
-        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rheos-control", daemon=True)
 
     def start(self) -> Welcome | JoinRefused | None:
@@ -91,7 +93,8 @@ class ControlClient:
 
     def close(self) -> None:
         """Lets what was sent go out, then ends the thread."""
-        self._closing.set()
+        with contextlib.suppress(zmq.Again):  # Nobody takes it where the thread has failed.
+            self._outbox.send(_LAST, zmq.NOBLOCK)
         self._thread.join(3.0)
         self._outbox.close(linger=0)
         if not self._thread.is_alive():
@@ -119,10 +122,9 @@ class ControlClient:
         heard = beat = time.monotonic()
         stop_by: float | None = None
         while True:
-            poller.poll(_POLL_MS)
-            self._forward()
-            if self._closing.is_set():
-                self._forward()
+            leave_by = heard + timeout_s if stop_by is None else stop_by
+            poller.poll(wait_ms(min(beat + every_s, leave_by), time.monotonic()))
+            if self._forward():
                 return
             now = time.monotonic()
             # What waits to be read comes too late where this process stood still for so long.
@@ -143,9 +145,14 @@ class ControlClient:
                 # The main loop does not come back: the process ends, and its output with it.
                 os._exit(70)
 
-    def _forward(self) -> None:
+    def _forward(self) -> bool:
+        """Whether the last frame has gone."""
         while self._outgoing.poll(0):
-            self._socket.send(self._outgoing.recv())
+            frame = self._outgoing.recv()
+            if frame == _LAST:
+                return True
+            self._socket.send(frame)
+        return False
 
     def _take(self, message: FromDriver) -> bool:
         """Whether the message asks the worker to leave."""

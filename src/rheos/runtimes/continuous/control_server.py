@@ -30,10 +30,9 @@ from rheos.runtimes.continuous.control import (
     framed,
     from_worker,
     heartbeat_s,
+    wait_ms,
 )
 from rheos.runtimes.continuous.security import Security
-
-_POLL_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +120,17 @@ class ControlServer:
         self._order(lambda: self._send(message, subtask))
 
     def wait(self, timeout_ms: int) -> None:
-        """Returns when there is something to `poll`, or after the time."""
+        """Returns when there is something to `poll`, after `wake`, or after the time."""
         self._arrived.wait(timeout_ms / 1000)
+        # Before anything is looked at: what comes from here on ends the next wait.
+        self._arrived.clear()
+
+    def wake(self) -> None:
+        """Ends the wait, or the next one. For any thread."""
+        self._arrived.set()
 
     def poll(self) -> list[FromServer]:
         """What has come since the last call, in order. Does not wait. Raises what failed the thread."""
-        self._arrived.clear()
         if self._failure is not None:
             raise self._failure
         messages: list[FromServer] = []
@@ -172,7 +176,8 @@ class ControlServer:
         poller.register(self._woken, zmq.POLLIN)
         before = time.monotonic()
         while not self._closing:
-            poller.poll(_POLL_MS)
+            silent_at = min(self._heard.values(), default=before) + self._timeout_s
+            poller.poll(wait_ms(min(self._beat + self._every_s, silent_at), time.monotonic()))
             # Orders first: an attempt is expected before its workers come.
             while self._woken.poll(0):
                 self._woken.recv()

@@ -25,6 +25,7 @@ from rheos.protocol import control
 from rheos.protocol.ids import Attempt, OperatorId
 from rheos.protocol.wire import TOKEN_BYTES
 from rheos.runtimes.continuous.cluster import driver_host, slots
+from rheos.runtimes.continuous.control import wait_ms
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
 from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
@@ -121,8 +122,15 @@ class SparkLauncher:
             self._cancel_at = time.monotonic() + (leave_within_s if self._joined else 0.0)
 
     def wait(self, timeout_ms: int) -> None:
-        """Returns when a worker has said something, or after the time."""
+        """Returns when something has happened, after `wake`, after the time, or when Spark is to end
+        the attempt."""
+        if self._attempt is not None and self._cancel_at is not None:
+            timeout_ms = min(timeout_ms, wait_ms(self._cancel_at, time.monotonic()))
         self._server.wait(timeout_ms)
+
+    def wake(self) -> None:
+        """Ends the wait, or the next one. For any thread."""
+        self._server.wake()
 
     def poll(self) -> list[LauncherEvent]:
         events: list[LauncherEvent] = []
@@ -194,6 +202,7 @@ class SparkLauncher:
             error = InternalError.of(unexpected)
         finally:
             self._ends.put((attempt, error))
+            self._server.wake()
 
     def _stage_error(self, attempt: Attempt, payload: bytes, parallelism: int) -> RheosError | None:
         """Runs the attempt's Spark job to its end, and returns what it failed by."""

@@ -45,7 +45,9 @@ from rheos.spark.session import SessionIo, activate, found_session, get_context,
 from rheos.version import VERSION
 
 _LISTEN_EVERY_S = 1.0
-_STEP_MS = 20
+_LONGEST_WAIT_MS = 250
+"""Between two steps: what is due by the second, as the listener is, is looked at so often."""
+_LOOK_S = 0.02
 _SESSION_AFTER_S = 5.0
 """At most. It takes Spark a second or more to make one."""
 _STOP_TIMEOUT_S = 60.0
@@ -90,7 +92,7 @@ class ContinuousRuntime:
             if found_session(config) is None:
                 deadline = time.monotonic() + _SESSION_AFTER_S
                 while job.status().state is JobState.STARTING and time.monotonic() < deadline:
-                    time.sleep(_STEP_MS / 1000)
+                    time.sleep(_LOOK_S)
                 get_session(config, slots=0)
 
 
@@ -145,7 +147,9 @@ class ContinuousJob:
     def _make_master(self, config: JobConfig, directory: str, splits: Any) -> None:
         publishing = f"{self._plan.name}: publishing"
         self._io = (
-            SessionIo(self._session, publishing) if self._session else ThreadedIo(1, wake=lambda: None)
+            SessionIo(self._session, publishing, self._launcher.wake)
+            if self._session
+            else ThreadedIo(1, self._launcher.wake)
         )
         try:
             self._master = Master(
@@ -155,7 +159,7 @@ class ContinuousJob:
                 clock=SystemClock(),
                 launcher=self._launcher,
                 io=self._io,
-                listing=DetachedIo(),
+                listing=DetachedIo(self._launcher.wake),
                 splits=splits,
             )
         except BaseException:
@@ -184,12 +188,13 @@ class ContinuousJob:
                 if self._cancel.is_set():
                     self._cancel.clear()
                     self._master.cancel()
-                self._launcher.wait(_STEP_MS)
                 self._master.step()
                 report.heard(self._master.status())
                 if self._listener is not None and clock.monotonic_us() >= listen_at_us:
                     listen_at_us = clock.monotonic_us() + int(_LISTEN_EVERY_S * 1e6)
                     self._listener(self._master.status())
+                if not self._master.done:
+                    self._launcher.wait(self._wait_ms(clock.monotonic_us()))
         except BaseException as error:
             self._crash = error
         finally:
@@ -200,6 +205,13 @@ class ContinuousJob:
             if self._temporary is not None:
                 shutil.rmtree(self._temporary, ignore_errors=True)
             self._ended.set()
+
+    def _wait_ms(self, now_us: int) -> int:
+        """How long the master need not step where nothing happens."""
+        due_us = self._master.next_step_us()
+        if due_us is None:
+            return _LONGEST_WAIT_MS
+        return min(max(-(-(due_us - now_us) // 1000), 0), _LONGEST_WAIT_MS)
 
     def status(self) -> JobStatus:
         return self._master.status()
@@ -219,6 +231,7 @@ class ContinuousJob:
 
     def cancel(self) -> None:
         self._cancel.set()
+        self._launcher.wake()
         self._ended.wait(_STOP_TIMEOUT_S)
 
     def savepoint(self, directory: str | None = None) -> str:
@@ -257,4 +270,6 @@ class ContinuousJob:
                 f"a savepoint cannot be written to {directory!r}: {error.what}",
                 hint="name a directory that the driver and every worker can write",
             ) from error
-        return self._master.request_savepoint(directory, after).result()
+        answer = self._master.request_savepoint(directory, after)
+        self._launcher.wake()
+        return answer.result()
