@@ -110,6 +110,17 @@ def test_no_split_no_time() -> None:
     assert isinstance(op.poll(10), EndOfInput)
 
 
+def test_a_program_that_went_by_a_column_goes_on_by_the_clock() -> None:
+    """Also where the column was far ahead of it: no row is late."""
+    source = Script(a=[[9_000_000_000_000], [2]])
+    before, _ = operator(source, strategy=rh.Watermark.monotonic(on="at"))
+    rows_of(before, max_rows=1)
+    parts = before.snapshot(CheckpointId(1)).parts
+    op, clock = opened(source, {part.state: [part.write()] for part in parts})
+    (row,) = drain(op)
+    assert row[WM] < row[TS] == clock.now_ms()
+
+
 class Announcing(SplitReader):
     """Says that its own event time is far ahead, and then gives rows."""
 

@@ -178,7 +178,10 @@ class SourceOperator(Operator):
             row = known.get(split.id)
             state = self._state_of(split)
             if row is not None:
-                state.position, state.max_ts = row["position"], row["max_ts"]
+                state.position = row["position"]
+                if self._ingestion is None:
+                    # A program that went by a column may have been ahead of the clock.
+                    state.max_ts = row["max_ts"]
             if row is not None and row["finished"]:
                 self._finished.append(state.row(finished=True))
             else:
