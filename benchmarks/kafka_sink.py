@@ -1,11 +1,12 @@
 """What exactly once costs at a sink of Kafka: whole jobs, in turns, on one session and one broker.
 
-usage: python benchmarks/kafka_sink.py [--rows N] [--rounds 3] [--interval 1s] [--writers | --loop]
+usage: python benchmarks/kafka_sink.py [--parallelism 2] [--rows N] [--rounds 3] [--interval 1s]
+                                  [--writers | --loop]
 
-A generator gives rows of about 100 bytes as JSON, with keys, to a topic of two partitions; parallelism
-1. A round runs the job once with each guarantee, and the ratio is that of a round. Timed is from when
-the job runs to when all of it is committed. Exactly once writes nothing to the topic before its first
-checkpoint is complete: with few rows that second is a large part, so take enough for a run of 20 s.
+A generator gives rows of about 100 bytes as JSON, with keys, to a topic of two partitions. A round
+runs the job once with each guarantee, and the ratio is that of a round. Timed is from when the job runs
+to when all of it is committed. Exactly once writes nothing to the topic before its first checkpoint is
+complete: with few rows that second is a large part, so take enough for a run of 20 s.
 
 `--writers` has the two writers alone in one process, in turns, and prints what a record costs of the
 processor's time, and of the slot's thread. `--loop` times the loop of `produce` alone: of batches that
@@ -18,6 +19,7 @@ import argparse
 import statistics
 import tempfile
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,11 +49,13 @@ def new_topic(brokers: str, name: str) -> str:
     return name
 
 
-def run(brokers: str, topic: str, guarantee: Any, rows: int, interval: str) -> float:
+def run(
+    brokers: str, topic: str, guarantee: Any, *, rows: int, interval: str, parallelism: int
+) -> float:
     """Rows per second."""
-    env = rh.Environment(1, runtime="continuous", checkpoint_interval=interval)
+    env = rh.Environment(parallelism, runtime="continuous", checkpoint_interval=interval)
     sink = rh.kafka.sink(topic, brokers=brokers, key="user", guarantee=guarantee)
-    env.from_source(rh.generator(visits, count=rows, splits=1)).sink_to(sink)
+    env.from_source(rh.generator(visits, count=rows, splits=parallelism)).sink_to(sink)
     job = env.execute_async(guarantee)
     while job.status().state is rh.JobState.STARTING:
         time.sleep(0.002)
@@ -112,6 +116,7 @@ def writers(brokers: str, rows: int, rounds: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What exactly once costs at a sink of Kafka.")
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--parallelism", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--interval", default="1s")
     parser.add_argument("--writers", action="store_true")
@@ -122,13 +127,14 @@ def main() -> None:
             return loop(broker.address, given.rows)
         if given.writers:
             return writers(broker.address, given.rows // given.rounds, given.rounds)
-        run(broker.address, new_topic(broker.address, "warm"), "exactly_once", 10_000, given.interval)
+        job = partial(run, broker.address, interval=given.interval, parallelism=given.parallelism)
+        job(new_topic(broker.address, "warm"), "exactly_once", rows=10_000)
         ratios = []
         for turn in range(given.rounds):
             rates = {}
             for guarantee in GUARANTEES[:: 1 if turn % 2 else -1]:
                 topic = new_topic(broker.address, f"{guarantee}-{turn}")
-                rates[guarantee] = run(broker.address, topic, guarantee, given.rows, given.interval)
+                rates[guarantee] = job(topic, guarantee, rows=given.rows)
             ratios.append(rates["exactly_once"] / rates["at_least_once"])
             told = ", ".join(f"{name} {rate:,.0f} rows/s" for name, rate in sorted(rates.items()))
             print(f"{told}; ratio {ratios[-1]:.2f}", flush=True)

@@ -66,7 +66,7 @@ class Committed:
         quiet_since = time.monotonic()
         try:
             while True:
-                given = self._consumer.consume(_AT_ONCE, _POLL_S)
+                given = self._consumed()
                 now_ns = time.time_ns()
                 messages = [message for message in given if self._is_record(message)]
                 if messages:
@@ -79,6 +79,11 @@ class Committed:
             self._failure = error
         finally:
             self._consumer.close()
+
+    def _consumed(self) -> list[Any]:
+        """What is there, at once: `consume` alone waits for so many, or for all of its time."""
+        first = self._consumer.poll(_POLL_S)
+        return [] if first is None else [first, *self._consumer.consume(_AT_ONCE - 1, 0)]
 
     def _is_record(self, message: Any) -> bool:
         error = message.error()

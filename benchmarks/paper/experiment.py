@@ -118,7 +118,8 @@ def in_turns(
             options.say(f"round {number} of {options.rounds}: {what}")
             figures = measure(cell)
             options.say("    " + ", ".join(f"{n} {v}" for n, v in figures.items() if _is_short(v)))
-            runs.append({**cell, "round": number, **figures})
+            # A figure of the same name, such as the cores that were busy, never stands for the cell's.
+            runs.append({**figures, **cell, "round": number})
     return runs
 
 

@@ -72,7 +72,6 @@ def main() -> None:
             brokers=said.brokers,
             key="user",
             guarantee=said.guarantee,
-            options={"linger.ms": 1},
         ),
         uid="alerts",
     )

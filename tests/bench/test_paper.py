@@ -60,6 +60,11 @@ def test_results_without_a_place_on_the_page_are_an_error(page: Path) -> None:
         rewrite(EXPERIMENTS[:1], SAMPLES, page)
 
 
+def test_a_figure_with_the_name_of_a_part_of_the_cell_does_not_replace_it() -> None:
+    made = in_turns(Options(1, 1, quick=True), [{"cores": 2}], lambda _: {"cores": 1.93, "rate": 5})
+    assert made == [{"cores": 2, "rate": 5, "round": 1}]
+
+
 def test_runs_are_made_in_turns_and_every_second_round_backwards() -> None:
     cells = [{"engine": "a"}, {"engine": "b"}]
     made = in_turns(Options(1, 2, quick=True), cells, lambda cell: {"rate": ord(cell["engine"])})

@@ -107,18 +107,18 @@ class RecordEncoder:
         layout = self._layout
         values = self._values.encode(rows.select(self._names))
         if layout.tombstone is None:
-            self._refuse(rows, values.is_null(), "its value is null, and no tombstones are asked for")
+            if values.null_count:
+                what = "its value is null, and no tombstones are asked for"
+                self._refuse(rows, values.is_null(), what)
         else:
             gone = _true(rows.column(layout.tombstone))
             values = pc.if_else(gone, pa.scalar(None, values.type), values)
         columns = {"value": values}
-        size = _lengths(values)
         if layout.key is not None:
             columns["key"] = _as_bytes(rows.column(layout.key))
             if layout.tombstone is not None:
                 lost = pc.and_(values.is_null(), columns["key"].is_null())
                 self._refuse(rows, lost, "it is a tombstone without a key")
-            size = size + _lengths(columns["key"])
         if layout.partition is not None:
             partition = rows.column(layout.partition)
             outside = pc.or_(pc.less(partition, 0), pc.greater_equal(partition, self._partitions))
@@ -133,9 +133,19 @@ class RecordEncoder:
             self._refuse(rows, pc.less(columns["timestamp"], 0), "its timestamp is before 1970")
         for name, column in layout.headers:
             columns[_HEADER + name] = _as_bytes(rows.column(column))
-            size = size + _lengths(columns[_HEADER + name]) + len(name)
-        if self._max_bytes and len(size) and int(size.max()) > self._max_bytes:
-            row = int(size.argmax())
+        encoded = pa.RecordBatch.from_pydict(columns)
+        self._check_sizes(rows, encoded)
+        return encoded
+
+    def _check_sizes(self, rows: Batch, encoded: Batch) -> None:
+        names = sum(len(name) for name, _ in self._layout.headers)
+        # No record is larger than all of them: that is known without a look at each.
+        if not self._max_bytes or encoded.nbytes + names <= self._max_bytes:
+            return
+        texts = [column for column in encoded.columns if pa.types.is_binary(column.type)]
+        size = sum(map(_lengths, texts), start=np.full(encoded.num_rows, names))
+        row = int(size.argmax())
+        if size[row] > self._max_bytes:
             raise InputError(
                 f"a record of {int(size[row])} bytes cannot be written, where the client and the topic "
                 f"take {self._max_bytes} at most",
@@ -143,7 +153,6 @@ class RecordEncoder:
                 hint="raise max.message.bytes of the topic and options={'message.max.bytes': ...}, or "
                 "write less in a record",
             )
-        return pa.RecordBatch.from_pydict(columns)
 
     def _refuse(self, rows: Batch, bad: Any, what: str) -> None:
         found = np.flatnonzero(_true(bad).to_numpy(zero_copy_only=False))
