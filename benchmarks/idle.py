@@ -15,6 +15,7 @@ import time
 from collections import Counter
 
 import psutil
+from processor import by_process
 
 from rheos.api.environment import Environment
 from rheos.bench.programs import PROGRAMS, Load
@@ -29,11 +30,10 @@ def used_s() -> Counter[str]:
     """The processor time up to now of the driver, of its JVM and of the Python workers."""
     own = psutil.Process()
     used: Counter[str] = Counter()
-    for process in (own, *own.children(recursive=True)):
+    for process, process_s in by_process(own):
         with contextlib.suppress(psutil.NoSuchProcess):
             kind = "driver" if process == own else "JVM" if process.name() == "java" else "workers"
-            times = process.cpu_times()
-            used[kind] += times.user + times.system
+            used[kind] += process_s
     return used
 
 

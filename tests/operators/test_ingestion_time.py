@@ -137,9 +137,6 @@ class Announcing(SplitReader):
     def position(self) -> bytes:
         return b""
 
-    def close(self) -> None:
-        pass
-
 
 class Announced(Script):
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:

@@ -86,9 +86,6 @@ class _Reader(SplitReader):
     def position(self) -> bytes:
         return b"%d" % self._row
 
-    def close(self) -> None:
-        pass
-
 
 @pytest.mark.parametrize("seed", range(6))
 def test_each_row_once_and_few_splits_known_at_the_end(seed: int) -> None:
