@@ -39,7 +39,7 @@ import pyarrow as pa
 
 from rheos.graph.nodes import MAIN, EventTimeSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.operators.event_times import event_times, split_watermarks
+from rheos.operators.event_times import split_watermarks
 from rheos.operators.source import SourceOperator
 from rheos.operators.source_split import NO_ORDER
 from rheos.operators.watermarks import reach_of
@@ -75,7 +75,6 @@ class EventTimeOperator(Operator):
 
     def __init__(self, ctx: OperatorContext, spec: EventTimeSpec) -> None:
         super().__init__(ctx)
-        self._strategy = spec.watermark
         self._bound_ms = spec.watermark.bound_ms
         self._reach = reach_of(ctx, spec.watermark)
         self._periodic_us = 0
@@ -109,7 +108,7 @@ class EventTimeOperator(Operator):
             return
         split = batch.column(SPLIT)[0].as_py()
         before = self._latest.get(split, MIN_TIMESTAMP_MS)
-        ts = event_times(batch, self._strategy, first=before == MIN_TIMESTAMP_MS)
+        ts = self._reach.times(batch, first=before == MIN_TIMESTAMP_MS)
         reached = np.maximum.accumulate(self._reach.of_rows(str(split), batch, ts))
         self._latest[split] = max(before, int(reached[-1]))
         if self._schema is None:
@@ -152,6 +151,7 @@ class EventTimeOperator(Operator):
         if now_us < self._periodic_us:
             return
         self._periodic_us = now_us + period_ms * 1000
+        self._reach.look()
         for split, _ in self._source.unread(None):
             reached_ms = self._reach.periodic(str(split), self.ctx.clock.now_ms())
             self._latest[split] = max(self._latest.get(split, MIN_TIMESTAMP_MS), reached_ms)

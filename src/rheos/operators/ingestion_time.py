@@ -33,8 +33,9 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.times import Times
+from rheos.graph.windows import Watermark
 from rheos.operators.contract import Restored
-from rheos.operators.watermarks import Reach
+from rheos.operators.reach import Reach
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.protocol.ports import Clock
 from rheos.protocol.snapshots import SnapshotPart, StateKind
@@ -51,32 +52,31 @@ class IngestionTime(Reach):
     """Of one subtask."""
 
     period_ms = _PERIOD_MS
+    clock_ms: int
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, watermark: Watermark) -> None:
+        super().__init__(watermark)
         self._clock = clock
-        self.reached_ms = MIN_TIMESTAMP_MS
-        """The latest time that was read off the clock."""
+        self.clock_ms = MIN_TIMESTAMP_MS
 
-    def look(self) -> int:
-        """The time now, in ms since the epoch; never less than before."""
-        self.reached_ms = max(self.reached_ms, self._clock.now_ms())
-        return self.reached_ms
+    def look(self) -> None:
+        self.clock_ms = max(self.clock_ms, self._clock.now_ms())
 
-    def stamps(self, rows: int) -> Times:
-        """The event times of so many rows that were read just now."""
-        return np.full(rows, self.look(), np.int64)
+    def times(self, batch: Batch, *, first: bool) -> Times:
+        self.look()
+        return np.full(batch.num_rows, self.clock_ms, np.int64)
 
     def of_rows(self, split: str, batch: Batch, times: Times) -> Times:
         return times
 
     def periodic(self, split: str, now_ms: int) -> int:
-        return self.look()
+        return self.clock_ms
 
     def restore(self, restored: Restored) -> None:
         reached = (ms for table in restored.get(INGESTED, ()) for ms in table.column(0).to_pylist())
-        self.reached_ms = max(reached, default=MIN_TIMESTAMP_MS)
+        self.clock_ms = max(reached, default=MIN_TIMESTAMP_MS)
 
     def parts(self, splits: Iterable[str]) -> list[SnapshotPart]:
-        reached_ms = self.reached_ms
+        reached_ms = self.clock_ms
         write = lambda: pa.table({"reached_ms": [reached_ms]}, schema=_STATE)  # noqa: E731
         return [SnapshotPart(INGESTED, StateKind.UNION, write)]

@@ -61,8 +61,7 @@ from rheos.connectors.contract import (
 from rheos.errors import RheosError
 from rheos.graph.nodes import MAIN, SourceSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.operators.event_times import event_times, split_watermarks
-from rheos.operators.ingestion_time import IngestionTime
+from rheos.operators.event_times import split_watermarks
 from rheos.operators.source_alignment import DRIFT_LOOK_US, SourceAlignment
 from rheos.operators.source_client import ClientNotices
 from rheos.operators.source_forgetting import SourceForgetting
@@ -121,11 +120,7 @@ class SourceOperator(Operator):
         self._watermark = MIN_TIMESTAMP_MS
         strategy = spec.watermark
         self._bound_ms = 0 if strategy is None else strategy.bound_ms
-        self._ingestion: IngestionTime | None = None
-        """Where event time is when a row is read."""
-        if strategy is not None and strategy.on is None:
-            self._ingestion = IngestionTime(ctx.clock)
-        self._reach = self._ingestion or reach_of(ctx, strategy)
+        self._reach = reach_of(ctx, strategy)
         self._periods_us: list[int] = []
         """How often somebody is to be asked how far event time has come."""
         if self._reach.period_ms is not None:
@@ -179,7 +174,7 @@ class SourceOperator(Operator):
             state = self._state_of(split)
             if row is not None:
                 state.position = row["position"]
-                if self._ingestion is None:
+                if self._reach.clock_ms is None:
                     # A program that went by a column may have been ahead of the clock.
                     state.max_ts = row["max_ts"]
             if row is not None and row["finished"]:
@@ -227,7 +222,7 @@ class SourceOperator(Operator):
     def _before(self, split: Split) -> int:
         """The highest watermark that no row of the split is behind."""
         strategy = self._spec.watermark
-        if strategy is None or strategy.on is None:
+        if strategy is None or self._reach.clock_ms is not None:
             return MIN_TIMESTAMP_MS
         earliest = self._spec.source.earliest_ms(split, strategy.column)
         return MIN_TIMESTAMP_MS if earliest is None else max(earliest - 1, MIN_TIMESTAMP_MS)
@@ -246,10 +241,6 @@ class SourceOperator(Operator):
         with self._located():
             return self._poll(max_rows)
 
-    @property
-    def _may_read(self) -> bool:
-        return bool(self._open) or bool(self._waiting) or self.may_find
-
     @contextmanager
     def _located(self) -> Iterator[None]:
         try:
@@ -261,12 +252,13 @@ class SourceOperator(Operator):
         """The least watermark of the unfinished splits that are not idle; never less than before."""
         if self._reach.period_ms is not None:
             self._reach_periodically(self._reach.period_ms)
-        if self._ingestion is not None:
-            marks = [self._ingestion.reached_ms - 1] if self._may_read else []
-        else:
+        if self._reach.clock_ms is None:
             marks = [state.watermark(self._bound_ms) for state in self._open if not state.idle]
             if self._waiting:
                 marks.append(self._waiting_ms)
+        else:
+            may_read = self._open or self._waiting or self.may_find
+            marks = [self._reach.clock_ms - 1] if may_read else []
         if marks:
             merged = min(marks)
         elif self._open or self.may_find:
@@ -279,7 +271,7 @@ class SourceOperator(Operator):
     def idle(self) -> bool:
         """Whether there are splits to read, or there may be, and all that there are have been quiet for
         `idle_after`. Never where event time goes by the clock."""
-        if self._ingestion is not None:
+        if self._reach.clock_ms is not None:
             return False
         may_read = bool(self._open) or self.may_find
         return may_read and not self._waiting and all(state.idle for state in self._open)
@@ -347,7 +339,7 @@ class SourceOperator(Operator):
                 wakes += self._quiet(state, polled)
             elif isinstance(polled, TimeReached):
                 state.quiet_since_us, state.idle = None, False
-                if self._ingestion is None:
+                if self._reach.clock_ms is None:
                     state.max_ts = max(state.max_ts, polled.event_time_ms)
                 has_read = True
             else:
@@ -443,10 +435,7 @@ class SourceOperator(Operator):
         number = [pa.array(np.full(batch.num_rows, state.number))] if self._carries_split else []
         if strategy is None:
             return self._out([*batch.columns, *number])
-        if self._ingestion is not None:
-            ts = self._ingestion.stamps(batch.num_rows)
-        else:
-            ts = event_times(batch, strategy, first=state.max_ts == MIN_TIMESTAMP_MS)
+        ts = self._reach.times(batch, first=state.max_ts == MIN_TIMESTAMP_MS)
         reached = np.maximum.accumulate(self._reach.of_rows(state.split.id, batch, ts))
         before, state.max_ts = state.max_ts, max(state.max_ts, int(reached[-1]))
         columns = [*batch.columns, pa.array(ts)]
@@ -463,16 +452,15 @@ class SourceOperator(Operator):
         if now_us < self._periodic_us:
             return
         self._periodic_us = now_us + period_ms * 1000
-        if self._ingestion is not None:
-            self._ingestion.look()
+        self._reach.look()
         for state in self._open:
             reached_ms = self._reach.periodic(state.split.id, self.ctx.clock.now_ms())
             state.max_ts = max(state.max_ts, reached_ms)
 
     def _merged(self, state: SplitState, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The operator's watermark before each of the next rows of a split, from the split's own."""
-        if self._ingestion is not None:
-            self._watermark = self._ingestion.reached_ms - 1
+        if self._reach.clock_ms is not None:
+            self._watermark = self._reach.clock_ms - 1
             return np.full(len(wm), self._watermark)
         others = [
             other.watermark(self._bound_ms)

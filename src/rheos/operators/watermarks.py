@@ -1,7 +1,6 @@
 """How far the rows of a split say that event time has come, by the strategy that the user has chosen.
 
-All strategies say of each row a *reach*: the split's watermark behind the row is the greatest reach so
-far, less the bound and one. So they differ in how reach is found, and in nothing else:
+Strategies differ in how the reach of a row is found (`reach`), and the last in how its time is:
 
     bounded        every row reaches its own time
     punctuated     rows for which a condition holds reach their own time, others nothing
@@ -15,7 +14,6 @@ itself is; it is bounded by being plain values.
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -30,6 +28,8 @@ from rheos.graph.expression_trees import FAILURES
 from rheos.graph.watermark_generators import WatermarkGenerator
 from rheos.graph.windows import Watermark
 from rheos.operators.contract import OperatorContext, Restored
+from rheos.operators.ingestion_time import IngestionTime
+from rheos.operators.reach import Reach
 from rheos.operators.records import UserRaised, shown, user_error
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
 from rheos.protocol.snapshots import SnapshotPart, StateKind
@@ -45,33 +45,13 @@ _MOST_BYTES = 64 * 1024
 """A generator of one split keeps no more."""
 
 
-class Reach(ABC):
-    """Of all splits of one subtask, by their ids."""
-
-    period_ms: int | None = None
-    """How often `periodic` is asked."""
-
-    @abstractmethod
-    def of_rows(self, split: str, batch: Batch, times: Times) -> Times:
-        """What each of the next rows of a split reaches; `times` are their event times."""
-
-    def periodic(self, split: str, now_ms: int) -> int:
-        """What the split reaches as time passes."""
-        return MIN_TIMESTAMP_MS
-
-    def restore(self, restored: Restored) -> None:
-        """Before all else."""
-
-    def parts(self, splits: Iterable[str]) -> list[SnapshotPart]:
-        """What is kept of those splits."""
-        return []
-
-
 def reach_of(ctx: OperatorContext, watermark: Watermark | None) -> Reach:
+    if watermark is not None and watermark.on is None:
+        return IngestionTime(ctx.clock, watermark)
     if watermark is None or (watermark.when is None and watermark.generated_by is None):
-        return _Latest()
+        return _Latest(watermark)
     if watermark.when is not None:
-        return _Punctuated(ctx, watermark.when)
+        return _Punctuated(ctx, watermark, watermark.when)
     return _Generated(ctx, watermark)
 
 
@@ -81,7 +61,8 @@ class _Latest(Reach):
 
 
 class _Punctuated(Reach):
-    def __init__(self, ctx: OperatorContext, when: pl.Expr) -> None:
+    def __init__(self, ctx: OperatorContext, watermark: Watermark, when: pl.Expr) -> None:
+        super().__init__(watermark)
         self._ctx = ctx
         self._when = when
 
@@ -104,6 +85,7 @@ class _Punctuated(Reach):
 
 class _Generated(Reach):
     def __init__(self, ctx: OperatorContext, watermark: Watermark) -> None:
+        super().__init__(watermark)
         generator = watermark.generated_by
         assert generator is not None
         self._ctx = ctx
