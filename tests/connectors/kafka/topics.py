@@ -31,8 +31,14 @@ def new_topic(brokers: str, partitions: int = 1, **settings: str) -> str:
     admin = AdminClient({"bootstrap.servers": brokers})
     made = admin.create_topics([NewTopic(name, partitions, 1, config=config)])
     made[name].result(WITHIN_S)
+
     # A broker may hear of it a little after the controller has made it.
-    wait_for(lambda: name in admin.list_topics(timeout=WITHIN_S).topics)
+    def is_there() -> bool:
+        found = admin.list_topics(timeout=WITHIN_S).topics.get(name)
+        places = [] if found is None else list(found.partitions.values())
+        return len(places) == partitions and all(place.error is None for place in places)
+
+    wait_for(is_there)
     return name
 
 

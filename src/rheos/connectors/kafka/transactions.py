@@ -31,7 +31,7 @@ from rheos.connectors.kafka.errors import as_kafka_error, kafka_error, may_pass
 from rheos.connectors.kafka.marks import Mark
 from rheos.connectors.kafka.producing import Producing
 from rheos.connectors.kafka.staged_epochs import MissingRecordsError, StagedEpoch, StagedEpochs
-from rheos.errors import RheosError
+from rheos.errors import InputError, RheosError
 
 
 class Transactions:
@@ -58,6 +58,8 @@ class Transactions:
         self._taken_bytes = 0
         """Of all epochs up to that."""
         self._away = 0
+        self._by_record = False
+        """Whether records are produced one by one: what is refused is named then."""
 
     @property
     def retries(self) -> int:
@@ -123,6 +125,8 @@ class Transactions:
             except RheosError as error:
                 # KS8: records that are gone may have been committed by another since the mark was read.
                 again = may_pass(error) or isinstance(error, MissingRecordsError)
+                if isinstance(error, InputError) and not self._by_record:
+                    again = self._by_record = True
                 failure = TransientError(error) if again else error
             except Exception as error:
                 failure = error
@@ -172,8 +176,9 @@ class Transactions:
         assert producing is not None
         with self._errors():
             producing.client.begin_transaction()
+            produce = producing.produce if self._by_record else producing.produce_unreported
             for batch in staged.batches(epoch):
-                producing.produce(batch)
+                produce(batch)
             place = self._mark.place(epoch.checkpoint)
             producing.client.send_offsets_to_transaction([place], self._group, marks.REACH_S)
 

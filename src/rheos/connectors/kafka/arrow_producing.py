@@ -1,0 +1,139 @@
+"""Gives librdkafka the records of an Arrow batch in one call, and not one by one.
+
+The client's `produce` takes one record, and holds the interpreter: about a microsecond for each, which
+a slot's thread beside it goes without. librdkafka itself takes an array of addresses and copies what is
+there (`rd_kafka_produce_batch`), without the interpreter. Its functions are public; where the client
+keeps its handle of librdkafka is not. So that is read only from a client whose objects have a size that
+was looked at, and with any other records go one by one.
+
+Nothing is reported for a record that is given this way. So this is for transactions alone: one that
+lacks a record cannot be committed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.connectors.kafka.client_options import client
+from rheos.protocol.elements import Batch
+
+_KNOWN_SIZES = (136, 144, 176)
+"""In bytes, of a producer's object in versions 2.11 to 2.16 of the client, on machines of 64 bits. In
+all of them the handle comes first."""
+_COPY = 0x2
+"""A flag of rd_kafka_produce_batch. (With the one for partitions of the records' own, librdkafka 2.16
+spoils a transaction where it does not know the topic's partitions yet.)"""
+_NO_PARTITION = -1
+
+_MESSAGE = np.dtype(
+    [
+        ("err", np.int32),
+        ("rkt", np.uintp),
+        ("partition", np.int32),
+        ("payload", np.uintp),
+        ("len", np.uintp),
+        ("key", np.uintp),
+        ("key_len", np.uintp),
+        ("offset", np.int64),
+        ("_private", np.uintp),
+    ],
+    align=True,
+)
+"""rd_kafka_message_t, of which the call reads payload and key, and writes err."""
+
+
+class ArrowProducing:
+    """Produces into one topic with a client's producer."""
+
+    def __init__(self, producer: Any, topic: str, library: ctypes.CDLL) -> None:
+        self._producer = producer
+        self._topic = topic.encode()
+        self._library = library
+
+    @classmethod
+    def of(cls, producer: Any, topic: str) -> ArrowProducing | None:
+        """None where the client is not one that is known."""
+        if type(producer).__basicsize__ not in _KNOWN_SIZES or ctypes.sizeof(ctypes.c_void_p) != 8:
+            return None
+        library = _library()
+        return None if library is None else cls(producer, topic, library)
+
+    def takes(self, schema: pa.Schema) -> bool:
+        """Whether records of this schema may go this way: those of a value, or a value and a key."""
+        return set(schema.names) <= {"value", "key"} and all(map(_is_bytes, schema.types))
+
+    def produce(self, records: Batch) -> int:
+        """Queues records, the first ones first. Returns how many there was room for. Raises
+        KafkaException of the first that is refused."""
+        messages = np.zeros(records.num_rows, _MESSAGE)
+        # The addresses are those of the batch's own buffers: it lives until they are copied.
+        _place(messages, "payload", "len", records.column("value"))
+        if "key" in records.schema.names:
+            _place(messages, "key", "key_len", records.column("key"))
+        if not records.num_rows:
+            return 0
+        queued = self._call(messages)
+        kafka = client()
+        failed = messages["err"][messages["err"] != 0]
+        refused = failed[failed != kafka.KafkaError._QUEUE_FULL]
+        if len(refused):
+            raise kafka.KafkaException(kafka.KafkaError(int(refused[0])))
+        assert queued + len(failed) == records.num_rows
+        return queued
+
+    def _call(self, messages: np.ndarray[Any, Any]) -> int:
+        library = self._library
+        handle = ctypes.c_void_p.from_address(id(self._producer) + object.__basicsize__)
+        topic = library.rd_kafka_topic_new(handle, self._topic, None)
+        assert topic, "the name of a topic is checked before"
+        try:
+            place = messages.ctypes.data, len(messages)
+            return int(library.rd_kafka_produce_batch(topic, _NO_PARTITION, _COPY, *place))
+        finally:
+            library.rd_kafka_topic_destroy(topic)
+
+
+def _library() -> ctypes.CDLL | None:
+    """librdkafka, as the client has loaded it; None where the platform does not find its functions
+    through the client's module."""
+    from confluent_kafka import cimpl
+
+    try:
+        library = ctypes.CDLL(cimpl.__file__)
+        pointer, number, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+        library.rd_kafka_topic_new.argtypes = [pointer, text, pointer]
+        library.rd_kafka_topic_new.restype = pointer
+        library.rd_kafka_topic_destroy.argtypes = [pointer]
+        library.rd_kafka_topic_destroy.restype = None
+        library.rd_kafka_produce_batch.argtypes = [pointer, ctypes.c_int32, number, pointer, number]
+        library.rd_kafka_produce_batch.restype = number
+    except (OSError, AttributeError):
+        return None
+    return library
+
+
+def _place(messages: np.ndarray[Any, Any], address: str, length: str, column: pa.Array) -> None:
+    """Where each value begins, and its length; null has the address 0."""
+    width = np.int64 if _is_large(column.type) else np.int32
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
+    # Empty texts need an address, too, and where all are empty there may be no data.
+    begin = offsets.address if data is None else data.address
+    messages[address] = ends[:-1].astype(np.uintp) + np.uintp(begin)
+    messages[length] = np.diff(ends)
+    if column.null_count:
+        null = column.is_null().to_numpy(zero_copy_only=False)
+        messages[address][null] = 0
+        messages[length][null] = 0
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_string(kind)) or _is_large(kind)
+
+
+def _is_large(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_binary(kind) or pa.types.is_large_string(kind))
