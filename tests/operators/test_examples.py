@@ -22,7 +22,14 @@ import rheos as rh
 from rheos.operators import build, changelog, lookup
 from rheos.operators.contract import Operator
 from rheos.protocol.elements import WatermarkMark
-from rheos.testing import MemoryLookup, OperatorExample, Right, check_example, simulate
+from rheos.testing import (
+    MemoryLookup,
+    OperatorExample,
+    Right,
+    check_example,
+    check_timeline,
+    simulate,
+)
 
 OPERATORS = sorted(
     {
@@ -61,6 +68,7 @@ OWN = [
     "rheos.operators.keyed_co_process",
     "rheos.operators.pattern.operator",
     "rheos.operators.plain_process",
+    "rheos.operators.window.two_phases",
 ]
 """Files of operators that their specs make."""
 
@@ -79,6 +87,7 @@ GIVEN = {
     "OperatorExample": OperatorExample,
     "Right": Right,
     "check_example": check_example,
+    "check_timeline": check_timeline,
     "simulate": simulate,
 }
 

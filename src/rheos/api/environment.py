@@ -342,6 +342,8 @@ class Environment:
             parallelism=self._parallelism,
             max_parallelism=self._max_parallelism,
             context=JobContext(name, self._parameters, self._files),
+            # A batch job shuffles the state of its windows, whatever their keys.
+            two_phases=not _is_batch(self._runtime_name(graph)),
         )
 
     def _runtime_name(self, graph: Graph) -> str:

@@ -1,4 +1,5 @@
-"""Windows over a whole stream: those of a keyed stream with a single key, in one subtask."""
+"""Windows over a whole stream: those of a keyed stream with a single key, in one subtask. What it gets,
+every row or partials of them, is decided by the plan (`plan.two_phases`)."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def windows_of_all(stream: DataStream, windows: WindowsOfKeys) -> WindowsOfAll:
         inputs=(stream._port,),
         outputs={MAIN: replace(stream._type, schema=schema)},
     )
-    port = Input(keyed.id, keys=(ALL,), keyed_at=call_site())
+    port = Input(keyed.id, keys=(ALL,), keyed_at=call_site(), one_key=True)
     return WindowsOfAll(stream._program, port, windows)
 
 

@@ -57,6 +57,8 @@ class Input:
     keys: tuple[str, ...] = ()
     keyed_at: Site | None = None
     """The line of its `key_by`."""
+    one_key: bool = False
+    """All rows have the same key: they are those of a whole stream."""
     broadcast: bool = False
     dealt: Dealt | None = None
     """What the program says of it; None: the planner sees to it."""

@@ -33,7 +33,8 @@ def text(plan: PhysicalPlan, runtime: str | None = None) -> str:
         narrow = "" if chain.widest is None else f", in {_count(plan.width(chain.id), 'subtask')}"
         lines.append(f"  chain {chain.id}{narrow}{', reads ' + ' and '.join(reads) if reads else ''}")
         for operator in chain.operators:
-            lines.append(f"    {operator.name} [{operator.id}]")
+            note = f": {operator.note}" if operator.note else ""
+            lines.append(f"    {operator.name} [{operator.id}]{note}")
             for tag, output in operator.outputs.items():
                 columns = describe(visible(output.schema))
                 label = "emits" if tag == MAIN else f"emits {tag!r}"

@@ -99,6 +99,8 @@ class PlannedOperator:
     outputs: Mapping[str, OutputType]
     """The tags that are read."""
     routes: Mapping[str, tuple[Route, ...]]
+    note: str = ""
+    """What is said of it where the plan is shown."""
 
     @property
     def is_asynchronous(self) -> bool:

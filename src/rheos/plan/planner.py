@@ -13,6 +13,7 @@
    reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
    from which one reaches a process in order of arrival so. `__split` is on those from which a row
    reaches an operator that gives it a new event time.
+5. Before all that, windows over a whole stream are put in two phases where they can be (`two_phases`).
 
 Ids are the user's `uid`, or made of the kind and the place among the nodes of that kind: names may
 change without state losing its operator.
@@ -21,7 +22,7 @@ change without state losing its operator.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -61,6 +62,7 @@ from rheos.plan.physical import (
     ToEdge,
     ToOperator,
 )
+from rheos.plan.two_phases import Phased, in_two_phases
 from rheos.protocol.elements import SPLIT, SWM, TS, WM
 from rheos.protocol.ids import ChainId, OperatorId
 
@@ -72,14 +74,17 @@ def make_plan(
     parallelism: int,
     max_parallelism: int,
     context: JobContext | None = None,
+    two_phases: bool = True,
 ) -> PhysicalPlan:
-    """The plan of a graph that was checked."""
-    ids = operator_ids(graph)
-    wiring = _Wiring(graph)
+    """The plan of a graph that was checked. Without `two_phases` windows read rows: a runtime that
+    combines them otherwise asks for that."""
+    phased = in_two_phases(graph) if two_phases else Phased(graph, {})
+    ids = operator_ids(phased.graph)
+    wiring = _Wiring(phased.graph)
     chains, edges = _chains(wiring)
     return PhysicalPlan(
         name=name,
-        chains=tuple(_finished(chain, wiring, ids) for chain in chains),
+        chains=tuple(_finished(chain, wiring, ids, phased.notes) for chain in chains),
         edges=tuple(edges),
         parallelism=parallelism,
         max_parallelism=max_parallelism,
@@ -414,7 +419,9 @@ def _exchange(input: Input, source: _Chain, target: _Chain, head: Node) -> Excha
             assert_never(input.dealt)
 
 
-def _finished(chain: _Chain, wiring: _Wiring, ids: dict[int, OperatorId]) -> Chain:
+def _finished(
+    chain: _Chain, wiring: _Wiring, ids: dict[int, OperatorId], notes: Mapping[int, str]
+) -> Chain:
     operators = []
     for node in chain.nodes:
         outputs = wiring.outputs(node)
@@ -427,6 +434,7 @@ def _finished(chain: _Chain, wiring: _Wiring, ids: dict[int, OperatorId]) -> Cha
                 ports=tuple(wiring.port_type(node, port) for port in range(len(node.inputs))),
                 outputs={o.tag: OutputType(wiring.type_of(o), wiring.schema_of(o)) for o in outputs},
                 routes={o.tag: tuple(chain.routes[o]) for o in outputs},
+                note=notes.get(node.id, ""),
             )
         )
     return Chain(chain.id, tuple(operators), tuple(chain.inputs), chain.widest)

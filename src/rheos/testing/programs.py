@@ -301,8 +301,9 @@ def _check_ordered(rows: list[Arrived], outputs: Outputs) -> None:
     same((out["i"] for out in outputs["late"]), late, "late rows")
 
 
-def windows(size_ms: int, every_ms: int, lateness_ms: int) -> CheckedProgram:
-    """Counts and sums over tumbling or sliding windows, with late rows beside."""
+def windows(size_ms: int, every_ms: int, lateness_ms: int, *, whole: bool = False) -> CheckedProgram:
+    """Counts and sums over tumbling or sliding windows, with late rows beside; or of the `whole`
+    stream without them, as they would put it in one phase."""
 
     def build(rows: DataStream) -> Mapping[str, DataStream]:
         window = (
@@ -310,13 +311,11 @@ def windows(size_ms: int, every_ms: int, lateness_ms: int) -> CheckedProgram:
             if every_ms == size_ms
             else Sliding(f"{size_ms}ms", every=f"{every_ms}ms")
         )
-        counts = (
-            rows.key_by("k")
-            .window(window)
-            .allowed_lateness(f"{lateness_ms}ms")
-            .aggregate(n=agg.count(), s=agg.sum("v"), most=agg.max("i"))
+        windowed = rows.window_all(window) if whole else rows.key_by("k").window(window)
+        counts = windowed.allowed_lateness(f"{lateness_ms}ms").aggregate(
+            n=agg.count(), s=agg.sum("v"), most=agg.max("i")
         )
-        return {"out": counts, "late": counts.side_output("late")}
+        return {"out": counts} if whole else {"out": counts, "late": counts.side_output("late")}
 
     def check_idle(rows: list[Arrived], outputs: Outputs) -> None:
         # A row whose windows were purged because its split was idle counts as late; each tumbling
@@ -334,15 +333,18 @@ def windows(size_ms: int, every_ms: int, lateness_ms: int) -> CheckedProgram:
             ends = range(first, row.at + size_ms + 1, every_ms)
             open_ends = [end for end in ends if end - 1 + lateness_ms > row.wm]
             for end in open_ends:
-                filled[row.k, end].append(row)
+                filled[0 if whole else row.k, end].append(row)
             if ends and not open_ends:
                 late.append(row.i)
-        same((out["i"] for out in outputs["late"]), [*late, *purged], "late rows")
+        if not whole:
+            same((out["i"] for out in outputs["late"]), [*late, *purged], "late rows")
         wanted = [
             (key, end, len(held), sum(row.v for row in held), max(row.i for row in held))
             for (key, end), held in filled.items()
         ]
-        got = [(o["k"], millis(o["window_end"]), o["n"], o["s"], o["most"]) for o in outputs["out"]]
+        got = [
+            (o.get("k", 0), millis(o["window_end"]), o["n"], o["s"], o["most"]) for o in outputs["out"]
+        ]
         if lateness_ms == 0:
             same(got, wanted, "windows")
             return
@@ -352,8 +354,9 @@ def windows(size_ms: int, every_ms: int, lateness_ms: int) -> CheckedProgram:
         same(last.values(), wanted, "last results of windows")
 
     kind = "tumbling" if every_ms == size_ms else "sliding"
-    name = f"{kind}({size_ms}/{every_ms}, late {lateness_ms})"
-    return CheckedProgram(name, build, check, check_idle if every_ms == size_ms else None)
+    name = f"{kind}({size_ms}/{every_ms}, late {lateness_ms}){' of all' if whole else ''}"
+    says_idle = every_ms == size_ms and not whole
+    return CheckedProgram(name, build, check, check_idle if says_idle else None)
 
 
 def millis(at: datetime) -> int:

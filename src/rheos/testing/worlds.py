@@ -379,7 +379,12 @@ _FURTHER: dict[str, tuple[CheckedProgram, ...]] = {
         *join_programs.PROGRAMS,
         changelog_programs.TABLES,
     ),
-    "loops, windows and compiled functions": (*loop_programs.PROGRAMS, TRIGGERED, COMPILED),
+    "loops, windows and compiled functions": (
+        *loop_programs.PROGRAMS,
+        TRIGGERED,
+        COMPILED,
+        programs.windows(60, 20, 10, whole=True),
+    ),
 }
 """Programs that take the place of some seeds' own: what is added here leaves the other seeds alone."""
 

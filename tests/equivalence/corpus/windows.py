@@ -54,6 +54,12 @@ AGGREGATES = {
     "by_users": (col("quantity").sum() / col("user").n_unique()).round(3),
 }
 
+MERGED = {
+    name: AGGREGATES[name]
+    for name in ("rows", "total", "first_note", "variance", "users", "about_kinds", "dearest")
+}
+"""Some of each kind that can be combined to fewer rows."""
+
 
 def aggregated(rows: list[Row]) -> Row:
     """All of AGGREGATES."""
@@ -387,6 +393,7 @@ def one_key_or_many(given: Given) -> Mapping[str, rh.DataStream]:
     return {
         "one": one.key_by("shop").window(rh.Sliding("30s", every="10s")).aggregate(**counts),
         "a key per row": many.key_by("n").window(rh.Tumbling("30s")).aggregate(**counts),
+        "all": many.window_all(rh.Sliding("20s", every="10s")).aggregate(**MERGED),
     }
 
 
@@ -397,9 +404,14 @@ def one_key_or_many_golden() -> Mapping[str, Golden]:
 
     one, _ = by_window(arrived(ONE_SHOP), ["shop"], 30_000, 10_000)
     many, _ = by_window(arrived(SALES), ["n"], 30_000)
+    whole, _ = by_window(arrived(SALES), [], 20_000, 10_000)
     return {
         "one": [result(["shop"], key, 30_000, **counted(rows)) for key, rows in one.items()],
         "a key per row": [result(["n"], key, 30_000, **counted(rows)) for key, rows in many.items()],
+        "all": [
+            result([], key, 20_000, **{name: aggregated(rows)[name] for name in MERGED})
+            for key, rows in whole.items()
+        ],
     }
 
 

@@ -179,17 +179,7 @@ class Bench:
         """Feeds rows with `ts` and perhaps `wm`; gives what came out."""
         if not rows:
             return []
-        names = self.schema.names
-        arrays = [
-            pa.array([row.get(name) for row in rows], self.schema.field(name).type) for name in names
-        ]
-        arrays += [
-            pa.array([row["ts"] for row in rows], pa.int64()),
-            pa.array([row.get("wm", MIN_TIMESTAMP_MS) for row in rows], pa.int64()),
-        ]
-        batch = pa.RecordBatch.from_arrays(
-            arrays, schema=pa.schema([*self.schema, *(pa.field(*pair) for pair in HIDDEN)])
-        )
+        batch = self.batch(rows)
         if self.parallelism == 1:
             return self.collect(self.subtasks[0].on_batch(0, batch))
         groups = key_groups(batch, self.keys, MAX_PARALLELISM)
@@ -199,6 +189,19 @@ class Bench:
             mine = batch.filter(pa.array((groups >= own.start) & (groups < own.stop)))
             came += self.collect(operator.on_batch(0, mine))
         return came
+
+    def batch(self, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+        names = self.schema.names
+        arrays = [
+            pa.array([row.get(name) for row in rows], self.schema.field(name).type) for name in names
+        ]
+        arrays += [
+            pa.array([row["ts"] for row in rows], pa.int64()),
+            pa.array([row.get("wm", MIN_TIMESTAMP_MS) for row in rows], pa.int64()),
+        ]
+        return pa.RecordBatch.from_arrays(
+            arrays, schema=pa.schema([*self.schema, *(pa.field(*pair) for pair in HIDDEN)])
+        )
 
     def watermark(self, ts: int) -> list[dict[str, Any]]:
         return [row for operator in self.subtasks for row in self.collect(operator.on_watermark(ts))]

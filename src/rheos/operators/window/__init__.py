@@ -22,6 +22,7 @@ merge. `families` says what each is made of.
 | how far windows have fired, as it is stored | `progress` |
 | what window operators share: rows in, late rows, snapshots | `windowed`, `frames`, `layout`, `rows` |
 | windows with aggregates (`rheos.aggregates`), and what is kept of these | `operator`, `tables` |
+| these over a whole stream, in two phases; the rows between | `two_phases`, `partials` |
 | windows with a function | `process` |
 | windows that something else than the watermark fires, row by row | `triggered` |
 

@@ -38,11 +38,13 @@ from rheos.aggregates.contract import (
 )
 from rheos.aggregates.count import ROWS, count_column
 from rheos.aggregates.integer_sum import SumTooLarge, beyond, may_be_beyond, wrapped
+from rheos.operators.window.contract import Ints
 from rheos.protocol.elements import HIDDEN_PREFIX, TS
 
 _EXACT = "exact."
 _BEYOND = "beyond."
-_COLUMN, _BIN, _LIMB = "column", "bin", "limb"
+LIMB = (_COLUMN, _BIN, _LIMB) = "column", "bin", "limb"
+"""The columns of a limb where each is a row."""
 
 
 class Grouping(Protocol):
@@ -60,11 +62,13 @@ class Grouping(Protocol):
 
 
 class AggregateTable(ABC):
-    """One state. `keys` are the names of the key columns in its frames; `windows` say which columns
-    name a pane, and a window."""
+    """One state. `keys` are the names of the key columns in its frames; none where all rows have one
+    key. `windows` say which columns name a pane, and a window."""
 
     name: str
     """The name of the state in snapshots."""
+    keeps_rows: bool = False
+    """Whether its state has a row for each row of the input: combining makes it no smaller."""
 
     def __init__(self, keys: Sequence[str], windows: Grouping) -> None:
         self.keys = list(keys)
@@ -74,6 +78,10 @@ class AggregateTable(ABC):
     @abstractmethod
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         """The state of input rows; `by` names the columns of the pane that `rows` has."""
+
+    def combined(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """`partial`, with nothing in it that merging could leave out."""
+        return self.partial(rows, by)
 
     @abstractmethod
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
@@ -191,7 +199,9 @@ class TotalsTable(AggregateTable):
             makes = makes + [pl.col(limb.name).sum() for limb in limbs]
         large = [column for column in self._integers if may_be_beyond(rows[input_name(column)])]
         makes = makes + [beyond(given(column)).alias(_BEYOND + column) for column in large]
-        return _carried(_without_zeros(rows.group_by([*self.keys, *by]).agg(makes), large))
+        index = [*self.keys, *by]
+        made = rows.group_by(index).agg(makes) if index else rows.select(makes)
+        return _carried(_without_zeros(made, large))
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         return self._merged(frames, by, self._merges)
@@ -265,6 +275,14 @@ class TotalsTable(AggregateTable):
             pl.col(_LIMB).cast(pl.Int64),
         )
 
+    def limbs(self, frame: pl.DataFrame) -> dict[tuple[str, int], Ints]:
+        """The limbs of a frame: of each column and bin, one for each row."""
+        limbs: dict[tuple[str, int], Ints] = {}
+        for name in _exact_columns(frame):
+            column, _, position = name.removeprefix(_EXACT).rpartition(".")
+            limbs[column, int(position)] = frame[name].to_numpy()
+        return limbs
+
     def with_limbs(self, nothing: pl.DataFrame, long: pl.DataFrame) -> pl.DataFrame:
         """Limbs as `merge_limbs` gave them, as a frame to be merged with the rows they belong to;
         `nothing` is a frame of no input rows."""
@@ -287,6 +305,7 @@ class GatheredTable(AggregateTable):
         first = next(iter(gathered.values()))
         self.name = first.state
         self._distinct = first.distinct
+        self.keeps_rows = not first.distinct
         self._least = first.least
         self._worth_rows = _WORTH_ROWS
         """From how many rows on those that need not be kept are looked for."""
@@ -309,7 +328,7 @@ class GatheredTable(AggregateTable):
         frame = frame.unique()
         if self._least is None or frame.height < self._worth_rows:
             return frame
-        kept = frame.sort(VALUE).group_by([*self.keys, *by]).head(self._least)
+        kept = _first(frame.sort(VALUE), [*self.keys, *by], self._least)
         self._worth_rows = _worth_rows(frame, kept)
         return kept
 
@@ -349,6 +368,11 @@ class CountedTable(AggregateTable):
 _WORTH_ROWS = 1 << 14
 
 
+def _first(frame: pl.DataFrame, index: Sequence[str], rows: int) -> pl.DataFrame:
+    """The first rows of each combination of these columns; of all, where there are none."""
+    return frame.group_by(index).head(rows) if index else frame.head(rows)
+
+
 def _worth_rows(frame: pl.DataFrame, kept: pl.DataFrame) -> int:
     """From how many rows on it pays to look again for those that need not be kept: where nearly all are
     kept, as of keys with few rows, later."""
@@ -361,6 +385,7 @@ class KeptTable(AggregateTable):
     def __init__(self, keys: Sequence[str], kept: Mapping[str, Kept], windows: Grouping) -> None:
         super().__init__(keys, windows)
         self._most = next(iter(kept.values())).most
+        self.keeps_rows = self._most is None
         self._worth_rows = _WORTH_ROWS
         """From how many rows on those that need not be kept are looked for."""
         self.name = kept_name(self._most)
@@ -382,9 +407,17 @@ class KeptTable(AggregateTable):
         frame = pl.concat([frame[[*self.keys, *by, *self.required]] for frame in frames])
         if self._most is None or (frame.height < self._worth_rows and by == self.pane):
             return frame
-        kept = self._in_order(frame, input_name).group_by([*self.keys, *by]).head(self._most.rows)
+        kept = self._foremost(frame, by)
         self._worth_rows = _worth_rows(frame, kept)
         return kept
+
+    def combined(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        return self._foremost(self.partial(rows, by), by)
+
+    def _foremost(self, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+        """Of each key and `by` those rows that are kept."""
+        assert self._most is not None
+        return _first(self._in_order(frame, input_name), [*self.keys, *by], self._most.rows)
 
     def _in_order(self, frame: pl.DataFrame, name: Callable[[str], str]) -> pl.DataFrame:
         first = [] if self._most is None else [self._most.column]

@@ -22,10 +22,11 @@ _BYTES = 512
 
 
 class WaitingRows:
-    """Those of one subtask, no window of which has fired."""
+    """Those of one subtask, no window of which has fired. At the most `most_rows` of them wait, or
+    fewer where they are long."""
 
-    def __init__(self, state_bytes: int) -> None:
-        self._most_rows = min(MOST_ROWS, state_bytes // _BYTES)
+    def __init__(self, state_bytes: int, most_rows: int = MOST_ROWS) -> None:
+        self._most_rows = min(most_rows, state_bytes // _BYTES)
         self._of_panes: dict[tuple[int, ...], list[pl.DataFrame]] = {}
         """The frames whose rows share a pane, by that."""
         self._mixed: list[pl.DataFrame] = []
@@ -43,7 +44,8 @@ class WaitingRows:
         else:
             pane = tuple(int(values[0]) for values in assigned.panes)
             self._of_panes.setdefault(pane, []).append(rows)
-        self._rows += rows.height
+        # A row that is longer than its share, as of lists, counts as several.
+        self._rows += max(rows.height, int(rows.estimated_size()) // _BYTES)
         return self._rows >= self._most_rows
 
     def due(self, end: int) -> bool:

@@ -118,9 +118,7 @@ class WindowOperator(Operator):
             return
         yield from self._catch_up()
         self._refuse_null_keys(batch)
-        wm = batch.column(WM).to_numpy() if WM in batch.schema.names else None
-        ts = batch.column(TS).to_numpy()
-        assigned = self._windows.assign(ts, wm, self._spec.lateness_ms, self._progress.watermark)
+        assigned = self._assigned(batch)
         if assigned.outside:
             self.ctx.count("outside_windows", assigned.outside)
         if assigned.late is not None:
@@ -132,6 +130,12 @@ class WindowOperator(Operator):
             batch = batch.filter(pa.array(assigned.taken))
         if batch.num_rows:
             yield from self._take(batch, assigned)
+
+    def _assigned(self, batch: Batch) -> Assigned:
+        """Where its rows go."""
+        wm = batch.column(WM).to_numpy() if WM in batch.schema.names else None
+        ts = batch.column(TS).to_numpy()
+        return self._windows.assign(ts, wm, self._spec.lateness_ms, self._progress.watermark)
 
     def _take(self, batch: Batch, assigned: Assigned) -> Iterator[Out]:
         """Adds rows to their windows. Those that have fired fire again."""
