@@ -17,20 +17,49 @@ def of_pane(start: int, end: int) -> Assigned:
     return Assigned((np.array([start]), np.array([end])), None, None)
 
 
-def test_rows_of_one_pane_come_together_and_the_others_with_their_panes() -> None:
+def taken(waiting: WaitingRows, upto: int | None = None) -> list[tuple[list[int], list[list[int]]]]:
+    return [
+        (rows["k"].to_list(), [pane.tolist() for pane in of.panes]) for rows, of in waiting.take(upto)
+    ]
+
+
+def of_panes(numbers: list[int], slices: list[int]) -> tuple[pl.DataFrame, Assigned]:
+    ends = [start + 10 for start in slices]
+    rows = pl.DataFrame({"k": numbers, "slice_start": slices, "first_window_end": ends})
+    return rows, Assigned((np.array(slices), np.array(ends)), None, None)
+
+
+def test_rows_of_one_pane_come_together() -> None:
     waiting = WaitingRows(1 << 20)
     for n in range(3):
         assert not waiting.add(pl.DataFrame({"k": [n]}), of_pane(0, 10))
-    mixed = pl.DataFrame({"k": [7, 8], "slice_start": [0, 10], "first_window_end": [10, 20]})
-    panes = mixed["slice_start"].to_numpy(), mixed["first_window_end"].to_numpy()
-    waiting.add(mixed, Assigned(panes, None, None))
+    waiting.add(*of_panes([7, 8], [0, 10]))
     waiting.add(pl.DataFrame({"k": [9]}), of_pane(10, 20))
     assert waiting.due(10)
     assert not waiting.due(9)
-    taken = [(rows["k"].to_list(), [pane.tolist() for pane in of.panes]) for rows, of in waiting.take()]
-    assert taken == [([0, 1, 2], [[0], [10]]), ([7, 8, 9], [[0, 10, 10], [10, 20, 20]])]
+    assert taken(waiting) == [([0, 1, 2, 7], [[0], [10]]), ([8, 9], [[10], [20]])]
     assert not waiting.due(100)
     assert waiting.memory_bytes == 0
+
+
+def test_rows_that_are_not_due_go_on_waiting() -> None:
+    waiting = WaitingRows(1 << 20)
+    waiting.add(*of_panes([1, 2, 3], [0, 10, 20]))
+    assert taken(waiting, 20) == [([1], [[0], [10]]), ([2], [[10], [20]])]
+    assert not waiting.due(29)
+    assert waiting.due(30)
+    assert taken(waiting, 20) == []
+    assert taken(waiting, 30) == [([3], [[20], [30]])]
+
+
+def test_rows_that_change_their_panes_often_come_with_them() -> None:
+    waiting = WaitingRows(1 << 20)
+    waiting.add(pl.DataFrame({"k": [0]}), of_pane(0, 10))
+    waiting.add(*of_panes([1, 2, 3, 4, 5], [0, 10, 0, 10, 0]))
+    assert taken(waiting, 10) == [
+        ([0], [[0], [10]]),
+        ([1, 2, 3, 4, 5], [[0, 10, 0, 10, 0], [10, 20, 10, 20, 10]]),
+    ]
 
 
 def test_as_many_wait_as_memory_for_state_allows() -> None:

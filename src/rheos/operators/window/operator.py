@@ -47,7 +47,7 @@ from rheos.operators.window.contract import Assigned, FixedWindows
 from rheos.operators.window.frames import KEY_GROUP, batches_of, empty_frame, paned
 from rheos.operators.window.layout import PaneLayout
 from rheos.operators.window.panes import PaneStore
-from rheos.operators.window.tables import AggregateTable, Tables
+from rheos.operators.window.tables import AggregateTable, Tables, in_order
 from rheos.operators.window.trigger import Firing
 from rheos.operators.window.waiting import WaitingRows
 from rheos.operators.window.windowed import WindowOperator
@@ -104,7 +104,7 @@ class WindowAggregateOperator(WindowOperator):
                 result = result.join(self._finished(table, frames), on=on, how="left")
         output = self.ctx.outputs[MAIN]
         result = result.with_columns(pl.Series(START, self._windows.starts(result)))
-        rows = result.sort([END, *self._keys]).select(self._results(result.columns))
+        rows = in_order(result, [END, *self._keys]).select(self._results(result.columns))
         for batch in batches_of(rows, output.schema, self.ctx.batch_rows):
             yield Out(batch)
 

@@ -423,7 +423,7 @@ class KeptTable(AggregateTable):
         first = [] if self._most is None else [self._most.column]
         order = list(dict.fromkeys([*first, TS, *self._columns]))
         falling = [column in first and not (self._most and self._most.smallest) for column in order]
-        return _sorted(frame, [name(column) for column in order], falling)
+        return in_order(frame, [name(column) for column in order], falling)
 
     def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
         # Columns of the input have their own names, so those of key and window have others: hidden
@@ -434,8 +434,8 @@ class KeptTable(AggregateTable):
             *(pl.col(input_name(column)).alias(column) for column in self._columns),
         )
         # Where not all rows are kept, merging has put them in order.
-        in_order = self._in_order(named, str) if self._most is None else named
-        return in_order.group_by(list(index)).agg(self._results).rename(index)
+        rows = self._in_order(named, str) if self._most is None else named
+        return rows.group_by(list(index)).agg(self._results).rename(index)
 
 
 def kept_name(most: Most | None) -> str:
@@ -448,9 +448,12 @@ def kept_name(most: Most | None) -> str:
 KEPT = "kept"
 
 
-def _sorted(frame: pl.DataFrame, by: Sequence[str], falling: Sequence[bool]) -> pl.DataFrame:
-    """The frame sorted by columns, nulls last. Numbers that are all there are sorted in a fraction of
-    the time that Polars takes for several columns of any types."""
+def in_order(
+    frame: pl.DataFrame, by: Sequence[str], falling: Sequence[bool] | None = None
+) -> pl.DataFrame:
+    """The frame sorted by columns, each `falling` or rising, nulls last. Numbers that are all there are
+    sorted in a fraction of the time that Polars takes for several columns of any types."""
+    falling = [False] * len(by) if falling is None else falling
     keys: list[Any] = []
     for name, falls in zip(by, falling, strict=True):
         column = frame[name]

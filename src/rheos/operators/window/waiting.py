@@ -8,17 +8,21 @@ are, until there are many, or a window of theirs is due.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
 
 from rheos.operators.window.columns import PANE
-from rheos.operators.window.contract import Assigned
+from rheos.operators.window.contract import Assigned, Ints
 from rheos.operators.window.frames import paned
 
 MOST_ROWS = 1 << 17
 _BYTES = 512
 """Of memory for state, so many allow one row to wait: a small part of it is taken."""
+
+_FEW_RUNS = 4
+"""A batch whose rows change their pane less often, as where they come in order, is cut by panes."""
 
 
 class WaitingRows:
@@ -39,23 +43,33 @@ class WaitingRows:
         first = int(assigned.panes[1].min())
         if self.first_end is None or first < self.first_end:
             self.first_end = first
-        if PANE[0] in rows.columns:
+        starts = _runs(assigned.panes)
+        if len(starts) > _FEW_RUNS:
             self._mixed.append(rows)
         else:
-            pane = tuple(int(values[0]) for values in assigned.panes)
-            self._of_panes.setdefault(pane, []).append(rows)
-        # A row that is longer than its share, as of lists, counts as several.
-        self._rows += max(rows.height, int(rows.estimated_size()) // _BYTES)
+            columns = [name for name in rows.columns if name not in PANE]
+            for start, stop in pairwise([*starts.tolist(), rows.height]):
+                pane = tuple(int(values[start]) for values in assigned.panes)
+                run = rows if len(starts) == 1 else rows.slice(start, stop - start)
+                self._of_panes.setdefault(pane, []).append(run[columns])
+        self._rows += _weight(rows)
         return self._rows >= self._most_rows
 
     def due(self, end: int) -> bool:
         """Whether a window that ends there, or before, takes any of them."""
         return self.first_end is not None and self.first_end <= end
 
-    def take(self) -> Iterator[tuple[pl.DataFrame, Assigned]]:
-        """All of them, as they were added; those of one pane together. None is left."""
+    def take(self, upto: int | None = None) -> Iterator[tuple[pl.DataFrame, Assigned]]:
+        """All of them, as they were added, those of one pane together; or those that a window takes
+        which ends `upto` then, and such as lie among them."""
         of_panes, mixed = self._of_panes, self._mixed
         self.clear()
+        if upto is not None:
+            later = {pane: of for pane, of in of_panes.items() if pane[1] > upto}
+            of_panes = {pane: of for pane, of in of_panes.items() if pane[1] <= upto}
+            self._of_panes = later
+            self._rows = sum(_weight(frame) for frames in later.values() for frame in frames)
+            self.first_end = min((pane[1] for pane in later), default=None)
         if mixed and len(of_panes) > 1:
             # A pane that few rows are of alone is combined with the others.
             for pane, frames in list(of_panes.items()):
@@ -75,6 +89,20 @@ class WaitingRows:
     def memory_bytes(self) -> int:
         frames = [frame for frames in self._of_panes.values() for frame in frames] + self._mixed
         return sum(int(frame.estimated_size()) for frame in frames)
+
+
+def _runs(panes: tuple[Ints, ...]) -> Ints:
+    """Where rows of another pane begin than that of the row before."""
+    changes = np.zeros(len(panes[0]), np.bool_)
+    changes[0] = True
+    for values in panes:
+        changes[1:] |= values[1:] != values[:-1]
+    return np.flatnonzero(changes)
+
+
+def _weight(rows: pl.DataFrame) -> int:
+    """For how many rows they count: one that is longer than its share, as of lists, for several."""
+    return max(rows.height, int(rows.estimated_size()) // _BYTES)
 
 
 def _shared(pane: Sequence[int]) -> Assigned:

@@ -150,10 +150,10 @@ class WindowOperator(Operator):
         self._memory.relieve(self._stores())
         yield from self._fire_all(self._family.trigger.again(touched, fired_through))
 
-    def _absorb_waiting(self) -> None:
-        """Adds the rows that wait to state."""
+    def _absorb_waiting(self, upto: int | None = None) -> None:
+        """Adds the rows that wait to state; or only those for windows that end `upto` then."""
         if self._waiting is not None and self._waiting.first_end is not None:
-            for rows, assigned in self._waiting.take():
+            for rows, assigned in self._waiting.take(upto):
                 self._absorb(rows, assigned)
             self._memory.relieve(self._stores())
 
@@ -226,7 +226,7 @@ class WindowOperator(Operator):
             return
         yield from self._decide(timestamp_ms)
         if self._waiting is not None and self._waiting.due(timestamp_ms + 1):
-            self._absorb_waiting()
+            self._absorb_waiting(timestamp_ms + 1)
         trigger = self._family.trigger
         yield from self._fire_all(trigger.passed(progress.watermark + 1, timestamp_ms + 1))
         progress.watermark = timestamp_ms
