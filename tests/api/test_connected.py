@@ -131,6 +131,11 @@ def keyed() -> rh.KeyedConnectedStreams:
     return clicks.key_by("user").connect(views.key_by("viewer"))
 
 
+def _untimed() -> rh.KeyedConnectedStreams:
+    clicks, views = streams(timed=(False, False))
+    return clicks.key_by("user").connect(views.key_by("viewer"))
+
+
 def ruled() -> rh.ConnectedStreams:
     clicks, views = streams(timed=(True, False))
     return clicks.connect(views.broadcast())
@@ -141,7 +146,31 @@ def keyed_ruled() -> rh.KeyedConnectedStreams:
     return clicks.key_by("user").connect(views.broadcast())
 
 
+class WithLate(Keyed):
+    side_outputs = {"late_right": Other}
+
+
 REFUSED: list[tuple[str, Callable[[], object], str]] = [
+    (
+        "an order that is none",
+        lambda: keyed().process(Keyed(), order="time"),  # type: ignore[arg-type]
+        "order='time' is not known",
+    ),
+    (
+        "event-time order of broadcast rows",
+        lambda: keyed_ruled().process(KeyedRuled(), order="event_time"),
+        "not there beside a broadcast stream",
+    ),
+    (
+        "event-time order without event time",
+        lambda: _untimed().process(Keyed(), order="event_time"),
+        'order="event_time" needs event time',
+    ),
+    (
+        "a side output by the name of late rows",
+        lambda: keyed().process(WithLate(), order="event_time"),
+        "the side output 'late_right' is taken",
+    ),
     ("keys of two types", lambda: _keys("user", "name"), "keys of different types"),
     ("one keyed", lambda: streams()[0].key_by("user").connect(streams()[1]), "cannot take"),
     ("the other keyed", lambda: streams()[0].connect(streams()[1].key_by("name")), "cannot take"),

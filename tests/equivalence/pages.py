@@ -424,6 +424,8 @@ def connected() -> dict[str, Wanted]:
         "two streams": Wanted(
             {
                 "settled": [{"order": i, "open": n - payments.get(i, 0)} for i, n in orders],
+                "paid": [{"order": i, "after_ms": 2 * i * 60_000} for i in payments],
+                "late payments": [],
                 "entries": [{"what": what, "amount": amount} for what, amount in entries],
                 "judged": [{"order": i, "name": name} for i, name in judged],
                 "pages": [{"orders": [i, i + 1, i + 2]} for i in range(0, 12, 3)],

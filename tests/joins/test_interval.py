@@ -16,7 +16,7 @@ from rheos.graph.nodes import MAIN
 from rheos.operators.contract import Operator, Out
 from rheos.operators.joins import interval
 from rheos.operators.joins.interval import BEHIND, IntervalJoinOperator, IntervalJoinSpec
-from rheos.operators.joins.late import LATE
+from rheos.operators.late import LATE_OF_TWO
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS, WM
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode
@@ -50,7 +50,7 @@ def test_drawn_rows_are_joined_as_the_oracle_says_in_whatever_way_they_come(
         found = left.key_by("k").interval_join(
             right.key_by("k"), between=(f"{lower}ms", f"{upper}ms"), how=how
         )
-        return {"out": found, **{tag: found.side_output(tag) for tag in LATE}}
+        return {"out": found, **{tag: found.side_output(tag) for tag in LATE_OF_TWO}}
 
     came = check_example(OperatorExample(build, LEFT, script, "at", RIGHT, "then"))
     rows = parted(script)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.operators.joins.late import LATE
 from rheos.operators.joins.versions import LEAST_ROWS, Versions
+from rheos.operators.late import LATE_OF_TWO
 from rheos.protocol.snapshots import PartMode
 from rheos.testing import OperatorExample, check_example
 from rheos.testing.join_programs import temporal_joined
@@ -30,7 +30,7 @@ def test_drawn_rows_meet_the_version_of_their_time_in_whatever_way_they_come(
 
     def build(left: rh.DataStream, right: rh.DataStream) -> dict[str, rh.DataStream]:
         found = left.key_by("k").temporal_join(right.key_by("k"), how)
-        return {"out": found, **{tag: found.side_output(tag) for tag in LATE}}
+        return {"out": found, **{tag: found.side_output(tag) for tag in LATE_OF_TWO}}
 
     came = check_example(OperatorExample(build, LEFT, script, "at", RIGHT, "then"))
     rows = parted(script)

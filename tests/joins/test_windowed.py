@@ -13,8 +13,8 @@ import pytest
 
 import rheos as rh
 from rheos.errors import UserFunctionError
-from rheos.operators.joins.late import LATE
 from rheos.operators.joins.windowed import _pairs
+from rheos.operators.late import LATE_OF_TWO
 from rheos.protocol.elements import TS, WatermarkMark
 from rheos.testing import OperatorExample, Right, check_example, replay
 from tests.joins.oracle import LEFT, RIGHT, InWindow, drawn_script, window_joined
@@ -36,7 +36,7 @@ def test_drawn_rows_are_joined_as_the_oracle_says_in_whatever_way_they_come(
 
     def build(left: rh.DataStream, right: rh.DataStream) -> dict[str, rh.DataStream]:
         found = left.key_by("k").window_join(right.key_by("k"), window, how)
-        return {"out": found, **{tag: found.side_output(tag) for tag in LATE}}
+        return {"out": found, **{tag: found.side_output(tag) for tag in LATE_OF_TWO}}
 
     came = check_example(OperatorExample(build, LEFT, script, "at", RIGHT, "then"))
     wanted, late = window_joined(script, size, every, how)

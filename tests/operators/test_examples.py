@@ -49,6 +49,7 @@ KINDS = [
     "rheos.operators.vectorised",
     "rheos.operators.explode",
     "rheos.operators.ingestion_time",
+    "rheos.operators.rows_by_time",
 ]
 if find_spec("numba") is not None:
     KINDS.append("rheos.operators.compiled.core")

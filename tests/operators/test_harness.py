@@ -11,7 +11,7 @@ import rheos as rh
 from rheos.operators.running import RunningOperator
 from rheos.protocol.elements import WatermarkMark
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart
-from rheos.testing import OperatorExample, check_example
+from rheos.testing import OperatorExample, Right, check_example
 from tests.operators.rows import SCHEMA, Row, row, values
 
 
@@ -88,6 +88,55 @@ def test_process_in_the_order_of_event_time() -> None:
         "timer 36",
         "timer 37",
     ]
+
+
+class BothSides(rh.KeyedCoProcessFunction):
+    """Lists what it is called for, in the order of the calls."""
+
+    seen = rh.ListState(str)
+
+    def process_element1(self, row: Row, ctx: rh.KeyedContext) -> None:
+        self.seen.append(f"first {row.v}")
+        ctx.timers.register(ctx.timestamp + 5)
+
+    def process_element2(self, row: Row, ctx: rh.KeyedContext) -> None:
+        self.seen.append(f"second {row.v}")
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Told]:
+        yield Told(ctx.key, timestamp, ", ".join(self.seen))
+        self.seen.clear()
+
+
+def test_two_connected_streams_in_the_order_of_event_time() -> None:
+    def ordered(first: rh.DataStream, second: rh.DataStream) -> Mapping[str, rh.DataStream]:
+        both = first.key_by("k").connect(second.key_by("k"))
+        told = both.process(BothSides(), order="event_time")
+        return {"out": told, **{tag: told.side_output(tag) for tag in ("late_left", "late_right")}}
+
+    script = [
+        Right(row("a", 1, 10)),
+        row("a", 2, 10),
+        Right(row("b", 3, 13)),
+        Right(row("a", 4, 16)),
+        row("b", 5, 11),
+        WatermarkMark(10),
+        Right(row("a", 6, 10)),
+        row("a", 7, 9),
+        row("a", 8, 16),
+        Right(row("a", 9, 14)),
+        Right(row("a", 11, 15)),
+        WatermarkMark(15),
+        Right(row("b", 12, 17)),
+    ]
+    came = check_example(OperatorExample(ordered, SCHEMA, script, on="at", right=SCHEMA, right_on="at"))
+    assert sorted(values(came["out"], "k", "n", "what")) == [
+        # Of one time the first stream's come first, and a timer after all rows of its time.
+        ("a", 15, "first 2, second 1, second 9, second 11"),
+        ("a", 21, "first 8, second 4"),
+        ("b", 16, "first 5, second 3"),
+    ]
+    assert values(came["late_left"], "v") == [(7,)]
+    assert values(came["late_right"], "v") == [(6,)]
 
 
 def test_event_time_given_behind_the_source() -> None:

@@ -49,7 +49,7 @@ def test_many_small_runs_are_merged_cut_and_restored_right() -> None:
                 chains.setdefault(part.state, []).append(part.write())
             held = held_rows()
             held.restore(chains[HELD], chains[HELD_WATERMARKS])
-        whole = held.savepoint().write()
+        whole = held.savepoint(step)[0].write()
         assert sorted(whole[TS].to_pylist()) == sorted(left)
         groups = whole["key_group"].to_pylist()
         assert groups == sorted(groups)
@@ -64,7 +64,7 @@ def test_each_key_group_waits_behind_the_watermark_of_its_own_subtask() -> None:
     )
     behind = pa.table({"key_group": pa.array([1, 2], pa.uint16()), "watermark": [5, 9]})
     held.restore([table], [behind])
-    assert held.savepoint().write()["user"].to_pylist() == ["b"]
+    assert held.savepoint(-1)[0].write()["user"].to_pylist() == ["b"]
 
 
 def test_a_chain_does_not_grow_for_ever() -> None:

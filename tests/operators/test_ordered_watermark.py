@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rheos.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.graph.nodes import ProcessSpec
-from rheos.operators.ordered import OrderedProcessOperator
+from rheos.operators.process import ProcessOperator
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS
 from tests.operators.contexts import context
 
@@ -51,7 +51,7 @@ class Look(KeyedProcessFunction):
 def test_no_row_is_behind_the_watermark_and_every_timer_is(given: list[tuple[str, int]]) -> None:
     spec = ProcessSpec(fn=Look(), order="arrival", record=Visit)
     ctx = context(IN, STAMPED, keys=("user",))
-    operator = OrderedProcessOperator(ctx, spec, keeps_late=True)
+    operator = ProcessOperator(ctx, spec, in_batch=True)
     operator.open({})
     for _ in range(2):  # The next keys start over.
         rows = [{"user": user, TS: at} for user, at in given]

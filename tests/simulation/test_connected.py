@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from rheos.task.config import Guarantee
-from rheos.testing.connected_programs import BROADCAST, CONNECTED
+from rheos.testing.connected_programs import BROADCAST, CONNECTED, FOLLOWED
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.worlds import Climate, draw_world
 
 
-@pytest.mark.parametrize("program", [CONNECTED, BROADCAST], ids=lambda program: program.name)
+@pytest.mark.parametrize("program", [CONNECTED, BROADCAST, FOLLOWED], ids=lambda program: program.name)
 @pytest.mark.parametrize(
     ("climate", "seed"), [(Climate.STALLS, 1), (Climate.MOVES, 3)], ids=lambda value: str(value)
 )

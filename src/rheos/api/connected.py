@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rheos.api.function_checks import (
     check_function,
+    check_order,
     check_outputs,
     emitted_type,
     expires_by_event_time,
@@ -31,7 +33,7 @@ from rheos.graph.connected_functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
-from rheos.graph.nodes import MAIN, Input, StreamType
+from rheos.graph.nodes import MAIN, Input, Order, StreamType
 from rheos.graph.types import describe
 from rheos.graph.validate import check_event_time, check_inputs
 from rheos.operators.broadcast_process import METHODS as OF_BROADCAST
@@ -40,6 +42,7 @@ from rheos.operators.co_process import CoProcessSpec, Records, TwoFunctions
 from rheos.operators.contract import OperatorSpec
 from rheos.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
 from rheos.operators.keyed_co_process import KeyedCoProcessSpec
+from rheos.operators.late import LATE_OF_TWO
 from rheos.operators.unkeyed import Form
 from rheos.site import call_site, located
 
@@ -123,7 +126,13 @@ class _Pair:
         elif self._types[0].event_time and type(fn).on_timer is not base.on_timer:
             self._go_by_event_time("a timer of event time")
 
-    def _then(self, spec: OperatorSpec, name: str, outputs: _Emits) -> DataStream:
+    def _then(
+        self,
+        spec: OperatorSpec,
+        name: str,
+        outputs: _Emits,
+        more: Mapping[str, StreamType] = MappingProxyType({}),
+    ) -> DataStream:
         node = self._program.add(
             spec,
             name=name,
@@ -132,6 +141,7 @@ class _Pair:
             outputs={
                 MAIN: self._like(outputs.main),
                 **{tag: self._like(side) for tag, side in outputs.sides.items()},
+                **more,
             },
         )
         return DataStream(self._program, Input(node.id))
@@ -262,9 +272,17 @@ class KeyedConnectedStreams(_Pair):
     """A keyed stream, and one that is keyed by the same, or a broadcast one; made by `connect`."""
 
     def process(
-        self, fn: KeyedCoProcessFunction | KeyedBroadcastProcessFunction, returns: Any = None
+        self,
+        fn: KeyedCoProcessFunction | KeyedBroadcastProcessFunction,
+        returns: Any = None,
+        *,
+        order: Order = "arrival",
     ) -> DataStream:
         """Calls a function for each record of both streams, with the state and the timers of its key.
+
+        With `order="event_time"` records of both are held until the watermark has passed them, and come
+        sorted by their timestamps, of one time those of the first stream first; those that come too
+        late go to the side outputs `"late_left"` and `"late_right"`.
 
         ```python
         class Match(rh.KeyedCoProcessFunction):
@@ -294,15 +312,27 @@ class KeyedConnectedStreams(_Pair):
         name = operator_name("process", fn)
         with located(call_site(), name):
             if self._ports[1].broadcast:
+                if order != "arrival":
+                    raise ProgramError(
+                        f"order={order!r} is not there beside a broadcast stream",
+                        hint="leave order= out: a row meets the broadcast records that have come by "
+                        "then; what is to wait for more, a timer can do",
+                    )
                 base: Any = KeyedBroadcastProcessFunction
                 emits = self._checked(fn, base, OF_BROADCAST, returns)
                 self._goes_by_time(fn, base)
                 records, sides = self._records(fn, OF_BROADCAST), tuple(emits.sides)
                 return self._then(KeyedBroadcastProcessSpec(fn, records, sides), name, emits)
             emits = self._checked(fn, KeyedCoProcessFunction, _ELEMENTS, returns)
-            self._goes_by_time(fn, KeyedCoProcessFunction)
+            check_order(fn, order, LATE_OF_TWO)
+            late: dict[str, StreamType] = {}
+            if order == "event_time":
+                self._go_by_event_time('order="event_time"')
+                late = dict(zip(LATE_OF_TWO, self._types, strict=True))
+            else:
+                self._goes_by_time(fn, KeyedCoProcessFunction)
             records, sides = self._records(fn, _ELEMENTS), tuple(emits.sides)
-            return self._then(KeyedCoProcessSpec(fn, records, sides), name, emits)
+            return self._then(KeyedCoProcessSpec(fn, records, sides, order), name, emits, late)
 
 
 # --- connecting ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from rheos.api.typing_of_functions import (
     NOTHING,
@@ -29,7 +29,7 @@ from rheos.graph.connected_functions import (
     ProcessFunction,
 )
 from rheos.graph.functions import KeyedProcessFunction
-from rheos.graph.nodes import StreamType
+from rheos.graph.nodes import Order, StreamType
 from rheos.graph.state import (
     BroadcastState,
     StateDeclaration,
@@ -154,6 +154,18 @@ def check_outputs(fn: Any, declared: Declared, sides: Mapping[str, Declared], me
             f"{function_name(fn)} says that it emits nothing: neither records nor side outputs",
             hint=f"annotate {method} as `-> Iterator[Alert]`, or declare side_outputs",
         )
+
+
+def check_order(fn: Any, order: str, late: Sequence[str]) -> None:
+    """`order` is one; `late` are the side outputs of rows that come too late for that of event time."""
+    if order not in get_args(Order):
+        raise ProgramError(f"order={order!r} is not known", hint='write "arrival" or "event_time"')
+    for tag in late:
+        if order == "event_time" and tag in fn.side_outputs:
+            raise ProgramError(
+                f"the side output {tag!r} is taken by what comes too late",
+                hint="declare yours by another name",
+            )
 
 
 def side_types(fn: Any) -> dict[str, Declared]:

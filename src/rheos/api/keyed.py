@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from rheos.api.connected import KeyedConnectedStreams, connect_keyed
 from rheos.api.detecting import detected
 from rheos.api.function_checks import (
     check_function,
+    check_order,
     check_outputs,
     emitted_type,
     expires_by_event_time,
@@ -52,6 +53,7 @@ from rheos.graph.functions import CoGroupFunction, KeyedProcessFunction
 from rheos.graph.nodes import (
     MAIN,
     Input,
+    Order,
     OwnSpec,
     ProcessSpec,
     ReduceSpec,
@@ -72,7 +74,7 @@ from rheos.operators.changelog.dedup import DedupSpec, Keep
 from rheos.operators.changelog.table import TableSpec
 from rheos.operators.changelog.top_n import RANK, TopNSpec
 from rheos.operators.changes import table_columns
-from rheos.operators.joins.late import LATE as LATE_SIDES
+from rheos.operators.late import LATE_OF_TWO
 from rheos.operators.pattern.matches import TIMED_OUT
 from rheos.operators.running import running_schema
 from rheos.protocol.durations import Duration, duration_ms
@@ -119,7 +121,7 @@ class KeyedStream:
     def process(
         self,
         fn: KeyedProcessFunction | KeyedBatchFunction,
-        order: Literal["arrival", "event_time"] = "arrival",
+        order: Order = "arrival",
         returns: Any = None,
     ) -> DataStream:
         """Calls a function with state and timers for each record of a key.
@@ -151,10 +153,7 @@ class KeyedStream:
                     ["process_element"],
                     instead="; for a plain function use .map(...) or .flat_map(...) before key_by()",
                 )
-            if order not in ("arrival", "event_time"):
-                raise ProgramError(
-                    f"order={order!r} is not known", hint='write "arrival" or "event_time"'
-                )
+            check_order(fn, order, [LATE])
             if order == "event_time":
                 self._go_by_event_time('order="event_time"')
             elif expires_by_event_time(fn, self._type):
@@ -168,11 +167,6 @@ class KeyedStream:
                 methods = ("process_element", "on_timer")
                 declared = emitted_type(fn, KeyedProcessFunction, methods, returns)
             sides = side_types(fn)
-            if LATE in sides and order == "event_time":
-                raise ProgramError(
-                    f"the side output {LATE!r} is taken by what comes too late",
-                    hint="declare yours by another name",
-                )
             method = "process_batch" if isinstance(fn, KeyedBatchFunction) else "process_element"
             check_outputs(fn, declared, sides, method)
             check_compiled(fn, self._type, self.keys, record, declared, sides)
@@ -518,7 +512,7 @@ class KeyedStream:
     def _joined(
         self, spec: OwnSpec, other: KeyedStream, type: StreamType, name: str | None = None
     ) -> DataStream:
-        late = zip(LATE_SIDES, (self._type, other._type), strict=True)
+        late = zip(LATE_OF_TWO, (self._type, other._type), strict=True)
         return self._then(spec, name or spec.kind, {MAIN: type, **dict(late)}, other)
 
     def _go_by_event_time(self, what: str) -> None:

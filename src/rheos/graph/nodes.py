@@ -21,6 +21,9 @@ from rheos.graph.changes import Changes
 from rheos.graph.dealing import Dealt
 from rheos.graph.windows import Watermark, Window
 
+Order: TypeAlias = Literal["arrival", "event_time"]
+"""In which order a keyed function is called for the rows of a key."""
+
 MAIN = ""
 """The tag of an operator's main output."""
 
@@ -125,7 +128,7 @@ class ProcessSpec:
     """A keyed process function with state and timers."""
 
     fn: Any
-    order: Literal["arrival", "event_time"]
+    order: Order
     record: type | None
     side_outputs: Mapping[str, pa.Schema] = field(default_factory=dict)
 

@@ -26,7 +26,6 @@ from rheos.operators.event_time import EventTimeOperator
 from rheos.operators.expressions import ExpressionOperator
 from rheos.operators.map import FlatMapOperator, MapOperator
 from rheos.operators.map_batches import MapBatchesOperator
-from rheos.operators.ordered import OrderedProcessOperator
 from rheos.operators.process import ProcessOperator
 from rheos.operators.reduce import ReduceOperator
 from rheos.operators.running import RunningOperator
@@ -54,8 +53,6 @@ def build(ctx: OperatorContext, spec: Spec, splits: Sequence[Split] = ()) -> Ope
             return MapBatchesOperator(ctx, spec)
         case UnionSpec():
             return UnionOperator(ctx)
-        case ProcessSpec(order="event_time"):
-            return OrderedProcessOperator(ctx, spec)
         case ProcessSpec():
             return ProcessOperator(ctx, spec)
         case ReduceSpec():

@@ -135,15 +135,15 @@ class HeldRows:
             mode, runs = PartMode.DELTA, self._arrived
         self._chain.taken(mode, len(runs))
         self._arrived = _Runs()
-        behind = self._delivered.table(watermark_ms)
-        return [
-            self._part(mode, runs.batches()),
-            SnapshotPart(self._behind, StateKind.KEYED, lambda: behind),
-        ]
+        return [self._part(mode, runs.batches()), self._behind_part(watermark_ms)]
 
-    def savepoint(self) -> SnapshotPart:
-        """All rows that wait. The next snapshot is what it would have been without."""
-        return self._part(PartMode.FULL, self._held.batches())
+    def savepoint(self, watermark_ms: int) -> list[SnapshotPart]:
+        """As `parts`, with all rows that wait. The next snapshot is what it would have been without."""
+        return [self._part(PartMode.FULL, self._held.batches()), self._behind_part(watermark_ms)]
+
+    def _behind_part(self, watermark_ms: int) -> SnapshotPart:
+        behind = self._delivered.table(watermark_ms)
+        return SnapshotPart(self._behind, StateKind.KEYED, lambda: behind)
 
     def force_full(self) -> None:
         self._chain.force_full()

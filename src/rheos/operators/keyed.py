@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from rheos.graph.state import bind, keyed_declarations
 from rheos.operators.calls import Calls, Process, Stamps, Timer
 from rheos.operators.contract import OperatorContext, Out, PortType
 from rheos.operators.held import HELD, HELD_WATERMARKS
 from rheos.operators.keyed_state import declared_shape, keyed_shape, make_backend
 from rheos.operators.process_core import ProcessCore
-from rheos.operators.records import UserRaised
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
+from rheos.operators.records import UserRaised, hidden_column
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.types import rows_of
 from rheos.state.keys import KeyCodec
@@ -148,6 +150,35 @@ class KeyedCore(Calls, ProcessCore):
         self.timers.expect(MIN_TIMESTAMP_MS)
         self._passed(last_ms)
         yield from self._flush()
+
+    def deliver_merged(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
+        """Calls for the rows of several ports, each port's sorted by event time: in the order of that,
+        and those of one time by port. It is reached just behind the row before."""
+        unsorted: Stamps = np.concatenate([batch.column(TS).to_numpy() for _, batch in due])
+        order = np.argsort(unsorted, kind="stable")
+        stamps = unsorted[order]
+        marks = [mark for _, batch in due if (mark := hidden_column(batch, WM)) is not None]
+        keys: list[Any] = []
+        rows: list[Any] = []
+        methods: list[Process] = []
+        for port, batch in due:
+            keys += self.codecs[port].of(batch)
+            rows += rows_of(batch, self.records[port])
+            methods += [self.methods[port]] * batch.num_rows
+        places = order.tolist()
+        method = map(methods.__getitem__, places)
+
+        def process(row: Any, ctx: Any) -> Any:
+            return next(method)(row, ctx)
+
+        yield from self.deliver(
+            process,
+            list(map(keys.__getitem__, places)),
+            list(map(rows.__getitem__, places)),
+            stamps,
+            np.concatenate(marks)[order] if len(marks) == len(due) else None,
+            stamps - 1,
+        )
 
     def event_time_ms(self) -> int:
         """The event time of the current call: the timestamp of its row or timer, and never before what

@@ -56,6 +56,7 @@ from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Ou
 from rheos.operators.keyed import KeyedCore, function_shapes, function_types
 from rheos.operators.keyed_function import KeyedFunctionOperator
 from rheos.operators.records import hidden_column
+from rheos.operators.rows_by_time import rows_by_time
 from rheos.protocol.elements import SWM, TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import StateShape
@@ -78,7 +79,7 @@ class KeyedBroadcastProcessSpec(OperatorSpec):
         return KeyedBroadcastProcessOperator(ctx, self)
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
-        return KeyedBroadcastProcessOperator(ctx, self, by_time=True)
+        return KeyedBroadcastProcessOperator(ctx, self, in_batch=True)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         return function_shapes(ports[0], self.fn) | unkeyed_shapes(self.fn)
@@ -99,11 +100,11 @@ class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
     _core: KeyedCore
 
     def __init__(
-        self, ctx: OperatorContext, spec: KeyedBroadcastProcessSpec, *, by_time: bool = False
+        self, ctx: OperatorContext, spec: KeyedBroadcastProcessSpec, *, in_batch: bool = False
     ) -> None:
         of_rows, of_broadcast = zip(METHODS, spec.records, strict=True)
         core = KeyedCore(ctx, spec.fn, spec.side_outputs, [of_rows])
-        super().__init__(ctx, core, by_time=by_time)
+        super().__init__(ctx, core, rows_by_time(ctx, "arrival", in_batch=in_batch))
         name, self._record = of_broadcast
         self._process = getattr(core.function, name)
         self._context = ContextWithoutKey(core)

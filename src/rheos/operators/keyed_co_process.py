@@ -46,11 +46,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rheos.graph.nodes import Order
 from rheos.operators.co_process import Records, spelled
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, PortType
 from rheos.operators.keyed import KeyedCore, function_shapes, function_types
 from rheos.operators.keyed_function import KeyedFunctionOperator
-from rheos.protocol.elements import SWM
+from rheos.operators.rows_by_time import held_shapes, rows_by_time
+from rheos.protocol.elements import SWM, WM
 from rheos.protocol.shapes import StateShape
 
 
@@ -62,28 +64,36 @@ class KeyedCoProcessSpec(OperatorSpec):
     records: Records
     side_outputs: tuple[str, ...]
 
+    order: Order = "arrival"
+
     kind: ClassVar[str] = "keyed_co_process"
     any_order: ClassVar[bool] = True
     """In batch its rows wait, and it goes by their times itself."""
 
     def operator(self, ctx: OperatorContext) -> Operator:
-        return KeyedFunctionOperator(ctx, self._core(ctx))
+        return KeyedFunctionOperator(ctx, self._core(ctx), rows_by_time(ctx, self.order))
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
-        return KeyedFunctionOperator(ctx, self._core(ctx), by_time=True)
+        waiting = rows_by_time(ctx, self.order, in_batch=True)
+        return KeyedFunctionOperator(ctx, self._core(ctx), waiting)
 
     def _core(self, ctx: OperatorContext) -> KeyedCore:
         takes = zip(("process_element1", "process_element2"), self.records, strict=True)
         return KeyedCore(ctx, self.fn, self.side_outputs, list(takes))
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        return function_shapes(ports[0], self.fn)
+        shapes = function_shapes(ports[0], self.fn)
+        return shapes | held_shapes(ports) if self.order == "event_time" else shapes
 
     def stored_types(self) -> Mapping[str, Sequence[Any]]:
         return function_types(self.fn)
 
     def looks_at(self, column: str) -> bool | None:
+        if self.order == "event_time":
+            # What it gives comes as the watermark advances, and says itself how far that is.
+            return {WM: True, SWM: False}.get(column)
         return True if column == SWM else None
 
     def summary(self) -> str:
-        return f"takes {spelled(self.records)}"
+        held = ", in event-time order" if self.order == "event_time" else ""
+        return f"takes {spelled(self.records)}{held}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from rheos.operators.contract import OperatorContext, Out, Restored
 from rheos.operators.keyed import KeyedCore
@@ -12,6 +11,8 @@ from rheos.operators.process_core import ProcessCore
 from rheos.operators.records import hidden_column
 from rheos.operators.rows_by_time import RowsByTime
 from rheos.protocol.elements import SWM, TS, WM, Batch
+from rheos.protocol.ids import CheckpointId
+from rheos.protocol.snapshots import Snapshot, SnapshotPart
 
 
 class KeyedFunctionOperator(KeyedStateOperator):
@@ -22,43 +23,62 @@ class KeyedFunctionOperator(KeyedStateOperator):
     timer's time.
     """
 
-    def __init__(self, ctx: OperatorContext, core: ProcessCore, *, by_time: bool = False) -> None:
-        """`by_time`: rows of event time wait for the watermark, and come by their time, over all keyed
-        ports; of one time, by port. So it is in batch, where a key's rows have no order of arrival."""
+    def __init__(
+        self, ctx: OperatorContext, core: ProcessCore, waiting: RowsByTime | None = None
+    ) -> None:
+        """`waiting`: where the rows of keyed ports wait for the watermark; None where they do not."""
         super().__init__(ctx)
         self._core = core
         self.backend = core.backend
-        timed = all(TS in port.schema.names for port in ctx.ports if port.keys)
-        self._waiting = RowsByTime() if by_time and timed else None
+        self._waiting = waiting
 
     def open(self, restored: Restored) -> None:
         self._core.open(restored)
+        if self._waiting is not None:
+            self._waiting.restore(restored)
 
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         if self._waiting is not None:
-            self._core.codecs[port].refuse_nulls(batch)
+            batch = yield from self._waiting.in_time(port, batch)
             self._waiting.add(port, batch)
             return
         hidden = (hidden_column(batch, name) for name in (TS, WM, SWM))
         yield from self._core.deliver_batch(port, batch, *hidden)
 
-    def _deliver_waiting(self, waiting: RowsByTime, until_ms: int) -> Iterator[Out]:
+    def _deliver_due(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
+        """Calls for rows that have waited: by port, in their order."""
         core = self._core
-        assert isinstance(core, KeyedCore), "functions of batches come by their time in `ordered`"
-        due = waiting.take(until_ms, core.codecs, core.records)
-        methods = map(core.methods.__getitem__, due.ports)
-
-        def process(row: Any, ctx: Any) -> Any:
-            return next(methods)(row, ctx)
-
-        yield from core.deliver(process, due.keys, due.rows, due.stamps, due.marks, due.stamps - 1)
+        if len(due) == 1:
+            [(port, batch)] = due
+            stamps = batch.column(TS).to_numpy()
+            yield from core.deliver_batch(port, batch, stamps, hidden_column(batch, WM), stamps - 1)
+        elif due:
+            assert isinstance(core, KeyedCore), "only it takes rows of several ports"
+            yield from core.deliver_merged(due)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
-        if self._waiting is not None and self._waiting:
-            yield from self._deliver_waiting(self._waiting, timestamp_ms)
+        if self._waiting is not None:
+            if not self._waiting.keeps_late:
+                self._core.watermark_ms = timestamp_ms
+            yield from self._deliver_due(self._waiting.take(timestamp_ms))
         # Rows may have brought a later watermark than the marks of all channels.
         self._core.watermark_ms = max(self._core.watermark_ms, timestamp_ms)
         yield from self._core.fire_event_timers(timestamp_ms)
+
+    def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
+        snapshot = super().snapshot(checkpoint)
+        if self._waiting is not None:
+            snapshot.parts += self._waiting.parts()
+        return snapshot
+
+    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+        parts = super().savepoint(snapshot)
+        return parts if self._waiting is None else [*parts, *self._waiting.savepoint()]
+
+    def snapshot_failed(self, checkpoint: CheckpointId) -> None:
+        super().snapshot_failed(checkpoint)
+        if self._waiting is not None:
+            self._waiting.force_full()
 
     def next_processing_time_ms(self) -> int | None:
         return self._core.timers.processing.next_ms()
@@ -69,6 +89,8 @@ class KeyedFunctionOperator(KeyedStateOperator):
     def next_keys(self) -> None:
         self._drop_pending()
         self._core.next_keys()
+        if self._waiting is not None:
+            self._waiting.next_keys()
 
     def on_end(self) -> Iterator[Out]:
         self._drop_pending()

@@ -17,6 +17,12 @@ from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.records import hidden_column, with_hidden
 from rheos.protocol.elements import SWM, TS, WM, Batch, strip_hidden
 
+LATE = "late"
+"""The side output of late rows."""
+
+LATE_OF_TWO = ("late_left", "late_right")
+"""The side outputs of an operator with two keyed ports."""
+
 
 def not_late(
     ctx: OperatorContext, tag: str, batch: Batch, passed: npt.NDArray[np.bool_]

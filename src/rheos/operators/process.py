@@ -1,4 +1,5 @@
-"""`process`: a keyed function with state and timers, called for each row in the order of arrival.
+"""`process`: a keyed function with state and timers, called for each row, in the order of arrival or of
+event time (`rows_by_time`).
 
 ```python
 class Visits(rh.KeyedProcessFunction):
@@ -50,6 +51,7 @@ from rheos.operators.contract import OperatorContext
 from rheos.operators.keyed import KeyedCore
 from rheos.operators.keyed_function import KeyedFunctionOperator
 from rheos.operators.process_core import ProcessCore
+from rheos.operators.rows_by_time import rows_by_time
 from rheos.operators.vectorised import BatchCore
 
 
@@ -68,5 +70,6 @@ def core_of(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore:
 class ProcessOperator(KeyedFunctionOperator):
     """The function's `process_element`, for the rows of one port."""
 
-    def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
-        super().__init__(ctx, core_of(ctx, spec))
+    def __init__(self, ctx: OperatorContext, spec: ProcessSpec, *, in_batch: bool = False) -> None:
+        waiting = rows_by_time(ctx, spec.order, in_batch=in_batch)
+        super().__init__(ctx, core_of(ctx, spec), waiting)

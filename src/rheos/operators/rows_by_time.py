@@ -1,75 +1,157 @@
-"""Rows of several ports that wait for the watermark, and come together in the order of event time.
+"""`order="event_time"`: rows wait until the watermark has passed them, then come in that order.
 
-They are in memory alone: batch is where they wait, and it takes no checkpoints.
+The order is by event time; rows of one time by port, and of one port by the whole row, column by
+column. Event-time timers stand in the same order: one at T fires after all rows at or before T and
+before all later ones. So what a key's function sees depends on the data alone.
+
+Late rows (`late`) do not come. They are counted, and go to the side output `late`; of two keyed ports
+to `late_left` and `late_right`.
+
+A batch runtime has all rows before it delivers any, so it can do the same for functions that take
+them as they come: there no row is late, and rows of one time and port stay in the order of arrival. No
+watermark that such a function sees has passed the row it is called for.
+
+```python
+class Pauses(rh.KeyedProcessFunction):
+    last = rh.ValueState(int)
+
+    def process_element(self, click, ctx: rh.KeyedContext):
+        if self.last.value is not None:
+            yield {"user": ctx.key, "at": click.at, "pause": click.at - self.last.value}
+        self.last.value = click.at
+
+
+def pauses(clicks):
+    found = clicks.key_by("user").process(
+        Pauses(), order="event_time", returns={"user": str, "at": int, "pause": int}
+    )
+    return {"pauses": found, "late": found.side_output("late")}
+
+
+check_example(
+    OperatorExample(
+        pauses,
+        pa.schema([("user", pa.string()), ("at", pa.int64())]),
+        [
+            {"user": "a", "at": 20},
+            {"user": "a", "at": 10},
+            {"user": "a", "at": 13},
+            WatermarkMark(13),
+            {"user": "a", "at": 12},
+        ],
+        on="at",
+    ),
+    {
+        "pauses": [{"user": "a", "at": 13, "pause": 3}, {"user": "a", "at": 20, "pause": 7}],
+        "late": [{"user": "a", "at": 12}],
+    },
+)
+```
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Generator, Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.operators.records import hidden_column
-from rheos.protocol.elements import TS, WM, Batch
-from rheos.protocol.types import rows_of
-from rheos.state.keys import Key, KeyCodec
+from rheos.graph.nodes import Order
+from rheos.operators.contract import OperatorContext, Out, PortType, Restored
+from rheos.operators.held import HELD, HELD_WATERMARKS, HeldRows
+from rheos.operators.keyed_state import columns_shape, keyed_shape
+from rheos.operators.late import LATE, LATE_OF_TWO, not_late
+from rheos.operators.sorting import sort_by_time, sort_rows
+from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch, visible
+from rheos.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.protocol.snapshots import SnapshotPart
+from rheos.state.key_groups import refuse_null_keys
 
-Numbers = npt.NDArray[np.int64]
+
+def rows_by_time(ctx: OperatorContext, order: Order, *, in_batch: bool = False) -> RowsByTime | None:
+    """Where the rows of the keyed ports wait; None where they come as they arrive."""
+    if order == "event_time":
+        return RowsByTime(ctx)
+    timed = all(TS in port.schema.names for port in _keyed(ctx.ports))
+    return RowsByTime(ctx, keeps_late=True) if in_batch and timed else None
 
 
-class DueRows(NamedTuple):
-    """Rows by time; of one time by port, and of one port as they came."""
+def held_shapes(ports: Sequence[PortType]) -> dict[str, StateShape]:
+    """What is kept of the rows that wait."""
+    shapes: dict[str, StateShape] = {}
+    for number, port in enumerate(_keyed(ports)):
+        rows, behind = _states(number)
+        shapes[rows] = keyed_shape(port, Holds.ROWS, columns_shape(visible(port.schema)))
+        shapes[behind] = keyed_shape(port, Holds.PROGRESS, TypeShape(name="watermark"))
+    return shapes
 
-    ports: list[int]
-    keys: list[Key]
-    rows: list[Any]
-    stamps: Numbers
-    marks: Numbers | None
-    """The watermarks of their splits, where they carry them."""
+
+def _states(port: int) -> tuple[str, str]:
+    """The names of its rows, and of how far they were taken."""
+    number = f" {port + 1}" if port else ""
+    return HELD + number, HELD_WATERMARKS + number
+
+
+def _keyed(ports: Sequence[PortType]) -> list[PortType]:
+    return [port for port in ports if port.keys]
 
 
 class RowsByTime:
-    def __init__(self) -> None:
-        self._batches: list[tuple[int, Batch]] = []
+    """The rows that wait in one subtask, of all its keyed ports; these are its first."""
 
-    def __bool__(self) -> bool:
-        return bool(self._batches)
+    def __init__(self, ctx: OperatorContext, *, keeps_late: bool = False) -> None:
+        """`keeps_late`: no row is late, and rows keep the watermark of their split."""
+        self._ctx = ctx
+        self.keeps_late = keeps_late
+        self._ports = _keyed(ctx.ports)
+        self._late = (LATE,) if len(self._ports) == 1 else LATE_OF_TWO
+        self._columns: list[list[str]] = []
+        self._held: list[HeldRows] = []
+        for number, port in enumerate(self._ports):
+            hidden = {TS, WM} if keeps_late else {TS}
+            shown = set(visible(port.schema).names)
+            schema = pa.schema([field for field in port.schema if field.name in shown | hidden])
+            self._columns.append(schema.names)
+            groups, most = ctx.key_groups, ctx.max_parallelism
+            self._held.append(HeldRows(schema, port.keys, groups, most, _states(number)))
+        self.passed_ms = MIN_TIMESTAMP_MS
+        """The watermark up to which rows were taken."""
+
+    def in_time(self, port: int, batch: Batch) -> Generator[Out, None, Batch]:
+        """The rows that may wait: those that are not late; emits the others. Raises InputError where
+        a key is null."""
+        of = self._ports[port]
+        refuse_null_keys(batch, of.keys, of.keyed_at)
+        if self.keeps_late:
+            return batch
+        passed = self._held[port].passed(batch, self.passed_ms)
+        return (yield from not_late(self._ctx, self._late[port], batch, passed))
 
     def add(self, port: int, batch: Batch) -> None:
-        self._batches.append((port, batch))
+        self._held[port].add(batch.select(self._columns[port]))
 
-    def take(
-        self, until_ms: int, codecs: Sequence[KeyCodec], records: Sequence[type | None]
-    ) -> DueRows:
-        """The rows at or before `until_ms`; by port, how keys are read and what records are made."""
-        waiting, self._batches = self._batches, []
-        keys: list[Key] = []
-        rows: list[Any] = []
-        ports: list[Numbers] = []
-        stamps: list[Numbers] = []
-        marks: list[Numbers] = []
-        for port, batch in waiting:
-            passed = batch.column(TS).to_numpy() <= until_ms
-            if not passed.all():
-                self._batches.append((port, batch.filter(pa.array(~passed))))
-                batch = batch.filter(pa.array(passed))
-            keys += codecs[port].of(batch)
-            rows += rows_of(batch, records[port])
-            ports.append(np.full(batch.num_rows, port, np.int64))
-            stamps.append(batch.column(TS).to_numpy())
-            mark = hidden_column(batch, WM)
-            if mark is not None:
-                marks.append(mark)
-        of_port, at = np.concatenate(ports), np.concatenate(stamps)
-        order = np.lexsort((of_port, at))
-        places = order.tolist()
-        return DueRows(
-            ports=of_port[order].tolist(),
-            keys=[keys[place] for place in places],
-            rows=[rows[place] for place in places],
-            stamps=at[order],
-            marks=np.concatenate(marks)[order] if len(marks) == len(waiting) else None,
-        )
+    def take(self, until_ms: int) -> list[tuple[int, Batch]]:
+        """The rows at or before the watermark `until_ms`, by port, each port's in their order. Ports
+        without any are left out."""
+        self.passed_ms = until_ms
+        in_order = sort_by_time if self.keeps_late else sort_rows
+        taken = ((port, held.take(until_ms)) for port, held in enumerate(self._held))
+        return [(port, in_order(due, TS)) for port, due in taken if due is not None]
+
+    def next_keys(self) -> None:
+        """All that waited was taken, and the watermark starts over."""
+        self.passed_ms = MIN_TIMESTAMP_MS
+
+    def restore(self, restored: Restored) -> None:
+        for port, held in enumerate(self._held):
+            rows, behind = _states(port)
+            held.restore(restored.get(rows, ()), restored.get(behind, ()))
+
+    def parts(self) -> list[SnapshotPart]:
+        return [part for held in self._held for part in held.parts(self.passed_ms)]
+
+    def savepoint(self) -> list[SnapshotPart]:
+        return [part for held in self._held for part in held.savepoint(self.passed_ms)]
+
+    def force_full(self) -> None:
+        for held in self._held:
+            held.force_full()

@@ -31,11 +31,11 @@ from rheos.graph.types import canonical
 from rheos.graph.windows import Watermark
 from rheos.operators.contract import OperatorSpec, PortType
 from rheos.operators.event_time import LATEST
-from rheos.operators.held import HELD, HELD_WATERMARKS
 from rheos.operators.ingestion_time import INGESTED
 from rheos.operators.keyed import function_shapes
 from rheos.operators.keyed_state import columns_shape, keyed_shape
 from rheos.operators.reduce import REDUCED
+from rheos.operators.rows_by_time import held_shapes
 from rheos.operators.running import STATE as RUNNING
 from rheos.operators.running_state import running_shape
 from rheos.operators.source_split import SPLITS
@@ -133,8 +133,7 @@ def _states(spec: Spec, ports: Sequence[PortType]) -> States:
 def _process(spec: ProcessSpec, port: PortType) -> States:
     states = function_shapes(port, spec.fn)
     if spec.order == "event_time":
-        states[HELD] = keyed_shape(port, Holds.ROWS, columns_shape(visible(port.schema)))
-        states[HELD_WATERMARKS] = keyed_shape(port, Holds.PROGRESS, TypeShape(name="watermark"))
+        states |= held_shapes([port])
     return states
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ from rheos.graph.connected_functions import (
 )
 from rheos.graph.functions import KeyedContext
 from rheos.graph.state import BroadcastState, ReducingState, ValueState
-from rheos.testing.programs import Arrived, CheckedProgram, Outputs, same
+from rheos.operators.late import LATE_OF_TWO
+from rheos.testing.programs import TIMER_MS, Arrived, CheckedProgram, Outputs, same
 
 _LAST_MS = 1 << 50
 """A timer after all rows."""
@@ -92,6 +93,81 @@ def _check_connected(rows: list[Arrived], outputs: Outputs) -> None:
 
 
 CONNECTED = CheckedProgram("connected", _connected, _check_connected, _check_connected)
+
+
+@dataclass
+class Followed:
+    """A row of the first stream, or -1 at a timer; and the row of the second that was before it."""
+
+    k: int
+    i: int
+    last: int
+    timer: int
+
+
+class Follow(KeyedCoProcessFunction):
+    last = ValueState(int, default=-1)
+
+    def process_element1(self, row: Any, ctx: KeyedContext) -> Iterator[Followed]:
+        ctx.timers.register(ctx.timestamp + TIMER_MS)
+        yield Followed(ctx.key, row.i, self.last.value, 0)
+
+    def process_element2(self, row: Any, ctx: KeyedContext) -> None:
+        self.last.value = row.i
+
+    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[Followed]:
+        yield Followed(ctx.key, -1, self.last.value, timestamp)
+        self.last.clear()
+
+
+def _followed(rows: DataStream) -> Mapping[str, DataStream]:
+    first = rows.filter(pl.col("i") % 3 > 0).key_by("k")
+    second = rows.filter(pl.col("i") % 3 == 0).select("i", "at", key=pl.col("k").cast(pl.Int16))
+    found = first.connect(second.key_by("key")).process(Follow(), order="event_time")
+    return {"out": found, **{tag: found.side_output(tag) for tag in LATE_OF_TWO}}
+
+
+def _check_followed(rows: list[Arrived], outputs: Outputs) -> None:
+    _check_followed_but(rows, outputs, _late(rows))
+
+
+def _check_followed_idle(rows: list[Arrived], outputs: Outputs) -> None:
+    # A row that others had passed while its split was idle is late, too.
+    late = {out["i"] for tag in LATE_OF_TWO for out in outputs[tag]}
+    assert _late(rows) <= late, f"not late: {_late(rows) - late}"
+    _check_followed_but(rows, outputs, late)
+
+
+def _late(rows: list[Arrived]) -> set[int]:
+    """Those that are so by themselves."""
+    return {row.i for row in rows if row.at <= row.wm}
+
+
+def _check_followed_but(rows: list[Arrived], outputs: Outputs, late: Set[int]) -> None:
+    keyed: dict[int, list[tuple[int, bool, int]]] = defaultdict(list)
+    for row in rows:
+        if row.i not in late:
+            keyed[row.k].append((row.at, _is_second(row.i), row.i))
+    wanted: list[tuple[int, int, int, int]] = []
+    for key, of_key in keyed.items():
+        last, timers = -1, set[int]()
+        for at, second, i in [*sorted(of_key), (_LAST_MS, True, -1)]:
+            for timer in sorted(timer for timer in timers if timer < at):
+                wanted.append((key, -1, last, timer))
+                timers.remove(timer)
+                last = -1
+            if second:
+                last = i
+            else:
+                wanted.append((key, i, last, 0))
+                timers.add(at + TIMER_MS)
+    same(((o["k"], o["i"], o["last"], o["timer"]) for o in outputs["out"]), wanted, "rows")
+    for number, tag in enumerate(LATE_OF_TWO):
+        of_side = (row.i for row in rows if row.i in late and _is_second(row.i) == bool(number))
+        same((out["i"] for out in outputs[tag]), of_side, tag)
+
+
+FOLLOWED = CheckedProgram("connected in event time", _followed, _check_followed, _check_followed_idle)
 
 
 @dataclass

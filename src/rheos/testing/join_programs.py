@@ -16,7 +16,7 @@ from rheos import aggregates as agg
 from rheos.api.keyed import KeyedStream
 from rheos.api.streams import DataStream
 from rheos.graph.windows import Tumbling
-from rheos.operators.joins.late import LATE
+from rheos.operators.late import LATE_OF_TWO
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, millis, same
 
 _LOWER, _UPPER = -30, 50
@@ -86,7 +86,7 @@ def _outputs(joined: DataStream) -> Mapping[str, DataStream]:
     return {
         "out": joined,
         "counts": counts.aggregate(n=agg.count(), l=agg.count("l")),
-        **{tag: joined.side_output(tag) for tag in LATE},
+        **{tag: joined.side_output(tag) for tag in LATE_OF_TWO},
     }
 
 
@@ -144,7 +144,7 @@ TEMPORAL = _program(
 def _windowed(rows: DataStream) -> Mapping[str, DataStream]:
     left, right = sides(rows)
     joined = left.window_join(right, Tumbling(f"{_WINDOW_MS}ms"), "full", suffix="_r")
-    return {"out": joined, **{tag: joined.side_output(tag) for tag in LATE}}
+    return {"out": joined, **{tag: joined.side_output(tag) for tag in LATE_OF_TWO}}
 
 
 def _check_windowed(rows: list[Arrived], outputs: Outputs) -> None:

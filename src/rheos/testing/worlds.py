@@ -376,6 +376,7 @@ _FURTHER: dict[str, tuple[CheckedProgram, ...]] = {
     "further program": (
         connected_programs.CONNECTED,
         connected_programs.BROADCAST,
+        connected_programs.FOLLOWED,
         *join_programs.PROGRAMS,
         changelog_programs.TABLES,
     ),

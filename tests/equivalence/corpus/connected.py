@@ -1,5 +1,6 @@
 """Connected and broadcast streams, and state without a key. What order the streams come in decides no
-row: pairs are found by whichever comes second, and totals are given when all have come."""
+row: pairs are found by whichever comes second, totals are given when all have come, and what depends on
+order goes by event time."""
 
 from __future__ import annotations
 
@@ -13,10 +14,11 @@ import polars as pl
 import rheos as rh
 from rheos import col
 from tests.equivalence.corpus.inputs import MORE_SALES, SALES, Sale
-from tests.equivalence.corpus.oracle import frame
+from tests.equivalence.corpus.oracle import Row, arrived, frame, too_late
 from tests.equivalence.corpus.program import Given, Golden, Program
 
 AT_LAST_MS = 1 << 50
+FORGETS_MS = 1_000
 
 
 @dataclass
@@ -87,6 +89,32 @@ class Pairs(rh.KeyedCoProcessFunction):
     def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> None:
         counts = len(self.first), len(self.second)
         ctx.output("totals", Total(*ctx.key, *counts, self.most.value, self.longest.value))
+
+
+@dataclass
+class Followed:
+    shop: str
+    at: int
+    n: int | None
+    """Of a sale, or None at a timer."""
+    last: int | None
+
+
+class Follow(rh.KeyedCoProcessFunction):
+    """Which of the second stream's sales in the shop was the last before each of the first's."""
+
+    last = rh.ValueState(int | None, default=None)
+
+    def process_element1(self, sale: Sale, ctx: rh.KeyedContext) -> Iterator[Followed]:
+        yield Followed(ctx.key, ctx.timestamp, sale.n, self.last.value)
+        ctx.timers.register(ctx.timestamp + FORGETS_MS)
+
+    def process_element2(self, sale: Any, ctx: rh.KeyedContext) -> None:
+        self.last.value = sale.number
+
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Followed]:
+        yield Followed(ctx.key, timestamp, None, self.last.value)
+        self.last.clear()
 
 
 @dataclass
@@ -174,10 +202,15 @@ def build(given: Given) -> Mapping[str, rh.DataStream]:
     others = more.select("quantity", "note", "shop", "at", number="n", who=col("user").cast(pl.Int32))
     pairs = sales.key_by("user", "shop").connect(others.key_by("who", "shop")).process(Pairs())
     rules = more.filter(_is_rule(col("n"))).broadcast()
+    second = others.select("number", "shop", "at").key_by("shop")
+    followed = sales.key_by("shop").connect(second).process(Follow(), order="event_time")
     sides = sales.connect(more).flat_map(several_of_first, of_second)
     return {
         "pairs": pairs,
         "totals": pairs.side_output("totals"),
+        "followed": followed,
+        "late_left": followed.side_output("late_left"),
+        "late_right": followed.side_output("late_right"),
         "judged": sales.key_by("shop").connect(rules).process(Judge()),
         "sides": sides,
         "seen": sales.connect(rules).process(Compare()),
@@ -204,6 +237,7 @@ def golden() -> Mapping[str, Golden]:
                 "longest": max(notes[max(notes)]) if notes else None,
             }
         )
+    followed, *late = followed_golden()
     rules = second.filter(_is_rule(pl.col("n")))["n"]
     judged = first.group_by("shop").agg(
         sales=pl.len().cast(pl.Int64),
@@ -215,11 +249,39 @@ def golden() -> Mapping[str, Golden]:
     return {
         "pairs": pairs,
         "totals": totals,
+        "followed": followed,
+        "late_left": late[0],
+        "late_right": late[1],
         "judged": judged,
         "sides": sides,
         "seen": [{"n": n, "agreed": True} for n in first["n"]],
         "numbered": [{"place": place} for place in range(1, len(second) + 1)],
     }
+
+
+def followed_golden() -> tuple[list[Row], list[Row], list[Row]]:
+    """And what is late of either stream."""
+    first, second = arrived(SALES), arrived(MORE_SALES)
+    by_shop: dict[str, list[tuple[int, bool, int]]] = defaultdict(list)
+    for rows, is_second in ((first, False), (second, True)):
+        for row in rows:
+            if row["ts"] > row["wm"]:
+                by_shop[row["shop"]].append((row["ts"], is_second, row["n"]))
+    found: list[Row] = []
+    for shop, events in by_shop.items():
+        last, timers = None, set[int]()
+        for ts, is_second, n in [*sorted(events), (AT_LAST_MS, True, 0)]:
+            for at in sorted(at for at in timers if at < ts):
+                found.append({"shop": shop, "at": at, "n": None, "last": last})
+                timers.remove(at)
+                last = None
+            if is_second:
+                last = n
+            else:
+                found.append({"shop": shop, "at": ts, "n": n, "last": last})
+                timers.add(ts + FORGETS_MS)
+    late = [{"number": row["n"], "shop": row["shop"], "at": row["at"]} for row in too_late(second)]
+    return found, too_late(first), late
 
 
 PROGRAMS = (Program("connected and broadcast", build, golden),)

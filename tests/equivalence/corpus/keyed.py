@@ -14,7 +14,16 @@ import polars as pl
 import rheos as rh
 from rheos import col
 from tests.equivalence.corpus.inputs import MORE_SALES, SALES, Sale
-from tests.equivalence.corpus.oracle import Row, arrived, bare, by_window, frame, known, result
+from tests.equivalence.corpus.oracle import (
+    Row,
+    arrived,
+    bare,
+    by_window,
+    frame,
+    known,
+    result,
+    too_late,
+)
 from tests.equivalence.corpus.program import Given, Golden, Program
 
 GAP_MS = 6_000
@@ -27,10 +36,6 @@ def in_time(rows: list[Row], key: str) -> dict[object, list[Row]]:
         if row["ts"] > row["wm"]:
             keyed[row[key]].append(row)
     return keyed
-
-
-def too_late(rows: list[Row]) -> list[Row]:
-    return bare(row for row in rows if row["ts"] <= row["wm"])
 
 
 # --- sessions: values and timers, in event-time order -------------------------------------------------

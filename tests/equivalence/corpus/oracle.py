@@ -87,6 +87,11 @@ def bare(rows: Iterable[Row]) -> list[Row]:
     return [{name: value for name, value in row.items() if name not in ("ts", "wm")} for row in rows]
 
 
+def too_late(rows: Iterable[Row]) -> list[Row]:
+    """Those that are late by themselves, for what goes in event-time order."""
+    return bare(row for row in rows if row["ts"] <= row["wm"])
+
+
 def result(names: Sequence[str], key: tuple[Any, ...], size: int, **more: Any) -> Row:
     """A row of a window's output."""
     *values, start = key

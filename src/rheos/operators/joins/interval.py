@@ -54,11 +54,10 @@ from rheos.graph.nodes import MAIN
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType, Restored
 from rheos.operators.group_progress import GroupProgress
 from rheos.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
-from rheos.operators.joins.late import LATE
 from rheos.operators.joins.numbered import Numbers
 from rheos.operators.joins.side import JoinSide
 from rheos.operators.keyed_state import keyed_shape
-from rheos.operators.late import not_late
+from rheos.operators.late import LATE_OF_TWO, not_late
 from rheos.operators.records import hidden_column
 from rheos.operators.spill import SpillFolder
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
@@ -148,7 +147,7 @@ class IntervalJoinOperator(Operator):
         side = self._sides[port]
         refuse_null_keys(batch, side.keys, side.keyed_at)
         passed = self._progress.passed(batch, side.keys, self._watermark)
-        batch = yield from not_late(self.ctx, LATE[port], batch, passed)
+        batch = yield from not_late(self.ctx, LATE_OF_TWO[port], batch, passed)
         if not batch.num_rows or MAIN not in self.ctx.outputs:
             return
         stamps: Numbers = batch.column(TS).to_numpy()

@@ -53,11 +53,10 @@ from rheos.graph.nodes import MAIN
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType, Restored
 from rheos.operators.held import HeldRows
 from rheos.operators.joins.columns import LEFT, RIGHT, JoinedColumns
-from rheos.operators.joins.late import LATE
 from rheos.operators.joins.numbered import Numbers
 from rheos.operators.joins.versions import Versions
 from rheos.operators.keyed_state import columns_shape, keyed_shape
-from rheos.operators.late import not_late
+from rheos.operators.late import LATE_OF_TWO, not_late
 from rheos.operators.sorting import sort_by_time, sort_rows
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, visible
 from rheos.protocol.ids import CheckpointId
@@ -125,7 +124,7 @@ class TemporalJoinOperator(Operator):
 
     def _in_time(self, port: int, batch: Batch) -> Generator[Out, None, Batch]:
         passed = self._waiting[port].passed(batch, self._watermark)
-        return (yield from not_late(self.ctx, LATE[port], batch, passed))
+        return (yield from not_late(self.ctx, LATE_OF_TWO[port], batch, passed))
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         if timestamp_ms <= self._watermark:
@@ -183,10 +182,8 @@ class TemporalJoinOperator(Operator):
         return Snapshot([*parts, self._versions.part()])
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        behind = {names[1] for names in WAITING}
         return [
-            *(held.savepoint() for held in self._waiting),
-            *(part for part in snapshot.parts if part.state in behind),
+            *(part for held in self._waiting for part in held.savepoint(self._watermark)),
             self._versions.whole(),
         ]
 

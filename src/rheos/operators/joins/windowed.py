@@ -54,10 +54,10 @@ from rheos.graph.nodes import MAIN, WindowSpec
 from rheos.graph.windows import Window
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType, Restored
 from rheos.operators.joins.columns import LEFT, RIGHT, JoinedColumns, kept
-from rheos.operators.joins.late import LATE
 from rheos.operators.joins.numbered import Numbers
 from rheos.operators.joins.timed_rows import Matches
 from rheos.operators.joins.united import UnitedRows
+from rheos.operators.late import LATE_OF_TWO
 from rheos.operators.records import hidden_column, with_hidden
 from rheos.operators.shapes import window_states
 from rheos.operators.window.columns import END
@@ -166,14 +166,14 @@ def late_sides(ctx: OperatorContext, united: UnitedRows, late: Batch) -> Iterato
     """Late rows, each to the side output of its side."""
     right = united.is_right(late)
     for port, of_port in ((LEFT, ~right), (RIGHT, right)):
-        output = ctx.outputs.get(LATE[port])
+        output = ctx.outputs.get(LATE_OF_TWO[port])
         if output is None or not of_port.any():
             continue
         rows = late.filter(pa.array(of_port))
         hidden = (hidden_column(rows, name) for name in (TS, WM))
         side = united.side(port, rows)
         shown = pa.RecordBatch.from_arrays(side.columns, schema=output.type.schema)
-        yield Out(with_hidden(shown, output.schema, *hidden), LATE[port])
+        yield Out(with_hidden(shown, output.schema, *hidden), LATE_OF_TWO[port])
 
 
 class _PairsOfWindows(WindowRowsOperator):

@@ -41,7 +41,7 @@ assert [(row["low"]["at"], row["high"]) for row in came["timed out"]] == [(10, N
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -51,11 +51,9 @@ import pyarrow as pa
 
 from rheos.graph.patterns import PatternTree
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType, Restored
-from rheos.operators.held import HELD, HELD_WATERMARKS, HeldRows
 from rheos.operators.joins.growing import with_room
 from rheos.operators.joins.numbered import Numbers
-from rheos.operators.keyed_state import columns_shape, keyed_shape
-from rheos.operators.late import not_late
+from rheos.operators.keyed_state import keyed_shape
 from rheos.operators.pattern.alive import NEVER_MS, Alive, MatchNode
 from rheos.operators.pattern.automaton import EVERY, compiled
 from rheos.operators.pattern.conditions import Bits, ConditionBits, ConditionFunctions
@@ -63,18 +61,14 @@ from rheos.operators.pattern.matched_rows import MatchedRows
 from rheos.operators.pattern.matcher import Matcher, MatchOutcome
 from rheos.operators.pattern.matches import MatchRows
 from rheos.operators.pattern.stored import MATCHES, FrozenKey, restored, stored
-from rheos.operators.sorting import sort_rows
-from rheos.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, visible
+from rheos.operators.rows_by_time import RowsByTime, held_shapes
+from rheos.protocol.elements import SWM, TS, WM, Batch, visible
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
-from rheos.state.key_groups import refuse_null_keys
 from rheos.state.key_index import KeyIndex, Slots
 from rheos.state.keys import KeyCodec
 from rheos.state.parts import DeltaChain
-
-LATE = "late"
-"""The side output of rows that come too late."""
 
 LEAST_ROWS = 1 << 12
 """It is looked at what is still needed when there are more rows than this, and than twice as many as
@@ -100,8 +94,7 @@ class PatternSpec(OperatorSpec):
         port = ports[0]
         structure = TypeShape(name="pattern", label=self.pattern.structure())
         return {
-            HELD: keyed_shape(port, Holds.ROWS, columns_shape(visible(port.schema))),
-            HELD_WATERMARKS: keyed_shape(port, Holds.PROGRESS, TypeShape(name="watermark")),
+            **held_shapes(ports),
             MATCHES: keyed_shape(port, Holds.MATCHES, structure),
         }
 
@@ -115,7 +108,7 @@ class PatternOperator(Operator):
         port = ctx.ports[0]
         shown = visible(port.schema)
         self._schema = pa.schema([*shown, (TS, pa.int64())])
-        self._held = HeldRows(self._schema, port.keys, ctx.key_groups, ctx.max_parallelism)
+        self._waiting = RowsByTime(ctx)
         self._key_types = KeyCodec(port.schema, port.keys).types
         self._automaton = compiled(spec.pattern)
         self._begins = self._automaton.begin_wakes
@@ -124,7 +117,6 @@ class PatternOperator(Operator):
         self._rows = MatchRows(ctx, self._automaton)
         self._after_match = spec.pattern.after_match
         self._chain = DeltaChain()
-        self._watermark = MIN_TIMESTAMP_MS
         self._forget()
 
     def _forget(self) -> None:
@@ -145,31 +137,22 @@ class PatternOperator(Operator):
     # --- rows -----------------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
-        of = self.ctx.ports[port]
-        refuse_null_keys(batch, of.keys, of.keyed_at)
-        batch = yield from self._in_time(batch)
+        batch = yield from self._waiting.in_time(port, batch)
         if self._quiet:
             batch = batch.filter(pa.array(self._bits.of(batch) != EVERY))
-        self._held.add(batch.select(self._schema.names))
-
-    def _in_time(self, batch: Batch) -> Generator[Out, None, Batch]:
-        passed = self._held.passed(batch, self._watermark)
-        return (yield from not_late(self.ctx, LATE, batch, passed))
+        self._waiting.add(port, batch)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
-        if timestamp_ms <= self._watermark:
+        if timestamp_ms <= self._waiting.passed_ms:
             return
-        due = self._held.take(timestamp_ms)
         given: list[MatchOutcome] = []
         touched: set[int] = set()
         first_event = self._next_event
-        if due is not None:
-            rows = sort_rows(due, TS)
+        for _, rows in self._waiting.take(timestamp_ms):
             given += self._matched(rows, touched)
             self._note(touched, given, rows, first_event)
         given += self._expired(timestamp_ms)
         yield from self._rows.out(given, self._kept)
-        self._watermark = timestamp_ms
         self._tidy()
 
     def _matched(self, rows: Batch, touched: set[int]) -> list[MatchOutcome]:
@@ -290,7 +273,7 @@ class PatternOperator(Operator):
     # --- snapshots ------------------------------------------------------------------------------------
 
     def open(self, restored_state: Restored) -> None:
-        self._held.restore(restored_state.get(HELD, ()), restored_state.get(HELD_WATERMARKS, ()))
+        self._waiting.restore(restored_state)
         alive, self._next_event = restored(
             restored_state.get(MATCHES, ()), self._keys, self._kept, self._automaton, 0
         )
@@ -307,12 +290,11 @@ class PatternOperator(Operator):
         mode = PartMode.FULL if full else PartMode.DELTA
         self._chain.taken(mode, len(slots))
         self._changed = set()
-        return Snapshot([*self._held.parts(self._watermark), self._part(mode, slots)])
+        return Snapshot([*self._waiting.parts(), self._part(mode, slots)])
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
         return [
-            self._held.savepoint(),
-            *(part for part in snapshot.parts if part.state == HELD_WATERMARKS),
+            *self._waiting.savepoint(),
             self._part(PartMode.FULL, list(self._alive)),
         ]
 
@@ -326,10 +308,10 @@ class PatternOperator(Operator):
         return SnapshotPart(MATCHES, StateKind.KEYED, write, mode, unchanged)
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        self._held.force_full()
+        self._waiting.force_full()
         self._chain.force_full()
 
     def next_keys(self) -> None:
         # All that waited has been taken.
         self._forget()
-        self._watermark = MIN_TIMESTAMP_MS
+        self._waiting.next_keys()

@@ -23,12 +23,12 @@ from rheos.host.garbage import collecting_seldom
 from rheos.host.scratch import scratch_folder
 from rheos.operators.build import build
 from rheos.operators.contract import Begun, Operator, OperatorContext, OperatorSpec
-from rheos.operators.ordered import OrderedProcessOperator
+from rheos.operators.process import ProcessOperator
 from rheos.operators.source import EndOfInput
 from rheos.operators.window.operator import WindowAggregateOperator
 from rheos.operators.window.windowed import WindowOperator
 from rheos.plan.physical import PlannedOperator
-from rheos.protocol.elements import MAX_TIMESTAMP_MS, TS
+from rheos.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.protocol.ids import CheckpointId
 from rheos.runtimes.batch import notes
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets
@@ -106,10 +106,10 @@ def _outlet(task: Task, partition: int) -> Outlet:
 
 def _operator(ctx: OperatorContext, planned: PlannedOperator) -> Operator:
     spec = planned.spec
-    if isinstance(spec, ProcessSpec) and spec.order == "arrival" and TS in ctx.ports[0].schema.names:
+    if isinstance(spec, ProcessSpec):
         # Of a key's rows the order of arrival is lost in a shuffle. That of event time is the best
         # that can be: each row finds the timers before it fired.
-        return OrderedProcessOperator(ctx, spec, keeps_late=True)
+        return ProcessOperator(ctx, spec, in_batch=True)
     if isinstance(spec, OperatorSpec):
         return spec.in_batch(ctx)
     return build(ctx, spec)

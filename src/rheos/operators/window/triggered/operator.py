@@ -16,10 +16,9 @@ from rheos.graph.aggregate_functions import AggregateFunction
 from rheos.graph.functions import WindowFunction
 from rheos.graph.state import Time
 from rheos.operators.contract import OperatorContext, Out
-from rheos.operators.held import HeldRows
 from rheos.operators.keyed_state import KeyedStateOperator, make_backend
 from rheos.operators.records import UserRaised, hidden_column, shown, with_hidden
-from rheos.operators.sorting import sort_by_time
+from rheos.operators.rows_by_time import RowsByTime
 from rheos.operators.window.contract import Ints
 from rheos.operators.window.triggered.assigning import RowsGiven, UserAssigning, assigning_of
 from rheos.operators.window.triggered.contents import Combined, Contents, Records
@@ -245,20 +244,14 @@ class InOrder(TriggeredWindowOperator):
 
     def __init__(self, ctx: OperatorContext, spec: TriggeredWindowSpec) -> None:
         super().__init__(ctx, spec)
-        port = ctx.ports[0]
-        self._columns = [name for name in port.schema.names if name != SWM]
-        schema = pa.schema([port.schema.field(name) for name in self._columns])
-        self._held = HeldRows(schema, port.keys, ctx.key_groups, ctx.max_parallelism)
+        self._waiting = RowsByTime(ctx, keeps_late=True)
 
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
-        self._codec.refuse_nulls(batch)
-        self._held.add(batch.select(self._columns))
-        return iter(())
+        batch = yield from self._waiting.in_time(port, batch)
+        self._waiting.add(port, batch)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
-        due = self._held.take(timestamp_ms)
-        if due is not None:
-            due = sort_by_time(due, TS)
+        for _, due in self._waiting.take(timestamp_ms):
             yield from self._deliver(due, due.column(TS).to_numpy() - 1)
         yield from super().on_watermark(timestamp_ms)
 
