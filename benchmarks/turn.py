@@ -1,11 +1,14 @@
 """What a small batch costs on all of its way: from the poll of a source to the sink behind a count.
 
-usage: turn.py [ROWS ...] [--slots N] [--profile]
+usage: turn.py [ROWS ...] [--slots N] [--pause-ms N] [--profile]
 
 The engines of a job's slots run in this process, one after the other, over real Unix sockets and by a
 clock that the benchmark moves on: in each turn every source gives so many rows (1, 8 and 64 where none
 are given), and all are stepped until nothing is left to do, as their loops would. Processor time for
 each turn of one slot, in microseconds: the median of many pieces. `--profile` says where it goes.
+
+With `--pause-ms` the process sleeps before each turn, as slots do at low rates: then caches and the
+processor are cold, and the same work costs more.
 """
 
 from __future__ import annotations
@@ -166,8 +169,9 @@ class Slots:
             transport.close()
 
 
-def measured(rows: int, slots: int, profile: cProfile.Profile | None) -> float:
+def measured(rows: int, slots: int, pause_ms: float, profile: cProfile.Profile | None) -> float:
     """Microseconds of a turn of one slot."""
+    piece, pieces = (PIECE, PIECES) if not pause_ms else (1, PIECE)
     with tempfile.TemporaryDirectory(prefix="rheos-turn-") as folder:
         all_slots = Slots(rows, slots, folder)
         for _ in range(2 * PIECE):
@@ -175,24 +179,24 @@ def measured(rows: int, slots: int, profile: cProfile.Profile | None) -> float:
         if profile is not None:
             profile.enable()
         spent = []
-        for _ in range(PIECES):
+        for _ in range(pieces):
+            time.sleep(pause_ms / 1000)
             began = time.process_time_ns()
-            for _ in range(PIECE):
+            for _ in range(piece):
                 all_slots.turn()
-            spent.append((time.process_time_ns() - began) / 1000 / PIECE / slots)
+            spent.append((time.process_time_ns() - began) / 1000 / piece / slots)
         if profile is not None:
             profile.disable()
         all_slots.close()
     return median(spent)
 
 
-def main(sizes: Sequence[int], slots: int, profiled: bool) -> None:
+def main(sizes: Sequence[int], slots: int, pause_ms: float, profiled: bool) -> None:
     pa.set_cpu_count(1)
     profile = cProfile.Profile() if profiled else None
     for rows in sizes:
-        print(
-            f"{rows:>6} rows, {slots} slots: {measured(rows, slots, profile):8.1f} us a turn of a slot"
-        )
+        turn_us = measured(rows, slots, pause_ms, profile)
+        print(f"{rows:>6} rows, {slots} slots: {turn_us:8.1f} us a turn of a slot")
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(50)
 
@@ -201,6 +205,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("rows", nargs="*", type=int, default=[1, 8, 64])
     parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--pause-ms", type=float, default=0.0)
     parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
-    main(given.rows or [1, 8, 64], given.slots, given.profile)
+    main(given.rows or [1, 8, 64], given.slots, given.pause_ms, given.profile)
