@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -68,6 +69,8 @@ class Column:
     """Aggregates the rows of a key and pane, whose columns are those `given`."""
     merge: pl.Expr
     """Aggregates several rows of state, by the names of columns."""
+    reduce: np.ufunc | None = None
+    """What does the same with two numbers; None where nothing in numpy does."""
 
 
 @dataclass(frozen=True)

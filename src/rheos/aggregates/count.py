@@ -43,14 +43,14 @@ def count(column: str | None = None) -> Agg:
     return Count(column)
 
 
-ROWS = Column("rows", pl.len().cast(pl.Int64), pl.col("rows").sum())
+ROWS = Column("rows", pl.len().cast(pl.Int64), pl.col("rows").sum(), np.add)
 """How many rows, of nulls or not."""
 
 
 def count_column(kind: str, column: str) -> Column:
     """How many values of a column are not null."""
     name = f"{kind}.{column}"
-    return Column(name, given(column).count().cast(pl.Int64), pl.col(name).sum())
+    return Column(name, given(column).count().cast(pl.Int64), pl.col(name).sum(), np.add)
 
 
 class CountCell(Cell):

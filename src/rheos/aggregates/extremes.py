@@ -31,9 +31,9 @@ class _Extreme(Agg, ABC):
         name = f"{self.kind}.{self.column}"
         values, partials = given(self.column), pl.col(name)
         if self.greatest:
-            part = Column(name, values.max(), partials.max())
+            part = Column(name, values.max(), partials.max(), np.maximum)
         else:
-            part = Column(name, values.min(), partials.min())
+            part = Column(name, values.min(), partials.min(), np.minimum)
         floating = pa.types.is_floating(self._type(schema))
         return Reduced([part], one_zero(partials) if floating else partials)
 

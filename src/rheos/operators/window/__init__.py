@@ -23,6 +23,7 @@ merge. `families` says what each is made of.
 | what window operators share: rows in, late rows, snapshots | `windowed`, `frames`, `layout`, `rows` |
 | windows with aggregates (`rheos.aggregates`), and what is kept of these | `operator`, `tables` |
 | these over a whole stream, in two phases; the rows between | `two_phases`, `partials` |
+| state merged by keys that are small whole numbers | `by_address` |
 | windows with a function | `process` |
 | windows that something else than the watermark fires, row by row | `triggered` |
 

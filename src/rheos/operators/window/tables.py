@@ -38,6 +38,7 @@ from rheos.aggregates.contract import (
 )
 from rheos.aggregates.count import ROWS, count_column
 from rheos.aggregates.integer_sum import SumTooLarge, beyond, may_be_beyond, wrapped
+from rheos.operators.window.by_address import merged_by_address
 from rheos.operators.window.contract import Ints
 from rheos.protocol.elements import HIDDEN_PREFIX, TS
 
@@ -141,6 +142,9 @@ class TotalsTable(AggregateTable):
         self._makes = [column.make.alias(column.name) for column in kept]
         self._merges = [column.merge.alias(column.name) for column in kept]
         self._names = [column.name for column in kept]
+        reduces = {column.name: column.reduce for column in kept}
+        self._reduces = {name: reduce for name, reduce in reduces.items() if reduce is not None}
+        """How columns are merged as arrays."""
 
     def _columns_of(self, part: Part) -> Sequence[Column]:
         # Sums count their values themselves: state without that count is state without that sum.
@@ -151,7 +155,7 @@ class TotalsTable(AggregateTable):
                 if column not in self._integers:
                     self._integers.append(column)
                 total = f"sum.{column}"
-                sums = Column(total, wrapped(given(column)), pl.col(total).sum())
+                sums = Column(total, wrapped(given(column)), pl.col(total).sum(), np.add)
                 return [count_column("summed", column), sums]
             case ExactSum(column=column):
                 self._sum_exactly(column)
@@ -204,7 +208,23 @@ class TotalsTable(AggregateTable):
         return _carried(_without_zeros(made, large))
 
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
+        if not by and len(self.keys) == 1:
+            merged = self._by_address(frames)
+            if merged is not None:
+                return merged
         return self._merged(frames, by, self._merges)
+
+    def _by_address(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
+        """The frames merged by key as arrays, where that can be."""
+        if len(self._reduces) < len(self._names):
+            return None
+        for column in self._integers:
+            sums = pl.concat([frame[f"sum.{column}"] for frame in frames])
+            if any(_BEYOND + column in frame for frame in frames) or may_be_beyond(sums):
+                return None
+        limbs = dict.fromkeys((name for frame in frames for name in _exact_columns(frame)), np.add)
+        merged = merged_by_address(frames, self.keys[0], {**self._reduces, **limbs})
+        return None if merged is None else _carried(merged)
 
     def _merged(
         self, frames: Sequence[pl.DataFrame], by: Sequence[str], merges: list[pl.Expr]

@@ -1,0 +1,77 @@
+"""Merging state by keys that are small whole numbers: a key less the smallest one is its address.
+
+A firing of sliding windows groups all their slices. To hash the keys and to chase their groups is most
+of it, and needless where the keys, as ids often do, lie close together: then each column is an array
+with a place for every key between the smallest and the largest. What comes of it is sorted by key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+_SPARSE = 4
+"""So many places for each row are taken at the most."""
+_FEW = 1 << 10
+"""So many places may always be taken."""
+_KEYS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
+
+
+def merged_by_address(
+    frames: Sequence[pl.DataFrame], key: str, reduces: Mapping[str, np.ufunc]
+) -> pl.DataFrame | None:
+    """One row for each key, with the columns of `reduces`, merged by these: `add` of int64, `minimum`
+    and `maximum` of numbers. A frame that lacks a column adds nothing to it. None where it would not
+    pay, as keys lie too far apart, or not give what Polars gives, as some value is null or NaN."""
+    if not all(_fits(frame, key, reduces) for frame in frames):
+        return None
+    keys = [frame[key].to_numpy().astype(np.int64) for frame in frames if frame.height]
+    if not keys:
+        return None
+    low = min(int(of.min()) for of in keys)
+    places = max(int(of.max()) for of in keys) - low + 1
+    if places > _FEW + _SPARSE * sum(map(len, keys)):
+        return None
+    addresses = [of - low for of in keys]
+    there = np.zeros(places, np.bool_)
+    for address in addresses:
+        there[address] = True
+    found = np.flatnonzero(there)
+    of_rows = [frame for frame in frames if frame.height]
+    columns = [pl.Series(key, found + low).cast(of_rows[0].schema[key])]
+    for name, reduce in reduces.items():
+        given = [(a, f[name].to_numpy()) for a, f in zip(addresses, of_rows, strict=True) if name in f]
+        if given:
+            merged = np.full(places, _least(reduce, given[0][1].dtype), given[0][1].dtype)
+            for address, values in given:
+                reduce.at(merged, address, values)
+            columns.append(pl.Series(name, merged[found]))
+    return pl.DataFrame(columns)
+
+
+def _fits(frame: pl.DataFrame, key: str, reduces: Mapping[str, np.ufunc]) -> bool:
+    if frame.schema[key] not in _KEYS or frame[key].null_count():
+        return False
+    return all(_of_numbers(frame[name], reduce) for name, reduce in reduces.items() if name in frame)
+
+
+def _of_numbers(column: pl.Series, reduce: np.ufunc) -> bool:
+    if column.null_count():
+        return False
+    if reduce is np.add:
+        return column.dtype == pl.Int64
+    return column.dtype.is_integer() or (column.dtype.is_float() and not column.is_nan().any())
+
+
+def _least(reduce: np.ufunc, kind: np.dtype[Any]) -> float:
+    """What is merged with a value gives the value."""
+    if reduce is np.add:
+        return 0
+    if kind.kind == "f":
+        return -math.inf if reduce is np.maximum else math.inf
+    bounds = np.iinfo(kind)
+    return int(bounds.min if reduce is np.maximum else bounds.max)

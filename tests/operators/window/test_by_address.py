@@ -1,0 +1,69 @@
+"""What is merged by address is what Polars merges, or is left to it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rheos.operators.window.by_address import merged_by_address
+
+REDUCES = {"rows": np.add, "max.v": np.maximum, "min.n": np.minimum, "exact.v.0": np.add}
+MERGES = [pl.col("rows").sum(), pl.col("max.v").max(), pl.col("min.n").min(), pl.col("exact.v.0").sum()]
+KEYS = (pl.Int8, pl.Int64, pl.UInt32)
+
+
+def frame(rows: list[tuple[int, int, float, int]], kind: type[pl.DataType]) -> pl.DataFrame:
+    schema = {"k": kind, "rows": pl.Int64, "max.v": pl.Float64, "min.n": pl.Int32}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+rows = st.lists(
+    st.tuples(
+        st.integers(0, 100),
+        st.integers(0, 9),
+        st.floats(allow_nan=False),
+        st.integers(-(2**31), 2**31 - 1),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=40)
+@given(of=st.lists(rows, min_size=1, max_size=4), kind=st.sampled_from(KEYS), limbs=st.integers(0, 4))
+def test_the_rows_are_those_of_polars(
+    of: list[list[tuple[int, int, float, int]]], kind: type[pl.DataType], limbs: int
+) -> None:
+    frames = [frame(each, kind) for each in of]
+    # Not every frame has every limb.
+    with_limb = [
+        each.with_columns(pl.col("rows").alias("exact.v.0")) if number < limbs or not number else each
+        for number, each in enumerate(frames)
+    ]
+    merged = merged_by_address(with_limb, "k", REDUCES)
+    if not any(of):
+        assert merged is None
+        return
+    assert merged is not None
+    expected = pl.concat(with_limb, how="diagonal").group_by("k").agg(MERGES).sort("k")
+    assert merged.equals(expected.select(merged.columns))
+    assert merged.schema == expected.select(merged.columns).schema
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        frame([(1, 1, math.nan, 1)], pl.Int64),
+        frame([(1, 1, 1.0, 1)], pl.Int64).with_columns(pl.lit(None, pl.Int32).alias("min.n")),
+        frame([(1, 1, 1.0, 1)], pl.Int64).with_columns(pl.col("k").cast(pl.String)),
+        frame([(1, 1, 1.0, 1)], pl.Int64).with_columns(pl.lit("b").alias("max.v")),
+        frame([(1, 1, 1.0, 1), (10**12, 1, 1.0, 1)], pl.Int64),
+    ],
+    ids=["NaN", "null", "keys of text", "texts", "keys far apart"],
+)
+def test_others_are_left_to_polars(left: pl.DataFrame) -> None:
+    assert merged_by_address([left], "k", REDUCES) is None
