@@ -21,7 +21,8 @@ class DeletedKeys:
     """Keys of an operator, by all of its key columns or by some."""
 
     operator: OperatorId
-    names: Sequence[str]
+    places: Sequence[int]
+    """Which of the key columns. States of a second stream have other names for them."""
     keys: frozenset[Key]
 
     def left(self, table: pa.Table, shape: StateShape) -> pa.Table:
@@ -35,7 +36,8 @@ class DeletedKeys:
             shown = pa.Table.from_arrays(
                 columns.of_table(table, key_prefix(shape)), schema=columns.shown
             )
-            of_rows = columns.subset(self.names).of(columns.batch(shown, self.names))
+            names = [columns.names[place] for place in self.places]
+            of_rows = columns.subset(names).of(columns.batch(shown, names))
         gone = self.keys
         left = [key not in gone for key in of_rows]
         return table if all(left) else table.filter(pa.array(left))
@@ -43,12 +45,11 @@ class DeletedKeys:
     def _of_entries(self, table: pa.Table, columns: KeyColumns) -> list[Key]:
         decode = columns.codec.decode
         keys = [decode(key) for key in table.column("key").to_pylist()]
-        places = [columns.names.index(name) for name in self.names]
         if len(columns.names) == 1:
             return keys
-        if len(places) == 1:
-            return [key[places[0]] for key in keys]
-        return [tuple(key[place] for place in places) for key in keys]
+        if len(self.places) == 1:
+            return [key[self.places[0]] for key in keys]
+        return [tuple(key[place] for place in self.places) for key in keys]
 
 
 @dataclass(frozen=True)

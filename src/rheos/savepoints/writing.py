@@ -126,9 +126,9 @@ class _Writing:
         columns = KeyColumns(shape.key)
         rows = collected_table(change.keys.select(*map(quoted, change.names)).distinct())
         batch = columns.batch(rows, change.names)
-        return DeletedKeys(
-            change.operator, change.names, frozenset(columns.subset(change.names).of(batch))
-        )
+        places = [columns.names.index(name) for name in change.names]
+        keys = frozenset(columns.subset(change.names).of(batch))
+        return DeletedKeys(change.operator, places, keys)
 
     def _copied(
         self, put: set[StateId], dropped: set[OperatorId], deleted: Sequence[DeletedKeys]

@@ -1,0 +1,29 @@
+"""Which rows of state go with deleted keys."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rheos.graph.nodes import StreamType
+from rheos.operators.contract import PortType
+from rheos.operators.rows_by_time import held_shapes
+from rheos.protocol.ids import OperatorId
+from rheos.savepoints.deleting import DeletedKeys
+
+
+def test_rows_of_a_second_stream_go_whatever_it_calls_the_key() -> None:
+    first = pa.schema([("id", pa.int64()), ("shop", pa.string())])
+    second = pa.schema([("of", pa.string()), ("order", pa.int64())])
+    ports = [
+        PortType(StreamType(schema, event_time=True), keys, schema)
+        for schema, keys in ((first, ("id", "shop")), (second, ("order", "of")))
+    ]
+    shapes = held_shapes(ports)
+    of_second = pa.table({"of": ["rom", "ulm", "rom"], "order": [1, 1, 2]})
+    for places, keys, left in (
+        ([0], {1}, [2]),
+        ([1], {"rom"}, [1]),
+        ([0, 1], {(1, "rom")}, [1, 2]),
+    ):
+        deleted = DeletedKeys(OperatorId("match"), places, frozenset(keys))
+        assert deleted.left(of_second, shapes["held 2"])["order"].to_pylist() == left
