@@ -26,11 +26,12 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
@@ -120,21 +121,31 @@ class ChangesOut:
 
     def of(self, batch: Batch) -> Iterator[Out]:
         """All that was added, with the event times of its origins."""
-        output = self._ctx.outputs.get(MAIN)
-        if output is None or not self._rows:
+        if MAIN not in self._ctx.outputs or not self._rows:
             return
         made = batch_of(self._rows, self._columns)
         columns = {**dict(zip(made.schema.names, made.columns, strict=True)), OP: pa.array(self._ops)}
-        origins = pa.array(np.array(self._origins, dtype=np.int64))
-        arrays = [
-            columns[field.name].cast(field.type)
-            if field.name in columns
-            else batch.column(field.name).take(origins)
-            for field in output.schema
-        ]
-        whole = pa.RecordBatch.from_arrays(arrays, schema=output.schema)
-        for begin in range(0, whole.num_rows, self._ctx.batch_rows):
-            yield Out(whole.slice(begin, self._ctx.batch_rows))
+        yield from changes_out(self._ctx, columns, np.array(self._origins, dtype=np.int64), batch)
+
+
+def changes_out(
+    ctx: OperatorContext,
+    columns: Mapping[str, pa.Array],
+    origins: npt.NDArray[np.int64],
+    batch: Batch,
+) -> Iterator[Out]:
+    """Changes as columns. What else leaves is taken from the rows of the batch that led to them."""
+    schema = ctx.outputs[MAIN].schema
+    places = pa.array(origins)
+    arrays = [
+        columns[field.name].cast(field.type)
+        if field.name in columns
+        else batch.column(field.name).take(places)
+        for field in schema
+    ]
+    whole = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    for begin in range(0, whole.num_rows, ctx.batch_rows):
+        yield Out(whole.slice(begin, ctx.batch_rows))
 
 
 def row_shape(columns: pa.Schema, name: str = "row") -> TypeShape:
