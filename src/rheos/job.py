@@ -65,6 +65,8 @@ class JobConfig:
     """How its figures are kept; None keeps none."""
     min_parallelism: int | None = None
     """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
+    until_now: bool = False
+    """It stops, with a checkpoint, once it has read what its sources have when it is submitted."""
 
     __repr__ = redacted_repr
 

@@ -246,7 +246,7 @@ class Environment:
         with located(call_site()):
             graph, plan = self._plan(name)
             runtime = self._choose(graph)
-            config = replace(self._config, job=self._job_id(name))
+            config = replace(self._config, job=self._job_id(name), until_now=said.until_now)
             listener = None if said.listener is None else said.listener(name)
             handle = runtime.submit(plan, config, listener)
         self._program.executed(graph)
@@ -376,6 +376,8 @@ class Environment:
                 "(a topic by end=, a folder by leaving discover= out)",
             ).located(site=endless[0].site, operator=endless[0].name)
         until_ms = overrides.current().until_ms
+        if overrides.current().until_now:
+            self._check_until_now(chosen)
         if chosen == "simulated":
             from rheos.runtimes.simulated.runtime import SimulatedRuntime
 
@@ -392,6 +394,20 @@ class Environment:
 
         runtime: RealRuntime = getattr(importlib.import_module(module), runtime_class)()
         return ControlledRuntime(chosen, runtime)
+
+    def _check_until_now(self, runtime: str) -> None:
+        """A run in batch reads what is there in any case."""
+        if runtime == "simulated":
+            raise ConfigurationError(
+                "--until now goes on where the last run was, and a simulated job leaves nothing behind",
+                hint="leave out --runtime simulated; or write --for 10m in place of --until now",
+            )
+        if runtime == "continuous" and self._config.checkpoint_dir is None:
+            raise ConfigurationError(
+                "--until now goes on where the last run was, and nothing says where that is kept",
+                hint='give the job a checkpoint directory: rh.Environment(checkpoint_dir="..."), or '
+                "--checkpoint-dir",
+            )
 
     def _job_id(self, name: str) -> JobId:
         """The same for each start of a job whose log is kept; otherwise one of its own."""

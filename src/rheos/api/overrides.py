@@ -41,6 +41,8 @@ class Overrides:
     """Of the job, over those that the program gives."""
     until_ms: int | None = None
     """After so much virtual time the input of a simulated job ends."""
+    until_now: bool = False
+    """A job stops once it has read what its sources have when it is submitted."""
 
     def said(self, name: str) -> Any:
         """The setting of that name, as far as it is said here; otherwise None."""

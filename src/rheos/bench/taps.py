@@ -87,6 +87,9 @@ class _MeasuredReader(SplitReader):
     def position(self) -> bytes:
         return self._reader.position()
 
+    def has_caught_up(self) -> bool:
+        return self._reader.has_caught_up()
+
     def close(self) -> None:
         self._reader.close()
         self._recorder.close()

@@ -266,7 +266,7 @@ class Checkpointing:
             cost=reduce(Cost.plus, (share.cost for share in shares)),
             duration_ms=open.complete_ms - open.opened_ms,
             completed_ms=wall_ms,
-            savepoint=open.savepoint.directory if open.savepoint else "",
+            savepoint=(open.savepoint.directory if open.savepoint else None) or "",
         )
 
     def entered(

@@ -22,12 +22,14 @@ Who does what, each in a file of its own:
                         the driver publishes (`publishing`)
     source_phases       which phase of the sources' splits may be opened
     split_discovery     which splits of the sources are found while the job runs
+    available_now       whether a run as of now has read all that it is to read
     restart             whether another attempt follows a failed one
 """
 
 from __future__ import annotations
 
 from rheos.checkpoint.acknowledgements import problem
+from rheos.checkpoint.available_now import AvailableNow
 from rheos.checkpoint.checkpointing import Checkpointing
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.events import (
@@ -72,6 +74,7 @@ from rheos.checkpoint.story import Chapter, Story
 from rheos.errors import CheckpointError, RheosError
 from rheos.protocol.control import (
     Acknowledge,
+    CaughtUp,
     Committed,
     Decline,
     Drained,
@@ -118,8 +121,14 @@ class Coordinator:
         self._states = state_folder(job)
         self._source_phases = SourcePhases()
         self._discovery = SplitDiscovery(shape.watched)
+        self._available_now = AvailableNow(shape.until_now)
         self._life = JobLifecycle(
-            self._checkpoints, starting, self._source_phases, self._discovery, config.restart
+            self._checkpoints,
+            starting,
+            self._source_phases,
+            self._discovery,
+            self._available_now,
+            config.restart,
         )
         self._story = Story()
 
@@ -208,7 +217,15 @@ class Coordinator:
 
     def _decide(self, event: Event, now_ms: int) -> list[Action]:
         match event:
-            case Acknowledge() | Decline() | Committed() | Drained() | PhaseRead() | SplitsTaken():
+            case (
+                Acknowledge()
+                | Decline()
+                | Committed()
+                | Drained()
+                | PhaseRead()
+                | CaughtUp()
+                | SplitsTaken()
+            ):
                 # CP5: a zombie is not listened to. Its files go with the sweep of the next attempt.
                 own = event.attempt == self.attempt and 0 <= event.subtask < self.parallelism
                 return self._reported(event, now_ms) if own else []
@@ -267,7 +284,7 @@ class Coordinator:
 
     def _reported(
         self,
-        event: Acknowledge | Decline | Committed | Drained | PhaseRead | SplitsTaken,
+        event: Acknowledge | Decline | Committed | Drained | PhaseRead | CaughtUp | SplitsTaken,
         now_ms: int,
     ) -> list[Action]:
         running = self.state is LifecycleState.RUNNING
@@ -283,6 +300,8 @@ class Coordinator:
                 return self._aborted(*self._checkpoints.decline(event, now_ms), now_ms)
             case PhaseRead() if running or self.state is LifecycleState.STARTING:
                 return self._source_phases.reported(event)
+            case CaughtUp() if running or self.state is LifecycleState.STARTING:
+                self._available_now.reported(event)
             case SplitsTaken() if running:
                 return self._discovery.taken(event, now_ms)
             case Committed() if running:
@@ -307,6 +326,8 @@ class Coordinator:
 
     def _proceed(self, now_ms: int, wall_ms: int) -> list[Action]:
         """Enters what is complete, or opens what is due: one entry is written at a time (CP1)."""
+        if self._available_now.all_read:
+            self._checkpoints.savepoints.ask_to_stop()
         entry = self._checkpoints.entry(wall_ms)
         return self._checkpoints.proceed(now_ms) if entry is None else [self._life.log.append(entry)]
 

@@ -16,6 +16,7 @@ from rheos.checkpoint.savepoint import Restore, Savepoint
 from rheos.errors import RheosError
 from rheos.protocol.control import (
     Acknowledge,
+    CaughtUp,
     CommittableHandle,
     Committed,
     Decline,
@@ -65,6 +66,8 @@ class JobShape:
     """The operators that have rows in so many subtasks at the most."""
     watched: Mapping[OperatorId, WatchedSource] = field(default_factory=dict)
     """The sources whose splits may be found while the job runs."""
+    until_now: frozenset[OperatorId] = frozenset()
+    """All sources, where the job stops once it has read what they had when the run began."""
 
 
 # --- events -------------------------------------------------------------------------------------
@@ -98,8 +101,9 @@ class SavepointRequested:
     """Answered by SavepointEnded, once. Requests that come while one is open wait their turn."""
 
     request: int
-    directory: str
-    """The savepoint's own folder; nothing is in it yet."""
+    directory: str | None
+    """The savepoint's own folder; nothing is in it yet. None: the job stops with a checkpoint of its
+    own, of which nobody wants a copy, and nobody waits for an answer."""
     after: After
 
 
@@ -255,6 +259,7 @@ Event: TypeAlias = (
     | Decline
     | Committed
     | PhaseRead
+    | CaughtUp
     | SplitsTaken
     | SplitsListed
     | SplitsNotListed
@@ -269,7 +274,7 @@ class Outcome(Enum):
     FINISHED = "finished"
     CANCELLED = "cancelled"
     STOPPED = "stopped"
-    """With a savepoint."""
+    """With a savepoint, or with a checkpoint that holds all that a run as of now was to read."""
     FAILED = "failed"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from rheos.checkpoint.available_now import AvailableNow
 from rheos.checkpoint.checkpointing import Checkpointing
 from rheos.checkpoint.config import RestartStrategy
 from rheos.checkpoint.events import (
@@ -32,6 +33,7 @@ from rheos.checkpoint.log_writer import LogWriter
 from rheos.checkpoint.next_attempt import Done, FirstRead, NextAttempt, Ready
 from rheos.checkpoint.placement import Short, Wait
 from rheos.checkpoint.restart import Failures
+from rheos.checkpoint.savepoint_requests import Stage
 from rheos.checkpoint.source_phases import SourcePhases
 from rheos.checkpoint.split_discovery import SplitDiscovery
 from rheos.errors import RheosError, TransportError
@@ -62,12 +64,14 @@ class JobLifecycle:
         starting: NextAttempt,
         source_phases: SourcePhases,
         discovery: SplitDiscovery,
+        available_now: AvailableNow,
         restart: RestartStrategy,
     ) -> None:
         self._checkpoints = checkpoints
         self._starting = starting
         self._source_phases = source_phases
         self._discovery = discovery
+        self._available_now = available_now
         self._failures = Failures(restart)
 
         self.state = LifecycleState.NEW
@@ -150,6 +154,8 @@ class JobLifecycle:
     def _start_attempt(self) -> list[Action]:
         savepoints = self._checkpoints.savepoints
         final = self._checkpoints.final
+        if savepoints.stage is Stage.TAKEN:
+            return self.leave(Outcome.STOPPED)
         if savepoints.holds or (final is not None and savepoints.is_of(final)):
             return []  # Once its manifest is written, nothing may be left to run.
         if final is not None:
@@ -161,6 +167,7 @@ class JobLifecycle:
         self.attempt_lives = True
         self._source_phases.begin(self.attempt, self.parallelism)
         self._discovery.begin(self.attempt, self.parallelism)
+        self._available_now.begin(self.parallelism)
         return [StartAttempt(self.attempt, self._checkpoints.restore, self.parallelism)]
 
     def connected(self, now_ms: int) -> list[Action]:
@@ -179,6 +186,8 @@ class JobLifecycle:
 
     def go_on(self) -> list[Action]:
         """A commit has come in, or a savepoint is settled: does anything follow?"""
+        if self.state is LifecycleState.RUNNING and self._checkpoints.savepoints.stage is Stage.TAKEN:
+            return self.leave(Outcome.STOPPED)
         if self.state is LifecycleState.RUNNING and not self.log.busy and self._checkpoints.is_done():
             self.state = LifecycleState.FINISHING
             return [self.log.append(self._checkpoints.finished())]

@@ -4,6 +4,9 @@
                  |           |                       |
                  +-----------+-- the attempt fails --+--> answered with an error
 
+One that the job itself has asked for, to stop with a checkpoint and without a copy, is TAKEN where
+others are written, and nobody is answered.
+
 A savepoint whose checkpoint is in the log outlives its attempt: recovery commits the checkpoint, and
 then the manifest is written (CP13).
 """
@@ -35,6 +38,11 @@ class Stage(Enum):
     OPEN = "its checkpoint is open, or being entered in the log"
     COMMITTING = "its checkpoint is in the log, and not yet committed everywhere"
     WRITING = "its manifest is written"
+    TAKEN = "its checkpoint is committed everywhere, and nobody wants a copy: the job stops"
+
+
+_WITHOUT_COPY = SavepointRequested(0, None, After.STOP)
+"""What the job itself asks for."""
 
 
 @dataclass(slots=True)
@@ -72,7 +80,7 @@ class SavepointRequests:
         return (
             self._current is not None
             and self._current.request.after is After.STOP
-            and self._current.stage in (Stage.COMMITTING, Stage.WRITING)
+            and self._current.stage in (Stage.COMMITTING, Stage.WRITING, Stage.TAKEN)
         )
 
     def is_of(self, checkpoint: CheckpointId) -> bool:
@@ -86,6 +94,13 @@ class SavepointRequests:
 
     def ask(self, request: SavepointRequested) -> None:
         self._queue.append(request)
+
+    def ask_to_stop(self) -> None:
+        """The job is to stop with its next checkpoint, of which no copy is wanted. May be called again:
+        one that fails is taken again."""
+        current = None if self._current is None else self._current.request
+        if current is not _WITHOUT_COPY and _WITHOUT_COPY not in self._queue:
+            self.ask(_WITHOUT_COPY)
 
     def drain(self) -> None:
         """Begins the next one, for which the input is ended first."""
@@ -135,6 +150,12 @@ class SavepointRequests:
         assert current.entry is not None
         if up_to < current.entry.checkpoint:
             return []
+        if current.request.directory is None:
+            if current.entry.final:
+                self._current = None  # The job finishes by itself.
+            else:
+                current.stage = Stage.TAKEN
+            return []
         current.stage = Stage.WRITING
         return [WriteSavepoint(current.request.request, current.request.directory, current.entry)]
 
@@ -157,6 +178,8 @@ class SavepointRequests:
 
     def attempt_failed(self, entering: CheckpointId | None, error: RheosError) -> list[Action]:
         """One whose checkpoint is not in the log, nor about to be, ends with the attempt."""
+        if _WITHOUT_COPY in self._queue:
+            self._queue.remove(_WITHOUT_COPY)  # The next attempt reads again.
         match self.stage:
             case Stage.DRAINING:
                 pass
@@ -176,6 +199,8 @@ class SavepointRequests:
         current = self._current
         assert current is not None
         self._current = None
+        if current.request.directory is None:
+            return []
         return [
             SavepointEnded(current.request.request, error),
             DiscardSavepoint(current.request.directory),
@@ -187,6 +212,7 @@ class SavepointRequests:
         actions: list[Action] = []
         if self._current is not None:
             actions = self.fail(error)
-        actions += [SavepointEnded(request.request, error) for request in self._queue]
+        waiting = (request for request in self._queue if request.directory is not None)
+        actions += [SavepointEnded(request.request, error) for request in waiting]
         self._queue.clear()
         return actions

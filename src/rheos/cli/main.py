@@ -37,6 +37,7 @@ from rheos.cli.options import (
     StateBackendOption,
     StateMemory,
     UnalignedAfter,
+    UntilOption,
     VirtualTime,
     duration,
     parameters,
@@ -171,6 +172,7 @@ def run(
     unaligned_after: UnalignedAfter = None,
     max_concurrent_checkpoints: MaxConcurrent = None,
     at_least_once: AtLeastOnce = False,
+    until: UntilOption = None,
     for_: VirtualTime = None,
     param: Param = None,
     metrics_port: MetricsPlace = None,
@@ -200,7 +202,7 @@ def run(
         settings = _settings(config, given)
         if for_ is not None:
             settings = replace(settings, until_ms=duration_ms(for_))
-        settings = replace(settings, parameters=parameters(param))
+        settings = replace(settings, parameters=parameters(param), until_now=until is not None)
         raise typer.Exit(run(file, arguments or [], settings, metrics_port))
 
 

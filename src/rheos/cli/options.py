@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -150,6 +151,21 @@ MaxConcurrent = Annotated[
 AtLeastOnce = Annotated[
     bool,
     typer.Option("--at-least-once", help="No input waits for barriers; rows may count twice."),
+]
+
+
+class Until(StrEnum):
+    NOW = "now"
+
+
+UntilOption = Annotated[
+    Until | None,
+    typer.Option(
+        "--until",
+        help="now: read what is there, take a checkpoint, and stop. The next run goes on from it; "
+        "windows stay open. Needs --checkpoint-dir.",
+        show_default=False,
+    ),
 ]
 
 Param = Annotated[

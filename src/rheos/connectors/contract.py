@@ -17,7 +17,7 @@ from typing import ClassVar, TypeAlias
 import pyarrow as pa
 
 from rheos.connectors.times import TimeColumn
-from rheos.errors import RheosError
+from rheos.errors import ConfigurationError, RheosError
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.ports import Clock, IoExecutor
@@ -114,6 +114,12 @@ class SplitReader(ABC):
         the mailbox about once a second, before `close`."""
         return None
 
+    def has_caught_up(self) -> bool:
+        """Of a source as of now (`Source.as_of_now`): whether `poll` has given all that the split had
+        then. Once it has, it gives `Pending()`. Called in the mailbox. A split that ends by itself need
+        not say so."""
+        return False
+
     def close(self) -> None:
         """Called once, also after an error."""
 
@@ -154,6 +160,21 @@ class Source(ABC):
         """Ends what `staged` has begun and goes on while the job runs, such as a query beside it.
         Called on the driver when the job has ended, in whatever way, on what `staged` gave; also where
         the job cannot be started after all. May wait, and may be called again."""
+
+    def as_of_now(self) -> Source:
+        """The source for a run that stops with what is there now, and that another run follows. It has
+        no `discovery_ms`, is `bounded` as this one is, and its positions are the same. A split that has
+        more later is not at its end now: its reader says `has_caught_up`.
+
+        Called once on the driver, before all else, and not where all sources of the job are bounded.
+        Raises ConfigurationError where the source has no such moment, as by default."""
+        if self.bounded:
+            return self
+        raise ConfigurationError(
+            f"{self.describe()} cannot be read until now: it does not say what is there at a moment",
+            hint="folders that are watched and Kafka's topics can; leave out --until now, and end the "
+            "job with `rheos stop`",
+        )
 
     @abstractmethod
     def splits(self) -> Sequence[Split]:

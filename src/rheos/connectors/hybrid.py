@@ -134,6 +134,9 @@ class HybridSource(Source):
         for part in self.parts:
             part.released()
 
+    def as_of_now(self) -> Source:
+        return replace(self, parts=tuple(part.as_of_now() for part in self.parts))
+
     def record_class(self) -> type | None:
         return self.record
 
@@ -323,6 +326,9 @@ class _PartReader(SplitReader):
 
     def position(self) -> bytes:
         return self._reader.position()
+
+    def has_caught_up(self) -> bool:
+        return self._reader.has_caught_up()
 
     def close(self) -> None:
         self._reader.close()

@@ -31,6 +31,9 @@ class WrappedSource(Source):
     def released(self) -> None:
         self.source.released()
 
+    def as_of_now(self) -> Source:
+        return replace(self, source=self.source.as_of_now())
+
     def splits(self) -> Sequence[Split]:
         return self.source.splits()
 

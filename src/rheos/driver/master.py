@@ -74,6 +74,7 @@ from rheos.driver.sources_and_sinks import (
     publish,
     publish_listed,
     published_here,
+    read_until_now,
     targets,
     watched_sources,
 )
@@ -148,6 +149,7 @@ class Master:
             targets(plan),
             plan.widths(),
             watched_sources(plan, splits),
+            read_until_now(plan),
         )
         self._coordinator = Coordinator(
             config.job,

@@ -106,6 +106,7 @@ class SavepointService:
         with self._lock:
             asked = self._under_way.pop(action.request)
         if action.error is None:
+            assert asked.request.directory is not None, "whoever asks says where"
             asked.answer.set_result(asked.request.directory)
         else:
             asked.answer.set_exception(action.error)

@@ -43,6 +43,27 @@ def streams_beside(plan: PhysicalPlan) -> bool:
     return any(not stream.bounded for _, source in sources(plan) for stream in streams_in(source))
 
 
+def as_of_now(plan: PhysicalPlan) -> PhysicalPlan:
+    """The plan of a run that stops with what its sources have now; one whose sources all end does so as
+    ever. Raises RheosError, with the user's line."""
+    if all(source.bounded for _, source in sources(plan)):
+        return plan
+
+    def until_now(planned: PlannedOperator, spec: SourceSpec) -> SourceSpec:
+        return replace(spec, source=spec.source.as_of_now(), until_now=True)
+
+    return replace(plan, chains=tuple(_with_source(chain, until_now) for chain in plan.chains))
+
+
+def read_until_now(plan: PhysicalPlan) -> frozenset[OperatorId]:
+    """All sources of such a run; none of another."""
+    return frozenset(
+        planned.id
+        for planned in plan.operators()
+        if isinstance(planned.spec, SourceSpec) and planned.spec.until_now
+    )
+
+
 def staged_sources(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
     """The plan with its sources made ready to be read again, each below a folder of its own. To be
     released (`release_sources`). Raises RheosError, with the user's line."""
@@ -77,12 +98,20 @@ def refuse_streams(plan: PhysicalPlan, hint: str) -> None:
 
 
 def _staged_chain(chain: Chain, folder: str) -> Chain:
+    def staged(planned: PlannedOperator, spec: SourceSpec) -> SourceSpec:
+        source = spec.source.staged(f"{folder.rstrip('/')}/{safe_name(planned.id)}")
+        return replace(spec, source=source)
+
+    return _with_source(chain, staged)
+
+
+def _with_source(chain: Chain, changed: Callable[[PlannedOperator, SourceSpec], SourceSpec]) -> Chain:
+    """The chain with another source in place of its own, where it has one."""
     head = chain.operators[0]
     if not isinstance(head.spec, SourceSpec):
         return chain
     with _located(head):
-        source = head.spec.source.staged(f"{folder.rstrip('/')}/{safe_name(head.id)}")
-    spec = replace(head.spec, source=source)
+        spec = changed(head, head.spec)
     return replace(chain, operators=(replace(head, spec=spec), *chain.operators[1:]))
 
 

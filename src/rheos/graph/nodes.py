@@ -75,6 +75,8 @@ class SourceSpec:
 
     source: Source
     watermark: Watermark | None
+    until_now: bool = False
+    """Said where the job is started: it stops once all has been read that was there by then."""
 
 
 @dataclass(frozen=True)

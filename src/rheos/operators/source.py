@@ -103,8 +103,11 @@ class SourceOperator(Operator):
         self._open_phase = 0
         """Splits of higher phases wait."""
         self._last_phase = 0
-        self.may_find = spec.source.discovery_ms is not None
-        """Whether splits may come that are not known yet."""
+        self.until_now = spec.until_now
+        """Whether the run stops with what is there now."""
+        goes_on = spec.until_now and not spec.source.bounded
+        self.may_find = goes_on or spec.source.discovery_ms is not None
+        """Whether splits may come that are not known yet, in this run or in one that follows."""
         self._known: set[str] = set()
         """The splits of all subtasks, and those that are not to be read, by id."""
         forget_ms = spec.source.forget_ms
@@ -312,6 +315,14 @@ class SourceOperator(Operator):
     def open_phase(self, phase: int) -> None:
         """All subtasks have read the phases below."""
         self._open_phase = max(self._open_phase, phase)
+
+    def has_caught_up(self) -> bool:
+        """In a run as of now: whether all of the subtask's splits were given as far as they are to
+        be."""
+        readers = (state.reader for state in self._open)
+        return not self._waiting and all(
+            reader is not None and reader.has_caught_up() for reader in readers
+        )
 
     # --- reading --------------------------------------------------------------------------------------
 

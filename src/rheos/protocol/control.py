@@ -192,6 +192,13 @@ class PhaseRead(Message, frozen=True):
     phase: int
 
 
+class CaughtUp(Message, frozen=True):
+    """In a run as of now: the subtask has given all that it is to give of the source."""
+
+    subtask: int
+    operator: OperatorId
+
+
 class SplitsTaken(Message, frozen=True):
     """The subtask knows this many of the source's splits that were sent in this attempt: all up to
     there."""
@@ -264,5 +271,14 @@ ToTask = (
     | Cancel
 )
 ToMaster = (
-    Acknowledge | Decline | Committed | PhaseRead | SplitsTaken | Reached | Drained | Failed | Progress
+    Acknowledge
+    | Decline
+    | Committed
+    | PhaseRead
+    | CaughtUp
+    | SplitsTaken
+    | Reached
+    | Drained
+    | Failed
+    | Progress
 )

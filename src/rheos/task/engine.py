@@ -27,6 +27,7 @@ from rheos.protocol.ids import Attempt, ChainId, ChannelId, JobId, OperatorId
 from rheos.protocol.ports import Clock, Store, TaskIo, Transport
 from rheos.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
 from rheos.protocol.state_config import StateConfig
+from rheos.task.caught_up import CaughtUpReporter
 from rheos.task.chain import ChainRunner
 from rheos.task.checkpoints import SubtaskCheckpoints
 from rheos.task.commits import Committing
@@ -236,6 +237,7 @@ class SubtaskEngine:
             restored = self._assignment.restored
             chain.open({id: without_in_flight(restored[id]) for id in ids if id in restored})
         self._phases = PhaseReporter(self._attempt, self._subtask, self._operators)
+        self._caught_up = CaughtUpReporter(self._attempt, self._subtask, self._operators)
         self._found = FoundSplits(self._subtask, self._operators)
         self._drift = DriftReporter(self._attempt, self._subtask, self._operators)
         for chain in self._chains:
@@ -308,6 +310,8 @@ class SubtaskEngine:
             turn_us = now_us
         for news in self._phases.poll():
             self._report(news)
+        for caught_up in self._caught_up.poll():
+            self._report(caught_up)
         for far in self._drift.poll(began_us):
             self._report(far)
         if self._checkpoints.busy:

@@ -32,6 +32,7 @@ class Reading:
             Decoding.of(rh.formats.json(), ROWS, (), "fail"),
             group=None,
             read_committed=True,
+            now=None,
             bounded=False,
             ctx=self.probe.context(),
         )

@@ -15,7 +15,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, Split, SplitReader
+from rheos.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    Source,
+    Split,
+    SplitReader,
+)
 from rheos.connectors.files.listing import FileToRead, ListedFile, list_watched, size_of
 from rheos.connectors.files.source import FileSource
 from rheos.errors import InputError
@@ -38,6 +46,10 @@ class WatchedFiles(FileSource):
 
     def endless(self, split: Split) -> bool:
         return False
+
+    def as_of_now(self) -> Source:
+        """The files of the first listing."""
+        return replace(self, discovery_ms=None)
 
     def made_ms(self, split: Split) -> int | None:
         return msgspec.msgpack.decode(split.payload, type=FileToRead).changed_ms

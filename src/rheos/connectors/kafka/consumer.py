@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from rheos.connectors.contract import ReaderContext, SourceClient
-from rheos.connectors.kafka.bounds import Partition
+from rheos.connectors.kafka.bounds import Offsets, Partition
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.cluster import KafkaCluster
 from rheos.connectors.kafka.decoding import Decoding, MessageDecoder, Run
@@ -83,13 +83,16 @@ class TopicConsumer(SourceClient):
         group: str | None,
         read_committed: bool,
         bounded: bool,
+        now: Offsets | None,
         ctx: ReaderContext,
     ) -> None:
+        """`now` is where a run as of now stops in each partition."""
         self._options = options
         self._decoding = decoding
         self._group = group
         self._read_committed = read_committed
-        self._bounded = bounded
+        self._stops = bounded or now is not None
+        self._now = now
         self._ctx = ctx
         self._failed: RheosError | None = None
         self._lock = threading.Condition()
@@ -115,7 +118,9 @@ class TopicConsumer(SourceClient):
     def open(self, split: PartitionSplit, position: bytes | None) -> PartitionReader:
         """A reader of one partition."""
         begin = Position(split.start) if position is None else Position.decode(position)
-        feed = PartitionFeed(split, begin.offset)
+        # A partition that has come since then is read by the next run.
+        now = None if self._now is None else self._now.get((split.topic, split.partition), 0)
+        feed = PartitionFeed(split, begin.offset, now)
         with self._lock:
             self._new.append(feed)
         if self._thread is None:
@@ -199,7 +204,7 @@ class TopicConsumer(SourceClient):
             "auto_offset_reset": "error",  # Nothing is left out in silence.
             "enable_auto_commit": False,
             "enable_auto_offset_store": False,
-            "enable_partition_eof": self._bounded,
+            "enable_partition_eof": self._stops,
             "allow_auto_create_topics": False,
             "isolation_level": "read_committed" if self._read_committed else "read_uncommitted",
         }
@@ -340,8 +345,8 @@ class TopicConsumer(SourceClient):
             offsets = numbers(client().Message.offset, own)
             # One that was paused may give records again that it gave before.
             begin, end = int(np.searchsorted(offsets, feed.next)), len(own)
-            if feed.split.end is not None and offsets[-1] + 1 >= feed.split.end:
-                end = int(np.searchsorted(offsets, feed.split.end))
+            if feed.end is not None and offsets[-1] + 1 >= feed.end:
+                end = int(np.searchsorted(offsets, feed.end))
                 ended.append(feed)
             if begin < end:
                 runs.append(Run(feed, len(kept), len(kept) + end - begin))
@@ -379,7 +384,7 @@ class TopicConsumer(SourceClient):
         if error.code() == codes._PARTITION_EOF:
             # Behind the last record may lie marks of transactions: that the end is reached is known
             # by this alone.
-            end = None if feed is None else feed.split.end
+            end = None if feed is None else feed.end
             if feed is not None and end is not None and event.offset() >= end:
                 self._finish(feed)
         elif error.code() in (codes._AUTO_OFFSET_RESET, codes.OFFSET_OUT_OF_RANGE):

@@ -107,16 +107,24 @@ class RecordChunk:
 class PartitionFeed:
     """What the reading thread and the mailbox share of a partition."""
 
-    def __init__(self, split: PartitionSplit, start: int) -> None:
+    def __init__(self, split: PartitionSplit, start: int, now: int | None = None) -> None:
+        """`now` is where a run as of now stops, though the partition goes on."""
         self.split = split
+        self.end = min((end for end in (split.end, now) if end is not None), default=None)
+        """Nothing from here on is read."""
         self.next = start
         """The least offset that was not read yet. The thread's alone."""
-        self.finished = split.end is not None and start >= split.end
+        self.finished = self.end is not None and start >= self.end
         """Nothing will be added to the chunks."""
         self.high: int | None = None
         """The offset behind the last record that the broker has said there is. The thread sets it."""
         self.paused = False
         self.chunks: deque[RecordChunk] = deque()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a later run has something to read of it."""
+        return self.split.end != self.end
 
     @property
     def partition(self) -> Partition:
@@ -148,7 +156,7 @@ class PartitionReader(SplitReader):
             # Looked at first: what is finished gets no more chunks.
             finished = self._feed.finished
             if not self._feed.chunks:
-                return EndOfSplit() if finished else Pending()
+                return EndOfSplit() if finished and not self._feed.goes_on else Pending()
             chunk = self._chunk = self._next(max_rows)
             self._row, self._bad = self._given_before(chunk), 0
         begin, self._row = self._row, min(self._row + max_rows, chunk.rows.num_rows)
@@ -199,6 +207,10 @@ class PartitionReader(SplitReader):
 
     def position(self) -> bytes:
         return self._position.encode()
+
+    def has_caught_up(self) -> bool:
+        # What is finished gets no more chunks.
+        return self._feed.finished and not self._feed.chunks and self._chunk is None
 
     def lag_rows(self) -> int | None:
         """Offsets, of which some may have no record."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -168,6 +168,8 @@ class KafkaSource(Source):
     discovery_ms: int | None
     schema: pa.Schema = field(init=False)
     bounded: bool = field(init=False)
+    now: dict[Partition, int] | None = None
+    """Where a run as of now stops in each partition: not stored, as the next one stops elsewhere."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.decoding.schema)
@@ -178,6 +180,13 @@ class KafkaSource(Source):
 
     def rejected_schema(self) -> pa.Schema | None:
         return REJECTED if self.decoding.on_error == "skip" else None
+
+    def as_of_now(self) -> Source:
+        if self.bounded:
+            return self
+        cluster = self._cluster()
+        now = cluster.latest(_partitions(cluster.find(self.topics)))
+        return replace(self, discovery_ms=None, now=now)
 
     def splits(self) -> Sequence[Split]:
         cluster = self._cluster()
@@ -227,6 +236,7 @@ class KafkaSource(Source):
             group=self.group,
             read_committed=self.read_committed,
             bounded=self.bounded,
+            now=self.now,
             ctx=ctx,
         )
 

@@ -21,6 +21,7 @@ from rheos.connectors.files.listing import absolute
 from rheos.driver.master import Master, enumerate_splits
 from rheos.driver.restart_report import RestartReport
 from rheos.driver.sources_and_sinks import (
+    as_of_now,
     check_targets,
     prepared_sinks,
     published_here,
@@ -68,6 +69,8 @@ class ContinuousRuntime:
         if config.from_savepoint is not None:
             # The log knows the folder by this name, whatever shell the job is started from.
             config = replace(config, from_savepoint=absolute(config.from_savepoint).rstrip("/"))
+        if config.until_now:
+            plan = as_of_now(plan)
         # What must first be written down is looked for when that is done.
         splits = None if stages(plan) else enumerate_splits(plan)
         if config.checkpoint_dir is None and config.from_savepoint is None:

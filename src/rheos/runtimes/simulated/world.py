@@ -19,7 +19,7 @@ from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import JobFinished
 from rheos.checkpoint.savepoint import read_savepoint
 from rheos.driver.master import Master, enumerate_splits
-from rheos.driver.sources_and_sinks import prepared_sinks
+from rheos.driver.sources_and_sinks import as_of_now, prepared_sinks
 from rheos.errors import CheckpointError, ConfigurationError, FencedError, JobFailedError
 from rheos.host import pickling
 from rheos.job import JobConfig, JobResult, JobState, JobStatus
@@ -145,6 +145,8 @@ class World:
         self.drivers += 1
         parallelism = self._parallelisms[(self.drivers - 1) % len(self._parallelisms)]
         plan = replace(self._plan, parallelism=parallelism)
+        if self._config.until_now:
+            plan = as_of_now(plan)
         splits = enumerate_splits(plan)
         launcher = SimLauncher(
             plan,
@@ -250,7 +252,9 @@ class World:
             if self.drivers == 1 or not self._finished():
                 raise
             return JobResult(self.master.status())
-        if result.status.state in (JobState.CANCELLED, JobState.STOPPED) and self._stopped:
+        # A run as of now is followed by another, as cron has it.
+        again = self._stopped or self._config.until_now
+        if result.status.state in (JobState.CANCELLED, JobState.STOPPED) and again:
             self._hear_answers()
             self._stopped = False
             if result.status.state is JobState.STOPPED:
