@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +10,7 @@ import pytest
 from rheos.connectors.kafka import arrow_producing
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.producing import Producing
-from tests.connectors.kafka.topics import Record, new_topic, read
-from tests.waiting import wait_for
+from tests.connectors.kafka.topics import Record, fence, new_topic, read
 
 kafka = pytest.importorskip("confluent_kafka")
 
@@ -47,15 +45,7 @@ def written(
     topic = new_topic(broker.address, partitions=2)
     known = {"transaction.timeout.ms": 30_000, **options}
     producing = Producing(ClientOptions.of(broker.address, known), topic, transactional_id=topic)
-
-    def fenced() -> bool:
-        """A broker that has just begun is asked again, as committers do."""
-        with contextlib.suppress(kafka.KafkaException):
-            producing.fence(30)
-            return True
-        return False
-
-    wait_for(fenced)
+    fence(producing)
     producing.client.begin_transaction()
     for batch in batches:
         (producing.produce if reported else producing.produce_unreported)(batch)

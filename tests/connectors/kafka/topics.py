@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import time
 from dataclasses import dataclass
 from typing import Any
 
+from rheos.connectors.kafka.producing import Producing
 from tests.waiting import wait_for
 
 _numbers = itertools.count()
@@ -103,3 +105,17 @@ def _record(message: Any) -> Record:
 
 def values(brokers: str, topic: str, *, committed: bool = True) -> list[bytes | None]:
     return [record.value for record in read(brokers, topic, committed=committed)]
+
+
+def fence(producing: Producing) -> None:
+    """Asks a broker that has just begun again, as committers do."""
+
+    def fenced() -> bool:
+        from confluent_kafka import KafkaException
+
+        with contextlib.suppress(KafkaException):
+            producing.fence(WITHIN_S)
+            return True
+        return False
+
+    wait_for(fenced)
