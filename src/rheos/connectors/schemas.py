@@ -24,6 +24,12 @@ def resolve(schema: Any) -> tuple[pa.Schema, type | None]:
     )
 
 
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether it is text, or bytes."""
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
 def check_column(
     schema: pa.Schema, what: str, column: str, fits: Callable[[pa.DataType], bool], types: str
 ) -> None:

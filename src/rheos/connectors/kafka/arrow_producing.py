@@ -13,12 +13,14 @@ lacks a record cannot be committed.
 from __future__ import annotations
 
 import ctypes
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.kafka.client_options import client
+from rheos.connectors.schemas import is_bytes
 from rheos.protocol.elements import Batch
 
 _KNOWN_SIZES = (136, 144, 176)
@@ -64,18 +66,16 @@ class ArrowProducing:
 
     def takes(self, schema: pa.Schema) -> bool:
         """Whether records of this schema may go this way: those of a value, or a value and a key."""
-        return set(schema.names) <= {"value", "key"} and all(map(_is_bytes, schema.types))
+        return set(schema.names) <= {"value", "key"} and all(map(is_bytes, schema.types))
 
     def produce(self, records: Batch) -> int:
-        """Queues records, the first ones first. Returns how many there was room for. Raises
-        KafkaException of the first that is refused."""
+        """Queues records, at least one, the first ones first. Returns how many there was room for.
+        Raises KafkaException of the first that is refused."""
         messages = np.zeros(records.num_rows, _MESSAGE)
         # The addresses are those of the batch's own buffers: it lives until they are copied.
         _place(messages, "payload", "len", records.column("value"))
         if "key" in records.schema.names:
             _place(messages, "key", "key_len", records.column("key"))
-        if not records.num_rows:
-            return 0
         queued = self._call(messages)
         kafka = client()
         failed = messages["err"][messages["err"] != 0]
@@ -97,6 +97,7 @@ class ArrowProducing:
             library.rd_kafka_topic_destroy(topic)
 
 
+@cache
 def _library() -> ctypes.CDLL | None:
     """librdkafka, as the client has loaded it; None where the platform does not find its functions
     through the client's module."""
@@ -118,7 +119,9 @@ def _library() -> ctypes.CDLL | None:
 
 def _place(messages: np.ndarray[Any, Any], address: str, length: str, column: pa.Array) -> None:
     """Where each value begins, and its length; null has the address 0."""
-    width = np.int64 if _is_large(column.type) else np.int32
+    kind = column.type
+    is_large = pa.types.is_large_binary(kind) or pa.types.is_large_string(kind)
+    width = np.int64 if is_large else np.int32
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
     # Empty texts need an address, too, and where all are empty there may be no data.
@@ -129,11 +132,3 @@ def _place(messages: np.ndarray[Any, Any], address: str, length: str, column: pa
         null = column.is_null().to_numpy(zero_copy_only=False)
         messages[address][null] = 0
         messages[length][null] = 0
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_string(kind)) or _is_large(kind)
-
-
-def _is_large(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_binary(kind) or pa.types.is_large_string(kind))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.schemas import check_column, shown_row
+from rheos.connectors.schemas import check_column, is_bytes, shown_row
 from rheos.errors import InputError, SchemaError
 from rheos.formats.contract import Format
 from rheos.protocol.elements import Batch
@@ -55,7 +55,7 @@ class RecordLayout:
             ("partition", self.partition, pa.types.is_integer, "a whole number"),
             ("timestamp", self.timestamp, _is_timestamp, "a timestamp, or whole milliseconds"),
             ("tombstone", self.tombstone, pa.types.is_boolean, "true or false"),
-            *(("headers", column, _is_bytes, "text or bytes") for _, column in self.headers),
+            *(("headers", column, is_bytes, "text or bytes") for _, column in self.headers),
             *(("value", column, lambda _: True, "") for column in self.value or ()),
         ):
             if column is not None:
@@ -189,13 +189,8 @@ def _of(schema: pa.Schema, names: list[str]) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return bool(is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
 def _is_key(kind: pa.DataType) -> bool:
-    return _is_bytes(kind) or bool(pa.types.is_integer(kind))
+    return is_bytes(kind) or bool(pa.types.is_integer(kind))
 
 
 def _is_timestamp(kind: pa.DataType) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.connectors.redis.commands import concatenated
-from rheos.connectors.redis.text import is_bytes, to_bytes
-from rheos.connectors.schemas import check_column
+from rheos.connectors.redis.text import to_bytes
+from rheos.connectors.schemas import check_column, is_bytes
 from rheos.errors import ProgramError
 
 _PART = re.compile(r"\{([^{}]*)\}")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.connectors.schemas import is_bytes
 from rheos.errors import SchemaError
 from rheos.formats.sifting import RowsError, sift
 from rheos.protocol.elements import Batch
@@ -50,12 +51,6 @@ def to_bytes(column: pa.Array) -> pa.Array:
     if not is_bytes(column.type):
         column = column.cast(pa.string())
     return column.cast(pa.binary())
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    """Whether it is text, or bytes."""
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return bool(is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def from_bytes(

@@ -29,9 +29,10 @@ def merged_by_address(
     pay, as keys lie too far apart, or not give what Polars gives, as some value is null or NaN."""
     if not all(_fits(frame, key, reduces) for frame in frames):
         return None
-    keys = [frame[key].to_numpy().astype(np.int64) for frame in frames if frame.height]
-    if not keys:
+    frames = [frame for frame in frames if frame.height]
+    if not frames:
         return None
+    keys = [frame[key].to_numpy().astype(np.int64) for frame in frames]
     low = min(int(of.min()) for of in keys)
     places = max(int(of.max()) for of in keys) - low + 1
     if places > _FEW + _SPARSE * sum(map(len, keys)):
@@ -41,10 +42,9 @@ def merged_by_address(
     for address in addresses:
         there[address] = True
     found = np.flatnonzero(there)
-    of_rows = [frame for frame in frames if frame.height]
-    columns = [pl.Series(key, found + low).cast(of_rows[0].schema[key])]
+    columns = [pl.Series(key, found + low).cast(frames[0].schema[key])]
     for name, reduce in reduces.items():
-        given = [(a, f[name].to_numpy()) for a, f in zip(addresses, of_rows, strict=True) if name in f]
+        given = [(a, f[name].to_numpy()) for a, f in zip(addresses, frames, strict=True) if name in f]
         if given:
             merged = np.full(places, _least(reduce, given[0][1].dtype), given[0][1].dtype)
             for address, values in given:
