@@ -30,7 +30,7 @@ from rheos.bench.grouping import Measurements
 from rheos.connectors.contract import Polled, ReaderContext, Sink, SinkContext, SinkWriter, Split
 from rheos.connectors.contract import SplitReader as Reader
 from rheos.connectors.generator import generator
-from rheos.connectors.wrapped import WrappedSource
+from rheos.connectors.wrapped import WrappedReader, WrappedSource
 from rheos.driver.master import enumerate_splits
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
@@ -50,18 +50,15 @@ PIECE = 100
 PIECES = 9
 
 
-class _Few(Reader):
+class _Few(WrappedReader):
     """Gives so many rows at a time."""
 
     def __init__(self, reader: Reader, rows: int) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._rows = rows
 
     def poll(self, max_rows: int) -> Polled:
         return self._reader.poll(self._rows)
-
-    def position(self) -> bytes:
-        return self._reader.position()
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.connectors.wrapped import WrappedSource
+from rheos.connectors.wrapped import WrappedReader, WrappedSource
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import CheckpointId
 
@@ -73,9 +73,9 @@ class MeasuredSource(WrappedSource):
         return _MeasuredReader(reader, Recorder(self.folder, SOURCE, ctx.clock))
 
 
-class _MeasuredReader(SplitReader):
+class _MeasuredReader(WrappedReader):
     def __init__(self, reader: SplitReader, recorder: Recorder) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._recorder = recorder
 
     def poll(self, max_rows: int) -> Polled:
@@ -84,12 +84,6 @@ class _MeasuredReader(SplitReader):
             self._recorder.record(polled.num_rows)
         return polled
 
-    def position(self) -> bytes:
-        return self._reader.position()
-
-    def has_caught_up(self) -> bool:
-        return self._reader.has_caught_up()
-
     def close(self) -> None:
-        self._reader.close()
+        super().close()
         self._recorder.close()

@@ -29,6 +29,7 @@ from rheos.connectors.contract import (
 )
 from rheos.connectors.schemas import shorten
 from rheos.connectors.times import TimeColumn, Unit
+from rheos.connectors.wrapped import WrappedReader
 from rheos.errors import InputError, ProgramError, RheosError, SchemaError
 from rheos.protocol.elements import Batch
 from rheos.site import located_at_call
@@ -271,13 +272,13 @@ class _Span:
     end_us: int | None
 
 
-class _PartReader(SplitReader):
+class _PartReader(WrappedReader):
     """A part's reader, less the rows that count in another part."""
 
     def __init__(
         self, reader: SplitReader, schema: pa.Schema, span: _Span | None, ctx: ReaderContext
     ) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._schema = schema
         self._span = span
         self._count = ctx.count
@@ -323,15 +324,6 @@ class _PartReader(SplitReader):
     def _dropped(self, name: str, rows: int) -> None:
         if rows:
             self._count(name, rows)
-
-    def position(self) -> bytes:
-        return self._reader.position()
-
-    def has_caught_up(self) -> bool:
-        return self._reader.has_caught_up()
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 # --- times in the column's own unit, so that nothing is rounded and nothing overflows ---------------

@@ -1,4 +1,4 @@
-"""A source around another: all of its contract is the inner one's, but for what a subclass says."""
+"""Sources and readers around others: the contract is the inner one's, but for what a subclass says."""
 
 from __future__ import annotations
 
@@ -75,3 +75,20 @@ class WrappedSource(Source):
 
     def describe(self) -> str:
         return self.source.describe()
+
+
+class WrappedReader(SplitReader):
+    """Base of readers that watch or change what another gives: a subclass says `poll`. How far it lags
+    behind is not passed on, as not every row of the inner one need count."""
+
+    def __init__(self, reader: SplitReader) -> None:
+        self._reader = reader
+
+    def position(self) -> bytes:
+        return self._reader.position()
+
+    def has_caught_up(self) -> bool:
+        return self._reader.has_caught_up()
+
+    def close(self) -> None:
+        self._reader.close()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rheos.connectors.contract import Pending, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.connectors.generator import Block, GeneratorSource, generator
+from rheos.connectors.wrapped import WrappedReader
 from rheos.graph.windows import Watermark
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.ports import Clock
@@ -52,11 +53,11 @@ class PausingSource(Source):
         return _PausingReader(reader, self.pause_ms * 1000, ctx.clock)
 
 
-class _PausingReader(SplitReader):
+class _PausingReader(WrappedReader):
     """Falls quiet after its first rows, once in an attempt."""
 
     def __init__(self, reader: SplitReader, pause_us: int, clock: Clock) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._pause_us = pause_us
         self._clock = clock
         self._given = False
@@ -72,12 +73,6 @@ class _PausingReader(SplitReader):
         polled = self._reader.poll(max_rows)
         self._given |= isinstance(polled, pa.RecordBatch)
         return polled
-
-    def position(self) -> bytes:
-        return self._reader.position()
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from random import Random
 import pyarrow as pa
 
 from rheos.connectors.contract import Pending, Polled, ReaderContext, Split, SplitReader
-from rheos.connectors.wrapped import WrappedSource
+from rheos.connectors.wrapped import WrappedReader, WrappedSource
 from rheos.protocol.ports import Clock
 
 _FIRST_US = 1_000_000
@@ -27,9 +27,9 @@ class SlowSource(WrappedSource):
         return _SlowReader(self.source.open(split, position, ctx), rng, ctx.clock)
 
 
-class _SlowReader(SplitReader):
+class _SlowReader(WrappedReader):
     def __init__(self, reader: SplitReader, rng: Random, clock: Clock) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._rng = rng
         self._clock = clock
         self._polls = 0
@@ -46,12 +46,3 @@ class _SlowReader(SplitReader):
             wait_us = self._rng.randrange(_FIRST_US // (_SOONER_BY + self._polls))
             self._next_us = now_us + wait_us
         return polled
-
-    def position(self) -> bytes:
-        return self._reader.position()
-
-    def has_caught_up(self) -> bool:
-        return self._reader.has_caught_up()
-
-    def close(self) -> None:
-        self._reader.close()

@@ -15,17 +15,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from rheos.connectors.contract import (
-    EndOfSplit,
-    Pending,
-    Polled,
-    ReaderContext,
-    Source,
-    Split,
-    SplitReader,
-)
+from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, Split, SplitReader
 from rheos.connectors.files.listing import FileToRead, ListedFile, list_watched, size_of
 from rheos.connectors.files.source import FileSource
+from rheos.connectors.wrapped import WrappedReader
 from rheos.errors import InputError
 from rheos.protocol.ports import Completion
 
@@ -47,7 +40,7 @@ class WatchedFiles(FileSource):
     def endless(self, split: Split) -> bool:
         return False
 
-    def as_of_now(self) -> Source:
+    def as_of_now(self) -> WatchedFiles:
         """The files of the first listing."""
         return replace(self, discovery_ms=None)
 
@@ -135,11 +128,11 @@ class Seen:
         return Seen, ()  # It is the driver's alone.
 
 
-class _CheckedReader(SplitReader):
+class _CheckedReader(WrappedReader):
     """Reads a file, and looks at its end whether that is all there is."""
 
     def __init__(self, reader: SplitReader, file: FileToRead, ctx: ReaderContext) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._file = file
         self._ctx = ctx
         self._size: Completion[int | None] | None = None
@@ -156,12 +149,6 @@ class _CheckedReader(SplitReader):
         if size is not None and size != self._file.size_bytes:
             raise _changed(self._file.path, self._file.size_bytes, size)
         return EndOfSplit()
-
-    def position(self) -> bytes:
-        return self._reader.position()
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 def _with_time(listed: ListedFile) -> ListedFile:

@@ -50,6 +50,7 @@ from rheos.connectors.spark.staging_writer import (
 )
 from rheos.connectors.spark.workers import module_lacking
 from rheos.connectors.times import TimeColumn
+from rheos.connectors.wrapped import WrappedReader
 from rheos.errors import CheckpointError, InputError, SchemaError
 
 POSITIONS = "a DataFrame"
@@ -153,20 +154,14 @@ def _staging_of(split: str) -> str:
     return split.partition("/")[0]
 
 
-class _StagedReader(SplitReader):
+class _StagedReader(WrappedReader):
     def __init__(self, reader: SplitReader, schema: pa.Schema) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._schema = schema
 
     def poll(self, max_rows: int) -> Polled:
         polled = self._reader.poll(max_rows)
         return cast_rows(polled, self._schema) if isinstance(polled, pa.RecordBatch) else polled
-
-    def position(self) -> bytes:
-        return self._reader.position()
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 # --- on the driver --------------------------------------------------------------------------------

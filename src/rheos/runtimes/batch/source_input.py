@@ -13,6 +13,7 @@ import pyarrow as pa
 from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.connectors.files.source import FileSource
 from rheos.connectors.spark.casts import cast_array
+from rheos.connectors.wrapped import WrappedReader
 from rheos.errors import InputError
 from rheos.graph.nodes import SourceSpec
 from rheos.operators.contract import OperatorContext, Out
@@ -105,20 +106,14 @@ class _Pruned(Source):
         )
 
 
-class _PrunedReader(SplitReader):
+class _PrunedReader(WrappedReader):
     def __init__(self, reader: SplitReader, widening: _Widening) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._widening = widening
 
     def poll(self, max_rows: int) -> Polled:
         polled = self._reader.poll(max_rows)
         return self._widening.of(polled) if isinstance(polled, pa.RecordBatch) else polled
-
-    def position(self) -> bytes:
-        return self._reader.position()
-
-    def close(self) -> None:
-        self._reader.close()
 
 
 class _Inbox(Source):

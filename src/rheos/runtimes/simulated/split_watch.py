@@ -18,7 +18,7 @@ from rheos.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.connectors.wrapped import WrappedSource
+from rheos.connectors.wrapped import WrappedReader, WrappedSource
 from rheos.graph.nodes import SourceSpec
 from rheos.operators.source_split import SPLITS
 from rheos.plan.physical import Chain, PhysicalPlan
@@ -111,9 +111,9 @@ class _Watched(WrappedSource):
         return _WatchedReader(reader, lambda: self.watch.ended(self.operator, split))
 
 
-class _WatchedReader(SplitReader):
+class _WatchedReader(WrappedReader):
     def __init__(self, reader: SplitReader, ended: Callable[[], None]) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._ended = ended
 
     def poll(self, max_rows: int) -> Polled:
@@ -121,12 +121,3 @@ class _WatchedReader(SplitReader):
         if isinstance(polled, EndOfSplit):
             self._ended()
         return polled
-
-    def position(self) -> bytes:
-        return self._reader.position()
-
-    def has_caught_up(self) -> bool:
-        return self._reader.has_caught_up()
-
-    def close(self) -> None:
-        self._reader.close()
