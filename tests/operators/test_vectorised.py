@@ -243,7 +243,7 @@ def test_texts_that_are_not_in_use_any_more_are_let_go() -> None:
     for turn in range(5):
         slots = state.enter([pa.array(range(20_000))])
         texts = pa.array([f"{turn} {n}" for n in range(20_000)])
-        column.put(slots, state.texts.of_column(texts))
+        column.put(slots, state.texts.of_column(texts), None)
         state.leave()
     assert len(state.texts) < 60_000
     slots = state.enter([pa.array([7, 19_999, 20_000])])
@@ -336,7 +336,6 @@ def declaring(declared: Any, name: str = "it") -> Any:
         (rh.ValueState(int), "has no default"),
         (rh.ValueState(float, default=0), "has the default 0"),
         (rh.ValueState(int, default=1 << 64), "beyond 64 bits"),
-        (rh.ValueState(int, default=0, ttl="1h"), "has a time to live"),
     ],
 )
 def test_state_that_is_no_column(declared: Any, says: str) -> None:

@@ -22,7 +22,7 @@ def check_batch_function(fn: KeyedBatchFunction) -> None:
         raise ProgramError(f"{name} does not define process_batch(self, keys, batch, state)")
     check_function(fn, KeyedBatchFunction, ["process_batch"])
     for declared in declarations(fn).values():
-        check_column(declared, "a function of batches", needs_default=True)
+        check_column(declared, "a function of batches", needs_default=True, may_expire=True)
         if declared.name in NAMES:
             raise ProgramError(
                 f"{name} cannot have a state named {declared.name!r}: state.{declared.name} is taken",

@@ -60,7 +60,9 @@ class BatchKeys(Protocol):
 
 class BatchColumn(Protocol):
     """One declared state of many keys. Where a key comes several times, the last of what is written
-    counts, and `seen[keys] += 1` adds one: take rounds, or groups."""
+    counts, and `seen[keys] += 1` adds one: take rounds, or groups.
+
+    With a time to live each row is a call at its own time: what is gone by then is not set."""
 
     def __getitem__(self, keys: BatchKeys) -> npt.NDArray[Any]:
         """The values, the default where none is set: int64, float64, bool or, of texts, objects."""
@@ -129,7 +131,8 @@ class Emit(Generic[T]):
 class KeyedBatchFunction:
     """A function over batches of records, which reads and writes the state of all their keys as arrays.
 
-    State is declared as class attributes: `ValueState` of int, float, bool or str, with a default.
+    State is declared as class attributes: `ValueState` of int, float, bool or str, with a default, and
+    with a time to live if it is to expire.
     Outputs are yielded (or returned in an iterable) as `Emit`; side outputs are declared in
     `side_outputs` as tag to dataclass. How rows are cut into batches is not for the function to rely
     on.

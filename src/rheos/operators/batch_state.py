@@ -13,7 +13,7 @@ import pyarrow as pa
 from rheos.errors import StateAccessError
 from rheos.graph.batch_functions import Groups, Rows, Which
 from rheos.state.codec import shown
-from rheos.state.columnar.column import StateColumn
+from rheos.state.columnar.column import EventTimes, StateColumn
 from rheos.state.columnar.state import ColumnarState
 from rheos.state.key_index import Slots
 from rheos.state.keys import Key
@@ -27,7 +27,7 @@ _ROUNDS = 8
 class RowKeys:
     """The BatchKeys of rows (`graph/batch_functions.py`)."""
 
-    __slots__ = ("_names", "_stamps", "_state", "slots")
+    __slots__ = ("_names", "_stamps", "_state", "event_times", "slots")
 
     def __init__(
         self,
@@ -35,9 +35,12 @@ class RowKeys:
         slots: Slots,
         stamps: npt.NDArray[np.int64] | None,
         names: tuple[str, ...],
+        event_times: EventTimes = None,
     ) -> None:
+        """`event_times` are those of the calls that rows stand for, where state expires by them."""
         self._state = state
         self.slots = slots
+        self.event_times = event_times
         self._stamps = stamps
         self._names = names
 
@@ -56,7 +59,8 @@ class RowKeys:
 
     def __getitem__(self, rows: Which) -> RowKeys:
         stamps = None if self._stamps is None else self._stamps[rows]
-        return RowKeys(self._state, self.slots[rows], stamps, self._names)
+        times = None if self.event_times is None else self.event_times[rows]
+        return RowKeys(self._state, self.slots[rows], stamps, self._names, times)
 
     def rounds(self) -> Iterator[Rows]:
         slots, left = self.slots, np.arange(len(self.slots))
@@ -121,7 +125,7 @@ class ColumnHandle:
 
     def __getitem__(self, keys: RowKeys) -> npt.NDArray[Any]:
         column = self._column
-        values = column.values[_slots(keys, column.name)]
+        values = column.read(_slots(keys, column.name), keys.event_times)
         if column.type is not str:
             return values
         texts: npt.NDArray[Any] = column.texts.array(values).to_numpy(zero_copy_only=False)
@@ -129,10 +133,10 @@ class ColumnHandle:
 
     def __setitem__(self, keys: RowKeys, values: Any) -> None:
         column = self._column
-        column.put(_slots(keys, column.name), self._fit(values))
+        column.put(_slots(keys, column.name), self._fit(values), keys.event_times)
 
     def is_set(self, keys: RowKeys) -> npt.NDArray[np.bool_]:
-        return self._column.present[_slots(keys, self._column.name)]
+        return self._column.is_set(_slots(keys, self._column.name), keys.event_times)
 
     def clear(self, keys: RowKeys) -> None:
         self._column.clear(_slots(keys, self._column.name))

@@ -10,6 +10,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ class Delivery:
     stamps: Stamps | None
     marks: Stamps | None
     reached: Stamps | None
+    event_times: Stamps | None
+    """Of the calls for the rows, where state expires by them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class DueTimers:
     timers: list[Timer]
     times: Stamps
     slots: Slots
+    event_times: Stamps | None
+    """Of their calls, where state expires by them."""
 
 
 class ColumnarCore(ProcessCore):
@@ -69,11 +74,12 @@ class ColumnarCore(ProcessCore):
         self.function = copy.deepcopy(spec.fn)
         declared: Any = keyed_declarations(self.function).values()
         self.state = columnar_state(declared, self.codec, self.backend, texts)
+        self._expires_by_event_time = self.state.goes_by_event_time()
 
     def next_keys(self) -> None:
         self.backend.forget()
         self.state.forget()
-        self.watermark_ms = MIN_TIMESTAMP_MS
+        self.watermark_ms = self.scope.passed_ms = MIN_TIMESTAMP_MS
 
     # --- what a form of functions does ----------------------------------------------------------------
 
@@ -107,7 +113,7 @@ class ColumnarCore(ProcessCore):
             slots = self.state.enter([batch.column(name) for name in self.port.keys])
         except NullKeyError as error:
             raise error.located_in(batch, self.port.keys, self.port.keyed_at) from None
-        delivery = Delivery(batch, slots, stamps, marks, reached)
+        delivery = Delivery(batch, slots, stamps, marks, reached, self._event_times(stamps, reached))
         queue = self.timers.event
         while start < rows:
             stop = rows
@@ -115,16 +121,33 @@ class ColumnarCore(ProcessCore):
                 until_ms = int(reached[start])
                 if queue.heap[0][0] <= until_ms:
                     self.watermark_ms = max(self.watermark_ms, until_ms)
+                    # A timer that was set into the past is called at what the row before had reached.
+                    if start:
+                        self._passed(int(reached[start - 1]))
                     yield from self._fire(queue, until_ms)
                 next_ms = queue.next_ms()
                 if next_ms is not None:
                     stop = int(np.searchsorted(reached, next_ms))
             start = yield from self._rows(delivery, start, stop)
+        if reached is not None:
+            self._passed(int(reached[-1]))
         yield from self._flush()
         self.state.leave()
 
+    def _event_times(self, *times: Stamps | None) -> Stamps | None:
+        """Of calls: the latest of these and of what has passed; None where no state expires by them."""
+        if not self._expires_by_event_time:
+            return None
+        passed_ms = np.array(self.scope.passed_ms, np.int64)
+        return reduce(np.maximum, [each for each in times if each is not None], passed_ms)
+
+    def _passed(self, timestamp_ms: int) -> None:
+        """All rows and timers up to there have been called for: state that is gone by then may go."""
+        self.scope.passed_ms = max(self.scope.passed_ms, timestamp_ms)
+
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
         yield from self._fire_all(self.timers.event, until_ms)
+        self._passed(until_ms)
 
     def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
         yield from self._fire_all(self.timers.processing, until_ms)
@@ -146,7 +169,10 @@ class ColumnarCore(ProcessCore):
                 return
             times = np.array([timestamp_ms for timestamp_ms, _ in due], np.int64)
             slots = self.state.enter_keys([key for _, key in due])
-            called = yield from self._timers(DueTimers(queue, until_ms, due, times, slots))
+            # A timer of the clock is called at what event time has passed.
+            own = times if queue is self.timers.event else np.full(len(due), MIN_TIMESTAMP_MS)
+            event_times = self._event_times(own)
+            called = yield from self._timers(DueTimers(queue, until_ms, due, times, slots, event_times))
             for timestamp_ms, key in due[called:]:
                 queue.add(timestamp_ms, key)
 

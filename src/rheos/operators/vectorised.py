@@ -91,14 +91,14 @@ class BatchCore(ColumnarCore):
 
     def _rows(self, delivery: Delivery, start: int, stop: int) -> Generator[Out, None, int]:
         span = slice(start, stop)
-        stamps, marks, reached = (
+        stamps, marks, reached, event_times = (
             None if column is None else column[span]
-            for column in (delivery.stamps, delivery.marks, delivery.reached)
+            for column in (delivery.stamps, delivery.marks, delivery.reached, delivery.event_times)
         )
         batch = strip_hidden(delivery.batch).slice(start, stop - start)
         if reached is not None:
             self.watermark_ms = max(self.watermark_ms, int(reached[0]))
-        keys = RowKeys(self.state, delivery.slots[span], stamps, self.port.keys)
+        keys = RowKeys(self.state, delivery.slots[span], stamps, self.port.keys, event_times)
         try:
             given = self.function.process_batch(keys, pl.from_arrow(batch), self._handed)
             for emit in _each(given):
@@ -109,7 +109,7 @@ class BatchCore(ColumnarCore):
         return stop
 
     def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
-        keys = RowKeys(self.state, due.slots, due.times, self.port.keys)
+        keys = RowKeys(self.state, due.slots, due.times, self.port.keys, due.event_times)
         marks = np.full(len(due.times), MIN_TIMESTAMP_MS, np.int64)
         try:
             given = self.function.on_timers(keys, due.times, self._handed)

@@ -62,8 +62,12 @@ class KeyedStateBackend(ABC):
     def prepare(self, keys: Sequence[Key]) -> None:
         """Called between calls of user code, with about the keys of the next ones. A value that was
         read before is no more the one that is kept: it is to be read again."""
+        self.sweep(len(keys))
+
+    def sweep(self, keys: int) -> None:
+        """Clears away a little of what is gone. Called between calls of user code, as by `prepare`."""
         for sweeper in self.sweepers:
-            sweeper.step(len(keys))
+            sweeper.step(keys)
 
     def forget(self) -> None:
         """Forgets all keys, as if none had come. Only of a backend that keeps its state in memory."""

@@ -13,11 +13,17 @@ of its *stamp*, the time of its last update in ms, and what was written. Two thi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from rheos.graph.state import TimeToLive
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.state.scope import KeyScope
+
+Times = TypeVar("Times", int, npt.NDArray[np.int64], int | npt.NDArray[np.int64])
+"""In ms since the epoch: of one call, or of each of many."""
 
 SWEEPS = 2
 """How often a store is swept in a time to live: so it holds at most what was written in two of them."""
@@ -38,17 +44,30 @@ class Expiry:
     def __init__(self, ttl: TimeToLive, scope: KeyScope) -> None:
         self.ttl_ms = ttl.ms
         self.renews_on_read = ttl.renewed_on == "read_and_write"
+        self.goes_by_event_time = ttl.time == "event_time"
         self._scope = scope
-        self._event_time = ttl.time == "event_time"
 
     def now_ms(self) -> int:
         """The time of the current call."""
-        return self._scope.event_time() if self._event_time else self._scope.processing_time
+        return self._scope.event_time() if self.goes_by_event_time else self._scope.processing_time
+
+    def times_of(self, event_times: npt.NDArray[np.int64] | None) -> int | npt.NDArray[np.int64]:
+        """The time of each of many calls, of which these are the event times; they are given where
+        the state goes by them."""
+        if not self.goes_by_event_time:
+            return self._scope.processing_time
+        assert event_times is not None
+        return event_times
+
+    def latest_gone(self, now_ms: Times) -> Times:
+        """An entry with this stamp, or an earlier one, is gone in a call at `now_ms`."""
+        return now_ms - self.ttl_ms
 
     def gone_ms(self) -> int:
         """Entries with this stamp, or an earlier one, will not be seen again."""
         scope = self._scope
-        return (scope.passed_ms if self._event_time else scope.processing_time) - self.ttl_ms
+        now_ms = scope.passed_ms if self.goes_by_event_time else scope.processing_time
+        return self.latest_gone(now_ms)
 
 
 class ExpiringStore(Protocol):

@@ -10,11 +10,15 @@ import numpy.typing as npt
 
 from rheos.errors import ProgramError, UnrestorableError
 from rheos.graph.state import StateDeclaration, ValueState
-from rheos.state.codec import ValueCodec, shown
+from rheos.state.codec import shown
 from rheos.state.columnar.texts import Texts
+from rheos.state.expiry import Expiry
 from rheos.state.key_index import Slots
+from rheos.state.stamps import value_codec
 
 Flags = npt.NDArray[np.bool_]
+EventTimes = npt.NDArray[np.int64] | None
+"""Of calls, in ms since the epoch; None where no state goes by them."""
 
 DTYPES: dict[Any, type[np.generic]] = {
     int: np.int64,
@@ -27,7 +31,9 @@ DTYPES: dict[Any, type[np.generic]] = {
 _SMALLEST = 64
 
 
-def check_column(declared: StateDeclaration, what: str, *, needs_default: bool) -> None:
+def check_column(
+    declared: StateDeclaration, what: str, *, needs_default: bool, may_expire: bool
+) -> None:
     """Raises ProgramError where a declaration is none that `what` can keep as a column."""
     if not isinstance(declared, ValueState):
         raise ProgramError(
@@ -42,7 +48,7 @@ def check_column(declared: StateDeclaration, what: str, *, needs_default: bool) 
             site=declared.site,
             hint="declare one of these, or several states in the place of one",
         )
-    if declared.ttl is not None:
+    if declared.ttl is not None and not may_expire:
         raise ProgramError(
             f"state {declared.name!r} has a time to live, and {what} keeps values for ever",
             site=declared.site,
@@ -66,12 +72,18 @@ def check_column(declared: StateDeclaration, what: str, *, needs_default: bool) 
 
 
 class StateColumn:
-    """The values of a declaration. Where none is set, the default stands in the array."""
+    """The values of a declaration. Where none is set, the default stands in the array.
 
-    def __init__(self, declared: ValueState[Any], texts: Texts) -> None:
+    What is read and written is so in calls at given event times, one for each slot: `ExpiringColumn`
+    looks at them.
+    """
+
+    def __init__(self, declared: ValueState[Any], texts: Texts, expiry: Expiry | None = None) -> None:
         self.name = declared.name
         self.type = declared.type
-        self.codec = ValueCodec(declared.name, declared.type)
+        self.expiry = expiry
+        self.codec = value_codec(declared.name, declared.type, expires=expiry is not None)
+        """Of what is stored: `later` gives it, and `load` takes it."""
         self.texts = texts
         default = declared.default
         if default is None:
@@ -92,7 +104,14 @@ class StateColumn:
         self.present = np.append(self.present, np.zeros(more, np.bool_))
         self.changed = np.append(self.changed, np.zeros(more, np.bool_))
 
-    def put(self, slots: Slots, values: Any) -> None:
+    def read(self, slots: Slots, event_times: EventTimes) -> npt.NDArray[Any]:
+        """A copy of the values, as they are in the array."""
+        return self.values[slots]
+
+    def is_set(self, slots: Slots, event_times: EventTimes) -> Flags:
+        return self.present[slots]
+
+    def put(self, slots: Slots, values: Any, event_times: EventTimes) -> None:
         """Sets values, as they are in the array."""
         self.values[slots] = values
         self.present[slots] = True
@@ -103,6 +122,18 @@ class StateColumn:
         self.values[slots] = self.default
         self.present[slots] = False
 
+    def clear_gone(self, part: slice) -> None:
+        """Clears those slots of a part that no call to come will see."""
+
+    def keep(self, slots: Slots, moved: Slots) -> None:
+        """Of these slots what they have is kept, in the slots `moved`, and nothing else."""
+        before = self.values, self.present, self.changed
+        size = max(len(slots), _SMALLEST)
+        self.values = np.full(size, self.default, self.values.dtype)
+        self.present, self.changed = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+        for old, new in zip(before, (self.values, self.present, self.changed), strict=True):
+            new[moved] = old[slots]
+
     def reset(self) -> None:
         """As if no value had ever been set."""
         self.values[:] = self.default
@@ -111,15 +142,20 @@ class StateColumn:
 
     # --- between arrays and Python --------------------------------------------------------------------
 
-    def later(self, values: npt.NDArray[Any]) -> Callable[[], list[Any]]:
-        """What gives these as Python's values, in any thread, whatever comes meanwhile."""
+    def later(self, slots: Slots) -> Callable[[], list[Any]]:
+        """What gives what is stored of these slots, in any thread, whatever comes meanwhile."""
+        values = self.values[slots]
         if self.type is not str:
             return values.tolist
         text = self.texts.frozen()
         return lambda: [text[code] for code in values.tolist()]
 
-    def array(self, values: Sequence[Any]) -> npt.NDArray[Any]:
-        """Python's values of the declared type, as they are in the array. Raises UnrestorableError."""
+    def load(self, slots: Slots, stored: Sequence[Any]) -> None:
+        """Sets what was stored of these slots: that is no change. Raises UnrestorableError."""
+        self.values[slots] = self._array(stored)
+        self.present[slots] = True
+
+    def _array(self, values: Sequence[Any]) -> npt.NDArray[Any]:
         if self.type is str:
             return self.texts.codes(values)
         try:

@@ -58,6 +58,12 @@ class SlotKeys:
         whole = [column.combine_chunks() for column in columns]
         return self._codec.listed(whole)
 
+    def keep(self, slots: Slots) -> Slots:
+        """Keeps the keys of these slots alone; gives the slots that they have from now on."""
+        columns = self.columns(slots)
+        self.forget()
+        return self._index.lookup_or_add(columns)
+
     def forget(self) -> None:
         """As if no key had ever come."""
         self._index = KeyIndex(self._codec.types)

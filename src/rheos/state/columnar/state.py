@@ -4,7 +4,8 @@
     slots = state.enter_keys(keys)      the same, of Python's keys, such as those of timers
     state.leave()                       what has changed is kept
 
-Slots hold until `leave`. In memory they hold for ever, and the columns are the state itself. Behind a
+Slots hold until `leave`. In memory the columns are the state itself; keys of which nothing is left give
+their slots back there, now and then. Behind a
 backend with its values on disk they are those of one call of the operator: columns are filled with what
 the backend has of the call's keys, and what has changed is put back.
 """
@@ -21,47 +22,58 @@ import pyarrow as pa
 from rheos.graph.state import ValueState
 from rheos.state.backend import KeyedStateBackend
 from rheos.state.columnar.column import StateColumn
+from rheos.state.columnar.expiring import ExpiringColumn, ExpiringTable
 from rheos.state.columnar.keys import SlotKeys
 from rheos.state.columnar.table import ColumnTable
 from rheos.state.columnar.texts import Texts
+from rheos.state.expiry import Expiry
 from rheos.state.key_index import Slots
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.memory import MemoryBackend
+from rheos.state.scope import KeyScope
 from rheos.state.stores import ABSENT, MISSING, ValueStore
+
+_FEW_KEYS = 1 << 12
 
 
 class ColumnarState(ABC):
     """The state of one subtask of a function whose declarations are columns."""
 
-    def __init__(self, declared: Iterable[ValueState[Any]], codec: KeyCodec, texts: Texts) -> None:
+    def __init__(
+        self, declared: Iterable[ValueState[Any]], codec: KeyCodec, texts: Texts, scope: KeyScope
+    ) -> None:
         self.texts = texts
         self.keys = SlotKeys(codec)
-        self.columns = {each.name: StateColumn(each, self.texts) for each in declared}
+        self.columns = {each.name: _column(each, texts, scope) for each in declared}
         texts.fix()
+
+    def goes_by_event_time(self) -> bool:
+        """Whether some of it expires by event time: the times of calls are asked for."""
+        expiries = [column.expiry for column in self.columns.values()]
+        return any(expiry is not None and expiry.goes_by_event_time for expiry in expiries)
 
     def enter(self, columns: Sequence[pa.Array]) -> Slots:
         """Raises NullKeyError."""
         first = len(self.keys)
         slots = self.keys.slots(columns)
-        self._make_room(first)
+        self._make_room(len(slots), first)
         return slots
 
     def enter_keys(self, keys: Sequence[Key]) -> Slots:
         first = len(self.keys)
         slots = self.keys.slots_of(keys)
-        self._make_room(first)
+        self._make_room(len(slots), first)
         return slots
 
-    def _make_room(self, first: int) -> None:
+    def _make_room(self, rows: int, first: int) -> None:
         size = len(self.keys)
         for column in self.columns.values():
             column.grow(size)
-        if size > first:
-            self._entered(first, size)
+        self._entered(rows, first, size)
 
     @abstractmethod
-    def _entered(self, first: int, size: int) -> None:
-        """There are new slots, from `first` to `size`."""
+    def _entered(self, rows: int, first: int, size: int) -> None:
+        """Calls for so many rows or timers are to come, with new slots from `first` to `size`."""
 
     @abstractmethod
     def leave(self) -> None:
@@ -90,15 +102,39 @@ class MemoryColumns(ColumnarState):
         texts: Texts,
         backend: MemoryBackend,
     ) -> None:
-        super().__init__(declared, codec, texts)
+        super().__init__(declared, codec, texts, backend.scope)
+        self._backend = backend
+        self._enough = _FEW_KEYS
+        """With so many keys it is time to ask which of them have anything."""
         for name, column in self.columns.items():
-            backend.keep(name, ColumnTable(column, self.keys))
+            if isinstance(column, ExpiringColumn):
+                backend.keep(name, ExpiringTable(column, self.keys))
+            else:
+                backend.keep(name, ColumnTable(column, self.keys))
 
-    def _entered(self, first: int, size: int) -> None:
-        pass  # What a new slot has stands there already: the defaults.
+    def _entered(self, rows: int, first: int, size: int) -> None:
+        # What a new slot has stands there already: the defaults.
+        self._backend.sweep(rows)
 
     def leave(self) -> None:
+        if len(self.keys) >= self._enough:
+            self._release_slots()
         self._sweep_texts()
+
+    def _release_slots(self) -> None:
+        """Lets go of the keys that have nothing, and of which no snapshot has yet to say so."""
+        size = len(self.keys)
+        used = np.zeros(size, np.bool_)
+        for column in self.columns.values():
+            # Slots move: a sweep that is under way would miss what moves behind it.
+            column.clear_gone(slice(0, size))
+            used |= column.present[:size] | column.changed[:size]
+        left = np.flatnonzero(used).astype(np.int32)
+        self._enough = max(_FEW_KEYS, 2 * len(left))
+        if size >= self._enough:
+            moved = self.keys.keep(left)
+            for column in self.columns.values():
+                column.keep(left, moved)
 
 
 class BackedColumns(ColumnarState):
@@ -111,13 +147,14 @@ class BackedColumns(ColumnarState):
         texts: Texts,
         backend: KeyedStateBackend,
     ) -> None:
-        super().__init__(declared, codec, texts)
+        super().__init__(declared, codec, texts, backend.scope)
         self._backend = backend
         self._stores: dict[str, ValueStore] = {
-            name: backend.values(name, column.type) for name, column in self.columns.items()
+            name: backend.values(name, column.type, column.expiry)
+            for name, column in self.columns.items()
         }
 
-    def _entered(self, first: int, size: int) -> None:
+    def _entered(self, rows: int, first: int, size: int) -> None:
         keys = self.keys.listed()
         for begin in range(first, size, self._backend.stride):
             end = min(begin + self._backend.stride, size)
@@ -134,15 +171,14 @@ class BackedColumns(ColumnarState):
             if value is not ABSENT:
                 there.append(slot)
                 found.append(value)
-        column.values[there] = column.array(found)
-        column.present[there] = True
+        column.load(np.array(there, np.int32), found)
 
     def leave(self) -> None:
         keys, size = self.keys.listed(), len(self.keys)
         for name, store in self._stores.items():
             column = self.columns[name]
-            changed = np.flatnonzero(column.changed[:size])
-            values = column.later(column.values[changed])()
+            changed = np.flatnonzero(column.changed[:size]).astype(np.int32)
+            values = column.later(changed)()
             there = column.present[changed].tolist()
             for slot, value, is_there in zip(changed.tolist(), values, there, strict=True):
                 if is_there:
@@ -153,6 +189,12 @@ class BackedColumns(ColumnarState):
             column.reset()
         self.keys.forget()
         self._sweep_texts()
+
+
+def _column(declared: ValueState[Any], texts: Texts, scope: KeyScope) -> StateColumn:
+    if declared.ttl is None:
+        return StateColumn(declared, texts)
+    return ExpiringColumn(declared, texts, Expiry(declared.ttl, scope))
 
 
 def columnar_state(

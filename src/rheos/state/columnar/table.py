@@ -18,7 +18,7 @@ class ColumnTable(StateTable):
     """One value per key, as `MemoryValueTable` writes it."""
 
     def __init__(self, column: StateColumn, keys: SlotKeys) -> None:
-        super().__init__(None)
+        super().__init__(column.expiry)
         self._column = column
         self._keys = keys
 
@@ -35,7 +35,11 @@ class ColumnTable(StateTable):
         return self._freeze(changed)
 
     def copy(self) -> Frozen:
-        return self._freeze(self._slots(self._column.present))
+        return self._freeze(self._slots(self._kept()))
+
+    def _kept(self) -> np.ndarray:
+        """Where there is something that a whole snapshot has."""
+        return self._column.present
 
     def _slots(self, flags: np.ndarray) -> Slots:
         return np.flatnonzero(flags).astype(np.int32)
@@ -43,7 +47,7 @@ class ColumnTable(StateTable):
     def _freeze(self, slots: Slots) -> Frozen:
         column, keys = self._column, self._keys.later(slots)
         there = column.present[slots]
-        values = column.later(column.values[slots])
+        values = column.later(slots)
         codec = column.codec
 
         def entries() -> Entries:
@@ -73,5 +77,4 @@ class ColumnTable(StateTable):
             values.append(decode(data))
         slots = self._keys.slots_of(keys)
         column.grow(len(self._keys))
-        column.values[slots] = column.array(values)
-        column.present[slots] = True
+        column.load(slots, values)
