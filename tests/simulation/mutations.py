@@ -42,6 +42,7 @@ from rheos.operators.running import RunningOperator
 from rheos.operators.source import SourceOperator
 from rheos.protocol.control import Acknowledge, CheckpointComplete
 from rheos.protocol.snapshots import PartMode, StateKind
+from rheos.state.columnar.expiring import ExpiringColumn
 from rheos.state.columnar.table import ColumnTable
 from rheos.task import checkpoints, inputs
 from rheos.task.commits import Committing
@@ -49,6 +50,7 @@ from rheos.task.laps import LoopHead
 from rheos.task.outputs import OutputEdge
 from rheos.task.watermarks import WatermarkMerger
 from rheos.testing.compiled_program import COMPILED
+from rheos.testing.expiring_programs import EXPIRING
 from rheos.testing.loop_programs import MEETING, WALKING
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.window_programs import TRIGGERED
@@ -366,6 +368,10 @@ def _no_changes(right: Function) -> Function:
     return lambda self: self._freeze(np.empty(0, np.int64))
 
 
+def _updated_long_ago(right: Function) -> Function:
+    return lambda self, slots, stored: right(self, slots, [(0, value) for _, value in stored])
+
+
 MUTATIONS: dict[str, list[Patch]] = {
     "alignment off": [(inputs.InputGate, "__init__", _alignment_off)],
     "commit before the log": [(Committing, "stage", _commit_before_log)],
@@ -422,6 +428,7 @@ MUTATIONS: dict[str, list[Patch]] = {
     "state of a trigger lost": [(SnapshotWriter, "begin", _without_state("trigger_rows"))],
     "rows in windows of a count lost": [(SnapshotWriter, "begin", _without_state("rows"))],
     "changes of a compiled function lost": [(ColumnTable, "freeze_changes", _no_changes)],
+    "times of updates lost": [(ExpiringColumn, "load", _updated_long_ago)],
 }
 
 CLIMATES: dict[str, Climate] = {
@@ -455,6 +462,7 @@ PROGRAMS: dict[str, CheckedProgram] = {
     "state of a trigger lost": TRIGGERED,
     "rows in windows of a count lost": TRIGGERED,
     "changes of a compiled function lost": COMPILED,
+    "times of updates lost": EXPIRING,
 }
 """The programs of worlds in which a mutation is to show; of others, any that is drawn."""
 

@@ -34,6 +34,7 @@ SEEDS = range(30)
         pytest.param("state of a trigger lost", marks=pytest.mark.slow),
         "rows in windows of a count lost",
         pytest.param("changes of a compiled function lost", marks=pytest.mark.slow),
+        pytest.param("times of updates lost", marks=pytest.mark.slow),
     ],
 )
 def test_a_defect_is_noticed(name: str) -> None:

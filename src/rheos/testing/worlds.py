@@ -28,6 +28,7 @@ from rheos.testing import (
 from rheos.testing.compiled_program import COMPILED
 from rheos.testing.drawn_input import DrawnInput
 from rheos.testing.drawn_settings import draw_checkpoints, draw_requests, draw_task
+from rheos.testing.expiring_programs import EXPIRING
 from rheos.testing.memory import MemoryTable
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.session_program import sessions
@@ -385,6 +386,7 @@ _FURTHER: dict[str, tuple[CheckedProgram, ...]] = {
         TRIGGERED,
         COMPILED,
         programs.windows(60, 20, 10, whole=True),
+        EXPIRING,
     ),
 }
 """Programs that take the place of some seeds' own: what is added here leaves the other seeds alone."""

@@ -7,6 +7,7 @@ which share nothing with Rheos.
 from tests.equivalence.corpus import (
     changes,
     connected,
+    expiring,
     forms,
     functions,
     joins,
@@ -30,6 +31,7 @@ PROGRAMS: tuple[Program, ...] = (
     *keyed.PROGRAMS,
     *connected.PROGRAMS,
     *forms.PROGRAMS,
+    *expiring.PROGRAMS,
     *sources.PROGRAMS,
     *lookups.PROGRAMS,
     *functions.PROGRAMS,
