@@ -15,6 +15,7 @@ from rheos.job import (
 )
 from rheos.observe.history_files import HistorySegment, HistoryView
 from rheos.observe.model import JobFigures
+from rheos.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import Cost
 from rheos.protocol.ids import JobId
@@ -39,6 +40,28 @@ STATUS = JobStatus(
     2,
 )
 INFO = CheckpointInfo(3, 2, 1_700_000_000_000, 120, 4096, Cost(sync_us=5, unaligned=True), "/s/3")
+
+
+def outline(name: str = "a job") -> PlanOutline:
+    """A source, and a map behind a shuffle."""
+
+    def chain(id: str, operator: str, name: str, line: int) -> OutlinedChain:
+        made = OutlinedOperator(
+            id=operator, name=name, site=f"job.py:{line}", note="", outputs={"": "n: int64"}
+        )
+        return OutlinedChain(id=id, operators=[made], subtasks=2)
+
+    edge = OutlinedEdge(
+        id="0",
+        source="0",
+        sender="source-1",
+        target="1",
+        exchange="hash",
+        keys=["n"],
+        feedback=False,
+    )
+    chains = [chain("0", "source-1", "clicks", 3), chain("1", "map-1", "map", 4)]
+    return PlanOutline(name=name, parallelism=2, max_parallelism=128, chains=chains, edges=[edge])
 
 
 FIGURES = JobFigures(

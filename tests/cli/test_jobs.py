@@ -25,7 +25,7 @@ from rheos.job import JobConfig, JobState, OperatorStatus
 from rheos.protocol.control import LAPS, Cost
 from rheos.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
-from tests.cli.stand_ins import STORY, StandIn
+from tests.cli.stand_ins import STORY, StandIn, outline
 
 Start = Callable[..., StandIn]
 
@@ -41,7 +41,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         job = StandIn()
         job.allowed.set()
         config = JobConfig(job=JobId(name), checkpoint_dir=directory)
-        running.append((job, ControlledJob(job, f"The {name}", config, "continuous")))
+        running.append((job, ControlledJob(job, outline(f"The {name}"), config, "continuous")))
         return job
 
     yield started

@@ -18,8 +18,9 @@ from rheos.control.processes import this_process
 from rheos.control.registry import JobRecord, Registry
 from rheos.errors import CheckpointError, ConfigurationError, JobFailedError, Site, TransportError
 from rheos.job import JobConfig
+from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import JobId
-from tests.cli.stand_ins import INFO, STATUS, STORY, StandIn
+from tests.cli.stand_ins import INFO, STATUS, STORY, StandIn, outline
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def job() -> Iterator[StandIn]:
 
 @pytest.fixture
 def controlled(home: Path, job: StandIn) -> Iterator[ControlledJob]:
-    made = ControlledJob(job, "a job", config(checkpoint_dir="/data"), "continuous")
+    made = ControlledJob(job, outline(), config(checkpoint_dir="/data"), "continuous")
     yield made
     job.over.set()
     job.failure = None
@@ -64,6 +65,7 @@ def test_what_is_asked_is_answered_as_it_was_given() -> None:
     assert client.status() == STATUS
     assert client.checkpoints() == [INFO]
     assert client.story() == list(STORY)
+    assert client.plan() == outline()
 
 
 @pytest.mark.usefixtures("controlled")
@@ -213,7 +215,7 @@ def test_a_registry_that_cannot_be_written_does_not_fail_the_job(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "file"))
-    lonely = ControlledJob(job, "a job", config(), "batch")
+    lonely = ControlledJob(job, outline(), config(), "batch")
     assert "runs, but commands will not find it" in capsys.readouterr().err
     assert lonely.status() == STATUS
     job.over.set()
@@ -238,13 +240,9 @@ class Submits:
         self.settled = job, len(Registry().records())
 
 
-class Plan:
-    name = "a job"
-
-
 def submit(runtime: Submits, directory: Path) -> ControlledJob:
     return ControlledRuntime("continuous", runtime).submit(
-        Plan(),  # type: ignore[arg-type]
+        PhysicalPlan("a job", (), (), parallelism=1, max_parallelism=128),
         config(checkpoint_dir=str(directory)),
     )
 

@@ -32,7 +32,7 @@ from rheos.protocol.readings import Reading
 from rheos.protocol.sealed import Sealed
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.runtimes.continuous import control
-from tests.cli.stand_ins import FIGURES, HISTORY, STATUS
+from tests.cli.stand_ins import FIGURES, HISTORY, STATUS, outline
 from tests.formats.examples import EXAMPLES
 
 SCHEMA = pa.schema([("v", pa.int64()), ("s", pa.string())])
@@ -209,6 +209,7 @@ def _true_messages() -> dict[str, list[bytes]]:
             pack(commands.Status(status=STATUS)),
             pack(commands.TheFigures(figures=FIGURES)),
             pack(commands.TheHistory(history=HISTORY)),
+            pack(commands.ThePlan(plan=outline())),
             pack(commands.Refused(error=failure)),
         ],
         "error": [pack(failure)],

@@ -23,7 +23,7 @@ from rheos.protocol.error_data import ErrorData, encode
 from rheos.protocol.ids import JobId
 from rheos.redaction import redacted
 from rheos.testing.memory import MemorySink
-from tests.cli.stand_ins import StandIn
+from tests.cli.stand_ins import StandIn, outline
 
 URL = "s3://AKIA7:wJal/rXUt+n@FEMI@bucket/jobs?token=hunter2&v=1"
 SHOWN = "s3://***@bucket/jobs?token=***&v=1"
@@ -101,7 +101,7 @@ def test_the_record_of_a_job_does_not_hold_them(
     job = StandIn()
     job.allowed.set()
     controlled = ControlledJob(
-        job, "job", JobConfig(job=JobId("job"), checkpoint_dir=URL), "continuous"
+        job, outline("job"), JobConfig(job=JobId("job"), checkpoint_dir=URL), "continuous"
     )
     try:
         [record] = tmp_path.rglob("*.json")

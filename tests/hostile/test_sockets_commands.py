@@ -17,7 +17,7 @@ from rheos.control.controlled import ControlledJob
 from rheos.control.registry import Registry
 from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
-from tests.cli.stand_ins import STATUS, StandIn
+from tests.cli.stand_ins import STATUS, StandIn, outline
 
 NESTED = b"\x91" * 2_000 + b"\xc0"
 
@@ -26,7 +26,7 @@ NESTED = b"\x91" * 2_000 + b"\xc0"
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlledJob]:
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     stand_in = StandIn()
-    made = ControlledJob(stand_in, "a job", JobConfig(job=JobId("job")), "continuous")
+    made = ControlledJob(stand_in, outline(), JobConfig(job=JobId("job")), "continuous")
     yield made
     stand_in.over.set()
     made.wait()

@@ -6,52 +6,40 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
-from urllib.parse import unquote
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rheos.checkpoint.log import JobLog, LogView
 from rheos.cli.failures import INTERRUPTED, MISUSED, report
 from rheos.cli.status import duration_text
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
-from rheos.control.processes import Liveness, liveness
+from rheos.control.job_list import (
+    ListedJob,
+    checkpoint_object,
+    job_object,
+    listed_jobs,
+    stored_checkpoints,
+)
 from rheos.control.registry import JobRecord, Registry, find_job
-from rheos.driver.master import checkpoint_info
-from rheos.errors import ConfigurationError, RheosError, TransportError
-from rheos.host.stores import open_store, there_is
-from rheos.job import CheckpointInfo, JobStatus
+from rheos.errors import ConfigurationError, RheosError
+from rheos.job import CheckpointInfo
 from rheos.protocol.durations import duration_ms
-from rheos.protocol.ids import JobId, job_slug
-from rheos.protocol.ports import Store
 from rheos.redaction import redacted
 
-_LOOK_TIMEOUT_S = 3.0
 _GONE_WITHIN_S = 10.0
 _POLL_S = 0.05
-
-
-@dataclass(frozen=True)
-class ListedJob:
-    """A job of the registry, and what it said of itself; None where it gave no answer."""
-
-    record: JobRecord
-    status: JobStatus | None
 
 
 # --- commands -----------------------------------------------------------------------------------
 
 
 def show_jobs(as_json: bool) -> int:
-    seen = _look(Registry())
+    seen = listed_jobs(Registry())
     if as_json:
-        print(json.dumps([_job_object(job) for job in seen], indent=2))
+        print(json.dumps([job_object(job) for job in seen], indent=2))
     elif seen:
         console().print(jobs_table(seen))
     else:
@@ -61,9 +49,13 @@ def show_jobs(as_json: bool) -> int:
 
 def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
     def show() -> int:
-        kept = _of_running(wanted) if directory is None else _in_log(wanted, absolute(directory))
+        kept = (
+            _of_running(wanted)
+            if directory is None
+            else stored_checkpoints(wanted, absolute(directory))
+        )
         if as_json:
-            print(json.dumps([_checkpoint_object(info) for info in kept], indent=2))
+            print(json.dumps([checkpoint_object(info) for info in kept], indent=2))
         elif kept:
             console().print(checkpoints_table(kept))
         else:
@@ -153,36 +145,6 @@ def _wait_until_gone(record: JobRecord) -> None:
         time.sleep(_POLL_S)
 
 
-def _look(registry: Registry) -> list[ListedJob]:
-    """All jobs, each asked for its status. One that ended meanwhile is left out."""
-    records = registry.records()
-    if not records:
-        return []
-    with ThreadPoolExecutor(min(len(records), 16)) as pool:
-        seen = list(pool.map(_ask, records))
-    still = {record.key for record in registry.records()}
-    return [job for job in seen if job.record.key in still]
-
-
-def _ask(record: JobRecord) -> ListedJob:
-    try:
-        return ListedJob(record, JobClient(record, _LOOK_TIMEOUT_S).status())
-    except RheosError:
-        return ListedJob(record, None)
-
-
-def _state(job: ListedJob) -> str:
-    if job.status is not None:
-        loops = "".join(
-            f", its input has ended and {name!r} still goes round (lap {laps:,})"
-            for name, laps in job.status.iterating.items()
-        )
-        return f"{job.status.state.value}{loops}"
-    if liveness(job.record.process) is Liveness.ELSEWHERE:
-        return f"on host {job.record.process.host}"
-    return "gives no answer"
-
-
 def jobs_table(seen: list[ListedJob]) -> Table:
     table = plain_table("id", "name", "state")
     for heading in ("parallelism", "uptime", "records/s", "checkpoints", "restarts", "last checkpoint"):
@@ -202,35 +164,9 @@ def jobs_table(seen: list[ListedJob]) -> Table:
                 f"{status.restarts:,}",
                 "" if took_ms is None else duration_text(took_ms),
             ]
-        texts = [job.record.job, job.record.name, _state(job), *shown, job.record.checkpoint_dir or ""]
+        texts = [job.record.job, job.record.name, job.state, *shown, job.record.checkpoint_dir or ""]
         table.add_row(*map(Text, texts))
     return table
-
-
-def _job_object(job: ListedJob) -> dict[str, Any]:
-    record, status = job.record, job.status
-    return {
-        "id": record.job,
-        "name": record.name,
-        "state": None if status is None else status.state.value,
-        "problem": _state(job) if status is None else None,
-        "runtime": record.runtime,
-        "parallelism": status.parallelism if status else None,
-        "attempt": status.attempt if status else None,
-        "uptime_s": status.running_s if status else None,
-        "records_per_s": status.records_per_s if status else None,
-        "watermark_ms": status.watermark_ms if status else None,
-        "checkpoints_completed": status.checkpoints_completed if status else None,
-        "checkpoints_failed": status.checkpoints_failed if status else None,
-        "last_checkpoint_ms": status.last_checkpoint_ms if status else None,
-        "restarts": status.restarts if status else None,
-        "iterating": dict(status.iterating) if status else None,
-        "failure": status.failure if status else None,
-        "checkpoint_dir": record.checkpoint_dir,
-        "host": record.process.host,
-        "pid": record.process.pid,
-        "started_ms": record.started_ms,
-    }
 
 
 # --- checkpoints --------------------------------------------------------------------------------
@@ -243,34 +179,6 @@ def _of_running(wanted: str) -> list[CheckpointInfo]:
         error.hint = f"of a job that does not run say --checkpoint-dir; {error.hint}"
         raise
     return JobClient(record).checkpoints()
-
-
-def _in_log(wanted: str, directory: str) -> list[CheckpointInfo]:
-    """Raises ConfigurationError where the directory has no such job, CheckpointError."""
-    _, _, view = stored_job(wanted, directory)
-    return [checkpoint_info(kept.entry) for kept in view.completed]
-
-
-def stored_job(wanted: str, directory: str) -> tuple[Store, JobId, LogView]:
-    """A job by its id or name, whether it runs or not. Raises ConfigurationError where the directory
-    has no such job, CheckpointError."""
-    if not there_is(directory):
-        raise ConfigurationError(f"there is no checkpoint directory {directory!r}")
-    store = open_store(directory)
-    for job in (JobId(wanted), job_slug(wanted)):
-        view = JobLog(store, job).read()
-        if view.newest is not None:
-            return store, job, view
-    try:
-        places = {path.split("/")[0] for path in store.list("") if "/log/" in path}
-    except OSError as error:
-        raise TransportError(f"{directory!r} could not be read: {error}") from error
-    raise ConfigurationError(
-        f"there is no job {wanted!r} in {directory!r}",
-        hint=f"name one of those it has: {', '.join(sorted(map(unquote, places)))}"
-        if places
-        else "name the checkpoint directory of a job; this is none",
-    )
 
 
 def checkpoints_table(kept: list[CheckpointInfo]) -> Table:
@@ -293,15 +201,6 @@ def checkpoints_table(kept: list[CheckpointInfo]) -> Table:
             Text(redacted(info.savepoint)),
         )
     return table
-
-
-def _checkpoint_object(info: CheckpointInfo) -> dict[str, Any]:
-    shown = {**asdict(info), "savepoint": redacted(info.savepoint)}
-    cost = shown.pop("cost")
-    return {
-        **shown,
-        **{name: getattr(cost, name) for name in cost.__struct_fields__},
-    }
 
 
 # --- how it looks -------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from rheos.cli.options import (
     UnalignedAfter,
     UntilOption,
     VirtualTime,
+    WithDashboard,
     duration,
     parameters,
 )
@@ -176,11 +177,13 @@ def run(
     for_: VirtualTime = None,
     param: Param = None,
     metrics_port: MetricsPlace = None,
+    with_dashboard: WithDashboard = False,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
     with _cancelled_by_ctrl_c():
         _start_jvm(file, config, runtime, master)
         from rheos.cli.run import run
+        from rheos.dashboard.serving import DashboardConfig
         from rheos.protocol.durations import duration_ms
         from rheos.protocol.sizes import size_bytes
 
@@ -203,7 +206,8 @@ def run(
         if for_ is not None:
             settings = replace(settings, until_ms=duration_ms(for_))
         settings = replace(settings, parameters=parameters(param), until_now=until is not None)
-        raise typer.Exit(run(file, arguments or [], settings, metrics_port))
+        beside = DashboardConfig(port=0) if with_dashboard else None
+        raise typer.Exit(run(file, arguments or [], settings, metrics_port, beside))
 
 
 @app.command()
@@ -434,6 +438,54 @@ def servers(
     from rheos.cli.servers import serve
 
     raise typer.Exit(serve(name.value, port, data))
+
+
+@app.command()
+def dashboard(
+    host: Annotated[str, typer.Option(help="Where it listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8484,
+    checkpoint_dir: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also serve the jobs of this checkpoint directory, running or not. May be given "
+            "several times.",
+            show_default=False,
+        ),
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            help="A TOML file of tokens with roles.", show_default="one token that may do all"
+        ),
+    ] = None,
+    audit: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where a line is written for every operation.",
+            show_default="audit.jsonl in the folder of this user's state",
+        ),
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="Of TLS, with --key.", show_default=False)
+    ] = None,
+    key: Annotated[Path | None, typer.Option(show_default=False)] = None,
+    unencrypted: Annotated[
+        bool,
+        typer.Option(
+            "--unencrypted", help="Listen beyond this machine without TLS, behind what encrypts."
+        ),
+    ] = False,
+) -> None:
+    """Serve REST and a page for the jobs of this machine. Needs rheos[dashboard]."""
+    from rheos.cli.dashboard import dashboard
+    from rheos.connectors.files.listing import absolute
+    from rheos.dashboard.serving import DashboardConfig
+
+    directories = [absolute(each) for each in checkpoint_dir or []]
+    config = DashboardConfig(
+        host, port, directories, tokens, audit, certificate, key, unencrypted=unencrypted
+    )
+    raise typer.Exit(dashboard(config))
 
 
 def main() -> None:

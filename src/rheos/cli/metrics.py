@@ -16,12 +16,12 @@ from rheos.cli.jobs import (
     plain_table,
     reported,
     size_text,
-    stored_job,
     time_text,
 )
 from rheos.cli.status import duration_text
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
+from rheos.control.job_list import stored_job
 from rheos.driver.history import stored_history
 from rheos.errors import ConfigurationError
 from rheos.observe import figures as f

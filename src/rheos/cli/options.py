@@ -92,6 +92,14 @@ MetricsPlace = Annotated[
     ),
 ]
 
+WithDashboard = Annotated[
+    bool,
+    typer.Option(
+        "--dashboard",
+        help="Serve the dashboard while the job runs, on loopback alone. Needs rheos[dashboard].",
+    ),
+]
+
 Config = Annotated[
     Path | None,
     typer.Option(

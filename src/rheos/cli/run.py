@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,29 +19,36 @@ from rheos.cli.failures import FAILED, report
 from rheos.cli.program_file import run_file
 from rheos.cli.status import StatusDisplay, final_table
 from rheos.control.metrics_port import MetricsPort
+from rheos.dashboard.serving import DashboardConfig, DashboardServer
 from rheos.errors import ConfigurationError
 from rheos.job import JobHandle
 from rheos.spark import ahead
 
 
 def run(
-    file: Path, arguments: Sequence[str], settings: Overrides, metrics_port: str | None = None
+    file: Path,
+    arguments: Sequence[str],
+    settings: Overrides,
+    metrics_port: str | None = None,
+    dashboard: DashboardConfig | None = None,
 ) -> int:
     """Runs the file, and the jobs that it starts to their end. Gives the exit code: that of the
-    program, and 1 where a job has failed. Meanwhile their figures are at `metrics_port`."""
+    program, and 1 where a job has failed. Meanwhile their figures are at `metrics_port`, and they are
+    on the dashboard."""
     jobs: list[JobHandle] = []
-    try:
-        port = None
-        if metrics_port is not None:
-            port = MetricsPort(metrics_port, lambda: [job.figures() for job in jobs])
-            print(f"figures for Prometheus: {port.url}", file=sys.stderr)
-    except ConfigurationError as error:
-        return report(error)
-    try:
+    with ExitStack() as beside:
+        try:
+            if metrics_port is not None:
+                port = MetricsPort(metrics_port, lambda: [job.figures() for job in jobs])
+                beside.callback(port.close)
+                print(f"figures for Prometheus: {port.url}", file=sys.stderr)
+            if dashboard is not None:
+                server = DashboardServer(dashboard)
+                beside.callback(server.close)
+                print(f"the dashboard is at {server.address}", file=sys.stderr)
+        except ConfigurationError as error:
+            return report(error)
         return _run(file, arguments, settings, jobs)
-    finally:
-        if port is not None:
-            port.close()
 
 
 def _run(file: Path, arguments: Sequence[str], settings: Overrides, jobs: list[JobHandle]) -> int:

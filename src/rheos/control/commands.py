@@ -17,6 +17,7 @@ from rheos.errors import CheckpointError, RheosError, TransportError
 from rheos.job import CheckpointInfo, JobStatus
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
+from rheos.plan.outline import PlanOutline
 from rheos.protocol.decoding import BoundedDecoder, MalformedError
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import JobId
@@ -53,6 +54,10 @@ class GetStory(Request, frozen=True):
     pass
 
 
+class GetPlan(Request, frozen=True):
+    pass
+
+
 class TakeSavepoint(Request, frozen=True):
     directory: str | None
     """Absolute, or a URL: the driver's working directory is not the caller's."""
@@ -73,6 +78,7 @@ AnyRequest: TypeAlias = (
     | GetFigures
     | GetHistory
     | GetStory
+    | GetPlan
     | TakeSavepoint
     | StopWithSavepoint
     | CancelJob
@@ -106,6 +112,10 @@ class TheStory(Answer, frozen=True):
     lines: list[str]
 
 
+class ThePlan(Answer, frozen=True):
+    plan: PlanOutline
+
+
 class SavepointTaken(Answer, frozen=True):
     directory: str
 
@@ -125,7 +135,15 @@ class Refused(Answer, frozen=True):
 
 
 AnyAnswer: TypeAlias = (
-    Status | CheckpointList | TheFigures | TheHistory | TheStory | SavepointTaken | Cancelled | Refused
+    Status
+    | CheckpointList
+    | TheFigures
+    | TheHistory
+    | TheStory
+    | ThePlan
+    | SavepointTaken
+    | Cancelled
+    | Refused
 )
 
 encode = msgspec.msgpack.Encoder().encode
@@ -170,6 +188,11 @@ class JobClient:
         answer = self._ask(GetStory(job=self._record.job))
         assert isinstance(answer, TheStory)
         return answer.lines
+
+    def plan(self) -> PlanOutline:
+        answer = self._ask(GetPlan(job=self._record.job))
+        assert isinstance(answer, ThePlan)
+        return answer.plan
 
     def savepoint(self, directory: str | None) -> str:
         answer = self._ask(TakeSavepoint(job=self._record.job, directory=directory))

@@ -29,6 +29,7 @@ from rheos.job import (
 )
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
+from rheos.plan.outline import PlanOutline
 from rheos.plan.physical import PhysicalPlan
 from rheos.redaction import redacted
 
@@ -62,7 +63,7 @@ class ControlledRuntime:
                 undo.callback(note.close)
             handle = self._runtime.submit(plan, config, listener)
             undo.pop_all()
-        job = ControlledJob(handle, plan.name, config, self._name, note)
+        job = ControlledJob(handle, PlanOutline.of(plan), config, self._name, note)
         try:
             self._runtime.settle(handle, config)
         except KeyboardInterrupt:
@@ -77,7 +78,7 @@ class ControlledJob:
     def __init__(
         self,
         job: JobHandle,
-        name: str,
+        plan: PlanOutline,
         config: JobConfig,
         runtime: str,
         note: NoteKeeper | None = None,
@@ -92,21 +93,21 @@ class ControlledJob:
         self._registry = Registry()
         self._server: CommandServer | None = None
         try:
-            self._open(name, runtime)
+            self._open(plan, runtime)
         except Exception as error:
             print(
                 f"the job {config.job!r} runs, but commands will not find it: {error}", file=sys.stderr
             )
 
-    def _open(self, name: str, runtime: str) -> None:
+    def _open(self, plan: PlanOutline, runtime: str) -> None:
         token = secrets.token_urlsafe(24)
         place = self._config.checkpoint_dir
         # Commands come to this object, not to the job: so its `wait` is called when nobody else waits.
-        self._server = CommandServer(self, self._config.job, token)
+        self._server = CommandServer(self, plan, self._config.job, token)
         record = JobRecord(
             key=self._key,
             job=self._config.job,
-            name=name,
+            name=plan.name,
             process=this_process(),
             runtime=runtime,
             checkpoint_dir=place and redacted(place),

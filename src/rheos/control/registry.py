@@ -47,13 +47,18 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.job} ({self.name!r}, {self.process}, {place})"
 
 
-def registry_folder() -> Path:
+def home_folder() -> Path:
+    """Of this user, for what stays from one command to the next."""
     home = os.environ.get("RHEOS_HOME")
     if home:
-        return Path(home).expanduser().absolute() / "jobs"
+        return Path(home).expanduser().absolute()
     state = os.environ.get("XDG_STATE_HOME")
     base = Path(state) if state and os.path.isabs(state) else Path.home() / ".local" / "state"
-    return base / "rheos" / "jobs"
+    return base / "rheos"
+
+
+def registry_folder() -> Path:
+    return home_folder() / "jobs"
 
 
 class Registry:

@@ -19,6 +19,7 @@ from rheos.control.commands import (
     GetCheckpoints,
     GetFigures,
     GetHistory,
+    GetPlan,
     GetStatus,
     GetStory,
     Refused,
@@ -28,6 +29,7 @@ from rheos.control.commands import (
     TakeSavepoint,
     TheFigures,
     TheHistory,
+    ThePlan,
     TheStory,
     encode,
     request_decoder,
@@ -36,6 +38,7 @@ from rheos.errors import ConfigurationError, InternalError, RheosError
 from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.host.sockets import is_of, listen
 from rheos.job import JobHandle
+from rheos.plan.outline import PlanOutline
 from rheos.protocol.decoding import MalformedError
 from rheos.protocol.ids import JobId
 
@@ -52,8 +55,9 @@ class CommandServer:
     `handle.wait(0)`, now and then, from the server's thread.
     """
 
-    def __init__(self, handle: JobHandle, job: JobId, token: str) -> None:
+    def __init__(self, handle: JobHandle, plan: PlanOutline, job: JobId, token: str) -> None:
         self._handle = handle
+        self._plan = plan
         self._job = job
         self._token = token.encode()
         self._at_work = 0
@@ -144,7 +148,9 @@ class CommandServer:
         request = self._request(frames)
         if request is None:
             self.strangers += 1
-        elif isinstance(request, GetStatus | GetCheckpoints | GetFigures | GetHistory | GetStory):
+        elif isinstance(
+            request, GetStatus | GetCheckpoints | GetFigures | GetHistory | GetStory | GetPlan
+        ):
             self._send(frames[0], self._carried_out(request))
         elif self._at_work >= _MAX_AT_WORK and not isinstance(request, CancelJob):
             self._send(
@@ -209,6 +215,8 @@ class CommandServer:
                     return TheHistory(history=self._handle.history())
                 case GetStory():
                     return TheStory(lines=list(self._handle.story()))
+                case GetPlan():
+                    return ThePlan(plan=self._plan)
                 case TakeSavepoint():
                     return SavepointTaken(directory=self._handle.savepoint(request.directory))
                 case StopWithSavepoint():

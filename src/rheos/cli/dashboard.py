@@ -1,0 +1,24 @@
+"""`rheos dashboard`: REST and a page for the jobs, in the foreground until Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+
+from rheos.cli.failures import report
+from rheos.dashboard.serving import DashboardConfig, DashboardServer
+from rheos.errors import RheosError
+
+
+def dashboard(config: DashboardConfig) -> int:
+    """Prints its address, and serves until it is asked to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        server = DashboardServer(config)
+    except RheosError as error:
+        return report(error)
+    print(f"the dashboard is at {server.address}", flush=True)
+    with contextlib.closing(server), contextlib.suppress(KeyboardInterrupt):
+        server.wait()
+    return 0

@@ -1,0 +1,10 @@
+"""REST and a page for the jobs of this machine, and for those of checkpoint directories.
+
+access      who may do what
+served      which jobs there are, and what is known of each
+operations  everything that can be asked for: the routes, and OpenAPI, are made of it
+feeds       what changes, to all who listen, asked for once
+app         requests and answers
+serving     the server around it
+page/       what a browser shows
+"""

@@ -1,0 +1,125 @@
+"""Who may do what: named tokens with a role each, and a line for every operation."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+import stat
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from rheos.control.registry import home_folder
+from rheos.errors import ConfigurationError
+
+_SHORTEST_TOKEN = 16
+
+
+class Role(Enum):
+    LOOK = "look"
+    OPERATE = "operate"
+    """Also takes savepoints, stops and cancels."""
+
+    def may(self, needed: Role) -> bool:
+        return self is Role.OPERATE or needed is Role.LOOK
+
+
+@dataclass(frozen=True, repr=False)
+class Holder:
+    """Of a token. Its name is what the audit says."""
+
+    name: str
+    role: Role
+    token: str
+
+
+class Access:
+    """The tokens that are let in."""
+
+    def __init__(self, holders: Sequence[Holder]) -> None:
+        self._holders = holders
+
+    def holder(self, token: str) -> Holder | None:
+        """None where it is nobody's. Takes as long for one token as for another."""
+        found = None
+        for holder in self._holders:
+            if hmac.compare_digest(holder.token.encode(), token.encode()):
+                found = holder
+        return found
+
+
+def drawn_holder() -> Holder:
+    """Who starts the dashboard, with a token that is drawn for it."""
+    return Holder("owner", Role.OPERATE, secrets.token_urlsafe(24))
+
+
+def holders_of(path: Path) -> list[Holder]:
+    """Of a TOML file: a table for each name, with its `role` and its `token`. Raises
+    ConfigurationError where it cannot be read, or others can."""
+    try:
+        mode = path.stat().st_mode
+        said = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"the tokens of {str(path)!r} cannot be read: {error}") from error
+    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+        raise ConfigurationError(
+            f"the tokens of {str(path)!r} can be read by other users", hint=f"chmod 600 {path}"
+        )
+    if not said:
+        raise ConfigurationError(
+            f"{str(path)!r} names no tokens",
+            hint='write a table for each: [oncall] with role = "operate" and token = "..."',
+        )
+    holders = [_holder(name, table, path) for name, table in said.items()]
+    if len({holder.token for holder in holders}) < len(holders):
+        raise ConfigurationError(f"two names of {str(path)!r} have the same token")
+    return holders
+
+
+def _holder(name: str, table: Any, path: Path) -> Holder:
+    where = f"[{name}] of {str(path)!r}"
+    if not isinstance(table, Mapping) or set(table) != {"role", "token"}:
+        raise ConfigurationError(f"{where} has not just a role and a token")
+    role, token = table["role"], table["token"]
+    if role not in [each.value for each in Role]:
+        raise ConfigurationError(f"{where} has the role {role!r}", hint='write "look" or "operate"')
+    if not isinstance(token, str) or len(token) < _SHORTEST_TOKEN or not token.isascii():
+        raise ConfigurationError(
+            f"{where} has a token that could be guessed",
+            hint='python -c "import secrets; print(secrets.token_urlsafe(24))" draws one',
+        )
+    return Holder(name, Role(role), token)
+
+
+class Audit:
+    """A line of JSON for every operation that was asked for, in a file that is only added to."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Raises ConfigurationError where nothing can be written there."""
+        self.path = path or home_folder() / "audit.jsonl"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ConfigurationError(f"the audit cannot be written: {error}") from error
+
+    def note(self, who: str, address: str, operation: str, job: str, outcome: str) -> None:
+        """Raises OSError: what cannot be noted is not done."""
+        line = {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "who": who,
+            "from": address,
+            "operation": operation,
+            "job": job,
+            "outcome": outcome,
+        }
+        os.write(self._file, (json.dumps(line) + "\n").encode())
+
+    def close(self) -> None:
+        os.close(self._file)

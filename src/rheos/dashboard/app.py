@@ -1,0 +1,244 @@
+"""Requests and answers: the operations as routes, what listens, the page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rheos.dashboard import served
+from rheos.dashboard.access import Access, Audit, Holder, Role
+from rheos.dashboard.feeds import Feeds
+from rheos.dashboard.openapi import BASE, document
+from rheos.dashboard.operations import OPERATIONS, Operation, RestRequest
+from rheos.dashboard.served import NoSuchJobError, NotRunningError, Served, ServedJobs
+from rheos.errors import (
+    CheckpointError,
+    ConfigurationError,
+    InternalError,
+    RheosError,
+    TransportError,
+)
+from rheos.protocol.error_data import ErrorData
+
+MAX_BODY_BYTES = 16 * 1024
+PAGE = Path(__file__).parent / "page"
+_POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class WithHeaders:
+    """Every answer says what a browser may do with it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+class DeniedError(Exception):
+    """Nothing is said of why, but whether it is the token or its role."""
+
+    def __init__(self, status: int, what: str) -> None:
+        super().__init__(what)
+        self.status = status
+
+
+class Dashboard:
+    """Answers for these jobs. `hosts` are the names that requests may have for this server: a page of
+    another name must not ask in the name of who looks at it."""
+
+    def __init__(
+        self,
+        jobs: ServedJobs,
+        access: Access,
+        audit: Audit,
+        hosts: Sequence[str],
+        feeds: Feeds | None = None,
+    ) -> None:
+        self._jobs = jobs
+        self._access = access
+        self._audit = audit
+        self._feeds = feeds or Feeds()
+        self._document = document()
+        self.app = Starlette(
+            routes=[
+                Mount(BASE, routes=[*map(self._route, OPERATIONS), *self._event_routes()]),
+                Route("/openapi.json", self._openapi),
+                Route("/healthz", self._healthy),
+                Mount("/", StaticFiles(directory=PAGE, html=True)),
+            ],
+            middleware=[
+                Middleware(WithHeaders),
+                Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
+            ],
+            exception_handlers={DeniedError: _denied, Exception: _broken},
+        )
+
+    # --- operations -------------------------------------------------------------------------------
+
+    def _route(self, operation: Operation) -> Route:
+        async def answer(request: Request) -> Response:
+            holder = self._let_in(request, operation.role)
+            try:
+                body = await _body(request, operation)
+                found = await asyncio.to_thread(self._run, operation, request, holder, body)
+            except RheosError as error:
+                return _refusal(error)
+            return Response(found, media_type="application/json")
+
+        return Route(operation.path, answer, methods=[operation.method], name=operation.name)
+
+    def _run(self, operation: Operation, request: Request, holder: Holder, body: Any) -> bytes:
+        """In a thread. Raises RheosError."""
+        named = request.path_params.get("job")
+        job = None if named is None else self._jobs.find(named)
+        query = {name: request.query_params.getlist(name) for name in operation.query}
+        asked = RestRequest(self._jobs, job, query, body)
+        if operation.role is Role.LOOK:
+            return msgspec.json.encode(operation.run(asked))
+        assert job is not None, "operations that change something are of a job"
+        self._note(operation, request, holder, job, "asked for")
+        try:
+            done = operation.run(asked)
+        except RheosError as error:
+            self._note(operation, request, holder, job, f"{type(error).__name__}: {error.what}")
+            raise
+        self._note(operation, request, holder, job, "done")
+        return msgspec.json.encode(done)
+
+    def _note(
+        self, operation: Operation, request: Request, holder: Holder, job: Served, outcome: str
+    ) -> None:
+        address = request.client.host if request.client is not None else ""
+        try:
+            self._audit.note(holder.name, address, operation.name, job.job, outcome)
+        except OSError as error:
+            raise TransportError(
+                f"the audit could not be written, and nothing is done: {error}"
+            ) from error
+
+    def _let_in(self, request: Request, needed: Role) -> Holder:
+        """Before anything else of the request is looked at. Raises DeniedError."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        holder = self._access.holder(token) if scheme.lower() == "bearer" else None
+        if holder is None:
+            raise DeniedError(401, "there is no such token")
+        if not holder.role.may(needed):
+            raise DeniedError(403, f"this needs the role {needed.value!r}")
+        return holder
+
+    # --- what changes -----------------------------------------------------------------------------
+
+    def _event_routes(self) -> list[Route]:
+        return [Route("/events", self._all_jobs), Route("/jobs/{job}/events", self._one_job)]
+
+    async def _all_jobs(self, request: Request) -> Response:
+        self._let_in(request, Role.LOOK)
+        return self._streamed("", self._jobs.listed)
+
+    async def _one_job(self, request: Request) -> Response:
+        self._let_in(request, Role.LOOK)
+        named = request.path_params["job"]
+
+        def look() -> Any:
+            job = self._jobs.find(named)
+            runs = not isinstance(job, served.StoredJob)
+            return {"job": served.job(job), "figures": served.figures(job) if runs else None}
+
+        return self._streamed(named, look)
+
+    def _streamed(self, name: str, look: Callable[[], Any]) -> Response:
+        def ask() -> bytes:
+            try:
+                return b"event: now\ndata: " + msgspec.json.encode(look()) + b"\n\n"
+            except RheosError as error:
+                return b"event: problem\ndata: " + msgspec.json.encode(ErrorData.of(error)) + b"\n\n"
+            except Exception as error:
+                shown = ErrorData.of(InternalError.of(error))
+                return b"event: problem\ndata: " + msgspec.json.encode(shown) + b"\n\n"
+
+        try:
+            events = self._feeds.listen(name, ask)
+        except ConfigurationError as error:
+            return _refusal(error, 503)
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    # --- without a token --------------------------------------------------------------------------
+
+    async def _openapi(self, request: Request) -> Response:
+        return JSONResponse(self._document)
+
+    async def _healthy(self, request: Request) -> Response:
+        return JSONResponse({"healthy": True})
+
+
+async def _body(request: Request, operation: Operation) -> Any:
+    """Raises ConfigurationError where it is not what the operation takes."""
+    if operation.body is None:
+        return None
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > MAX_BODY_BYTES:
+            raise ConfigurationError(f"the body is larger than {MAX_BODY_BYTES} bytes")
+    try:
+        return msgspec.json.decode(data or b"{}", type=operation.body)
+    except msgspec.MsgspecError as error:
+        raise ConfigurationError(
+            f"the body is not what {operation.name!r} takes: {error}", hint="see /openapi.json"
+        ) from error
+
+
+def _refusal(error: RheosError, status: int | None = None) -> Response:
+    data = msgspec.json.encode(ErrorData.of(error))
+    return Response(data, status_code=status or _status(error), media_type="application/json")
+
+
+def _status(error: RheosError) -> int:
+    match error:
+        case NoSuchJobError():
+            return 404
+        case NotRunningError() | CheckpointError():
+            return 409
+        case ConfigurationError():
+            return 400
+        case TransportError():
+            return 503
+        case _:
+            return 500
+
+
+async def _denied(request: Request, error: Exception) -> Response:
+    assert isinstance(error, DeniedError)
+    refused = ConfigurationError(str(error), hint="send a token: Authorization: Bearer TOKEN")
+    return _refusal(refused, error.status)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return _refusal(InternalError.of(error), 500)

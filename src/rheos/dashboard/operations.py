@@ -1,0 +1,158 @@
+"""Everything that REST can be asked for. Routes and the OpenAPI document are made of this table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from rheos.dashboard import served
+from rheos.dashboard.access import Role
+from rheos.dashboard.served import Served, ServedJobs
+from rheos.plan.outline import PlanOutline
+
+
+class SavepointRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    directory: str | None = None
+    """Below which the savepoint's folder is made; null for the job's own checkpoint directory."""
+
+
+class StopRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    directory: str | None = None
+    drain: bool = False
+    """The input ends first, so that all windows fire: for a job that will not go on."""
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A body that says nothing."""
+
+
+class SavepointAnswer(msgspec.Struct, frozen=True):
+    directory: str
+
+
+class DoneAnswer(msgspec.Struct, frozen=True):
+    done: bool = True
+
+
+@dataclass(frozen=True)
+class RestRequest:
+    """A request that was let in, with what it says."""
+
+    jobs: ServedJobs
+    job: Served | None
+    query: Mapping[str, list[str]]
+    body: Any
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`run` is called in a thread of its own, and may take minutes. Raises RheosError."""
+
+    name: str
+    path: str
+    summary: str
+    run: Callable[[RestRequest], Any]
+    answer: Any = dict[str, Any]
+    """The type of what it gives, as msgspec says it."""
+    body: type[msgspec.Struct] | None = None
+    """Of what is posted; None is asked by GET."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    """Parameters that may be given several times, and what they mean."""
+
+    @property
+    def role(self) -> Role:
+        return Role.LOOK if self.body is None else Role.OPERATE
+
+    @property
+    def method(self) -> str:
+        return "GET" if self.body is None else "POST"
+
+
+def _of(asked: RestRequest) -> Served:
+    assert asked.job is not None, "the path of the operation names a job"
+    return asked.job
+
+
+_JOB = "/jobs/{job}"
+
+OPERATIONS = (
+    Operation(
+        "jobs",
+        "/jobs",
+        "The jobs that run on this machine, and those of the checkpoint directories",
+        lambda asked: asked.jobs.listed(),
+        list[dict[str, Any]],
+    ),
+    Operation(
+        "job",
+        _JOB,
+        "A job: its state, and what each of its operators has counted",
+        lambda asked: served.job(_of(asked)),
+    ),
+    Operation(
+        "plan",
+        f"{_JOB}/plan",
+        "The plan that runs: chains, operators with their line of the program, edges",
+        lambda asked: served.plan(_of(asked)),
+        PlanOutline,
+    ),
+    Operation(
+        "figures",
+        f"{_JOB}/figures",
+        "All figures as they are now, by operator, subtask and edge",
+        lambda asked: served.figures(_of(asked)),
+    ),
+    Operation(
+        "history",
+        f"{_JOB}/history",
+        "What the figures were: fine for an hour, coarse for a week",
+        lambda asked: served.history(_of(asked), asked.query.get("figure", [])),
+        query={"figure": "The name of a figure; all where none is given"},
+    ),
+    Operation(
+        "checkpoints",
+        f"{_JOB}/checkpoints",
+        "The checkpoints that are kept, the oldest first, with what each has cost",
+        lambda asked: served.checkpoints(_of(asked)),
+        list[dict[str, Any]],
+    ),
+    Operation(
+        "story",
+        f"{_JOB}/story",
+        "What has happened to the job and what was done about it: the last thousand events",
+        lambda asked: served.story(_of(asked)),
+        list[str],
+    ),
+    Operation(
+        "savepoint",
+        f"{_JOB}/savepoint",
+        "Takes a savepoint; the job goes on",
+        lambda asked: SavepointAnswer(served.savepoint(_of(asked), asked.body.directory)),
+        SavepointAnswer,
+        SavepointRequest,
+    ),
+    Operation(
+        "stop",
+        f"{_JOB}/stop",
+        "Stops the job with a savepoint: all up to it is committed, and nothing after it",
+        lambda asked: SavepointAnswer(served.stop(_of(asked), asked.body.directory, asked.body.drain)),
+        SavepointAnswer,
+        StopRequest,
+    ),
+    Operation(
+        "cancel",
+        f"{_JOB}/cancel",
+        "Stops the job as it is; it can go on from its last checkpoint",
+        lambda asked: _cancelled(_of(asked)),
+        DoneAnswer,
+        Nothing,
+    ),
+)
+
+
+def _cancelled(job: Served) -> DoneAnswer:
+    served.cancel(job)
+    return DoneAnswer()

@@ -1,0 +1,73 @@
+// What may be done to a job, each after a question.
+
+import { element } from "./elements.js";
+import { post } from "./rest.js";
+
+const ACTIONS = [
+  {
+    name: "savepoint",
+    label: "Take a savepoint",
+    question: "A savepoint is taken, and the job goes on.",
+    directory: true,
+  },
+  {
+    name: "stop",
+    label: "Stop with a savepoint",
+    question: "All up to the savepoint is committed, and nothing after it. The job can go on from there.",
+    directory: true,
+    drain: true,
+  },
+  {
+    name: "cancel",
+    label: "Cancel",
+    question: "The job stops as it is. It can go on from its last checkpoint, if it has a checkpoint directory.",
+    dangerous: true,
+  },
+];
+
+export function actions(job, done) {
+  return element("div", { class: "actions" }, ACTIONS.map((action) =>
+    element("button", {
+      type: "button",
+      class: action.dangerous ? "dangerous" : null,
+      onclick: () => asked(action, job, done),
+    }, action.label)));
+}
+
+function asked(action, job, done) {
+  const directory = element("input", { type: "text", name: "directory", placeholder: "its checkpoint directory" });
+  const drain = element("input", { type: "checkbox", name: "drain" });
+  const problem = element("p", { class: "problem", role: "alert", hidden: true });
+  const go = element("button", { type: "submit", class: action.dangerous ? "dangerous" : "main" }, action.label);
+  const dialog = element("dialog", { "aria-label": action.label },
+    element("form", {
+      method: "dialog",
+      onsubmit: async (event) => {
+        event.preventDefault();
+        go.disabled = true;
+        problem.hidden = true;
+        try {
+          const body = {};
+          if (action.directory && directory.value.trim()) body.directory = directory.value.trim();
+          if (action.drain) body.drain = drain.checked;
+          const answer = await post(`/jobs/${job.key}/${action.name}`, body);
+          dialog.close();
+          done(answer.directory ? `Savepoint: ${answer.directory}` : `${job.name} has stopped`);
+        } catch (error) {
+          problem.textContent = [error.message, error.hint].filter((part) => part).join(": ");
+          problem.hidden = false;
+          go.disabled = false;
+        }
+      },
+    },
+    element("h2", {}, `${action.label}: ${job.name}`),
+    element("p", {}, action.question),
+    action.directory ? element("label", {}, "Below which folder or URL", directory) : null,
+    action.drain ? element("label", { class: "check" }, drain, "End the input first, so that all windows fire") : null,
+    problem,
+    element("div", { class: "actions" }, go,
+      element("button", { type: "button", onclick: () => dialog.close() }, "Leave it"))));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}

@@ -1,0 +1,69 @@
+// What the page asks of the server. The token comes behind the # of the address, and stays in this tab.
+
+const KEPT = "rheos-token";
+
+export function takeToken() {
+  const given = /[#&]token=([^&]+)/.exec(location.hash);
+  if (given) {
+    sessionStorage.setItem(KEPT, decodeURIComponent(given[1]));
+    history.replaceState(null, "", "#/");
+  }
+  return sessionStorage.getItem(KEPT) !== null;
+}
+
+export function keepToken(token) {
+  sessionStorage.setItem(KEPT, token);
+}
+
+export class Refused extends Error {
+  constructor(status, error) {
+    super(error.what ?? `the server answered ${status}`);
+    this.status = status;
+    this.hint = error.hint ?? null;
+    this.place = error.file ? `${error.file}:${error.line}` : null;
+  }
+}
+
+async function answered(path, options = {}) {
+  const headers = { Authorization: `Bearer ${sessionStorage.getItem(KEPT) ?? ""}` };
+  const answer = await fetch(`api/v1${path}`, { ...options, headers });
+  if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => ({})));
+  return answer;
+}
+
+export async function get(path, signal) {
+  return (await answered(path, { signal })).json();
+}
+
+export async function post(path, body) {
+  return (await answered(path, { method: "POST", body: JSON.stringify(body) })).json();
+}
+
+// Calls `heard(kind, data)` for what the server sends, until `signal` aborts. Goes on by itself after the
+// server, or the way to it, was away.
+export async function listen(path, signal, heard) {
+  while (!signal.aborted) {
+    try {
+      const reader = (await answered(path, { signal })).body
+        .pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        text += value;
+        const events = text.split("\n\n");
+        text = events.pop();
+        for (const event of events) {
+          const [, kind, data] = /^event: (\w+)\ndata: (.*)$/s.exec(event) ?? [];
+          if (kind) heard(kind, JSON.parse(data));
+        }
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      const problem = error instanceof Refused ? error : new Refused(0, { what: "the server is away" });
+      heard("problem", { what: problem.message, hint: problem.hint, status: problem.status });
+      if (problem.status === 401) return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+  }
+}

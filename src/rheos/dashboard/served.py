@@ -1,0 +1,207 @@
+"""The jobs that are served: those that run on this machine, and those of checkpoint directories."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from time import monotonic
+from typing import Any, TypeAlias
+
+import msgspec
+
+from rheos.control.commands import JobClient
+from rheos.control.job_list import (
+    checkpoint_object,
+    job_object,
+    listed_job,
+    listed_jobs,
+    stored_job,
+    stored_job_object,
+    stored_jobs,
+)
+from rheos.control.registry import JobRecord, Registry
+from rheos.driver.history import stored_history
+from rheos.driver.master import checkpoint_info
+from rheos.errors import ConfigurationError
+from rheos.observe.history_files import HistoryView
+from rheos.observe.model import figures_object
+from rheos.protocol.ids import JobId
+from rheos.redaction import redacted
+
+_LOOK_TIMEOUT_S = 5.0
+_OPERATE_TIMEOUT_S = 600.0
+_DIRECTORIES_EVERY_S = 10.0
+"""A checkpoint directory may have thousands of files, far away."""
+
+
+class NoSuchJobError(ConfigurationError):
+    pass
+
+
+class NotRunningError(ConfigurationError):
+    """What was asked for is known of a running job alone."""
+
+
+@dataclass(frozen=True)
+class StoredJob:
+    """A job as a checkpoint directory has it."""
+
+    key: str
+    job: JobId
+    directory: str
+
+
+Served: TypeAlias = JobRecord | StoredJob
+
+
+class ServedJobs:
+    """Every method asks anew, and may take seconds. Raises RheosError."""
+
+    def __init__(self, directories: Sequence[str], registry: Registry | None = None) -> None:
+        self._directories = directories
+        self._registry = registry or Registry()
+        self._stored_jobs: list[StoredJob] = []
+        self._read_at_s = -inf
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The running ones, oldest first; then those of directories that do not run here."""
+        running = listed_jobs(self._registry)
+        here = {(job.record.job, job.record.checkpoint_dir) for job in running}
+        stored = [each for each in self._stored() if (each.job, redacted(each.directory)) not in here]
+        return [
+            *(_running_object(job.record.key, job_object(job)) for job in running),
+            *(_stored_object(each) for each in stored),
+        ]
+
+    def find(self, key: str) -> Served:
+        """Raises NoSuchJobError."""
+        for record in self._registry.records():
+            if record.key == key:
+                return record
+        for stored in self._stored():
+            if stored.key == key:
+                return stored
+        raise NoSuchJobError(f"there is no job {key!r}", hint="ask for the list: a job may have ended")
+
+    def _stored(self) -> list[StoredJob]:
+        now_s = monotonic()
+        if now_s >= self._read_at_s + _DIRECTORIES_EVERY_S:
+            self._stored_jobs = [
+                StoredJob(_key(directory, job), job, directory)
+                for directory in self._directories
+                for job in stored_jobs(directory)
+            ]
+            self._read_at_s = now_s
+        return self._stored_jobs
+
+
+def _key(directory: str, job: JobId) -> str:
+    """As long as that of a running job, and always the same."""
+    return hashlib.sha256(f"{directory}\n{job}".encode()).hexdigest()[:12]
+
+
+def _running_object(key: str, shown: dict[str, Any]) -> dict[str, Any]:
+    return {"key": key, "runs": True, **shown}
+
+
+def _stored_object(stored: StoredJob) -> dict[str, Any]:
+    shown = stored_job_object(stored.job, stored.directory)
+    return {"key": stored.key, "runs": False, **shown}
+
+
+# --- what is asked of one ---------------------------------------------------------------------------
+
+
+def job(served: Served) -> dict[str, Any]:
+    match served:
+        case JobRecord():
+            seen = listed_job(served)
+            shown = _running_object(served.key, job_object(seen))
+            operators = seen.status.operators if seen.status is not None else ()
+            return {**shown, "operators": msgspec.to_builtins(operators, str_keys=True)}
+        case StoredJob():
+            return {**_stored_object(served), "operators": []}
+
+
+def plan(served: Served) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(_asked(served, "plan").plan())
+    return found
+
+
+def figures(served: Served) -> dict[str, Any]:
+    return figures_object(_asked(served, "figures").figures())
+
+
+def history(served: Served, wanted: Sequence[str]) -> dict[str, Any]:
+    """Of these figures; of all where none is named."""
+    match served:
+        case JobRecord():
+            view = _client(served).history()
+        case StoredJob():
+            store, name, _ = stored_job(served.job, served.directory)
+            view = stored_history(store, name)
+    shown: dict[str, Any] = msgspec.to_builtins(_of_figures(view, wanted))
+    return shown
+
+
+def _of_figures(view: HistoryView, wanted: Sequence[str]) -> HistoryView:
+    if not wanted:
+        return view
+    parts = []
+    for part in (view.fine, view.coarse):
+        kept = [n for n, name in enumerate(part.series) if name.partition("\t")[0] in wanted]
+        parts.append(
+            msgspec.structs.replace(
+                part,
+                series=[part.series[n] for n in kept],
+                values=[[row[n] for n in kept] for row in part.values],
+            )
+        )
+    return HistoryView(*parts)
+
+
+def checkpoints(served: Served) -> list[dict[str, Any]]:
+    match served:
+        case JobRecord():
+            kept = _client(served).checkpoints()
+        case StoredJob():
+            _, _, view = stored_job(served.job, served.directory)
+            kept = [checkpoint_info(one.entry) for one in view.completed]
+    return [checkpoint_object(info) for info in kept]
+
+
+def story(served: Served) -> list[str]:
+    return _asked(served, "story").story()
+
+
+# --- what is done to one ----------------------------------------------------------------------------
+
+
+def savepoint(served: Served, directory: str | None) -> str:
+    return _operated(served).savepoint(directory)
+
+
+def stop(served: Served, directory: str | None, drain: bool) -> str:
+    return _operated(served).stop(directory, drain=drain)
+
+
+def cancel(served: Served) -> None:
+    _operated(served).cancel()
+
+
+def _client(record: JobRecord) -> JobClient:
+    return JobClient(record, _LOOK_TIMEOUT_S)
+
+
+def _asked(served: Served, what: str) -> JobClient:
+    if isinstance(served, StoredJob):
+        raise NotRunningError(f"the job {served.job!r} does not run: only a running job has its {what}")
+    return _client(served)
+
+
+def _operated(served: Served) -> JobClient:
+    if isinstance(served, StoredJob):
+        raise NotRunningError(f"the job {served.job!r} does not run")
+    return JobClient(served, _OPERATE_TIMEOUT_S)

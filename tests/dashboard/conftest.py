@@ -1,0 +1,90 @@
+"""A dashboard over a job that is a stand-in, in the registry of the test alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the extra rheos[dashboard] is not installed")
+
+from starlette.testclient import TestClient
+
+from rheos.control.controlled import ControlledJob
+from rheos.dashboard.access import Access, Audit, Holder, Role
+from rheos.dashboard.app import Dashboard
+from rheos.dashboard.feeds import Feeds
+from rheos.dashboard.served import ServedJobs
+from rheos.job import JobConfig
+from rheos.protocol.ids import JobId
+from tests.cli.stand_ins import StandIn, outline
+
+OPERATOR = "a token that may operate"
+VIEWER = "a token that may look"
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+    made = StandIn()
+    made.allowed.set()
+    config = JobConfig(job=JobId("job"), checkpoint_dir="/data")
+    controlled = ControlledJob(made, outline(), config, "continuous")
+    yield made
+    made.over.set()
+    controlled.wait()
+
+
+class Asking:
+    """Asks a dashboard, as who has a token does."""
+
+    def __init__(self, client: TestClient, audit: Path) -> None:
+        self.client = client
+        self._audit = audit
+
+    def get(self, path: str, token: str = VIEWER) -> Any:
+        answer = self.client.get(f"/api/v1{path}", headers=_bearer(token))
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def post(self, path: str, body: Any, token: str = OPERATOR) -> tuple[int, Any]:
+        answer = self.client.post(f"/api/v1{path}", json=body, headers=_bearer(token))
+        return answer.status_code, answer.json()
+
+    def refused(self, path: str, token: str = VIEWER) -> tuple[int, str]:
+        answer = self.client.get(f"/api/v1{path}", headers=_bearer(token))
+        return answer.status_code, answer.json()["what"]
+
+    def key(self) -> str:
+        (found,) = [job["key"] for job in self.get("/jobs") if job["runs"]]
+        return str(found)
+
+    def audited(self) -> list[dict[str, str]]:
+        return [json.loads(line) for line in self._audit.read_text().splitlines()]
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """A checkpoint directory that is served, too."""
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def asking(job: StandIn, stored: Path, tmp_path: Path) -> Iterator[Asking]:
+    holders = [Holder("oncall", Role.OPERATE, OPERATOR), Holder("wall", Role.LOOK, VIEWER)]
+    audit = Audit(tmp_path / "audit.jsonl")
+    dashboard = Dashboard(
+        ServedJobs([str(stored)]), Access(holders), audit, ["127.0.0.1"], Feeds(every_s=0.01)
+    )
+    with TestClient(dashboard.app, "http://127.0.0.1", raise_server_exceptions=False) as client:
+        yield Asking(client, audit.path)
+    audit.close()

@@ -1,0 +1,181 @@
+"""What REST answers: to whom, and of which jobs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log_entries import AttemptStarted
+from rheos.dashboard.operations import OPERATIONS
+from rheos.errors import CheckpointError, Site
+from rheos.host.stores import open_store
+from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from tests.cli.stand_ins import HISTORY, INFO, STORY, StandIn, outline
+from tests.dashboard.conftest import OPERATOR, VIEWER, Asking
+
+
+def test_a_job_is_shown_as_it_is(asking: Asking) -> None:
+    key = asking.key()
+    (listed,) = asking.get("/jobs")
+    assert (listed["id"], listed["state"], listed["parallelism"]) == ("job", "running", 2)
+    shown = asking.get(f"/jobs/{key}")
+    assert {**listed, "operators": shown["operators"]} == shown
+    assert shown["operators"][0]["counters"] == {"late": 1}
+    assert asking.get(f"/jobs/{key}/plan") == msgspec.to_builtins(outline())
+    figures = asking.get(f"/jobs/{key}/figures")["figures"]
+    assert figures["busy_ms"]["readings"][1] == {
+        "chain": "1",
+        "subtask": "1",
+        "value": 1900.0,
+        "per_s": 750.0,
+    }
+    assert asking.get(f"/jobs/{key}/history") == msgspec.to_builtins(HISTORY)
+    (checkpoint,) = asking.get(f"/jobs/{key}/checkpoints")
+    assert (checkpoint["checkpoint"], checkpoint["savepoint"]) == (INFO.checkpoint, INFO.savepoint)
+    assert asking.get(f"/jobs/{key}/story") == list(STORY)
+
+
+def test_of_the_history_what_is_asked_for(asking: Asking) -> None:
+    key = asking.key()
+    assert asking.get(f"/jobs/{key}/history?figure=rows_in&figure=restarts")["fine"]["values"] == [
+        [5.0],
+        [None],
+    ]
+    assert asking.get(f"/jobs/{key}/history?figure=restarts")["fine"]["values"] == [[], []]
+
+
+def test_what_is_operated_is_done_and_audited(asking: Asking, job: StandIn) -> None:
+    key = asking.key()
+    assert asking.post(f"/jobs/{key}/savepoint", {"directory": "/s"}) == (
+        200,
+        {"directory": "/s/savepoint-1"},
+    )
+    assert asking.post(f"/jobs/{key}/stop", {"drain": True}) == (200, {"directory": "None/savepoint-1"})
+    assert job.asked == [("savepoint", "/s"), ("stop", None, True)]
+    lines = [
+        (line["who"], line["operation"], line["job"], line["outcome"]) for line in asking.audited()
+    ]
+    assert lines == [
+        ("oncall", "savepoint", "job", "asked for"),
+        ("oncall", "savepoint", "job", "done"),
+        ("oncall", "stop", "job", "asked for"),
+        ("oncall", "stop", "job", "done"),
+    ]
+
+
+def test_a_job_is_cancelled(asking: Asking, job: StandIn) -> None:
+    assert asking.post(f"/jobs/{asking.key()}/cancel", {}) == (200, {"done": True})
+    assert job.asked == [("cancel",)]
+
+
+def test_what_the_job_says_of_a_failure_comes_through(asking: Asking, job: StandIn) -> None:
+    job.savepoint_failure = CheckpointError(
+        "the disk is full", site=Site("job.py", 7), operator="map", hint="make room"
+    )
+    status, error = asking.post(f"/jobs/{asking.key()}/savepoint", {})
+    assert status == 409
+    assert (error["what"], error["file"], error["line"], error["hint"]) == (
+        "the disk is full",
+        "job.py",
+        7,
+        "make room",
+    )
+    assert asking.audited()[-1]["outcome"] == "CheckpointError: the disk is full"
+
+
+@pytest.mark.parametrize("operation", [each for each in OPERATIONS if each.body is not None])
+def test_who_may_look_may_not_operate(asking: Asking, job: StandIn, operation: object) -> None:
+    path = operation.path.format(job=asking.key())  # type: ignore[attr-defined]
+    status, error = asking.post(path, {}, VIEWER)
+    assert (status, error["what"]) == (403, "this needs the role 'operate'")
+    assert (job.asked, asking.audited()) == ([], [])
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/events", "/jobs/x/events", "/jobs/x/story"])
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer no"}, {"Authorization": OPERATOR}])
+def test_without_a_token_nothing_is_said(asking: Asking, path: str, header: dict[str, str]) -> None:
+    answer = asking.client.get(f"/api/v1{path}", headers=header)
+    assert (answer.status_code, answer.json()["what"]) == (401, "there is no such token")
+
+
+def test_a_page_of_another_name_is_turned_away(asking: Asking) -> None:
+    headers = {"Authorization": f"Bearer {OPERATOR}", "Host": "evil.example"}
+    assert asking.client.get("/api/v1/jobs", headers=headers).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("{", "the body is not what 'stop' takes"),
+        ('{"drain": 3}', "Expected `bool`, got `int`"),
+        ('{"folder": "/s"}', "unknown field `folder`"),
+        ('{"directory": "' + "x" * 20_000 + '"}', "the body is larger than 16384 bytes"),
+    ],
+)
+def test_a_body_that_makes_no_sense(asking: Asking, job: StandIn, body: str, said: str) -> None:
+    headers = {"Authorization": f"Bearer {OPERATOR}"}
+    path = f"/api/v1/jobs/{asking.key()}/stop"
+    answer = asking.client.post(path, content=body, headers=headers)
+    assert answer.status_code == 400
+    assert said in answer.json()["what"]
+    assert job.asked == []
+
+
+def test_a_job_that_is_not_there(asking: Asking) -> None:
+    assert asking.refused("/jobs/nobody/plan") == (404, "there is no job 'nobody'")
+
+
+def test_a_job_of_a_directory_that_does_not_run(asking: Asking, stored: Path) -> None:
+    entry = AttemptStarted(
+        attempt=Attempt(1),
+        owner="a driver",
+        reserved_to=CheckpointId(0),
+        from_checkpoint=None,
+        parallelism=2,
+        completed=[],
+    )
+    JobLog(open_store(str(stored)), JobId("old one")).append(1, entry)
+    (key,) = [job["key"] for job in asking.get("/jobs") if not job["runs"]]
+    shown = asking.get(f"/jobs/{key}")
+    assert (shown["id"], shown["state"], shown["attempt"]) == ("old one", "does not run here", 1)
+    assert asking.get(f"/jobs/{key}/checkpoints") == []
+    assert asking.get(f"/jobs/{key}/history")["fine"]["at_ms"] == []
+    assert asking.refused(f"/jobs/{key}/plan") == (
+        409,
+        "the job 'old one' does not run: only a running job has its plan",
+    )
+    assert asking.post(f"/jobs/{key}/cancel", {})[0] == 409
+
+
+def test_what_changes_comes_to_who_listens(asking: Asking, job: StandIn) -> None:
+    headers = {"Authorization": f"Bearer {VIEWER}"}
+    path = f"/api/v1/jobs/{asking.key()}/events"
+    with asking.client.stream("GET", path, headers=headers) as events:
+        lines = events.iter_lines()
+        assert next(lines) == "event: now"
+        said = json.loads(next(lines).removeprefix("data: "))
+        assert said["job"]["state"] == "running"
+        assert said["figures"]["attempt"] == 2
+
+
+def test_the_document_says_what_there_is(asking: Asking) -> None:
+    document = asking.client.get("/openapi.json").json()
+    said = {
+        (method.upper(), path.removeprefix("/api/v1"))
+        for path, methods in document["paths"].items()
+        for method in methods
+    }
+    assert said == {(operation.method, operation.path) for operation in OPERATIONS}
+    references = json.dumps(document).split('"#/components/schemas/')[1:]
+    assert {each.split('"')[0] for each in references} <= set(document["components"]["schemas"])
+
+
+def test_the_page_asks_nobody_else(asking: Asking) -> None:
+    page = asking.client.get("/")
+    assert page.status_code == 200
+    assert "default-src 'self'" in page.headers["content-security-policy"]
+    assert asking.client.get("/healthz").json() == {"healthy": True}
