@@ -64,12 +64,12 @@ def test_rows_that_do_not_fit_are_told() -> None:
     assert "dan" in caught.value.record
     with pytest.raises(SchemaError, match="not alike"):
         collection([1, 2])
-    with pytest.raises(SchemaError, match="has no column 'driver'"):
+    with pytest.raises(SchemaError, match="have no column 'driver'"):
         collection(pl.DataFrame({"a": [1]}), Ride)
     nulls = pl.DataFrame({"driver": ["x", None], "fare": [1.0, 1.0], "at": [AT, AT]})
     with pytest.raises(SchemaError, match="column 'driver' is missing or null"):
         collection(nulls, Ride)
-    with pytest.raises(SchemaError, match="does not fit its schema"):
+    with pytest.raises(SchemaError, match="do not fit their schema"):
         collection(pl.DataFrame({"driver": ["x"], "fare": ["y"], "at": [AT]}), Ride)
 
 

@@ -1,11 +1,14 @@
-"""A job that restarts says so in the log of Python, with its cause."""
+"""A job that restarts says so in the log of Python, with its cause; in simulation, too."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+import rheos as rh
 from rheos.driver.restart_report import RestartReport
 from rheos.job import JobState, JobStatus
 from rheos.protocol.ids import JobId
@@ -24,3 +27,22 @@ def test_each_restart_is_reported_and_its_cause_in_full_once(caplog: pytest.LogC
         "the job 'shop' restarts (for the 3rd time): another",
     ]
     assert {(record.name, record.levelname) for record in caplog.records} == {("rheos", "WARNING")}
+
+
+def test_a_call_that_is_never_answered_is_reported_in_simulation(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def ask(row: Any) -> Any:
+        return await asyncio.Future()
+
+    restart = rh.restart.fixed_delay(3, delay="5s")
+    env = rh.Environment(1, runtime="simulated", restart=restart)
+    rows = env.from_source(rh.collection([{"n": 1}]))
+    rows.map_async(ask, timeout="300ms", returns={"n": int}).name("ask").collect("answers")
+    with pytest.raises(rh.UnavailableError, match="was not answered"):
+        env.execute("asks")
+    said = [record.getMessage() for record in caplog.records]
+    assert said
+    assert all(line.startswith("the job 'asks' restarts (") for line in said)
+    assert all(f"{__file__}:" in line for line in said)
+    assert "what to do" in said[0]

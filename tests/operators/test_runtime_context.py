@@ -386,7 +386,7 @@ def test_a_counter_counts_whole_numbers() -> None:
 @pytest.mark.parametrize("kind", [Accumulator, Distribution])
 def test_only_finite_numbers_are_added_up(kind: type[Accumulator]) -> None:
     added = kind()
-    wrong: list[Any] = [math.nan, math.inf, -math.inf, np.float64("nan"), 10**400]
+    wrong: list[Any] = [math.nan, math.inf, -math.inf, np.float64("nan"), 10**400, "7", None]
     for value in wrong:
         with pytest.raises(ProgramError, match="no finite number") as raised:
             added.add(value)

@@ -279,6 +279,8 @@ class Wrong(rh.KeyedBatchFunction):
             "as str, and was given nulls",
         ),
         ("state.name.__setitem__(keys, [1.5])", StateAccessError, "declared as str"),
+        ("state.name.__setitem__(keys, ['a', 'b'])", StateAccessError, "shape \\(2,\\) for 1 keys"),
+        ("state.timers.register(keys, [1, 2])", StateAccessError, "a timer was given an array"),
         ("state.total[0]", StateAccessError, "used at int, which is not the keys of rows"),
         ("setattr(state, 'total', 3)", StateAccessError, "set as a whole"),
         ("state.timers.register(keys, 0.5)", RheosError, "whole milliseconds"),

@@ -19,6 +19,7 @@ from rheos.graph.validate import check_keys, unknown_column
 from rheos.operators.changelog.table import SIGNED
 from rheos.operators.changes import table_columns
 
+_KNOWN = ", ".join(map(repr, SPELLINGS))
 AS_ROWS = "write .as_rows() before it, to take the changes as rows"
 _SAY_KEYS = (
     'say by what the rows of both sides are known: .upserts(key="id", op=None) before the key_by(...) '
@@ -45,12 +46,20 @@ def upsert_columns(
         if not pa.types.is_string(schema.field(op).type):
             raise SchemaError(
                 f"the column {op!r} is {schema.field(op).type}, and says what a row is as a text",
-                hint=f"one of {', '.join(map(repr, SPELLINGS))}",
+                hint=f"one of {_KNOWN}",
             )
         said = pl.col(op).fill_null("null").replace_strict(SPELLINGS)
     kept = [field for field in schema if field.name not in (op, OP)]
     columns = [pl.col(field.name) for field in kept]
     return [*columns, said.alias(OP)], pa.schema([*kept, pa.field(OP, pa.string())])
+
+
+def unknown_change(op: str) -> tuple[str, str]:
+    """What is said of a row whose column `op` does not say what it is, and what to do."""
+    return (
+        f"column {op!r} does not say whether the row is inserted, updated or deleted",
+        f"it is one of {_KNOWN}: give it such values before, or drop such rows",
+    )
 
 
 def check_expressions(

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.api.async_functions import Order, mapped
-from rheos.api.changes import check_expressions, sink_of_changes, upsert_columns
+from rheos.api.changes import check_expressions, sink_of_changes, unknown_change, upsert_columns
 from rheos.api.expressions import ExprLike, Op, compile_expressions
 from rheos.api.iterations import close_loop, iterate_spec, loop_type
 from rheos.api.lookups import How, looked_up
@@ -482,7 +482,8 @@ class DataStream(Partitioned):
             named = (key,) if isinstance(key, str) else tuple(key)
             exprs, schema = upsert_columns(self.schema, named, op)
             rows = self.as_rows() if self._type.changes is not None else self
-            stream = rows._then(ExpressionSpec("select", tuple(exprs)), "upserts", schema, None)
+            spec = ExpressionSpec("select", tuple(exprs), None if op is None else unknown_change(op))
+            stream = rows._then(spec, "upserts", schema, None)
             return stream._typed(Changes(named, retracts=False))
 
     def retractions(self) -> DataStream:

@@ -117,9 +117,10 @@ class WindowsOfKeys:
                         hint="say what does: .window(rh.GlobalWindows())"
                         ".trigger(rh.triggers.count(100))",
                     )
-        if self.merges and not trigger.can_merge:
+        unmerging = trigger.unmerging() if self.merges else None
+        if unmerging is not None:
             raise ProgramError(
-                f"{type(trigger).__name__} cannot merge, and {self.name} windows merge",
+                f"{type(unmerging).__name__} cannot merge, and {self.name} windows merge",
                 hint="write its on_merge(ctx): the state of windows that become one is joined there "
                 "(ctx.merged()), and timers of the new one are set",
             )

@@ -119,7 +119,7 @@ def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
         return pa.Table.from_batches([batch_of(records, schema)])
     except TypeMismatch as error:
         raise SchemaError(
-            f"a row of the collection does not fit: {error}",
+            f"a row does not fit its schema: {error}",
             record=shorten(repr(records[error.index])),
             hint="correct the row, or say schema=",
         ) from None
@@ -146,7 +146,7 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     missing = [name for name in schema.names if name not in table.schema.names]
     if missing:
         raise SchemaError(
-            f"the collection has no column {missing[0]!r}",
+            f"the rows have no column {missing[0]!r}",
             hint=f"it has {', '.join(table.schema.names)}",
         )
     try:
@@ -155,7 +155,8 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
         )
     except pa.ArrowException as error:
         raise SchemaError(
-            f"the collection does not fit its schema: {error}", hint="correct either"
+            f"the rows do not fit their schema: {error}",
+            hint="correct the rows, or what schema= says of them",
         ) from error
     for field_, column in zip(schema, fitted.columns, strict=True):
         if not field_.nullable and column.null_count:

@@ -92,6 +92,8 @@ class ExpressionSpec:
 
     op: Literal["filter", "select", "with_columns"]
     exprs: tuple[pl.Expr, ...]
+    failing: tuple[str, str] | None = None
+    """What is said of a row on which an expression fails, and what to do; None: what Polars says."""
 
 
 @dataclass(frozen=True)

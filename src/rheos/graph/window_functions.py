@@ -107,11 +107,12 @@ class Trigger:
         """The triggers that this one is made of, by attribute."""
         return {name: part for name, part in vars(self).items() if isinstance(part, Trigger)}
 
-    @property
-    def can_merge(self) -> bool:
-        """Whether it takes windows that merge."""
-        own = type(self).on_merge is not Trigger.on_merge
-        return own and all(part.can_merge for part in self.parts().values())
+    def unmerging(self) -> Trigger | None:
+        """The first that takes no windows that merge, of itself and its parts."""
+        if type(self).on_merge is Trigger.on_merge:
+            return self
+        found = (part.unmerging() for part in self.parts().values())
+        return next((part for part in found if part is not None), None)
 
 
 class Element(NamedTuple):

@@ -115,6 +115,14 @@ def _slots(keys: Any, state: str) -> Slots:
     return keys.slots
 
 
+def _check_length(what: str, values: Any, keys: int) -> None:
+    if np.shape(values) not in ((), (1,), (keys,)):
+        raise StateAccessError(
+            f"{what} was given an array of the shape {np.shape(values)} for {keys} keys",
+            hint="write one value for each key, or one for all",
+        )
+
+
 class ColumnHandle:
     """One declared state at the keys of rows: a BatchColumn."""
 
@@ -132,8 +140,10 @@ class ColumnHandle:
         return texts
 
     def __setitem__(self, keys: RowKeys, values: Any) -> None:
-        column = self._column
-        column.put(_slots(keys, column.name), self._fit(values), keys.event_times)
+        column, fitted = self._column, self._fit(values)
+        slots = _slots(keys, column.name)
+        _check_length(f"state {column.name!r}", fitted, len(slots))
+        column.put(slots, fitted, keys.event_times)
 
     def is_set(self, keys: RowKeys) -> npt.NDArray[np.bool_]:
         return self._column.is_set(_slots(keys, self._column.name), keys.event_times)
@@ -208,6 +218,7 @@ def _each(do: Callable[[int, Key], None], keys: RowKeys, timestamps_ms: Any) -> 
         raise TypeError(
             f"a timer is set to whole milliseconds since the epoch, integers, and not to {times.dtype}"
         )
+    _check_length("a timer", times, len(keys))
     times = np.broadcast_to(times, (len(keys),))
     for timestamp_ms, key in zip(times.tolist(), keys.listed(), strict=True):
         do(timestamp_ms, key)

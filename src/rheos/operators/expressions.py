@@ -42,6 +42,7 @@ class ExpressionOperator(Operator):
     def __init__(self, ctx: OperatorContext, spec: ExpressionSpec) -> None:
         super().__init__(ctx)
         self._op = spec.op
+        self._failing = spec.failing
         self._schema = ctx.outputs[MAIN].schema if MAIN in ctx.outputs else None
         # A filter has one mask; a plain column of a select is the array that arrives.
         computed: tuple[pl.Expr, ...] = spec.exprs
@@ -57,9 +58,10 @@ class ExpressionOperator(Operator):
         try:
             result = self._evaluate(batch)
         except EVALUATION_FAILURES as error:
-            raise self._computed.failure(
-                batch, error, self.ctx, f"{self._op}()", self._declared
-            ) from None
+            found = self._computed.failure(batch, error, self.ctx, f"{self._op}()", self._declared)
+            if self._failing is not None:
+                found.what, found.hint = self._failing
+            raise found from None
         if result is not None and result.num_rows:
             yield Out(result)
 

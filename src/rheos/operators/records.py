@@ -88,16 +88,19 @@ def user_error(
         error.record = error.record or record_text
         error.key = error.key or key_text
         return error.located(site=site, operator=ctx.name)
-    leaves = isinstance(error, SystemExit)
+    if isinstance(error, SystemExit):
+        hint = "a function of a stream cannot end the program: return, or raise an error"
+    elif record is None and key is None:
+        hint = "mend the function"
+    else:
+        hint = "mend the function, or keep such records from it with a filter before"
     return UserFunctionError(
         f"{type(error).__name__}: {error}",
         site=site,
         operator=ctx.name,
         record=record_text,
         key=key_text,
-        hint="a function of a stream cannot end the program: return, or raise an error"
-        if leaves
-        else "mend the function, or keep such records from it with a filter before",
+        hint=hint,
         detail="".join(traceback.format_list(frames)) or None,
     )
 

@@ -64,7 +64,7 @@ class Accumulator:
 
     def add(self, value: int | float) -> None:
         """Raises ProgramError for what is no finite number."""
-        if not -9e18 < value < 9e18 or (value.__class__ is not float and value.__class__ is not int):
+        if (value.__class__ is not float and value.__class__ is not int) or not -9e18 < value < 9e18:
             value = _finite(value)
         if self._least is None or self._most is None:
             self._least = self._most = value

@@ -408,6 +408,11 @@ class BadEvictor(rh.Evictor):
         return 7 // 0 if elements[0].record.v == 1 else [1]
 
 
+class Records(rh.Evictor):
+    def evict_before(self, elements: Any, ctx: Any) -> Any:
+        return [element.record for element in elements]
+
+
 class BadAssigner(rh.WindowAssigner):
     def assign(self, record: Any, timestamp: int, ctx: Any) -> Any:
         if record.v == 1:
@@ -420,6 +425,7 @@ class BadAssigner(rh.WindowAssigner):
     [
         (fired_by(Bad(None)), "ValueError: no", True),
         (fired_by(Bad("fire")), "the trigger gave 'fire'", False),
+        (fired_by(rh.triggers.count(1), evictor=Records()), "the evictor gave Row.*, where it", False),
         (fired_by(rh.triggers.count(1), evictor=BadEvictor()), "ZeroDivisionError", True),
         (of(BadAssigner()), "ValueError: none", True),
     ],
@@ -464,6 +470,14 @@ class Untyped(NoMerge):
     [
         (
             lambda: windows(rh.Session("1s")).trigger(Bad(None)).aggregate(n=rh.agg.count()),
+            "Bad cannot merge",
+        ),
+        (
+            lambda: (
+                windows(rh.Session("1s"))
+                .trigger(rh.triggers.purging(rh.triggers.event_time(early=Bad(None))))
+                .aggregate(n=rh.agg.count())
+            ),
             "Bad cannot merge",
         ),
         (lambda: windows(rh.Session("1s")).aggregate(NoMerge()), "NoMerge cannot merge"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rheos.checkpoint.events import After
+from rheos.driver.restart_report import RestartReport
 from rheos.errors import CheckpointError
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.observe.history_files import HistoryView
@@ -33,16 +34,29 @@ class SimulatedRuntime:
     ) -> SimulatedJob:
         # Without faults a job that goes on has a source that never ends.
         turns = MAX_TURNS if self._faults is not None else None
-        return SimulatedJob(
-            World(plan, config, self._seed, self._faults, until_ms=self._until_ms, max_turns=turns)
-        )
+        world = World(plan, config, self._seed, self._faults, until_ms=self._until_ms, max_turns=turns)
+        # Who lets faults strike knows of restarts.
+        return SimulatedJob(world, _reporting(listener) if self._faults is None else listener)
+
+
+def _reporting(listener: Callable[[JobStatus], None] | None) -> Callable[[JobStatus], None]:
+    report = RestartReport()
+
+    def heard(status: JobStatus) -> None:
+        report.heard(status)
+        if listener is not None:
+            listener(status)
+
+    return heard
 
 
 class SimulatedJob:
-    """A JobHandle. Virtual time passes within `wait`, and while a savepoint is waited for."""
+    """A JobHandle. Virtual time passes within `wait`, and while a savepoint is waited for. `listener`
+    is called once a second of it, within `wait`."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, listener: Callable[[JobStatus], None] | None = None) -> None:
         self.world = world
+        self._listener = listener
 
     def __repr__(self) -> str:
         return f"<Job {self.status().summary}>"
@@ -51,7 +65,7 @@ class SimulatedJob:
         return self.world.status()
 
     def wait(self, timeout_s: float | None = None) -> JobResult:
-        return self.world.run()
+        return self.world.run(self._listener)
 
     def cancel(self) -> None:
         self.world.master.cancel()

@@ -39,6 +39,7 @@ from rheos.runtimes.simulated.storage import Storage
 from rheos.runtimes.simulated.store import Moment, Operation
 
 _TURN_US = 200
+_HEARD_EVERY_US = 1_000_000
 MAX_TURNS = 400_000
 
 
@@ -182,10 +183,15 @@ class World:
 
     # --- running ----------------------------------------------------------------------------------
 
-    def run(self) -> JobResult:
+    def run(self, heard: Callable[[JobStatus], None] | None = None) -> JobResult:
         """To the end of the job. Raises the error that ended it; JobFailedError where, after the faults
-        have stopped, it does not end; InvariantError."""
+        have stopped, it does not end; InvariantError. `heard` is called with the job's status once a
+        second of virtual time."""
+        hear_at_us = self.clock.monotonic_us()
         for _ in count() if self._max_turns is None else range(self._max_turns):
+            if heard is not None and self.clock.monotonic_us() >= hear_at_us + _HEARD_EVERY_US:
+                hear_at_us = self.clock.monotonic_us()
+                heard(self.status())
             if self._until_us is not None and self.clock.monotonic_us() >= self._until_us:
                 self._until_us = None
                 self._end_input()

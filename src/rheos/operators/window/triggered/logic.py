@@ -10,6 +10,7 @@ from rheos.errors import UserFunctionError
 from rheos.graph.state import Time
 from rheos.graph.window_functions import GLOBAL, Element, Evictor, Trigger, TriggerResult
 from rheos.operators.contract import Out
+from rheos.operators.records import shown
 from rheos.operators.window.triggered.assigning import Bounds
 from rheos.operators.window.triggered.contents import Contents
 from rheos.operators.window.triggered.context import NO_WINDOW, WindowScope
@@ -123,7 +124,7 @@ class WindowLogic:
     def _checked(self, result: Any) -> TriggerResult:
         if not isinstance(result, TriggerResult):
             raise UserFunctionError(
-                f"the trigger gave {result!r}, where it should say what becomes of the window",
+                f"the trigger gave {shown(result)}, where it should say what becomes of the window",
                 hint="return rh.TriggerResult.CONTINUE, FIRE, PURGE or FIRE_AND_PURGE",
             )
         return result
@@ -198,9 +199,10 @@ class WindowLogic:
 def _evicted(given: Any) -> list[Element]:
     """What an evictor gave back."""
     kept: list[Any] = list(given) if isinstance(given, Iterable) else [given]
-    if not all(isinstance(element, Element) for element in kept):
+    strange = [element for element in kept if not isinstance(element, Element)]
+    if strange:
         raise UserFunctionError(
-            f"the evictor gave {given!r}, where it should give back the elements that stay",
+            f"the evictor gave {shown(strange[0])}, where it should give back the elements that stay",
             hint="return a part of the elements that it was given, such as elements[-10:]",
         )
     return kept
