@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from rheos.protocol.ids import Attempt, CheckpointId
+from rheos.protocol.ids import Attempt, ChainId, CheckpointId
 
 Batch: TypeAlias = pa.RecordBatch
 
@@ -94,7 +94,17 @@ class Lap:
     began."""
 
 
-Mark: TypeAlias = WatermarkMark | Barrier | Idle | Active | End | Lap
+@dataclass(frozen=True, slots=True)
+class LatencyMark:
+    """Says how long rows take: it waits where rows wait, and goes to one target of each edge."""
+
+    source: ChainId
+    """Of whose source it is."""
+    born_ms: int
+    """By the wall clock, ms since the epoch."""
+
+
+Mark: TypeAlias = WatermarkMark | Barrier | Idle | Active | End | Lap | LatencyMark
 Element: TypeAlias = Batch | Mark
 
 

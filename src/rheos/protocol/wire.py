@@ -22,15 +22,17 @@ from rheos.protocol.elements import (
     End,
     Idle,
     Lap,
+    LatencyMark,
     Mark,
     WatermarkMark,
 )
-from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
+from rheos.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
 
 WIRE_VERSION = 2
 TOKEN_BYTES = 16
 _HEADER = struct.Struct("<16sBBIHHHQq")
 _CREDIT = struct.Struct("<16sIHI")
+_CHAIN_BITS = 16
 HEADER_BYTES = _HEADER.size
 CREDIT_BYTES = _CREDIT.size
 MAX_FRAME_BYTES = 1 << 30
@@ -49,11 +51,13 @@ class FrameKind(IntEnum):
     LAP = 8
     """Of a loop that has been busy since the lap before."""
     QUIET_LAP = 9
+    LATENCY = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """`value` is the timestamp of a watermark, the checkpoint of a barrier, or the number of a lap."""
+    """`value` is the timestamp of a watermark, the checkpoint of a barrier, or the number of a lap; of
+    a latency marker it is when it was born and, in the last 16 bits, the chain of its source."""
 
     kind: FrameKind
     attempt: int
@@ -120,6 +124,8 @@ def mark_kind(mark: Mark) -> tuple[FrameKind, int]:
             return FrameKind.END, 0
         case Lap(number, quiet):
             return FrameKind.QUIET_LAP if quiet else FrameKind.LAP, number
+        case LatencyMark(source, born_ms):
+            return FrameKind.LATENCY, born_ms << _CHAIN_BITS | source
 
 
 def mark_of(header: Header) -> Mark:
@@ -138,6 +144,9 @@ def mark_of(header: Header) -> Mark:
             return End()
         case FrameKind.LAP | FrameKind.QUIET_LAP:
             return Lap(header.value, quiet=header.kind is FrameKind.QUIET_LAP)
+        case FrameKind.LATENCY:
+            chain = header.value & ((1 << _CHAIN_BITS) - 1)
+            return LatencyMark(ChainId(chain), header.value >> _CHAIN_BITS)
     raise TransportError(f"{header.kind.name} is not a mark")
 
 

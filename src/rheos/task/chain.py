@@ -34,6 +34,7 @@ from rheos.protocol.elements import (
     End,
     Idle,
     Lap,
+    LatencyMark,
     Mark,
     WatermarkMark,
 )
@@ -46,6 +47,7 @@ from rheos.task.config import TaskConfig
 from rheos.task.in_flight import InFlight
 from rheos.task.inputs import Arrival, Channel, GateEvent, InputGate
 from rheos.task.laps import LoopHead
+from rheos.task.latency import LatencyMarkers
 from rheos.task.loop_room import LoopRoom
 from rheos.task.outputs import OutputEdge, Outputs
 from rheos.task.sojourn import Sojourn
@@ -74,10 +76,12 @@ class ChainRunner:
         attempt: Attempt,
         config: TaskConfig,
         room: LoopRoom | None,
+        latency: LatencyMarkers,
     ) -> None:
         """`gate` is None for a source. `room` is that of the loop that the chain lies on."""
         self.chain = tree.chain
         self.gate = gate
+        self.latency = latency
         self._tree = tree
         self._source = tree.source
         self._room = room
@@ -289,6 +293,10 @@ class ChainRunner:
             early = None if ahead is None else ahead.early()
             return None if early is None else self._early(*early)
         channel, element = taken
+        if isinstance(element, LatencyMark):
+            self.latency.arrived(element)
+            self._outputs.latency(element)
+            return _nothing()
         if not isinstance(element, pa.RecordBatch):
             return self._react(self.gate.interpret(channel, element))
         if self._room is not None and not channel.cycle:
@@ -373,6 +381,8 @@ class ChainRunner:
 
     def _polled(self, outs: Sequence[Out]) -> Work:
         yield from self._tree.polled(outs)
+        if (born := self.latency.born()) is not None:
+            self._outputs.latency(born)
         yield from self._source_marks()
 
     def _source_marks(self) -> Work:
@@ -526,3 +536,7 @@ class ChainRunner:
             self._work.close()
             self._work = None
         self._tree.close()
+
+
+def _nothing() -> Work:
+    yield from ()

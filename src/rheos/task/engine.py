@@ -18,6 +18,7 @@ import pyarrow as pa
 from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.connectors.contract import Split
+from rheos.graph.nodes import SourceSpec
 from rheos.operators.build import build
 from rheos.operators.contract import Operator, OperatorContext, Restored
 from rheos.plan.physical import Chain, PhysicalPlan, PlannedOperator
@@ -37,6 +38,7 @@ from rheos.task.figures import ProcessReadings, slot_readings
 from rheos.task.found_splits import FoundSplits
 from rheos.task.in_flight import InFlight, restored_batches, without_in_flight
 from rheos.task.inputs import InputGate
+from rheos.task.latency import LatencyMarkers
 from rheos.task.loop_room import LoopRoom
 from rheos.task.outputs import OutputEdge, Outputs
 from rheos.task.pace import exchanges_on_path
@@ -159,6 +161,7 @@ class SubtaskEngine:
             for sender in edge.peers(self._subtask, parallelism)
         ]
         heads = {other.id: other.operators[0] for other in self._plan.chains}
+        sources = {id: head.id for id, head in heads.items() if isinstance(head.spec, SourceSpec)}
         sending = {
             edge.id: OutputEdge(
                 edge,
@@ -203,6 +206,7 @@ class SubtaskEngine:
             self._attempt,
             self._config,
             room,
+            LatencyMarkers(chain, sources, self._clock, self._config.progress_interval_us),
         )
 
     def _build_operator(self, width: int, planned: PlannedOperator) -> Operator:

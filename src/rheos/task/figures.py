@@ -28,6 +28,7 @@ def slot_readings(
             Reading(f.IDLE.name, id, spent.idle_us / 1000),
         ]
         found += _edges(chain)
+        found += chain.latency.readings()
         for planned in chain.chain.operators:
             found += _operator(str(planned.id), chain.operator(planned.id), now_ms)
     for operator, commits in committing.commits.items():

@@ -33,6 +33,7 @@ from rheos.protocol.elements import (
     End,
     Idle,
     Lap,
+    LatencyMark,
     Mark,
     WatermarkMark,
 )
@@ -295,6 +296,8 @@ class InputGate:
                 elif self.idle:
                     events.append(GateEvent.ACTIVITY)
                 return [*events, *self._lapped()]
+            case LatencyMark():
+                return []  # The chain passes it on.
             case Lap():
                 self._laps.came(lane, mark)
                 return self._lapped()

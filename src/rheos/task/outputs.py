@@ -17,7 +17,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from rheos.plan.physical import Edge, PlannedOperator
-from rheos.protocol.elements import Barrier, Batch, Element, End, Mark, WatermarkMark
+from rheos.protocol.elements import (
+    Barrier,
+    Batch,
+    Element,
+    End,
+    LatencyMark,
+    Mark,
+    WatermarkMark,
+)
 from rheos.protocol.ids import ChannelId
 from rheos.protocol.ports import Clock, Transport
 from rheos.task.config import TaskConfig
@@ -37,12 +45,23 @@ class _Lane:
     """When the oldest buffered row came."""
     watermark: WatermarkMark | None = None
     """Follows the buffered rows."""
+    latency: LatencyMark | None = None
+    """Follows them, too."""
     sealed: deque[Element] = field(default_factory=deque)
     """What goes before the buffered rows: rows and marks that an overdraft has left."""
     held: bool = False
     """Whether it waits for credit with a full buffer, or sealed elements."""
     ended: bool = False
     """Its End is sent."""
+
+    def marks(self) -> Iterator[Mark]:
+        """Takes out those that follow the buffered rows."""
+        if self.watermark is not None:
+            yield self.watermark
+            self.watermark = None
+        if self.latency is not None:
+            yield self.latency
+            self.latency = None
 
 
 class OutputEdge:
@@ -75,6 +94,9 @@ class OutputEdge:
         self._router = router(edge, subtask, senders, width, max_parallelism)
         peers = edge.peers(subtask, parallelism)
         self._lanes = [_Lane(ChannelId(edge.id, subtask, peer)) for peer in peers]
+        self._width = min(width, len(self._lanes))
+        """How many lanes rows may go by."""
+        self._next_marked = subtask % self._width
         self._timeout_us: int | None = None
         self._full_rows = 1
         self._eager_from = 1 if ahead else config.credits
@@ -149,9 +171,8 @@ class OutputEdge:
         lane.rows = 0
         if lane.held:
             self._release(lane)
-        if lane.watermark is not None:
-            self._transport.send_mark(lane.channel, lane.watermark)
-            lane.watermark = None
+        for mark in lane.marks():
+            self._transport.send_mark(lane.channel, mark)
 
     def _send_batch(self, lane: _Lane, batch: Batch) -> None:
         self.traffic.add(batch)
@@ -219,6 +240,22 @@ class OutputEdge:
             else:
                 self._send_mark(lane, mark)
 
+    def latency(self, mark: LatencyMark) -> None:
+        """Sends a latency marker to one target, in turn, of those for which rows wait that it is
+        behind; where none wait, to the next one."""
+        count = self._width
+        order = [self._lanes[(self._next_marked + step) % count] for step in range(count)]
+        lane = next((each for each in order if each.pieces), order[0])
+        self._next_marked = (self._next_marked + 1) % count
+        if lane.ended:
+            return
+        if lane.pieces:
+            lane.latency = lane.latency or mark
+        elif lane.sealed:
+            lane.sealed.append(mark)
+        else:
+            self._transport.send_mark(lane.channel, mark)
+
     def _send_mark(self, lane: _Lane, mark: Mark) -> None:
         self._transport.send_mark(lane.channel, mark)
         lane.ended |= isinstance(mark, End)
@@ -231,9 +268,7 @@ class OutputEdge:
             lane.sealed.append(pa.concat_batches(lane.pieces))
             lane.pieces = []
             lane.rows = 0
-            if lane.watermark is not None:
-                lane.sealed.append(lane.watermark)
-                lane.watermark = None
+            lane.sealed.extend(lane.marks())
         self._hold(lane)
 
     def _send_sealed(self, lane: _Lane) -> bool:
@@ -326,6 +361,12 @@ class Outputs:
         """Sends a mark on all of them, or on some."""
         for edge in self._all if edges is None else (self.edges[id] for id in edges):
             edge.mark(mark)
+
+    def latency(self, mark: LatencyMark) -> None:
+        """Passes a latency marker on, but not round a loop."""
+        for edge in self._all:
+            if edge.edge.loop is None:
+                edge.latency(mark)
 
     def overtake(self, barrier: Barrier) -> list[InFlight]:
         """Sends the barrier before all that waits here, and returns the rows it has overtaken."""

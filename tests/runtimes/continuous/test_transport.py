@@ -14,8 +14,8 @@ import zmq
 from rheos.errors import TransportError
 from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.protocol import wire
-from rheos.protocol.elements import Barrier, Element, End, Idle, Mark, WatermarkMark
-from rheos.protocol.ids import Attempt, ChannelId, CheckpointId
+from rheos.protocol.elements import Barrier, Element, End, Idle, LatencyMark, Mark, WatermarkMark
+from rheos.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
 from rheos.protocol.ports import Transport
 from rheos.runtimes.continuous.framed_transport import FramedTransport
 from rheos.runtimes.continuous.local_transport import LocalTransport
@@ -153,13 +153,19 @@ def shown(elements: Sequence[tuple[ChannelId, Element]]) -> list[object]:
 
 
 def test_batches_and_marks_arrive_in_order(pair: Pair) -> None:
-    marks: list[Mark] = [WatermarkMark(7), Barrier(CheckpointId(1), Attempt(1)), Idle(), End()]
+    marks: list[Mark] = [
+        WatermarkMark(7),
+        Barrier(CheckpointId(1), Attempt(1)),
+        LatencyMark(ChainId(3), 1_767_268_800_123),
+        Idle(),
+        End(),
+    ]
     pair.sender.send(ACROSS, batch(1, 2))
     pair.sender.send_mark(ACROSS, marks[0])
     pair.sender.send(ACROSS, batch(3))
     for mark in marks[1:]:
         pair.sender.send_mark(ACROSS, mark)
-    assert shown(pair.take(6)) == [[1, 2], marks[0], [3], *marks[1:]]
+    assert shown(pair.take(7)) == [[1, 2], marks[0], [3], *marks[1:]]
 
 
 @pytest.mark.parametrize("channel", [ACROSS, LOCAL])
