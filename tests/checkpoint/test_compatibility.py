@@ -15,6 +15,7 @@ from rheos.checkpoint.compatibility import (
     refusals,
 )
 from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.errors import Site
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
@@ -109,6 +110,8 @@ def test_what_cannot_be_read_is_always_refused() -> None:
     assert refusal is not None
     assert "cannot be read" in refusal.what
     assert refusal.detail == "'count per user' (count), state 'seen': was int, is str"
+    placed = refusals(findings, allow_dropped=True, sites={COUNT: Site("job.py", 7)})
+    assert str(placed).startswith("job.py:7: operator 'count per user': the stored state cannot")
 
 
 def test_a_field_that_its_class_no_longer_has_is_lost_and_not_refused() -> None:

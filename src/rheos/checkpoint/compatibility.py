@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from rheos.checkpoint.column_changes import wider_column, wider_number
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.type_changes import Change, changes, described, found_by
 from rheos.checkpoint.type_changes import Verdict as Verdict
-from rheos.errors import CheckpointError
+from rheos.errors import CheckpointError, Site
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
 from rheos.protocol.snapshots import PartMode
@@ -114,8 +115,14 @@ def compare_entry(
     return compare(old, new, names)
 
 
-def refusals(findings: Iterable[Finding], *, allow_dropped: bool) -> CheckpointError | None:
-    """Why a job does not start from the state; None where it may."""
+def refusals(
+    findings: Iterable[Finding],
+    *,
+    allow_dropped: bool,
+    sites: Mapping[OperatorId, Site] = MappingProxyType({}),
+) -> CheckpointError | None:
+    """Why a job does not start from the state, at the first of the operators concerned, of which
+    `sites` says where they were written; None where it may."""
     findings = list(findings)
     refused = [
         finding
@@ -137,8 +144,12 @@ def refusals(findings: Iterable[Finding], *, allow_dropped: bool) -> CheckpointE
     else:
         what = "the stored state holds what the program no longer has, and it would be lost"
         hint = "allow it by --allow-dropped, where that is meant" + _hint_of_uids(refused)
-    detail = "\n".join(map(str, [*unreadable, *(f for f in refused if f not in unreadable)]))
-    return CheckpointError(what, hint=hint, detail=detail)
+    told = [*unreadable, *(f for f in refused if f not in unreadable)]
+    error = CheckpointError(what, hint=hint, detail="\n".join(map(str, told)))
+    first = next((finding for finding in told if finding.operator in sites), None)
+    if first is not None:
+        error.located(site=sites[first.operator], operator=first.name)
+    return error
 
 
 def _of_another_job(findings: Sequence[Finding], gone: Sequence[Finding]) -> CheckpointError:

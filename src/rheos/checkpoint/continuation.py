@@ -172,7 +172,7 @@ def check_fits(
     if not shape.states:
         return set()
     findings = compare_entry(entry, shape.states, shape.operators)
-    refusal = refusals(findings, allow_dropped=allow_dropped)
+    refusal = refusals(findings, allow_dropped=allow_dropped, sites=shape.sites)
     if refusal is not None:
         refusal.what = f"{what}: {refusal.what}"
         raise refusal

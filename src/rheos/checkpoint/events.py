@@ -13,7 +13,7 @@ from typing import TypeAlias
 from rheos.checkpoint.log import LogView
 from rheos.checkpoint.log_entries import CheckpointCompleted, LogEntry
 from rheos.checkpoint.savepoint import Restore, Savepoint
-from rheos.errors import RheosError
+from rheos.errors import RheosError, Site
 from rheos.protocol.control import (
     Acknowledge,
     CaughtUp,
@@ -68,6 +68,8 @@ class JobShape:
     """The sources whose splits may be found while the job runs."""
     until_now: frozenset[OperatorId] = frozenset()
     """All sources, where the job stops once it has read what they had when the run began."""
+    sites: Mapping[OperatorId, Site] = field(default_factory=dict)
+    """Where operators were written, for errors."""
 
 
 # --- events -------------------------------------------------------------------------------------

@@ -150,6 +150,7 @@ class Master:
             plan.widths(),
             watched_sources(plan, splits),
             read_until_now(plan),
+            {operator.id: operator.site for operator in plan.operators()},
         )
         self._coordinator = Coordinator(
             config.job,
