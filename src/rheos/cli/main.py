@@ -30,6 +30,7 @@ from rheos.cli.options import (
     MaxConcurrent,
     MetricsPlace,
     MinParallelism,
+    OtlpUrl,
     Parallelism,
     Param,
     PassingOn,
@@ -177,12 +178,13 @@ def run(
     for_: VirtualTime = None,
     param: Param = None,
     metrics_port: MetricsPlace = None,
+    otlp: OtlpUrl = None,
     with_dashboard: WithDashboard = False,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
     with _cancelled_by_ctrl_c():
         _start_jvm(file, config, runtime, master)
-        from rheos.cli.run import run
+        from rheos.cli.run import Watched, run
         from rheos.dashboard.serving import DashboardConfig
         from rheos.protocol.durations import duration_ms
         from rheos.protocol.sizes import size_bytes
@@ -206,8 +208,9 @@ def run(
         if for_ is not None:
             settings = replace(settings, until_ms=duration_ms(for_))
         settings = replace(settings, parameters=parameters(param), until_now=until is not None)
-        beside = DashboardConfig(port=0) if with_dashboard else None
-        raise typer.Exit(run(file, arguments or [], settings, metrics_port, beside))
+        dashboard = DashboardConfig(port=0) if with_dashboard else None
+        watched = Watched(metrics_port, otlp, dashboard)
+        raise typer.Exit(run(file, arguments or [], settings, watched))
 
 
 @app.command()

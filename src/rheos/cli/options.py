@@ -92,6 +92,17 @@ MetricsPlace = Annotated[
     ),
 ]
 
+OtlpUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--otlp",
+        metavar="URL",
+        help="The collector of OpenTelemetry that the jobs' figures are sent to, such as "
+        "http://127.0.0.1:4318. Needs rheos[opentelemetry].",
+        show_default=False,
+    ),
+]
+
 WithDashboard = Annotated[
     bool,
     typer.Option(

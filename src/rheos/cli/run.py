@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -19,33 +19,51 @@ from rheos.cli.failures import FAILED, report
 from rheos.cli.program_file import run_file
 from rheos.cli.status import StatusDisplay, final_table
 from rheos.control.metrics_port import MetricsPort
+from rheos.control.otlp_export import OtlpExport
 from rheos.dashboard.serving import DashboardConfig, DashboardServer
 from rheos.errors import ConfigurationError
 from rheos.job import JobHandle
+from rheos.observe.model import JobFigures
 from rheos.spark import ahead
 
 
+@dataclass(frozen=True)
+class Watched:
+    """By whom the jobs are watched while they run."""
+
+    metrics_port: str | None = None
+    """Where Prometheus asks for their figures."""
+    otlp: str | None = None
+    """The collector of OpenTelemetry that these are sent to."""
+    dashboard: DashboardConfig | None = None
+
+    def begin(self, jobs: Sequence[JobHandle], beside: ExitStack) -> None:
+        """Until `beside` ends. Raises ConfigurationError."""
+
+        def figures() -> list[JobFigures]:
+            return [job.figures() for job in jobs]
+
+        if self.metrics_port is not None:
+            port = MetricsPort(self.metrics_port, figures)
+            beside.callback(port.close)
+            print(f"figures for Prometheus: {port.url}", file=sys.stderr)
+        if self.otlp is not None:
+            beside.callback(OtlpExport(self.otlp, figures).close)
+        if self.dashboard is not None:
+            server = DashboardServer(self.dashboard)
+            beside.callback(server.close)
+            print(f"the dashboard is at {server.address}", file=sys.stderr)
+
+
 def run(
-    file: Path,
-    arguments: Sequence[str],
-    settings: Overrides,
-    metrics_port: str | None = None,
-    dashboard: DashboardConfig | None = None,
+    file: Path, arguments: Sequence[str], settings: Overrides, watched: Watched | None = None
 ) -> int:
     """Runs the file, and the jobs that it starts to their end. Gives the exit code: that of the
-    program, and 1 where a job has failed. Meanwhile their figures are at `metrics_port`, and they are
-    on the dashboard."""
+    program, and 1 where a job has failed."""
     jobs: list[JobHandle] = []
     with ExitStack() as beside:
         try:
-            if metrics_port is not None:
-                port = MetricsPort(metrics_port, lambda: [job.figures() for job in jobs])
-                beside.callback(port.close)
-                print(f"figures for Prometheus: {port.url}", file=sys.stderr)
-            if dashboard is not None:
-                server = DashboardServer(dashboard)
-                beside.callback(server.close)
-                print(f"the dashboard is at {server.address}", file=sys.stderr)
+            (watched or Watched()).begin(jobs, beside)
         except ConfigurationError as error:
             return report(error)
         return _run(file, arguments, settings, jobs)

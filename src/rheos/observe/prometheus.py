@@ -19,15 +19,11 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from rheos.observe.figures import FIGURES, Figure, Kind, Unit
+from rheos.observe.exported import bounds_of, label_names, label_values
+from rheos.observe.figures import FIGURES, Figure, Kind
 from rheos.observe.model import JobFigures
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.readings import Reading
-
-_STEPS = (1, 2, 5)
-_MS_BOUNDS = [step * 10.0**power for power in range(6) for step in _STEPS]
-_BOUNDS = [step * 10.0**power for power in range(-3, 10) for step in _STEPS]
-_OPERATORS = ("operator", "source", "sink")
 
 
 class FiguresCollector(Collector):
@@ -61,48 +57,37 @@ def families(jobs: Sequence[JobFigures]) -> Iterator[Metric]:
 
 def _numbers(figure: Figure, found: Sequence[tuple[JobFigures, Reading]]) -> Iterator[Metric]:
     family = CounterMetricFamily if figure.kind is Kind.COUNTER else GaugeMetricFamily
-    metric = family(*_head(figure), labels=_labels(figure))
+    metric = family(*_head(figure), labels=label_names(figure))
     for job, reading in found:
         if not isinstance(reading.value, Accumulated):
-            metric.add_metric(_values(figure, job, reading), reading.value)
+            metric.add_metric(label_values(figure, job, reading), reading.value)
     if metric.samples:
         yield metric
 
 
 def _histograms(figure: Figure, found: Sequence[tuple[JobFigures, Reading]]) -> Iterator[Metric]:
-    metric = HistogramMetricFamily(*_head(figure), labels=_labels(figure))
-    bounds = _MS_BOUNDS if figure.unit is Unit.MS else _BOUNDS
+    metric = HistogramMetricFamily(*_head(figure), labels=label_names(figure))
+    bounds = bounds_of(figure)
     for job, reading in found:
         value = reading.value
         if isinstance(value, Accumulated) and value.buckets:
             counts = zip(map(str, bounds), map(value.at_most, bounds), strict=True)
             buckets = [*((bound, float(n)) for bound, n in counts), ("+Inf", float(value.n))]
-            metric.add_metric(_values(figure, job, reading), buckets, sum_value=value.total)
+            metric.add_metric(label_values(figure, job, reading), buckets, sum_value=value.total)
     if metric.samples:
         yield metric
 
 
 def _summaries(figure: Figure, found: Sequence[tuple[JobFigures, Reading]]) -> Iterator[Metric]:
     name, meaning = _head(figure)
-    metric = SummaryMetricFamily(f"{name}_sum_only", meaning, labels=_labels(figure))
+    metric = SummaryMetricFamily(f"{name}_sum_only", meaning, labels=label_names(figure))
     for job, reading in found:
         value = reading.value
         if isinstance(value, Accumulated) and value.n and not value.buckets:
-            metric.add_metric(_values(figure, job, reading), value.n, value.total)
+            metric.add_metric(label_values(figure, job, reading), value.n, value.total)
     if metric.samples:
         yield metric
 
 
 def _head(figure: Figure) -> tuple[str, str]:
     return f"rheos_{figure.name}", f"{figure.meaning} ({figure.unit.value})"
-
-
-def _labels(figure: Figure) -> list[str]:
-    labels = figure.scope.labels
-    return ["job", *labels, *(f"{label}_name" for label in labels if label in _OPERATORS)]
-
-
-def _values(figure: Figure, job: JobFigures, reading: Reading) -> list[str]:
-    named = zip(figure.scope.labels, reading.at, strict=True)
-    names = [job.operators.get(value, "") for label, value in named if label in _OPERATORS]
-    return [job.job, *reading.at, *names]
