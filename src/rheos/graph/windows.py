@@ -230,7 +230,7 @@ class Session(Window):
     time: Time = field(default="event_time", repr=False)
 
     def __str__(self) -> str:
-        return f"{'own gap' if self.gap_of_rows else self.gap} session"
+        return f"{'own gap' if self.gap_of_rows is not None else self.gap} session"
 
     @property
     def gap_of_rows(self) -> pl.Expr | Callable[[Any], Duration | int] | None:

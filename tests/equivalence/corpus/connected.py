@@ -174,10 +174,29 @@ class Number(rh.ProcessFunction):
         yield Numbered(place)
 
 
+class NumberByAll(rh.ProcessFunction):
+    """The same, where each subtask gets the state of all as it is restored."""
+
+    last = rh.OperatorUnionState(int)
+
+    def process_element(self, row: Any, ctx: rh.ProcessContext) -> Iterator[Numbered]:
+        place = max(self.last, default=0) + 1
+        self.last.replace([place])
+        yield Numbered(place)
+
+
 @dataclass
 class Side:
     n: int
     second: bool
+
+
+class Sides(rh.CoMapFunction):
+    def map1(self, sale: Sale) -> Side:
+        return of_first(sale)
+
+    def map2(self, sale: Sale) -> Side:
+        return Side(sale.n, second=True)
 
 
 def of_first(sale: Sale) -> Side:
@@ -213,8 +232,10 @@ def build(given: Given) -> Mapping[str, rh.DataStream]:
         "late_right": followed.side_output("late_right"),
         "judged": sales.key_by("shop").connect(rules).process(Judge()),
         "sides": sides,
+        "both": sales.connect(more).map(Sides()),
         "seen": sales.connect(rules).process(Compare()),
         "numbered": more.process(Number()).set_parallelism(1),
+        "numbered by all": more.process(NumberByAll()).set_parallelism(1),
     }
 
 
@@ -246,6 +267,7 @@ def golden() -> Mapping[str, Golden]:
     )
     sides = [{"n": n, "second": False} for n in first["n"]]
     sides += [{"n": n, "second": True} for row in second["n"] for n in range(row % 3)]
+    numbered = [{"place": place} for place in range(1, len(second) + 1)]
     return {
         "pairs": pairs,
         "totals": totals,
@@ -254,8 +276,10 @@ def golden() -> Mapping[str, Golden]:
         "late_right": late[1],
         "judged": judged,
         "sides": sides,
+        "both": both.select("n", "second"),
         "seen": [{"n": n, "agreed": True} for n in first["n"]],
-        "numbered": [{"place": place} for place in range(1, len(second) + 1)],
+        "numbered": numbered,
+        "numbered by all": numbered,
     }
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import polars as pl
+
 import rheos as rh
 from rheos import col
 from tests.equivalence.corpus.inputs import SALES, Sale
@@ -27,6 +29,19 @@ class Asked:
 async def ask(sale: Sale) -> Asked:
     await asyncio.sleep(0.001 * (sale.n % 3))
     return Asked(sale.n, sale.user, None if sale.quantity is None else 2 * sale.quantity, sale.at)
+
+
+class AskAgain(rh.AsyncFunction):
+    """An eighth of the calls fail at first."""
+
+    async def open(self, ctx: rh.RuntimeContext) -> None:
+        self.refused = set[int]()
+
+    async def invoke(self, sale: Sale) -> Asked:
+        if sale.n % 8 == 0 and sale.n not in self.refused:
+            self.refused.add(sale.n)
+            raise ConnectionError("busy")
+        return await ask(sale)
 
 
 class Stocked(rh.RichFunction):
@@ -54,16 +69,20 @@ class EveryFifth(rh.WatermarkGenerator):
 def functions(given: Given) -> Mapping[str, rh.DataStream]:
     sales = given.stream(SALES)
     marked = sales.with_event_time(rh.Watermark.punctuated(col("n") % 7 == 0, on="at", bound="2s"))
-    asked = marked.rebalance().map_async(ask, order="unordered", capacity=7)
+    asked = marked.rebalance().map_async(
+        AskAgain(), order="unordered", capacity=7, retries=rh.retry(2, on=ConnectionError)
+    )
     per_user = asked.key_by("user").window(rh.Tumbling("10s"))
     fifth = sales.with_event_time(rh.Watermark.generator(EveryFifth(), on="at"))
     counted = fifth.key_by("user").window(rh.Tumbling("10s")).aggregate(n=rh.agg.count())
+    moved = sales.rescale().filter(col("n") % 3 > 0).disable_chaining().forward()
     dealt = sales.partition_by(lambda subtasks: col("user") % subtasks).start_new_chain()
     return {
         "per user": per_user.aggregate(n=rh.agg.count(), total=rh.agg.sum("twice")),
         "counted": counted,
         "late": counted.side_output("late"),
         "stocked": dealt.map(Stocked(), returns={"n": int, "left": int}),
+        "moved": moved.select("n", "user").global_().select("n", at=col("user") + 1),
     }
 
 
@@ -87,6 +106,7 @@ def functions_golden() -> Mapping[str, Golden]:
             {"n": row["n"], "left": 100 * row["user"] - (row["quantity"] or 0)}
             for row in frame(SALES).to_dicts()
         ],
+        "moved": frame(SALES).filter(pl.col("n") % 3 > 0).select("n", at=pl.col("user") + 1),
     }
 
 

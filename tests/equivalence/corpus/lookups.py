@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -29,6 +30,16 @@ OWNERS = [
 OWNERS.append({"town": "ulm", "user": 4, "owner": "her aunt"})
 
 
+@dataclass
+class Opened:
+    shop: str
+    opened: int
+
+
+def opened() -> pl.DataFrame:
+    return pl.DataFrame({"shop": ["ulm", "rom"], "opened": [1998, 2004]})
+
+
 def lookups(given: Given) -> Mapping[str, rh.DataStream]:
     sales = given.stream(SALES)
     towns = sales.lookup(TOWNS, on="shop", columns={"country": "country", "size": "people"})
@@ -41,9 +52,13 @@ def lookups(given: Given) -> Mapping[str, rh.DataStream]:
         cache_for="1m",
         cache_keys=3,
     )
+    since = sales.lookup(rh.lookup_table(opened(), key="shop"), on="shop", how="inner")
+    loaded = rh.lookup_table(opened, key="shop", schema=Opened, reload_every="1h")
     return {
         "towns": towns.select("n", "country", "size"),
         "owners": owned.select("n", "owner"),
+        "since": since.select("n", "opened"),
+        "loaded": sales.lookup(loaded, on="shop").select("n", "opened"),
         "counted": per_country.select("country", "n"),
     }
 
@@ -57,6 +72,8 @@ def lookups_golden() -> Mapping[str, Golden]:
     return {
         "towns": sales.join(towns, on="shop", how="left").select("n", "country", "size"),
         "owners": sales.join(owners, on=["shop", "user"]).select("n", "owner"),
+        "since": sales.join(opened(), on="shop").select("n", "opened"),
+        "loaded": sales.join(opened(), on="shop", how="left").select("n", "opened"),
         "counted": [
             {"country": of, "n": len(found)}
             for (of, _), found in by_window(rows, ["country"], 10_000)[0].items()

@@ -1,7 +1,7 @@
 """Programs of windows with triggers, evictors and functions of their own, of counts, and of all rows.
 
-Rows of several splits come in no certain order: what depends on it (early firings, the rows of a window
-of a count) is left to the operator's own tests.
+Rows of several splits come in no certain order: what depends on it (the early firings themselves, the
+rows of a window of a count) is left to the operator's own tests.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
+
 import rheos as rh
+from rheos import col
 from tests.equivalence.corpus.inputs import SALES, Sale
-from tests.equivalence.corpus.oracle import arrived, bare, by_window, known, result
+from tests.equivalence.corpus.oracle import Row, arrived, bare, by_window, known, result
 from tests.equivalence.corpus.program import Given, Golden, Program
 
 TEN_S, MINUTE = 10_000, 60_000
@@ -89,6 +92,15 @@ class MinuteAndHalf(rh.WindowAssigner):
         return windows
 
 
+EARLY = rh.triggers.event_time(early=rh.triggers.continuous_event_time("2s"))
+"""The last firing of a window has all its rows."""
+
+
+def gap_of(user: Any) -> Any:
+    """In ms; no two rows are just so far apart."""
+    return 1_501 * (user % 3 + 1)
+
+
 def triggered(given: Given) -> Mapping[str, rh.DataStream]:
     sales = given.stream(SALES)
     shops = sales.key_by("shop")
@@ -106,6 +118,20 @@ def triggered(given: Given) -> Mapping[str, rh.DataStream]:
         "minutes": shops.window(MinuteAndHalf()).aggregate(n=rh.agg.count()),
         "counted": shops.window(rh.CountTumbling(5)).aggregate(n=rh.agg.count()),
         "growing": growing,
+        "fired": shops.window(rh.Tumbling("10s")).trigger(EARLY).aggregate(n=rh.agg.count()),
+        "recent": shops.window(rh.Tumbling("10s"))
+        .evictor(rh.evictors.time("3s"))
+        .aggregate(n=rh.agg.count()),
+        "fives": shops.window(rh.GlobalWindows())
+        .trigger(rh.triggers.purging(rh.triggers.count(5)))
+        .aggregate(n=rh.agg.count()),
+        "last six": shops.window(rh.CountSliding(6, every=3)).aggregate(n=rh.agg.count()),
+        # No row is late here: what a session is depends on no order.
+        "own gaps": sales.with_columns(gap=gap_of(col("user")))
+        .with_event_time(rh.Watermark.bounded_out_of_orderness("2m", on="at"))
+        .key_by("shop")
+        .window(rh.Session(col("gap")))
+        .aggregate(n=rh.agg.count()),
         "all": sales.window_all(rh.Tumbling("1m")).aggregate(
             n=rh.agg.count(), most=rh.agg.max("price")
         ),
@@ -138,6 +164,12 @@ def triggered_golden() -> Mapping[str, Golden]:
             for size in range(TEN_S, MINUTE + 1, TEN_S)
             if row["ts"] < start + size and row["wm"] < start + size - 1
         )
+    recent = {
+        key: [row for row in of if row["ts"] >= max(row["ts"] for row in of) - 3_000]
+        for key, of in tens.items()
+    }
+    rows_of_shops = Counter(row["shop"] for row in rows)
+    fives = [{"shop": shop, "n": 5} for shop, n in rows_of_shops.items() for _ in range(n // 5)]
     return {
         "priced": [
             result(["shop"], key, TEN_S, n=len(of), total=_total(known(of, "quantity")))
@@ -149,11 +181,16 @@ def triggered_golden() -> Mapping[str, Golden]:
         "minutes": [
             result(["shop"], (shop, start), size, n=n) for (shop, start, size), n in halves.items()
         ],
-        "counted": [
-            {"shop": shop, "n": 5}
-            for shop, n in Counter(row["shop"] for row in rows).items()
-            for _ in range(n // 5)
+        "counted": fives,
+        "fives": fives,
+        "last six": [
+            {"shop": shop, "n": min(3 * firing, 6)}
+            for shop, n in rows_of_shops.items()
+            for firing in range(1, n // 3 + 1)
         ],
+        "fired": [result(["shop"], key, TEN_S, n=len(of)) for key, of in tens.items()],
+        "recent": [result(["shop"], key, TEN_S, n=len(of)) for key, of in recent.items()],
+        "own gaps": list(with_own_gaps(rows)),
         "growing": [
             result(["shop"], (shop, start), size, n=n) for (shop, start, size), n in growing.items()
         ],
@@ -164,8 +201,27 @@ def triggered_golden() -> Mapping[str, Golden]:
     }
 
 
+def with_own_gaps(rows: list[Row]) -> Iterator[Row]:
+    """Sessions of rows that are never late, each with a gap of its own."""
+    open_: dict[str, tuple[int, int, int]] = {}
+    for row in sorted(rows, key=lambda row: row["ts"]):
+        shop, ts = row["shop"], row["ts"]
+        start, end, n = open_.get(shop, (ts, ts, 0))
+        if ts > end:
+            yield result(["shop"], (shop, start), end - start, n=n)
+            start, end, n = ts, ts, 0
+        open_[shop] = start, max(end, ts + gap_of(row["user"])), n + 1
+    for shop, (start, end, n) in open_.items():
+        yield result(["shop"], (shop, start), end - start, n=n)
+
+
+def all_there(found: pl.DataFrame) -> pl.DataFrame:
+    """Of each window the firing with the most rows."""
+    return found.sort("n").unique(["shop", "window_end"], keep="last")
+
+
 def _total(numbers: list[int]) -> int | None:
     return sum(numbers) if numbers else None
 
 
-PROGRAMS = (Program("windows of one's own", triggered, triggered_golden),)
+PROGRAMS = (Program("windows of one's own", triggered, triggered_golden, views={"fired": all_there}),)

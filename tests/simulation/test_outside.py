@@ -1,0 +1,24 @@
+"""Rows that are called for and looked up, and state without a key, in drawn worlds: under barriers that
+overtake while nothing moves, and moved by savepoints."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rheos.task.config import Guarantee
+from rheos.testing.outside_programs import OUTSIDE
+from rheos.testing.worlds import Climate, draw_world
+
+
+@pytest.mark.parametrize(
+    ("climate", "seed"),
+    [(Climate.STALLS, 1), (Climate.MOVES, 3), (Climate.SWARM, 5)],
+    ids=lambda value: str(value),
+)
+def test_worlds(climate: Climate, seed: int) -> None:
+    world = draw_world(seed, climate)
+    unaligned_after_us = 0 if climate is Climate.STALLS else None
+    task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=unaligned_after_us)
+    replace(world, program=OUTSIDE, task=task).hold()
