@@ -626,17 +626,27 @@ def windows() -> dict[str, Wanted]:
         for size in range(120_000, 2 * FIVE + 1, 120_000):
             total = sum(row["price"] for row in rows if row["ts"] < start + size)
             growing.append(result(["shop"], (shop, start), size, total=total))
-    hundreds = []
+    hundreds, sixties, own_gaps = [], [], []
     for shop in ("ulm", "rom"):
-        prices = [row["price"] for row in SOLD if row["shop"] == shop]
-        totals = [sum(prices[begin : begin + 100]) for begin in range(0, len(prices), 100)]
-        hundreds += [{"shop": shop, "total": total} for total in totals]
+        of_shop = [row for row in SOLD if row["shop"] == shop]
+        prices = [row["price"] for row in of_shop]
+        for size, totals in ((100, hundreds), (60, sixties)):
+            begins = range(0, len(prices) - size + 1, size)
+            totals += [{"shop": shop, "total": sum(prices[begin : begin + size])} for begin in begins]
+        start, end, n = of_shop[0]["ts"], of_shop[0]["ts"], 0
+        for row in of_shop:
+            if row["ts"] > end:
+                own_gaps.append(result(["shop"], (shop, start), end - start, n=n))
+                start, n = row["ts"], 0
+            end, n = max(end, row["ts"] + (2_500 if row["price"] < 30 else 5_000)), n + 1
+        own_gaps.append(result(["shop"], (shop, start), end - start, n=n))
     whole = [
         result([], key, FIVE, sales=len(rows), most=max(row["price"] for row in rows))
         for key, rows in by_window(SOLD, [], FIVE)[0].items()
     ]
     found = {"growing": growing, "hundreds": hundreds, "all": whole, "spreads": spreads}
     found |= {"early": early, "large": large, "priced": priced, "shifts": shifts}
+    found |= {"own gaps": own_gaps, "sixties": sixties}
     return {"windows": Wanted(found)}
 
 
