@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from rheos.host.stores import open_store
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from tests.cli.stand_ins import HISTORY, INFO, STORY, StandIn, outline
 from tests.dashboard.conftest import OPERATOR, VIEWER, Asking
+from tests.waiting import wait_for
 
 
 def test_a_job_is_shown_as_it_is(asking: Asking) -> None:
@@ -65,6 +67,24 @@ def test_what_is_operated_is_done_and_audited(asking: Asking, job: StandIn) -> N
         ("oncall", "stop", "job", "asked for"),
         ("oncall", "stop", "job", "done"),
     ]
+
+
+def test_a_savepoint_that_takes_long_keeps_nobody_from_looking(asking: Asking, job: StandIn) -> None:
+    job.allowed.clear()
+    key, answers = asking.key(), []
+    posts = [
+        threading.Thread(target=lambda: answers.append(asking.post(f"/jobs/{key}/savepoint", {})[0]))
+        for _ in range(8)
+    ]
+    for thread in posts:
+        thread.start()
+    wait_for(lambda: len(job.asked) == len(posts), 20)
+    assert asking.get(f"/jobs/{key}/checkpoints")
+    assert answers == []
+    job.allowed.set()
+    for thread in posts:
+        thread.join(20)
+    assert answers == [200] * len(posts)
 
 
 def test_a_job_is_cancelled(asking: Asking, job: StandIn) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rheos.dashboard import served
 from rheos.dashboard.access import Access, Audit, Holder, Role
+from rheos.dashboard.aside import Aside
 from rheos.dashboard.feeds import Feeds
 from rheos.dashboard.openapi import BASE, document
 from rheos.dashboard.operations import OPERATIONS, Operation, RestRequest
@@ -34,6 +36,7 @@ from rheos.errors import (
 from rheos.protocol.error_data import ErrorData
 
 MAX_BODY_BYTES = 16 * 1024
+_MAX_AT_WORK = 16
 PAGE = Path(__file__).parent / "page"
 _POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
@@ -85,6 +88,7 @@ class Dashboard:
         self._access = access
         self._audit = audit
         self._feeds = feeds or Feeds()
+        self._operating = Aside(_MAX_AT_WORK)
         self._document = document()
         self.app = Starlette(
             routes=[
@@ -107,7 +111,9 @@ class Dashboard:
             holder = self._let_in(request, operation.role)
             try:
                 body = await _body(request, operation)
-                found = await asyncio.to_thread(self._run, operation, request, holder, body)
+                work = partial(self._run, operation, request, holder, body)
+                looks = operation.role is Role.LOOK
+                found = await (asyncio.to_thread(work) if looks else self._operating.run(work))
             except RheosError as error:
                 return _refusal(error)
             return Response(found, media_type="application/json")

@@ -51,6 +51,7 @@ class StoredJob:
     key: str
     job: JobId
     directory: str
+    shown: dict[str, Any]
 
 
 Served: TypeAlias = JobRecord | StoredJob
@@ -69,10 +70,9 @@ class ServedJobs:
         """The running ones, oldest first; then those of directories that do not run here."""
         running = listed_jobs(self._registry)
         here = {(job.record.job, job.record.checkpoint_dir) for job in running}
-        stored = [each for each in self._stored() if (each.job, redacted(each.directory)) not in here]
         return [
             *(_running_object(job.record.key, job_object(job)) for job in running),
-            *(_stored_object(each) for each in stored),
+            *(s.shown for s in self._stored() if (s.job, redacted(s.directory)) not in here),
         ]
 
     def find(self, key: str) -> Served:
@@ -89,7 +89,7 @@ class ServedJobs:
         now_s = monotonic()
         if now_s >= self._read_at_s + _DIRECTORIES_EVERY_S:
             self._stored_jobs = [
-                StoredJob(_key(directory, job), job, directory)
+                _stored_job(job, directory)
                 for directory in self._directories
                 for job in stored_jobs(directory)
             ]
@@ -97,18 +97,15 @@ class ServedJobs:
         return self._stored_jobs
 
 
-def _key(directory: str, job: JobId) -> str:
-    """As long as that of a running job, and always the same."""
-    return hashlib.sha256(f"{directory}\n{job}".encode()).hexdigest()[:12]
+def _stored_job(job: JobId, directory: str) -> StoredJob:
+    # As long as the key of a running job, and always the same.
+    key = hashlib.sha256(f"{directory}\n{job}".encode()).hexdigest()[:12]
+    shown = {"key": key, "runs": False, **stored_job_object(job, directory)}
+    return StoredJob(key, job, directory, shown)
 
 
 def _running_object(key: str, shown: dict[str, Any]) -> dict[str, Any]:
     return {"key": key, "runs": True, **shown}
-
-
-def _stored_object(stored: StoredJob) -> dict[str, Any]:
-    shown = stored_job_object(stored.job, stored.directory)
-    return {"key": stored.key, "runs": False, **shown}
 
 
 # --- what is asked of one ---------------------------------------------------------------------------
@@ -122,7 +119,7 @@ def job(served: Served) -> dict[str, Any]:
             operators = seen.status.operators if seen.status is not None else ()
             return {**shown, "operators": msgspec.to_builtins(operators, str_keys=True)}
         case StoredJob():
-            return {**_stored_object(served), "operators": []}
+            return {**served.shown, "operators": []}
 
 
 def plan(served: Served) -> dict[str, Any]:
