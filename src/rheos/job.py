@@ -4,8 +4,8 @@ runtime that takes a plan and gives a running job."""
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import LAPS, Cost
 from rheos.protocol.ids import JobId
 from rheos.protocol.state_config import StateConfig
-from rheos.redaction import redacted_repr
+from rheos.redaction import redacted, redacted_repr
 from rheos.task.config import TaskConfig
 
 
@@ -78,6 +78,23 @@ class JobConfig:
             return self.job
         place = zlib.crc32(self.checkpoint_dir.rstrip("/").encode())
         return JobId(f"{self.job}-{place:08x}")
+
+
+def shown_settings(config: JobConfig) -> dict[str, str]:
+    """What the job runs with, for display: texts by the names of fields, of parts behind a dot."""
+    return dict(_shown("", config))
+
+
+def _shown(prefix: str, part: Any) -> Iterator[tuple[str, str]]:
+    for field_ in fields(part):
+        value = getattr(part, field_.name)
+        if field_.name == "spark":
+            continue
+        if is_dataclass(value) and field_.name != "restart":
+            yield from _shown(f"{prefix}{field_.name}.", value)
+        else:
+            text = value.value if isinstance(value, Enum) else repr(value)
+            yield f"{prefix}{field_.name}", redacted(text)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,11 @@ def test_what_is_asked_is_answered_as_it_was_given() -> None:
     assert client.checkpoints() == [INFO]
     assert client.story() == list(STORY)
     assert client.plan() == outline()
+    settings = client.settings()
+    assert settings["checkpoint_dir"] == "'/data'"
+    assert settings["checkpoint.interval_ms"] == "10000"
+    assert settings["state.backend"] == "memory"
+    assert "spark" not in settings
 
 
 @pytest.mark.usefixtures("controlled")

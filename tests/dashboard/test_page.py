@@ -87,6 +87,8 @@ def test_a_job_is_watched_and_stopped_through_the_page(
 
     page.locator("svg [data-operator]").first.press("Enter")
     assert f"{job.name}:16" in page.inner_text(".panel")
+    page.click("summary:text('What it runs with')")
+    page.wait_for_selector("code:text-is('checkpoint.interval_ms')")
     page.click("button:text('Stop with a savepoint')")
     page.click("dialog button[type=submit]")
     page.wait_for_selector("#notice:has-text('Savepoint: ')")

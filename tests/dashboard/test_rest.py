@@ -28,6 +28,7 @@ def test_a_job_is_shown_as_it_is(asking: Asking) -> None:
     assert {**listed, "operators": shown["operators"]} == shown
     assert shown["operators"][0]["counters"] == {"late": 1}
     assert asking.get(f"/jobs/{key}/plan") == msgspec.to_builtins(outline())
+    assert asking.get(f"/jobs/{key}/settings")["state.backend"] == "memory"
     figures = asking.get(f"/jobs/{key}/figures")["figures"]
     assert figures["busy_ms"]["readings"][1] == {
         "chain": "1",

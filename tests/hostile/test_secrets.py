@@ -14,6 +14,7 @@ from rheos.checkpoint.events import ReadSavepoint
 from rheos.checkpoint.log_entries import Origin
 from rheos.checkpoint.story import text_of
 from rheos.cli.main import app
+from rheos.control.commands import JobClient
 from rheos.control.controlled import ControlledJob
 from rheos.control.registry import Registry, find_job
 from rheos.errors import CheckpointError, ConfigurationError, InternalError
@@ -108,6 +109,7 @@ def test_the_record_of_a_job_does_not_hold_them(
         facts = record.stat().st_mode, record.parent.stat().st_mode
         assert tuple(map(stat.S_IMODE, facts)) == (0o600, 0o700)
         shown = [record.read_text(), str(Registry().records()[0])]
+        shown.append(str(JobClient(Registry().records()[0], 20).settings()))
         for arguments in (["jobs"], ["jobs", "--json"]):
             shown.append(CliRunner().invoke(app, arguments).stdout)
             assert SHOWN in shown[-1]

@@ -58,6 +58,10 @@ class GetPlan(Request, frozen=True):
     pass
 
 
+class GetSettings(Request, frozen=True):
+    pass
+
+
 class TakeSavepoint(Request, frozen=True):
     directory: str | None
     """Absolute, or a URL: the driver's working directory is not the caller's."""
@@ -79,6 +83,7 @@ AnyRequest: TypeAlias = (
     | GetHistory
     | GetStory
     | GetPlan
+    | GetSettings
     | TakeSavepoint
     | StopWithSavepoint
     | CancelJob
@@ -116,6 +121,10 @@ class ThePlan(Answer, frozen=True):
     plan: PlanOutline
 
 
+class TheSettings(Answer, frozen=True):
+    settings: dict[str, str]
+
+
 class SavepointTaken(Answer, frozen=True):
     directory: str
 
@@ -141,6 +150,7 @@ AnyAnswer: TypeAlias = (
     | TheHistory
     | TheStory
     | ThePlan
+    | TheSettings
     | SavepointTaken
     | Cancelled
     | Refused
@@ -193,6 +203,11 @@ class JobClient:
         answer = self._ask(GetPlan(job=self._record.job))
         assert isinstance(answer, ThePlan)
         return answer.plan
+
+    def settings(self) -> dict[str, str]:
+        answer = self._ask(GetSettings(job=self._record.job))
+        assert isinstance(answer, TheSettings)
+        return answer.settings
 
     def savepoint(self, directory: str | None) -> str:
         answer = self._ask(TakeSavepoint(job=self._record.job, directory=directory))

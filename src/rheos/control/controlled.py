@@ -103,7 +103,7 @@ class ControlledJob:
         token = secrets.token_urlsafe(24)
         place = self._config.checkpoint_dir
         # Commands come to this object, not to the job: so its `wait` is called when nobody else waits.
-        self._server = CommandServer(self, plan, self._config.job, token)
+        self._server = CommandServer(self, plan, self._config, token)
         record = JobRecord(
             key=self._key,
             job=self._config.job,

@@ -20,6 +20,7 @@ from rheos.control.commands import (
     GetFigures,
     GetHistory,
     GetPlan,
+    GetSettings,
     GetStatus,
     GetStory,
     Refused,
@@ -30,6 +31,7 @@ from rheos.control.commands import (
     TheFigures,
     TheHistory,
     ThePlan,
+    TheSettings,
     TheStory,
     encode,
     request_decoder,
@@ -37,12 +39,20 @@ from rheos.control.commands import (
 from rheos.errors import ConfigurationError, InternalError, RheosError
 from rheos.host.socket_folder import SocketFolder, in_folder
 from rheos.host.sockets import is_of, listen
-from rheos.job import JobHandle
+from rheos.job import JobConfig, JobHandle, shown_settings
 from rheos.plan.outline import PlanOutline
 from rheos.protocol.decoding import MalformedError
-from rheos.protocol.ids import JobId
 
 _LOOK_EVERY_MS = 250
+_ANSWERED_AT_ONCE = (
+    GetStatus,
+    GetCheckpoints,
+    GetFigures,
+    GetHistory,
+    GetStory,
+    GetPlan,
+    GetSettings,
+)
 _MAX_AT_WORK = 8
 """Savepoints that may be under way, or wait their turn, at a time."""
 
@@ -55,10 +65,11 @@ class CommandServer:
     `handle.wait(0)`, now and then, from the server's thread.
     """
 
-    def __init__(self, handle: JobHandle, plan: PlanOutline, job: JobId, token: str) -> None:
+    def __init__(self, handle: JobHandle, plan: PlanOutline, config: JobConfig, token: str) -> None:
         self._handle = handle
         self._plan = plan
-        self._job = job
+        self._settings = shown_settings(config)
+        self._job = config.job
         self._token = token.encode()
         self._at_work = 0
         self._folder = SocketFolder()
@@ -148,9 +159,7 @@ class CommandServer:
         request = self._request(frames)
         if request is None:
             self.strangers += 1
-        elif isinstance(
-            request, GetStatus | GetCheckpoints | GetFigures | GetHistory | GetStory | GetPlan
-        ):
+        elif isinstance(request, _ANSWERED_AT_ONCE):
             self._send(frames[0], self._carried_out(request))
         elif self._at_work >= _MAX_AT_WORK and not isinstance(request, CancelJob):
             self._send(
@@ -217,6 +226,8 @@ class CommandServer:
                     return TheStory(lines=list(self._handle.story()))
                 case GetPlan():
                     return ThePlan(plan=self._plan)
+                case GetSettings():
+                    return TheSettings(settings=self._settings)
                 case TakeSavepoint():
                     return SavepointTaken(directory=self._handle.savepoint(request.directory))
                 case StopWithSavepoint():

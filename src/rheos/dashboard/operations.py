@@ -100,6 +100,13 @@ OPERATIONS = (
         PlanOutline,
     ),
     Operation(
+        "settings",
+        f"{_JOB}/settings",
+        "What the job runs with: every setting, as text",
+        lambda asked: served.settings(_of(asked)),
+        dict[str, str],
+    ),
+    Operation(
         "figures",
         f"{_JOB}/figures",
         "All figures as they are now, by operator, subtask and edge",

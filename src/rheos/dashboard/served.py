@@ -127,6 +127,10 @@ def plan(served: Served) -> dict[str, Any]:
     return found
 
 
+def settings(served: Served) -> dict[str, str]:
+    return _asked(served, "settings").settings()
+
+
 def figures(served: Served) -> dict[str, Any]:
     return figures_object(_asked(served, "figures").figures())
 

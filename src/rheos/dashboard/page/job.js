@@ -41,6 +41,7 @@ export async function showJob(view, key, signal, notice) {
     const names = new Map(seen.plan.chains.flatMap((chain) => chain.operators.map((o) => [o.id, o.name])));
     timelines(parts.lines, key, names, signal);
     storyOf(parts.story, key, signal);
+    settingsOf(parts.story, key, signal);
   };
   const again = async () => {
     try {
@@ -146,6 +147,20 @@ function checkpointsTable(kept) {
     { heading: "state", number: true, cell: (one) => size(one.state_bytes) },
     { heading: "savepoint", cell: (one) => one.savepoint },
   ], [...kept].reverse(), { caption: "Checkpoints that are kept" });
+}
+
+function settingsOf(place, key, signal) {
+  const found = element("div");
+  place.append(element("details", {
+    ontoggle: async (event) => {
+      if (!event.target.open) return;
+      const settings = Object.entries(await get(`/jobs/${key}/settings`, signal));
+      found.replaceChildren(table([
+        { heading: "setting", cell: ([name]) => element("code", {}, name) },
+        { heading: "value", cell: ([, value]) => element("code", {}, value) },
+      ], settings));
+    },
+  }, element("summary", {}, "What it runs with"), found));
 }
 
 function storyOf(place, key, signal) {
