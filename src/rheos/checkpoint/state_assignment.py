@@ -40,8 +40,9 @@ def shares(
     has the operators that are narrower than the job now; the entry knows those that were.
 
     KEYED: the rows of its key groups, from every old subtask whose groups overlap them; of a set of
-    files, every file of such a subtask. LIST: its own rows where the parallelism is as it was, else
-    every n-th of all. UNION: all. BROADCAST: those of one old subtask (EX17).
+    files, every file of such a subtask. LIST: its own rows where the parallelism is as it was (of
+    those in the output of a sender beyond a narrower operator, what falls to it in turn), else every
+    n-th of all. UNION: all. BROADCAST: those of one old subtask (EX17).
     """
     handles = sorted(entry.handles, key=lambda handle: (handle.operator, handle.state, handle.subtask))
     result = []
@@ -59,7 +60,8 @@ def shares(
                 case StateKind.KEYED:
                     result.extend(_keyed_share(handle, entry, subtask, now))
                 case StateKind.LIST if parallelism == entry.parallelism and now == before:
-                    result.extend([Share(handle)] if handle.subtask == subtask else [])
+                    # What waited in an output was written by its sender, which may be wider.
+                    result.extend([Share(handle)] if handle.subtask % now == subtask else [])
                 case StateKind.LIST:
                     assert handle.mode is PartMode.FULL, "only keyed state has deltas"
                     offset = (subtask - dealt) % now
