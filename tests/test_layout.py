@@ -53,6 +53,15 @@ def test_every_page_has_its_place_in_the_site() -> None:
     assert sorted(named) == sorted(pages | made), "each page is named once under `nav` in mkdocs.yml"
 
 
+def test_no_docstring_links_to_a_page() -> None:
+    """The site has docstrings in a folder of their own, where a page's name leads nowhere: it would not
+    be built."""
+    linking = [
+        file for file in (ROOT / "src").rglob("*.py") if re.search(r"\]\([^)]*\.md", file.read_text())
+    ]
+    assert linking == []
+
+
 def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 

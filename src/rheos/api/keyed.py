@@ -467,8 +467,8 @@ class KeyedStream:
         suffix: str | None = None,
     ) -> DataStream:
         """All pairs of this stream's rows and the other's of one key, however far they are apart in
-        time. Each side is rows that stay, or the changes of a table ([tables that
-        change](changes.md)), whose rows are updated and deleted.
+        time. Each side is rows that stay, or the changes of a table (`upserts`), whose rows are
+        updated and deleted.
 
         ```python
         orders = orders.upserts(key="id").retractions()
