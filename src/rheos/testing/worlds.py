@@ -30,6 +30,7 @@ from rheos.testing.drawn_input import DrawnInput
 from rheos.testing.drawn_settings import draw_checkpoints, draw_requests, draw_task
 from rheos.testing.expiring_programs import EXPIRING
 from rheos.testing.memory import MemoryTable
+from rheos.testing.outside_programs import OUTSIDE
 from rheos.testing.programs import CheckedProgram
 from rheos.testing.session_program import sessions
 from rheos.testing.simulation import Simulated, Taken, simulate
@@ -388,6 +389,7 @@ _FURTHER: dict[str, tuple[CheckedProgram, ...]] = {
         programs.windows(60, 20, 10, whole=True),
         EXPIRING,
     ),
+    "waiting functions": (OUTSIDE,),
 }
 """Programs that take the place of some seeds' own: what is added here leaves the other seeds alone."""
 
