@@ -21,8 +21,7 @@ from rheos.cli.jobs import (
 from rheos.cli.status import duration_text
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
-from rheos.control.job_list import stored_job
-from rheos.driver.history import stored_history
+from rheos.control.job_list import stored_figures
 from rheos.errors import ConfigurationError
 from rheos.observe import figures as f
 from rheos.observe.figures import FIGURES, Figure, Unit
@@ -61,8 +60,7 @@ def show_history(wanted: str, figure: str | None, directory: str | None, as_json
         if directory is None:
             view = JobClient(find(wanted)).history()
         else:
-            store, job, _ = stored_job(wanted, absolute(directory))
-            view = stored_history(store, job)
+            view = stored_figures(wanted, absolute(directory))
         if as_json:
             print(json.dumps(msgspec.to_builtins(view), indent=2))
         else:

@@ -12,10 +12,12 @@ from rheos.checkpoint.log_entries import JobFinished
 from rheos.control.commands import JobClient
 from rheos.control.processes import Liveness, liveness
 from rheos.control.registry import JobRecord, Registry
+from rheos.driver.history import stored_history
 from rheos.driver.master import checkpoint_info
 from rheos.errors import ConfigurationError, RheosError, TransportError
 from rheos.host.stores import open_store, there_is
 from rheos.job import CheckpointInfo, JobStatus
+from rheos.observe.history_files import HistoryView
 from rheos.protocol.ids import JobId, job_slug
 from rheos.protocol.ports import Store
 from rheos.redaction import redacted
@@ -155,6 +157,13 @@ def stored_checkpoints(wanted: str, directory: str) -> list[CheckpointInfo]:
     """Raises ConfigurationError where the directory has no such job, CheckpointError."""
     _, _, view = stored_job(wanted, directory)
     return [checkpoint_info(kept.entry) for kept in view.completed]
+
+
+def stored_figures(wanted: str, directory: str) -> HistoryView:
+    """What the job's figures were. Raises ConfigurationError where the directory has no such job,
+    CheckpointError."""
+    store, job, _ = stored_job(wanted, directory)
+    return stored_history(store, job)
 
 
 def checkpoint_object(info: CheckpointInfo) -> dict[str, Any]:

@@ -183,10 +183,9 @@ class Dashboard:
         def ask() -> bytes:
             try:
                 return b"event: now\ndata: " + msgspec.json.encode(look()) + b"\n\n"
-            except RheosError as error:
-                return b"event: problem\ndata: " + msgspec.json.encode(ErrorData.of(error)) + b"\n\n"
             except Exception as error:
-                shown = ErrorData.of(InternalError.of(error))
+                known = error if isinstance(error, RheosError) else InternalError.of(error)
+                shown = ErrorData.of(known)
                 return b"event: problem\ndata: " + msgspec.json.encode(shown) + b"\n\n"
 
         try:

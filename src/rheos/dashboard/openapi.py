@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -27,7 +28,7 @@ def document() -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
-    schema_of = dict(zip(map(repr, types), schemas, strict=True))
+    schema_of = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(BASE + operation.path, {})[operation.method.lower()] = _described(
@@ -45,9 +46,9 @@ def document() -> dict[str, Any]:
     }
 
 
-def _described(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
+def _described(operation: Operation, schema_of: Mapping[Any, Any]) -> dict[str, Any]:
     errors = {
-        str(code): {"description": text, "content": _json(schema_of[repr(ErrorData)])}
+        str(code): {"description": text, "content": _json(schema_of[ErrorData])}
         for code, text in ERRORS.items()
     }
     parameters: list[dict[str, Any]] = [
@@ -68,12 +69,12 @@ def _described(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any
         "description": f"Needs the role {operation.role.value!r}.",
         "parameters": parameters,
         "responses": {
-            "200": {"description": "Done", "content": _json(schema_of[repr(operation.answer)])},
+            "200": {"description": "Done", "content": _json(schema_of[operation.answer])},
             **errors,
         },
     }
     if operation.body is not None:
-        described["requestBody"] = {"content": _json(schema_of[repr(operation.body)])}
+        described["requestBody"] = {"content": _json(schema_of[operation.body])}
     return described
 
 

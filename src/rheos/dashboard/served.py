@@ -13,17 +13,17 @@ import msgspec
 
 from rheos.control.commands import JobClient
 from rheos.control.job_list import (
+    ListedJob,
     checkpoint_object,
     job_object,
     listed_job,
     listed_jobs,
-    stored_job,
+    stored_checkpoints,
+    stored_figures,
     stored_job_object,
     stored_jobs,
 )
 from rheos.control.registry import JobRecord, Registry
-from rheos.driver.history import stored_history
-from rheos.driver.master import checkpoint_info
 from rheos.errors import ConfigurationError
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import figures_object
@@ -58,7 +58,8 @@ Served: TypeAlias = JobRecord | StoredJob
 
 
 class ServedJobs:
-    """Every method asks anew, and may take seconds. Raises RheosError."""
+    """Running jobs are asked at each call, which may take seconds; directories are read again when some
+    seconds have passed. Every method raises RheosError."""
 
     def __init__(self, directories: Sequence[str], registry: Registry | None = None) -> None:
         self._directories = directories
@@ -71,7 +72,7 @@ class ServedJobs:
         running = listed_jobs(self._registry)
         here = {(job.record.job, job.record.checkpoint_dir) for job in running}
         return [
-            *(_running_object(job.record.key, job_object(job)) for job in running),
+            *map(_running_object, running),
             *(s.shown for s in self._stored() if (s.job, redacted(s.directory)) not in here),
         ]
 
@@ -104,8 +105,8 @@ def _stored_job(job: JobId, directory: str) -> StoredJob:
     return StoredJob(key, job, directory, shown)
 
 
-def _running_object(key: str, shown: dict[str, Any]) -> dict[str, Any]:
-    return {"key": key, "runs": True, **shown}
+def _running_object(job: ListedJob) -> dict[str, Any]:
+    return {"key": job.record.key, "runs": True, **job_object(job)}
 
 
 # --- what is asked of one ---------------------------------------------------------------------------
@@ -115,9 +116,9 @@ def job(served: Served) -> dict[str, Any]:
     match served:
         case JobRecord():
             seen = listed_job(served)
-            shown = _running_object(served.key, job_object(seen))
             operators = seen.status.operators if seen.status is not None else ()
-            return {**shown, "operators": msgspec.to_builtins(operators, str_keys=True)}
+            shown = msgspec.to_builtins(operators, str_keys=True)
+            return {**_running_object(seen), "operators": shown}
         case StoredJob():
             return {**served.shown, "operators": []}
 
@@ -141,8 +142,7 @@ def history(served: Served, wanted: Sequence[str]) -> dict[str, Any]:
         case JobRecord():
             view = _client(served).history()
         case StoredJob():
-            store, name, _ = stored_job(served.job, served.directory)
-            view = stored_history(store, name)
+            view = stored_figures(served.job, served.directory)
     shown: dict[str, Any] = msgspec.to_builtins(_of_figures(view, wanted))
     return shown
 
@@ -168,8 +168,7 @@ def checkpoints(served: Served) -> list[dict[str, Any]]:
         case JobRecord():
             kept = _client(served).checkpoints()
         case StoredJob():
-            _, _, view = stored_job(served.job, served.directory)
-            kept = [checkpoint_info(one.entry) for one in view.completed]
+            kept = stored_checkpoints(served.job, served.directory)
     return [checkpoint_object(info) for info in kept]
 
 

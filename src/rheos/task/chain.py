@@ -34,7 +34,6 @@ from rheos.protocol.elements import (
     End,
     Idle,
     Lap,
-    LatencyMark,
     Mark,
     WatermarkMark,
 )
@@ -293,10 +292,6 @@ class ChainRunner:
             early = None if ahead is None else ahead.early()
             return None if early is None else self._early(*early)
         channel, element = taken
-        if isinstance(element, LatencyMark):
-            self.latency.arrived(element)
-            self._outputs.latency(element)
-            return _nothing()
         if not isinstance(element, pa.RecordBatch):
             return self._react(self.gate.interpret(channel, element))
         if self._room is not None and not channel.cycle:
@@ -411,6 +406,10 @@ class ChainRunner:
                 yield from self._end() if self._loop is None else self._begin_laps(self._loop)
             elif event is GateEvent.LAP:
                 yield from self._lap(self.gate.lap)
+            elif event is GateEvent.LATENCY:
+                assert self.gate.latency is not None
+                self.latency.arrived(self.gate.latency)
+                self._outputs.latency(self.gate.latency)
             elif self.gate.idle != self._sent_idle:
                 yield from self._forward_activity(self.gate.idle)
 
@@ -536,7 +535,3 @@ class ChainRunner:
             self._work.close()
             self._work = None
         self._tree.close()
-
-
-def _nothing() -> Work:
-    yield from ()

@@ -7,7 +7,7 @@ import { graph } from "./graph.js";
 import { state } from "./jobs.js";
 import { operatorPanel } from "./operator.js";
 import { get, listen } from "./rest.js";
-import { count, duration, moment, share, size } from "./text.js";
+import { count, duration, inUnit, moment, share, size } from "./text.js";
 import { timelines } from "./timelines.js";
 
 const CHECKPOINTS_EVERY_MS = 5000;
@@ -54,7 +54,7 @@ export async function showJob(view, key, signal, notice) {
   again();
   await listen(`/jobs/${key}/events`, signal, async (kind, data) => {
     if (kind === "problem") {
-      if (data.kind === "NoSuchJobError" || data.what?.startsWith("there is no job")) ended(parts, seen.job);
+      if (data.what?.startsWith("there is no job")) ended(parts, seen.job);
       return notice(data);
     }
     notice(null);
@@ -86,7 +86,7 @@ function ended(parts, job) {
 function headOf(place, job, done) {
   const facts = [
     ["parallelism", job.parallelism], ["attempt", job.attempt],
-    ["uptime", job.uptime_s ? duration(job.uptime_s * 1000) : null],
+    ["uptime", inUnit("s", job.uptime_s)],
     ["rows/s", count(job.records_per_s)], ["restarts", job.restarts],
     ["checkpoints", count(job.checkpoints_completed)],
     ["last checkpoint", duration(job.last_checkpoint_ms)],

@@ -2,7 +2,7 @@
 
 import { element, table } from "./elements.js";
 import { listen } from "./rest.js";
-import { count, duration } from "./text.js";
+import { count, inUnit } from "./text.js";
 
 export async function showJobs(view, signal, notice) {
   const place = element("div", {}, element("p", {}, "Looking for jobs."));
@@ -20,7 +20,7 @@ function listed(jobs) {
     { heading: "name", cell: (job) => element("a", { href: `#/job/${job.key}` }, job.name) },
     { heading: "state", cell: (job) => state(job) },
     { heading: "parallelism", number: true, cell: (job) => job.parallelism },
-    { heading: "uptime", number: true, cell: (job) => duration(job.uptime_s === undefined || job.uptime_s === null ? null : job.uptime_s * 1000) },
+    { heading: "uptime", number: true, cell: (job) => inUnit("s", job.uptime_s) },
     { heading: "rows/s", number: true, cell: (job) => count(job.records_per_s) },
     { heading: "checkpoints", number: true, cell: (job) => checkpoints(job) },
     { heading: "restarts", number: true, cell: (job) => count(job.restarts) },

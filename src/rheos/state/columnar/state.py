@@ -4,10 +4,10 @@
     slots = state.enter_keys(keys)      the same, of Python's keys, such as those of timers
     state.leave()                       what has changed is kept
 
-Slots hold until `leave`. In memory the columns are the state itself; keys of which nothing is left give
-their slots back there, now and then. Behind a
-backend with its values on disk they are those of one call of the operator: columns are filled with what
-the backend has of the call's keys, and what has changed is put back.
+Slots hold until `leave`. In memory the columns are the state itself; keys of which nothing is left
+give their slots back there, now and then. Behind a backend with its values on disk they are those of
+one call of the operator: columns are filled with what the backend has of the call's keys, and what has
+changed is put back.
 """
 
 from __future__ import annotations
