@@ -60,6 +60,16 @@ def one_zero(value: pl.Expr) -> pl.Expr:
 
 
 @dataclass(frozen=True)
+class AsArray:
+    """How a column of numbers is held as an array."""
+
+    value: pl.Expr
+    """The state of one row."""
+    reduce: np.ufunc
+    """What merges two of them: `add`, `minimum` or `maximum`."""
+
+
+@dataclass(frozen=True)
 class Column:
     """A column with a value for each key and pane."""
 
@@ -69,8 +79,8 @@ class Column:
     """Aggregates the rows of a key and pane, whose columns are those `given`."""
     merge: pl.Expr
     """Aggregates several rows of state, by the names of columns."""
-    reduce: np.ufunc | None = None
-    """What does the same with two numbers; None where nothing in numpy does."""
+    array: AsArray | None = None
+    """The same for arrays; None where nothing in numpy merges it."""
 
 
 @dataclass(frozen=True)

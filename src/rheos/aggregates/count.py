@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.aggregates.cells import At, Cell, Frozen, SlotArray, valid, whole_numbers
-from rheos.aggregates.contract import Agg, Column, Reduced, Running, given
+from rheos.aggregates.contract import Agg, AsArray, Column, Reduced, Running, given
 from rheos.aggregates.segments import Ints, Segments
 
 
@@ -43,14 +43,25 @@ def count(column: str | None = None) -> Agg:
     return Count(column)
 
 
-ROWS = Column("rows", pl.len().cast(pl.Int64), pl.col("rows").sum(), np.add)
+ROWS = Column(
+    "rows",
+    pl.len().cast(pl.Int64),
+    pl.col("rows").sum(),
+    AsArray(pl.lit(1, pl.Int64), np.add),
+)
 """How many rows, of nulls or not."""
 
 
 def count_column(kind: str, column: str) -> Column:
     """How many values of a column are not null."""
     name = f"{kind}.{column}"
-    return Column(name, given(column).count().cast(pl.Int64), pl.col(name).sum(), np.add)
+    value = given(column)
+    return Column(
+        name,
+        value.count().cast(pl.Int64),
+        pl.col(name).sum(),
+        AsArray(value.is_not_null().cast(pl.Int64), np.add),
+    )
 
 
 class CountCell(Cell):

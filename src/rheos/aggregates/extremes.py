@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.aggregates.cells import At, Cell, Frozen, SeenKeys, SlotArray, numbers, placed
-from rheos.aggregates.contract import Agg, Column, Reduced, Running, given, one_zero
+from rheos.aggregates.contract import Agg, AsArray, Column, Reduced, Running, given, one_zero
 from rheos.aggregates.segments import Ints, Segments
 from rheos.protocol.columns import plain_type
 
@@ -31,9 +31,9 @@ class _Extreme(Agg, ABC):
         name = f"{self.kind}.{self.column}"
         values, partials = given(self.column), pl.col(name)
         if self.greatest:
-            part = Column(name, values.max(), partials.max(), np.maximum)
+            part = Column(name, values.max(), partials.max(), AsArray(values, np.maximum))
         else:
-            part = Column(name, values.min(), partials.min(), np.minimum)
+            part = Column(name, values.min(), partials.min(), AsArray(values, np.minimum))
         floating = pa.types.is_floating(self._type(schema))
         return Reduced([part], one_zero(partials) if floating else partials)
 

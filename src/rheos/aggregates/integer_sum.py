@@ -56,7 +56,16 @@ def beyond(values: pl.Expr) -> pl.Expr:
 
 def wrapped(values: pl.Expr) -> pl.Expr:
     """The sum modulo 2**64."""
-    return values.cast(pl.Int64, wrap_numerical=True).sum()
+    return _as_int64(values).sum()
+
+
+def each_as_int64(values: pl.Expr) -> pl.Expr:
+    """The values modulo 2**64; a null adds nothing."""
+    return _as_int64(values).fill_null(0)
+
+
+def _as_int64(values: pl.Expr) -> pl.Expr:
+    return values.cast(pl.Int64, wrap_numerical=True)
 
 
 def check_running(rows: Segments, values: Numbers, carry: Ints, sums: Ints) -> None:

@@ -26,6 +26,14 @@ AGGREGATES = {
     "median": agg.quantile("v", 0.5),
     "users": agg.count_distinct("n"),
 }
+OF_NUMBERS = {
+    "rows": agg.count(),
+    "total": agg.sum("v"),
+    "whole": agg.sum("n"),
+    "most": agg.max("v"),
+    "least": agg.min("n"),
+}
+"""Columns that arrays can hold, but for nulls."""
 
 rows = st.fixed_dictionaries(
     {
@@ -58,8 +66,9 @@ def test_sessions_depend_on_the_records_alone(
     came = [row for split in splits for row in split.rows]
     arrived = [Arrived(row["k"], i, 0.0, row["ts"], row["wm"]) for i, row in enumerate(came)]
     sessions, late = sessions_of(arrived, gap, lateness)
+    aggregates = AGGREGATES if data.draw(st.booleans()) else OF_NUMBERS
     bench = Bench.of_aggregates(
-        Session(f"{gap}ms"), AGGREGATES, SCHEMA, lateness_ms=lateness, batch_rows=batch_rows
+        Session(f"{gap}ms"), aggregates, SCHEMA, lateness_ms=lateness, batch_rows=batch_rows
     )
     with (
         patch.object(panes, "FAN_IN", 2) if data.draw(st.booleans()) else nullcontext(),
@@ -72,11 +81,11 @@ def test_sessions_depend_on_the_records_alone(
         assert row["__ts"] == millis(row["window_end"]) - 1
         window = row["k"], millis(row["window_start"]), millis(row["window_end"])
         assert lateness or window not in results
-        results[window] = {name: row[name] for name in AGGREGATES}
+        results[window] = {name: row[name] for name in aggregates}
     final = {
         (session.rows[0].k, session.start, session.end): {
             name: aggregated(of, [came[row.i] for row in session.rows])
-            for name, of in AGGREGATES.items()
+            for name, of in aggregates.items()
         }
         for session in sessions
     }

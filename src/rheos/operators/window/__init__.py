@@ -16,6 +16,7 @@ merge. `families` says what each is made of.
 | state by key and pane, and its segments | `panes`, `segments` |
 | fixed windows: what they gather, and when they fire | `fixed_panes`, `fixed_trigger` |
 | merging windows: the rule; panes, when they fire | `merging`; `merging_panes`, `merging_trigger` |
+| the newest pane of each key of these, merged in place | `newest_panes` |
 | rows of these that may be late or not | `undecided` |
 | rows of fixed windows that are to be combined together | `waiting` |
 | what fires, as operators see it | `trigger` |
@@ -23,7 +24,7 @@ merge. `families` says what each is made of.
 | what window operators share: rows in, late rows, snapshots | `windowed`, `frames`, `layout`, `rows` |
 | windows with aggregates (`rheos.aggregates`), and what is kept of these | `operator`, `tables` |
 | these over a whole stream, in two phases; the rows between | `two_phases`, `partials` |
-| state merged by keys that are small whole numbers | `by_address` |
+| state as arrays of numbers; merged by keys that are small whole numbers | `arrays`; `by_address` |
 | windows with a function | `process` |
 | windows that something else than the watermark fires, row by row | `triggered` |
 

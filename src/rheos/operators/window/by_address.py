@@ -7,12 +7,12 @@ with a place for every key between the smallest and the largest. What comes of i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
+
+from rheos.operators.window.arrays import fits, identity
 
 _SPARSE = 4
 """So many places for each row are taken at the most."""
@@ -46,7 +46,7 @@ def merged_by_address(
     for name, reduce in reduces.items():
         given = [(a, f[name].to_numpy()) for a, f in zip(addresses, frames, strict=True) if name in f]
         if given:
-            merged = np.full(places, _least(reduce, given[0][1].dtype), given[0][1].dtype)
+            merged = np.full(places, identity(reduce, given[0][1].dtype), given[0][1].dtype)
             for address, values in given:
                 reduce.at(merged, address, values)
             columns.append(pl.Series(name, merged[found]))
@@ -56,22 +56,4 @@ def merged_by_address(
 def _fits(frame: pl.DataFrame, key: str, reduces: Mapping[str, np.ufunc]) -> bool:
     if frame.schema[key] not in _KEYS or frame[key].null_count():
         return False
-    return all(_of_numbers(frame[name], reduce) for name, reduce in reduces.items() if name in frame)
-
-
-def _of_numbers(column: pl.Series, reduce: np.ufunc) -> bool:
-    if column.null_count():
-        return False
-    if reduce is np.add:
-        return column.dtype == pl.Int64
-    return column.dtype.is_integer() or (column.dtype.is_float() and not column.is_nan().any())
-
-
-def _least(reduce: np.ufunc, kind: np.dtype[Any]) -> float:
-    """What is merged with a value gives the value."""
-    if reduce is np.add:
-        return 0
-    if kind.kind == "f":
-        return -math.inf if reduce is np.maximum else math.inf
-    bounds = np.iinfo(kind)
-    return int(bounds.min if reduce is np.maximum else bounds.max)
+    return all(fits(frame[name], reduce) for name, reduce in reduces.items() if name in frame)

@@ -22,6 +22,7 @@ from rheos.operators.window.fixed_trigger import FixedTrigger
 from rheos.operators.window.merging import SPANS, all_meet, joined
 from rheos.operators.window.merging_panes import MergingPanes
 from rheos.operators.window.merging_trigger import MergingTrigger
+from rheos.operators.window.newest_panes import ReduceOf
 from rheos.operators.window.panes import MemoryBudget, PaneStore
 from rheos.operators.window.segments import Merge
 from rheos.operators.window.trigger import FiringRule
@@ -33,8 +34,9 @@ class Family(ABC):
     """The parts of one operator."""
 
     @abstractmethod
-    def store(self, merge: Merge) -> PaneStore:
-        """A further store of panes. The first is the index: it has a row for every key and pane."""
+    def store(self, merge: Merge, reduce_of: ReduceOf | None) -> PaneStore:
+        """A further store of panes. The first is the index: it has a row for every key and pane.
+        `reduce_of` says which of its columns may be held as arrays; None: none of them."""
 
     @property
     @abstractmethod
@@ -66,7 +68,7 @@ class FixedFamily(Family):
         self._windows, self._keys, self._memory = windows, keys, memory
         self._stores: list[FixedPanes] = []
 
-    def store(self, merge: Merge) -> FixedPanes:
+    def store(self, merge: Merge, reduce_of: ReduceOf | None) -> FixedPanes:
         self._stores.append(FixedPanes(self._windows, merge, self._keys, self._memory))
         return self._stores[-1]
 
@@ -92,8 +94,9 @@ class MergingFamily(Family):
         self._stores: list[MergingPanes] = []
         self.undecided: UndecidedRows = UndecidedRows(windows, port, lateness_ms, memory)
 
-    def store(self, merge: Merge) -> MergingPanes:
-        self._stores.append(MergingPanes(self._pane, merge, self._keys, self._memory))
+    def store(self, merge: Merge, reduce_of: ReduceOf | None) -> MergingPanes:
+        panes = MergingPanes(self._pane, merge, self._keys, self._memory, reduce_of=reduce_of)
+        self._stores.append(panes)
         return self._stores[-1]
 
     @cached_property

@@ -5,24 +5,30 @@ watermark is a prefix of each segment; the windows that the keys of these rows h
 are over (`merging_trigger`). Rows of a window that has grown move behind, to its new end.
 
 So a row of a long session is read and stored again once per gap, at the most, and merged with its
-neighbours then.
+neighbours then. Where state is columns of numbers, the newest pane of each key is kept apart, and
+merged in place (`newest_panes`): for reading it is one more segment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
 
-from rheos.operators.spill import SpilledRows
-from rheos.operators.window.merging import joined
+from rheos.operators.spill import SpilledRows, among
+from rheos.operators.window.merging import all_meet, joined
+from rheos.operators.window.newest_panes import NewestPanes, ReduceOf
 from rheos.operators.window.panes import MemoryBudget, PanePart, PaneStore
-from rheos.operators.window.segments import Merge, Segment, cut
+from rheos.operators.window.segments import Merge, Segment, cut, places_of
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
+from rheos.protocol.snapshots import PartMode
+from rheos.state.key_index import Slots
 
 EVER = MIN_TIMESTAMP_MS * 2
 """Before all ends of panes."""
+_SHARE = 4
+"""The newest panes take so much of the memory for state, at the most: a fourth."""
 
 
 class MergingPanes(PaneStore):
@@ -37,9 +43,23 @@ class MergingPanes(PaneStore):
         memory: MemoryBudget,
         *,
         joins: bool = True,
+        reduce_of: ReduceOf | None = None,
     ) -> None:
+        """Where it is given, `reduce_of` says which columns of state may be held as arrays."""
         super().__init__(pane, merge, keys, memory)
         self._joins = joins
+        self._newest = None if reduce_of is None else NewestPanes(keys, reduce_of)
+
+    def add(self, frame: pl.DataFrame) -> None:
+        if self._newest is None or not frame.height or not all_meet(frame):
+            super().add(frame)
+            return
+        left = self._newest.add(frame)
+        if left is not None:
+            for for_segments in self._newest.exchange(self.merged(left)):
+                super().add(for_segments)
+        if self._newest.is_large or self._newest.memory_bytes > self._memory.size_bytes // _SHARE:
+            super().add(self._newest.take_all())
 
     def _merged_in_memory(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         if not self._joins:
@@ -50,7 +70,33 @@ class MergingPanes(PaneStore):
         """The rows, those of one window combined."""
         return self._merge([joined(frame, self._keys)], self.pane)
 
+    @property
+    def memory_bytes(self) -> int:
+        return super().memory_bytes + (0 if self._newest is None else self._newest.memory_bytes)
+
+    def clear(self) -> None:
+        super().clear()
+        if self._newest is not None:
+            self._newest.clear()
+
+    def _of_newest(
+        self, slots: Callable[[NewestPanes], Slots], places: range | None
+    ) -> list[pl.DataFrame]:
+        """Those newest panes that `slots` names, of the keys in these places; one frame or none."""
+        if self._newest is None or not self._newest.rows:
+            return []
+        named = slots(self._newest)
+        if not len(named):
+            return []
+        frame = self._newest.frame(named)
+        return [frame if places is None else among(frame, places_of(frame, self._keys), places)]
+
     # --- reading ------------------------------------------------------------------------------------
+
+    @property
+    def one_of_each_key(self) -> bool:
+        """Whether no key has two panes, as far as is known at once."""
+        return self._newest is not None and not self._segments
 
     def parts(self) -> list[range | None]:
         """The ranges of places that memory takes one after the other; None stands for all."""
@@ -62,11 +108,13 @@ class MergingPanes(PaneStore):
 
     def has(self, above: int, upto: int) -> bool:
         """Whether there are panes that end after `above`, `upto` at the latest."""
-        return any(np.diff(_bounds(segment, above, upto))[0] for segment in self)
+        if any(np.diff(_bounds(segment, above, upto))[0] for segment in self):
+            return True
+        return self._newest is not None and bool(len(self._newest.ending(above, upto)))
 
     def ending(self, above: int, upto: int, places: range | None) -> list[pl.DataFrame]:
         """The rows of panes that end after `above`, `upto` at the latest."""
-        found = []
+        found = self._of_newest(lambda panes: panes.ending(above, upto), places)
         for segment in self:
             begin, stop = _bounds(segment, above, upto)
             if begin < stop:
@@ -77,7 +125,7 @@ class MergingPanes(PaneStore):
         self, keys: pl.DataFrame, places: range | None, upto: int | None = None
     ) -> pl.DataFrame:
         """The rows of these keys; where it is given, of panes that end at `upto` at the latest."""
-        frames = []
+        frames = self._of_newest(lambda panes: panes.of_keys(keys, upto), places)
         for segment in self:
             stop = len(segment.firsts) if upto is None else _bounds(segment, upto, upto)[0]
             rows = segment.read(0, stop, self._keys, places)
@@ -102,9 +150,31 @@ class MergingPanes(PaneStore):
                 if stop < len(segment.firsts):
                     left.append(segment.without(stop) if stop else segment)
             segments[:] = left
-        return TakenRows(taken, self._keys)
+        ended = self._of_newest(lambda panes: panes.ending(EVER, upto), None)
+        self._drop_newest(upto)
+        return TakenRows(taken, ended, self._keys)
+
+    def drop(self, upto: int) -> None:
+        """Drops the same rows. Only while no key has two panes."""
+        assert self.one_of_each_key
+        self._drop_newest(upto)
+
+    def _drop_newest(self, upto: int) -> None:
+        if self._newest is not None and self._newest.rows:
+            self._newest.drop(self._newest.ending(EVER, upto))
+
+    def settle(self, upto: int) -> None:
+        """Moves the newest panes that end at `upto` at the latest into segments: they have fired, and
+        what is due is looked for among those that have not."""
+        for frame in self._of_newest(lambda panes: panes.ending(EVER, upto), None):
+            self._drop_newest(upto)
+            super().add(frame)
 
     # --- snapshots ------------------------------------------------------------------------------------
+
+    def whole(self) -> PanePart | None:
+        newest, segments = self._of_newest(NewestPanes.all, None), self._segments
+        return self._part(PartMode.FULL, segments, newest) if segments or newest else None
 
     def next_part(self) -> PanePart | None:
         # Merged rows stand for others that a delta does not name, so each part is whole.
@@ -114,8 +184,14 @@ class MergingPanes(PaneStore):
 class TakenRows:
     """Rows that were taken out of a store."""
 
-    def __init__(self, segments: Sequence[tuple[Segment, int]], keys: Sequence[str]) -> None:
+    def __init__(
+        self,
+        segments: Sequence[tuple[Segment, int]],
+        others: Sequence[pl.DataFrame],
+        keys: Sequence[str],
+    ) -> None:
         self._segments = segments
+        self._others = others
         self._keys = keys
 
     def rows(self, places: range | None) -> Iterator[pl.DataFrame]:
@@ -124,6 +200,10 @@ class TakenRows:
             frame = segment.read(0, stop, self._keys, places)
             if frame.height:
                 yield frame
+        for frame in self._others:
+            there = frame if places is None else among(frame, places_of(frame, self._keys), places)
+            if there.height:
+                yield there
 
 
 def _bounds(segment: Segment, above: int, upto: int) -> tuple[int, int]:

@@ -40,6 +40,15 @@ class LookedUp:
     rows: pl.DataFrame
     owners: Ints
     """For each of the rows the number of its window."""
+    are_merged: bool = False
+    """Whether each row is a window by itself, with all its state."""
+
+    @classmethod
+    def alone(cls, keys: Sequence[str], rows: pl.DataFrame) -> LookedUp:
+        """Each row is a window by itself."""
+        named = {OPEN_FROM: OPEN_FROM, OPEN_TO: END, FIRST: START}
+        windows = rows.select(*keys, *named).rename(named)
+        return cls(keys, windows, rows, np.arange(rows.height), are_merged=True)
 
     @property
     def ends(self) -> Ints:
@@ -80,6 +89,9 @@ class MergingFiring(Firing):
     index: MergingPanes
     places: range | None
 
+    def is_merged(self, store: PaneStore) -> bool:
+        return store is self.index and self.found.are_merged
+
     def rows_of(self, store: PaneStore) -> list[pl.DataFrame]:
         assert isinstance(store, MergingPanes)
         found = self.found
@@ -103,9 +115,12 @@ class MergingTrigger(FiringRule):
         self._stores = stores
         self._just_found: tuple[int, LookedUp] | None = None
         """The windows of all keys with panes that end up to here, where they were just looked up."""
+        self._passed = EVER
+        """Up to where windows have fired."""
 
     def passed(self, above: int, upto: int, only: pl.DataFrame | None = None) -> Iterator[Firing]:
         self._just_found = None
+        self._passed = upto
         if not self._index.has(above, upto):
             return
         all_due = not self._index.has(EVER, above)
@@ -125,9 +140,9 @@ class MergingTrigger(FiringRule):
                 yield MergingFiring(found, over, self._index, places)
 
     def again(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
-        touched = touched.filter(pl.col(OPEN_TO) <= fired_through)
-        if not touched.height:
+        if int(touched[OPEN_TO].to_numpy().min()) > fired_through:
             return
+        touched = touched.filter(pl.col(OPEN_TO) <= fired_through)
         found = self.look_up(touched.select(self._keys).unique())
         assert found is not None, "the index has these keys"
         over = np.zeros(found.windows.height, dtype=np.bool_)
@@ -140,10 +155,19 @@ class MergingTrigger(FiringRule):
         just_found, self._just_found = self._just_found, None
         # A pane may be merged further in one store than in another, and so be due in that one alone.
         stores = [store for store in self._stores if store.has(EVER, last_end)]
-        if not stores:
-            return
+        if stores:
+            self._drop(stores, last_end, just_found)
+        if self._passed > last_end:
+            self._index.settle(self._passed)
+
+    def _drop(
+        self, stores: Sequence[MergingPanes], last_end: int, just_found: tuple[int, LookedUp] | None
+    ) -> None:
         if just_found is not None and just_found[0] == last_end:
             found = just_found[1]
+            if self._index.one_of_each_key:
+                self._index.drop(last_end)
+                return
             self._index.take(last_end)
             grown = found.of_index(found.ends > last_end, _PANE_OF, upto=last_end)
             self._index.add(self._index.merged(grown))
@@ -178,4 +202,6 @@ class MergingTrigger(FiringRule):
         due = [frame for store in stores for frame in store.ending(above, upto, places)]
         if not due:
             return None
+        if stores == [self._index] and self._index.one_of_each_key:
+            return LookedUp.alone(self._keys, due[0])
         return self.look_up(pl.concat([frame.select(self._keys) for frame in due]).unique(), places)

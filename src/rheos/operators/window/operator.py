@@ -68,7 +68,7 @@ class WindowAggregateOperator(WindowOperator):
         self._totals = tables.totals
         self._others = tables.others
         self._of_nothing = tables.of_nothing
-        self._index = self._store(self._totals.merge)
+        self._index = self._store(self._totals.merge, self._totals.reduce_of)
         self._other_stores = [self._store(table.merge) for table in self._others]
         if isinstance(self._windows, FixedWindows):
             self._waiting = WaitingRows(ctx.state_bytes)
@@ -83,6 +83,10 @@ class WindowAggregateOperator(WindowOperator):
     def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
         pane = self._windows.pane
         spans = [] if self._others else self._family.spans(rows)
+        each = self._totals.of_each(rows) if spans else None
+        if each is not None:
+            self._index.add(each)
+            return each
         if not spans:
             rows = self._family.arranged(rows)
         by = pane if pane[0] in rows.columns and not spans else ()
@@ -97,19 +101,23 @@ class WindowAggregateOperator(WindowOperator):
         if not frames:
             return
         on = [*self._keys, *self._windows.window]
-        result = self._finished(self._totals, frames)
+        result = self._finished(self._totals, frames, firing.is_merged(self._index))
         for table, store in zip(self._others, self._other_stores, strict=True):
             frames = firing.rows_of(store)
             if frames:
-                result = result.join(self._finished(table, frames), on=on, how="left")
+                result = result.join(
+                    self._finished(table, frames, firing.is_merged(store)), on=on, how="left"
+                )
         output = self.ctx.outputs[MAIN]
         result = result.with_columns(pl.Series(START, self._windows.starts(result)))
         rows = in_order(result, [END, *self._keys]).select(self._results(result.columns))
         for batch in batches_of(rows, output.schema, self.ctx.batch_rows):
             yield Out(batch)
 
-    def _finished(self, table: AggregateTable, frames: list[pl.DataFrame]) -> pl.DataFrame:
-        merged = self._merged(table, frames)
+    def _finished(
+        self, table: AggregateTable, frames: list[pl.DataFrame], is_merged: bool
+    ) -> pl.DataFrame:
+        merged = frames[0] if is_merged else self._merged(table, frames)
         try:
             return table.finish(merged)
         except SumTooLarge as error:

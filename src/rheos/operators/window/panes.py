@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -78,19 +79,26 @@ class PartSize:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PanePart:
-    """What a snapshot takes of a store: segments that nothing changes any more."""
+    """What a snapshot takes of a store: rows that nothing changes any more."""
 
-    segments: Sequence[Segment]
+    settled: Sequence[Segment]
+    frames: Sequence[pl.DataFrame]
+    """Further rows, which are made segments when the part is written."""
+    pane: Sequence[str]
     size: PartSize
     keys: Sequence[str]
     memory: MemoryBudget
 
+    @cached_property
+    def segments(self) -> list[Segment]:
+        return [*self.settled, *(Segment.of(frame, self.pane) for frame in self.frames)]
+
     @property
     def unchanged(self) -> bool:
         """Whether it is a delta without rows."""
-        return self.size.mode is PartMode.DELTA and not any(segment.height for segment in self.segments)
+        return self.size.mode is PartMode.DELTA and not self.size.rows
 
     @property
     def is_large(self) -> bool:
@@ -212,9 +220,12 @@ class PaneStore:
         segments = self._segments
         return self._part(PartMode.FULL, segments) if segments else None
 
-    def _part(self, mode: PartMode, segments: Sequence[Segment]) -> PanePart:
-        size = PartSize(mode, sum(segment.height for segment in segments))
-        return PanePart(segments, size, self._keys, self._memory)
+    def _part(
+        self, mode: PartMode, segments: Sequence[Segment], frames: Sequence[pl.DataFrame] = ()
+    ) -> PanePart:
+        rows = sum(segment.height for segment in segments) + sum(frame.height for frame in frames)
+        size = PartSize(mode, rows)
+        return PanePart(segments, frames, self.pane, size, self._keys, self._memory)
 
     def force_full(self) -> None:
         """The next part is to be a whole one."""

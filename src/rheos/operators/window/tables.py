@@ -22,6 +22,7 @@ from rheos.aggregates.contract import (
     SQUARES,
     VALUE,
     Agg,
+    AsArray,
     Column,
     CountedValues,
     Deviations,
@@ -37,7 +38,7 @@ from rheos.aggregates.contract import (
     one_zero,
 )
 from rheos.aggregates.count import ROWS, count_column
-from rheos.aggregates.integer_sum import SumTooLarge, beyond, may_be_beyond, wrapped
+from rheos.aggregates.integer_sum import SumTooLarge, beyond, each_as_int64, may_be_beyond, wrapped
 from rheos.operators.window.by_address import merged_by_address
 from rheos.operators.window.contract import Ints
 from rheos.protocol.elements import HIDDEN_PREFIX, TS
@@ -142,9 +143,10 @@ class TotalsTable(AggregateTable):
         self._makes = [column.make.alias(column.name) for column in kept]
         self._merges = [column.merge.alias(column.name) for column in kept]
         self._names = [column.name for column in kept]
-        reduces = {column.name: column.reduce for column in kept}
-        self._reduces = {name: reduce for name, reduce in reduces.items() if reduce is not None}
+        arrays = {column.name: column.array for column in kept if column.array is not None}
+        self._reduces = {name: array.reduce for name, array in arrays.items()}
         """How columns are merged as arrays."""
+        self._each = [array.value.alias(name) for name, array in arrays.items()]
 
     def _columns_of(self, part: Part) -> Sequence[Column]:
         # Sums count their values themselves: state without that count is state without that sum.
@@ -155,7 +157,8 @@ class TotalsTable(AggregateTable):
                 if column not in self._integers:
                     self._integers.append(column)
                 total = f"sum.{column}"
-                sums = Column(total, wrapped(given(column)), pl.col(total).sum(), np.add)
+                each = AsArray(each_as_int64(given(column)), np.add)
+                sums = Column(total, wrapped(given(column)), pl.col(total).sum(), each)
                 return [count_column("summed", column), sums]
             case ExactSum(column=column):
                 self._sum_exactly(column)
@@ -195,9 +198,7 @@ class TotalsTable(AggregateTable):
         self, rows: pl.DataFrame, by: Sequence[str], spans: Sequence[pl.Expr] = ()
     ) -> pl.DataFrame:
         makes = [*self._makes, *spans]
-        limbs: list[pl.Series] = []
-        for column in self._exact:
-            limbs.extend(_limbs(column, rows[input_name(column.removeprefix(SQUARES))]))
+        limbs = self._limbs_of_rows(rows)
         if limbs:
             rows = rows.hstack(limbs)
             makes = makes + [pl.col(limb.name).sum() for limb in limbs]
@@ -207,6 +208,25 @@ class TotalsTable(AggregateTable):
         made = rows.group_by(index).agg(makes) if index else rows.select(makes)
         return _carried(_without_zeros(made, large))
 
+    def of_each(self, rows: pl.DataFrame) -> pl.DataFrame | None:
+        """The state of each row by itself, with its key and pane; None where no arrays hold it."""
+        if not self._are_arrays:
+            return None
+        if any(may_be_beyond(rows[input_name(column)]) for column in self._integers):
+            return None
+        limbs = self._limbs_of_rows(rows)
+        return rows.select(*self.keys, *self.pane, *self._each).hstack(limbs)
+
+    @property
+    def _are_arrays(self) -> bool:
+        return len(self._reduces) == len(self._names)
+
+    def _limbs_of_rows(self, rows: pl.DataFrame) -> list[pl.Series]:
+        limbs: list[pl.Series] = []
+        for column in self._exact:
+            limbs.extend(_limbs(column, rows[input_name(column.removeprefix(SQUARES))]))
+        return limbs
+
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
         if not by and len(self.keys) == 1:
             merged = self._by_address(frames)
@@ -214,9 +234,13 @@ class TotalsTable(AggregateTable):
                 return merged
         return self._merged(frames, by, self._merges)
 
+    def reduce_of(self, name: str) -> np.ufunc | None:
+        """How numbers of a column are merged, by its name; None where nothing in numpy does so."""
+        return np.add if name.startswith(_EXACT) else self._reduces.get(name)
+
     def _by_address(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
         """The frames merged by key as arrays, where that can be."""
-        if len(self._reduces) < len(self._names):
+        if not self._are_arrays:
             return None
         for column in self._integers:
             sums = pl.concat([frame[f"sum.{column}"] for frame in frames])

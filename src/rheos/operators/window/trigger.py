@@ -23,6 +23,10 @@ class Firing(ABC):
         """The rows of a store that go into these windows, with the columns that name a window in the
         place of the pane."""
 
+    def is_merged(self, store: PaneStore) -> bool:
+        """Whether these are one frame, in which each row has a window of its own."""
+        return False
+
 
 class FiringRule(ABC):
     """Fires the windows of a subtask, and lets go of those that are over."""

@@ -38,6 +38,7 @@ from rheos.operators.window.families import family_of
 from rheos.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names
 from rheos.operators.window.kinds import windows_of
 from rheos.operators.window.layout import PaneLayout
+from rheos.operators.window.newest_panes import ReduceOf
 from rheos.operators.window.panes import MemoryBudget, PanePart, PaneStore
 from rheos.operators.window.progress import FIRED, Lagging, WindowProgress
 from rheos.operators.window.segments import Merge, places_of_groups
@@ -72,9 +73,10 @@ class WindowOperator(Operator):
             self._windows, self._keys, self._memory, ctx.ports[0], spec.lateness_ms
         )
 
-    def _store(self, merge: Merge) -> PaneStore:
-        """A store of panes. The first that is made has a row for every key and pane."""
-        return self._family.store(merge)
+    def _store(self, merge: Merge, reduce_of: ReduceOf | None = None) -> PaneStore:
+        """A store of panes. The first that is made has a row for every key and pane. `reduce_of` says
+        which of its columns may be held as arrays."""
+        return self._family.store(merge, reduce_of)
 
     def _stores(self) -> list[PaneStore]:
         """All stores."""

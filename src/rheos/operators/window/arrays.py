@@ -1,0 +1,29 @@
+"""Columns of window state as arrays of numbers: which can be, and what merging begins with."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+
+def fits(column: pl.Series, reduce: np.ufunc) -> bool:
+    """Whether `reduce` gives of its values what Polars gives: `add` of int64, `minimum` and `maximum`
+    of numbers. Nulls and NaN do not fit."""
+    if column.null_count():
+        return False
+    if reduce is np.add:
+        return column.dtype == pl.Int64
+    return column.dtype.is_integer() or (column.dtype.is_float() and not column.is_nan().any())
+
+
+def identity(reduce: np.ufunc, kind: np.dtype[Any]) -> float:
+    """What is merged with a value gives the value."""
+    if reduce is np.add:
+        return 0
+    if kind.kind == "f":
+        return -math.inf if reduce is np.maximum else math.inf
+    bounds = np.iinfo(kind)
+    return int(bounds.min if reduce is np.maximum else bounds.max)
