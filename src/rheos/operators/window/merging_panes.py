@@ -27,6 +27,8 @@ from rheos.state.key_index import Slots
 
 EVER = MIN_TIMESTAMP_MS * 2
 """Before all ends of panes."""
+_FEW_ROWS = 16
+"""Where a batch has fewer rows for each key, they are not combined first."""
 _SHARE = 4
 """The newest panes take so much of the memory for state, at the most: a fourth."""
 
@@ -49,9 +51,13 @@ class MergingPanes(PaneStore):
         super().__init__(pane, merge, keys, memory)
         self._joins = joins
         self._newest = None if reduce_of is None else NewestPanes(keys, reduce_of)
+        self._grow = False
+        """Whether windows are longer than a batch, as far as the last one showed: only then most of
+        its rows find the newest pane of their key."""
 
     def add(self, frame: pl.DataFrame) -> None:
-        if self._newest is None or not frame.height or not all_meet(frame):
+        self._grow = self._newest is not None and bool(frame.height) and all_meet(frame)
+        if not self._grow or self._newest is None:
             super().add(frame)
             return
         left = self._newest.add(frame)
@@ -69,6 +75,14 @@ class MergingPanes(PaneStore):
     def merged(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows, those of one window combined."""
         return self._merge([joined(frame, self._keys)], self.pane)
+
+    def put_back(self, frame: pl.DataFrame) -> None:
+        """Adds rows that were taken: of windows that have grown since."""
+        if frame.height:
+            (self.add if self._grow else super().add)(self.merged(frame))
+
+    def takes_rows(self, rows: int) -> bool:
+        return self._newest is not None and self._newest.rows * _FEW_ROWS > rows
 
     @property
     def memory_bytes(self) -> int:

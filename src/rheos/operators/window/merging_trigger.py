@@ -170,7 +170,7 @@ class MergingTrigger(FiringRule):
                 return
             self._index.take(last_end)
             grown = found.of_index(found.ends > last_end, _PANE_OF, upto=last_end)
-            self._index.add(self._index.merged(grown))
+            self._index.put_back(grown)
             return
         parts = self._parts()
         of_parts = [self._due(stores, EVER, last_end, places) for places in parts]
@@ -181,7 +181,7 @@ class MergingTrigger(FiringRule):
                 if found_there is not None and frames:
                     rows = pl.concat(frames, how="diagonal")
                     grown = found_there.of_others(rows, found_there.ends > last_end, _PANE_OF)
-                    store.add(store.merged(grown))
+                    store.put_back(grown)
 
     def look_up(self, keys: pl.DataFrame, places: range | None = None) -> LookedUp | None:
         """The windows of these keys; None where there are none."""

@@ -83,7 +83,8 @@ class WindowAggregateOperator(WindowOperator):
     def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
         pane = self._windows.pane
         spans = [] if self._others else self._family.spans(rows)
-        each = self._totals.of_each(rows) if spans else None
+        one_by_one = bool(spans) and self._index.takes_rows(rows.height)
+        each = self._totals.of_each(rows) if one_by_one else None
         if each is not None:
             self._index.add(each)
             return each

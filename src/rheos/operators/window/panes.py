@@ -144,6 +144,11 @@ class PaneStore:
         self._fresh.append(Segment.of(frame, self.pane))
         self._compact(self._fresh)
 
+    def takes_rows(self, rows: int) -> bool:
+        """Whether so many rows are best added one by one: combining those of a key first would cost
+        more than it saves."""
+        return False
+
     def _compact(self, segments: list[Segment]) -> None:
         """Merges segments of one level where there are enough of them."""
         levels = Counter(segment.level for segment in segments)
