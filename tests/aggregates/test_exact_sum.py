@@ -53,6 +53,21 @@ def test_a_sum_is_the_exact_one_rounded_once(values: list[float]) -> None:
     assert evaluated(total(values)) == expected
 
 
+limb = st.integers(-(2**54), 2**54) | st.integers(-3, 3) | st.sampled_from([2**52, 2**53 - 1, 2**20])
+
+
+@given(st.lists(st.dictionaries(st.integers(-3, 2), limb, min_size=1), min_size=1, max_size=5))
+@example([{1: 2**21, -1: 1 << 31}, {1: 2**21, -1: 1 << 31, -3: 1}, {1: 2**21, -1: 1 << 31, -3: -1}])
+def test_sums_of_any_limbs_are_rounded_once(sums: list[dict[int, int]]) -> None:
+    bins = {bin for limbs in sums for bin in limbs}
+    limbs = {bin: np.array([of.get(bin, 0) for of in sums]) for bin in bins}
+    exact = [
+        sum((Fraction(limb) * Fraction(2) ** (32 * bin) for bin, limb in of.items()), Fraction(0))
+        for of in sums
+    ]
+    assert exact_sum.evaluate(limbs, len(sums)).tolist() == list(map(rounded, exact))
+
+
 @given(st.lists(finite, min_size=1, max_size=30), st.data())
 def test_order_grouping_and_carries_change_nothing(values: list[float], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(values))

@@ -185,7 +185,7 @@ def carry(limbs: Mapping[int, npt.NDArray[np.int64]]) -> Limbs:
 def evaluate(limbs: Mapping[int, npt.NDArray[np.int64]], length: int) -> Floats:
     """The nearest float64 of each of `length` sums; infinite where the sum is too large for one."""
     bins = [bin for bin in limbs if bin < NAN]
-    sums = np.zeros(length) if not bins or not length else _rounded(limbs, min(bins), max(bins))
+    sums = _nearest(limbs, sorted(bins), length) if bins and length else np.zeros(length)
     none = np.zeros(length, dtype=np.int64)
     positive = limbs.get(POSITIVE_INFINITY, none) > 0
     negative = limbs.get(NEGATIVE_INFINITY, none) > 0
@@ -193,6 +193,52 @@ def evaluate(limbs: Mapping[int, npt.NDArray[np.int64]], length: int) -> Floats:
     sums[negative] = -np.inf
     sums[(limbs.get(NAN, none) > 0) | (positive & negative)] = np.nan
     return sums
+
+
+_FLOAT_BITS = 53
+_FEW_BINS = 4
+"""Sums of values whose magnitudes lie further apart mostly have more bits than two floats."""
+_NEAR = 20
+"""Bins up to here are far from the largest floats and from the smallest."""
+
+
+def _nearest(limbs: Mapping[int, npt.NDArray[np.int64]], bins: list[int], length: int) -> Floats:
+    """The sums of finite limbs, rounded."""
+    found = _added_as_floats(limbs, bins)
+    if found is None:
+        return _rounded(limbs, bins[0], bins[-1])
+    sums, lost = found
+    if lost.any():
+        left = {bin: limbs[bin][lost] for bin in bins}
+        sums[lost] = _rounded(left, bins[0], bins[-1])
+    return sums
+
+
+def _added_as_floats(
+    limbs: Mapping[int, npt.NDArray[np.int64]], bins: list[int]
+) -> tuple[Floats, npt.NDArray[np.bool_]] | None:
+    """The sums as two floats, added with one rounding; and of which more was lost than that. None where
+    a limb is no float. Most sums fit in two floats, and this is a tenth of the work."""
+    if len(bins) > _FEW_BINS or bins[0] < -_NEAR or bins[-1] > _NEAR:
+        return None
+    largest = max(max(int(limbs[bin].max()), -int(limbs[bin].min())) for bin in bins)
+    if largest >> _FLOAT_BITS:
+        return None
+    high, *others = (_scaled(limbs[bin].astype(np.float64), bin) for bin in reversed(bins))
+    low = np.zeros(len(high))
+    lost = np.zeros(len(high), dtype=np.bool_)
+    for other in others:
+        high, rest = _sum(high, other)
+        low, gone = _sum(low, rest)
+        lost |= gone != 0
+    return high + low, lost
+
+
+def _sum(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """The sum, and what its rounding has lost."""
+    total = left + right
+    of_right = total - left
+    return total, (left - (total - of_right)) + (right - of_right)
 
 
 def _rounded(limbs: Mapping[int, npt.NDArray[np.int64]], lowest: int, highest: int) -> Floats:
