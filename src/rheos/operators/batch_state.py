@@ -66,15 +66,16 @@ class RowKeys:
         slots, left = self.slots, np.arange(len(self.slots))
         if not len(left):
             return
-        first = np.empty(len(self._state.keys), np.intp)
         for _ in range(_ROUNDS):
+            first = self._state.scratch()
             # Of several rows of a key the last one written counts: here the one that came first.
             first[slots[::-1]] = left[::-1]
             later = first.take(slots) != left
+            if not later.any():
+                yield left
+                return
             yield left[~later]
             left, slots = left[later], slots[later]
-            if not len(left):
-                return
         rows, starts = _grouped(slots)
         lengths = np.diff(starts, append=len(rows))
         within = np.arange(len(rows)) - np.repeat(starts, lengths)

@@ -36,6 +36,7 @@ from rheos.operators.given_columns import given_columns
 from rheos.operators.records import UserRaised, check_kept, shown, user_error
 from rheos.operators.rich_function import RichFunctionOperator
 from rheos.protocol.elements import Batch, strip_hidden, visible
+from rheos.protocol.polars_frames import polars_frame
 
 _WANTED = {
     "polars": "a polars.DataFrame",
@@ -93,7 +94,7 @@ class MapBatchesOperator(RichFunctionOperator):
     def _call(self, batch: Batch) -> Any:
         handed: Any = batch
         if self._spec.form == "polars":
-            handed = pl.from_arrow(batch)
+            handed = polars_frame(batch)
         elif self._spec.form == "pandas":
             handed = batch.to_pandas()
         try:

@@ -19,6 +19,7 @@ from rheos.graph.expression_trees import FAILURES, computes, computes_on_element
 from rheos.graph.types import empty_frame
 from rheos.operators.records import Located, shown
 from rheos.protocol.elements import Batch, strip_hidden
+from rheos.protocol.polars_frames import polars_frame
 
 EVALUATION_FAILURES = (*FAILURES, pa.ArrowException)
 
@@ -47,11 +48,7 @@ class RowExpressions:
         rows, frame = batch.num_rows, pl.DataFrame()
         if self._reads:
             read = batch.select(self._reads)
-            given = pl.from_arrow(
-                read if rows >= self._enough_rows else pa.concat_batches([read, read])
-            )
-            assert isinstance(given, pl.DataFrame)
-            frame = given
+            frame = polars_frame(read if rows >= self._enough_rows else pa.concat_batches([read, read]))
         computed = frame.select(exprs).get_columns()
         # Constants are one row long where nothing beside them is longer.
         return [

@@ -78,6 +78,7 @@ from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.given_columns import given_columns
 from rheos.operators.records import UserRaised, shown, user_error
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, strip_hidden, visible
+from rheos.protocol.polars_frames import polars_frame
 
 
 class BatchCore(ColumnarCore):
@@ -100,7 +101,7 @@ class BatchCore(ColumnarCore):
             self.watermark_ms = max(self.watermark_ms, int(reached[0]))
         keys = RowKeys(self.state, delivery.slots[span], stamps, self.port.keys, event_times)
         try:
-            given = self.function.process_batch(keys, pl.from_arrow(batch), self._handed)
+            given = self.function.process_batch(keys, polars_frame(batch), self._handed)
             for emit in _each(given):
                 yield from self._emitted(emit, len(keys), stamps, marks, reached)
         except UserRaised as error:

@@ -32,6 +32,7 @@ from rheos.operators.ingestion_time import IngestionTime
 from rheos.operators.reach import Reach
 from rheos.operators.records import UserRaised, shown, user_error
 from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
+from rheos.protocol.polars_frames import polars_frame
 from rheos.protocol.snapshots import SnapshotPart, StateKind
 from rheos.protocol.types import rows_of
 
@@ -67,8 +68,7 @@ class _Punctuated(Reach):
         self._when = when
 
     def of_rows(self, split: str, batch: Batch, times: Times) -> Times:
-        frame = pl.from_arrow(strip_hidden(batch))
-        assert isinstance(frame, pl.DataFrame)
+        frame = polars_frame(strip_hidden(batch))
         try:
             (holds,) = frame.select(self._when).get_columns()
         except FAILURES as error:

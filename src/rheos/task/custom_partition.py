@@ -15,6 +15,7 @@ from rheos.graph.dealing import PartitionBy
 from rheos.graph.expression_trees import FAILURES
 from rheos.operators.records import UserRaised, shown, user_error
 from rheos.protocol.elements import Batch, strip_hidden
+from rheos.protocol.polars_frames import polars_frame
 from rheos.task.partition import cut
 
 
@@ -38,8 +39,7 @@ class CustomPartitioner:
         return cut(batch, self._checked(rows, targets), self.width)
 
     def _computed(self, rows: Batch, expr: pl.Expr) -> pa.Array:
-        frame = pl.from_arrow(rows)
-        assert isinstance(frame, pl.DataFrame)
+        frame = polars_frame(rows)
         try:
             (computed,) = frame.select(expr).get_columns()
         except FAILURES as error:

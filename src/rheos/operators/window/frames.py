@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from rheos.operators.window.contract import Assigned
 from rheos.protocol.elements import Batch
+from rheos.protocol.polars_frames import polars_frame
 from rheos.state.key_groups import groups_of_columns
 
 KEY = "key."
@@ -36,13 +37,13 @@ def frame_of(
     if len(assigned.panes[0]) > 1:
         arrays += [pa.array(values) for values in assigned.panes]
         names += pane
-    return _by_value(pl.DataFrame(pa.RecordBatch.from_arrays(arrays, names=names)))
+    return _by_value(polars_frame(pa.RecordBatch.from_arrays(arrays, names=names)))
 
 
 def key_frame(batch: Batch, keys: Mapping[str, str]) -> pl.DataFrame:
     """The key columns of a batch under new names (new to old)."""
     arrays = [_plain(batch.column(old)) for old in keys.values()]
-    return _by_value(pl.DataFrame(pa.RecordBatch.from_arrays(arrays, names=list(keys))))
+    return _by_value(polars_frame(pa.RecordBatch.from_arrays(arrays, names=list(keys))))
 
 
 def _by_value(frame: pl.DataFrame) -> pl.DataFrame:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.graph.state import ValueState
@@ -46,6 +47,7 @@ class ColumnarState(ABC):
         self.keys = SlotKeys(codec)
         self.columns = {each.name: _column(each, texts, scope) for each in declared}
         texts.fix()
+        self._scratch = np.empty(0, np.intp)
 
     def goes_by_event_time(self) -> bool:
         """Whether some of it expires by event time: the times of calls are asked for."""
@@ -64,6 +66,12 @@ class ColumnarState(ABC):
         slots = self.keys.slots_of(keys)
         self._make_room(len(slots), first)
         return slots
+
+    def scratch(self) -> npt.NDArray[np.intp]:
+        """Room for a number at each slot. What it holds is of whoever was given it last."""
+        if len(self._scratch) < len(self.keys):
+            self._scratch = np.empty(2 * len(self.keys), np.intp)
+        return self._scratch
 
     def _make_room(self, rows: int, first: int) -> None:
         size = len(self.keys)
