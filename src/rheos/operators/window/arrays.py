@@ -16,7 +16,8 @@ def fits(column: pl.Series, reduce: np.ufunc) -> bool:
         return False
     if reduce is np.add:
         return column.dtype == pl.Int64
-    return column.dtype.is_integer() or (column.dtype.is_float() and not column.is_nan().any())
+    kind = column.dtype
+    return kind.is_integer() or (kind.is_float() and not np.isnan(column.to_numpy()).any())
 
 
 def identity(reduce: np.ufunc, kind: np.dtype[Any]) -> float:

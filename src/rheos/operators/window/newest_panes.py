@@ -15,7 +15,7 @@ segments, as is what no array holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,7 +132,7 @@ class NewestPanes:
 
     def _slots(self, frame: pl.DataFrame, given: Mapping[str, npt.NDArray[Any]]) -> Slots:
         """The slots of the rows' keys, with room in the columns."""
-        keys = _arrow(frame.select(self._keys))
+        keys = _arrow(frame[name] for name in self._keys)
         if self._index is None:
             self._index = KeyIndex([key.type for key in keys])
         slots = self._index.lookup_or_add(keys)
@@ -197,7 +197,7 @@ class NewestPanes:
         at the latest."""
         if self._index is None:
             return np.zeros(0, np.int32)
-        slots = self._index.find(_arrow(keys.select(self._keys)))
+        slots = self._index.find(_arrow(keys[name] for name in self._keys))
         slots = slots[slots >= 0]
         ends = self._columns[OPEN_TO][slots]
         return slots[(ends != _NONE) if upto is None else (ends <= upto)]
@@ -237,9 +237,8 @@ class NewestPanes:
         return named.hstack([pl.Series(name, of[slots]) for name, of in self._columns.items()])
 
 
-def _arrow(keys: pl.DataFrame) -> list[pa.Array]:
-    table = keys.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return [column.combine_chunks() for column in table.columns]
+def _arrow(columns: Iterable[pl.Series]) -> list[pa.Array]:
+    return [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in columns]
 
 
 def _longer(values: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
