@@ -93,6 +93,7 @@ def parts(rows: int, sender: LocalTransport, receiver: LocalTransport) -> dict[s
     buffers = OutputEdge(EDGE, 0, 2, 2, 2, 128, config, cast(Transport, _Nowhere()), clock)
     gate = InputGate([(CHANNEL, 0)], clock.monotonic_us)
     process = operator()
+    decoder = wire.BatchDecoder(SCHEMA)
     spent: dict[str, list[float]] = {}
 
     def timed(name: str, work: Callable[..., object], *args: object) -> object:
@@ -131,7 +132,7 @@ def parts(rows: int, sender: LocalTransport, receiver: LocalTransport) -> dict[s
         timed("encode and send", sender.send, CHANNEL, batch)
         receiver._sleep(100_000)
         timed("receive and decode", receiver.receive, 64)
-        timed("decode", wire.decode_batch, payload, SCHEMA)
+        timed("decode", decoder.decode, payload)
         timed("gate", gated, batch)
         timed("operator", process, batch)
         timed("credit, given", given)

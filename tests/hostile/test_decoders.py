@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 import sys
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -190,6 +192,47 @@ def test_a_pickle_in_a_tasks_message_is_not_loaded() -> None:
 
 def test_every_decoder_has_true_messages() -> None:
     assert TRUE.keys() == DECODERS.keys()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["ab", "cd", "ef"]),
+        pa.array([b"ab", b"cd", b"ef"]),
+        pa.array([[1, 2], [3, 4], [5, 6]]),
+        pa.array([{"s": "ab"}, {"s": "cd"}, {"s": "ef"}]),
+        pa.array([["ab", "cd", "ef"]]),
+        pa.array([[("ab", 1), ("cd", 2), ("ef", 3)]], pa.map_(pa.string(), pa.int64())),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_offsets_that_lead_out_of_a_batch_are_refused(column: pa.Array) -> None:
+    """Also those between the first and the last."""
+    batch = pa.record_batch({"c": column})
+    payload = bytearray(batch.serialize())
+    decoder = wire.BatchDecoder(batch.schema)
+    assert decoder.decode(memoryview(payload)) == batch
+    at = payload.index(struct.pack("<4i", 0, 2, 4, 6))
+    struct.pack_into("<i", payload, at + 4, 1 << 30)
+    with pytest.raises(TransportError, match="cannot be read"):
+        decoder.decode(memoryview(payload))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([b"\xff"]).view(pa.string()),
+        pa.array([b"\xff"], pa.large_binary()).view(pa.large_string()),
+        pa.array([5], pa.int64()).view(pa.date64()),
+        pa.array([-1], pa.int32()).view(pa.time32("s")),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_values_travel_as_they_are(column: pa.Array) -> None:
+    """What a subtask can hand to itself, it can send: beside a text, which has offsets."""
+    batch = pa.record_batch({"c": column, "s": ["x"]})
+    came = wire.BatchDecoder(batch.schema).decode(batch.serialize())
+    assert came.column("c").equals(column)
 
 
 def test_a_header_of_another_version_is_refused_by_a_clear_word() -> None:

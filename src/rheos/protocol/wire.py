@@ -154,15 +154,60 @@ def encode_batch(batch: Batch) -> pa.Buffer:
     return batch.serialize()
 
 
-def decode_batch(payload: memoryview | pa.Buffer, schema: pa.Schema) -> Batch:
-    """Zero-copy: the batch refers to the payload. Raises TransportError where it is no batch of the
-    schema."""
-    try:
-        batch = pa.ipc.read_record_batch(pa.py_buffer(payload), schema)
-        batch.validate()
-    except (pa.ArrowException, EOFError, OSError, ValueError) as error:
-        raise TransportError(f"a peer's batch cannot be read: {error}") from error
-    return batch
+class BatchDecoder:
+    """Reads the batches of one schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._layout: pa.Schema | None = None
+        """Where columns have offsets: what lies in memory, without what it means."""
+        if not all(pa.types.is_primitive(kind) for kind in schema.types):
+            self._layout = pa.schema([field.with_type(_layout(field.type)) for field in schema])
+
+    def decode(self, payload: memoryview | pa.Buffer) -> Batch:
+        """Zero-copy: the batch refers to the payload. Raises TransportError where it is no batch of the
+        schema, or its offsets lead out of it.
+
+        Values are not looked at: what a program may have in its rows, as bytes that are no UTF-8, goes
+        to other subtasks as it goes to its own.
+        """
+        try:
+            buffer = pa.py_buffer(payload)
+            if self._layout is not None:
+                pa.ipc.read_record_batch(buffer, self._layout).validate(full=True)
+            batch = pa.ipc.read_record_batch(buffer, self._schema)
+            batch.validate()
+        except (pa.ArrowException, EOFError, OSError, ValueError) as error:
+            raise TransportError(f"a peer's batch cannot be read: {error}") from error
+        return batch
+
+
+def _layout(kind: pa.DataType) -> pa.DataType:
+    """A type that lies in memory like this one, and of which every value is valid."""
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _layout(kind.storage_type)
+    if types.is_string(kind):
+        return pa.binary()
+    if types.is_large_string(kind):
+        return pa.large_binary()
+    if types.is_string_view(kind):
+        return pa.binary_view()
+    if types.is_decimal(kind):
+        return pa.binary(kind.byte_width)
+    if types.is_date(kind) or types.is_time(kind):
+        return pa.int32() if kind.bit_width == 32 else pa.int64()
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_layout(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(_layout(kind.key_type), _layout(kind.item_type))
+    if types.is_large_list(kind):
+        return pa.large_list(_layout(kind.value_type))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_layout(kind.value_type), kind.list_size)
+    if types.is_list(kind):
+        return pa.list_(_layout(kind.value_type))
+    return kind
 
 
 def encode_credit(token: bytes, attempt: Attempt, edge: int, count: int) -> bytes:

@@ -41,7 +41,7 @@ class FramedTransport(ABC):
         self._attempt = attempt
         self._subtask = subtask
         self._token = token
-        self._schemas = schemas
+        self._decoders = {edge: wire.BatchDecoder(schema) for edge, schema in schemas.items()}
         self._initial_credits = initial_credits
         self._dropped = 0
         """Frames and connections of strangers."""
@@ -153,7 +153,7 @@ class FramedTransport(ABC):
         channel = header.channel
         if header.attempt != self._attempt:
             return None
-        if channel.receiver != self._subtask or channel.edge not in self._schemas:
+        if channel.receiver != self._subtask or channel.edge not in self._decoders:
             raise TransportError(f"a frame for channel {channel} came to subtask {self._subtask}")
         is_batch = header.kind is wire.FrameKind.BATCH
         if len(parts) != (2 if is_batch else 1):
@@ -168,7 +168,7 @@ class FramedTransport(ABC):
             )
         self._received[channel] = expected + 1
         if is_batch:
-            return channel, wire.decode_batch(parts[1], self._schemas[channel.edge])
+            return channel, self._decoders[channel.edge].decode(parts[1])
         return channel, wire.mark_of(header)
 
     def release(self, channel: ChannelId) -> None:

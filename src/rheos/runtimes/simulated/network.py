@@ -34,7 +34,7 @@ class SimNetwork:
         delay_us: Callable[[], int],
     ) -> None:
         self.attempt = attempt
-        self.schemas = schemas
+        self.decoders = {edge: wire.BatchDecoder(schema) for edge, schema in schemas.items()}
         self.initial_credits = initial_credits
         self.now_us = now_us
         self._delay_us = delay_us
@@ -164,7 +164,7 @@ class SimTransport:
         if isinstance(payload, pa.RecordBatch):
             return channel, payload
         assert payload is not None, "a batch has a payload"
-        return channel, wire.decode_batch(payload, self._network.schemas[channel.edge])
+        return channel, self._network.decoders[channel.edge].decode(payload)
 
     def release(self, channel: ChannelId) -> None:
         self._network.give_credit(channel)
