@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
+from rheos import aggregates as agg
+from rheos.operators.window import by_address
 from rheos.operators.window.by_address import merged_by_address
+from rheos.operators.window.grid import WindowGrid
+from rheos.operators.window.tables import Tables
 
 REDUCES = {"rows": np.add, "max.v": np.maximum, "min.n": np.minimum, "exact.v.0": np.add}
 MERGES = [pl.col("rows").sum(), pl.col("max.v").max(), pl.col("min.n").min(), pl.col("exact.v.0").sum()]
+AGGREGATES = {
+    "rows": agg.count(),
+    "values": agg.count("v"),
+    "total": agg.sum("v"),
+    "whole": agg.sum("n"),
+    "least": agg.min("n"),
+    "most": agg.max("v"),
+}
 KEYS = (pl.Int8, pl.Int64, pl.UInt32)
 
 
@@ -67,3 +82,29 @@ def test_the_rows_are_those_of_polars(
 )
 def test_others_are_left_to_polars(left: pl.DataFrame) -> None:
     assert merged_by_address([left], "k", REDUCES) is None
+
+
+inputs = st.lists(
+    st.tuples(
+        st.integers(-5, 9),
+        st.none() | st.integers(-3, 3) | st.sampled_from([2**62, -(2**62)]),
+        st.none() | st.sampled_from([0.1, -0.0, 1e200, -1e200, math.nan, math.inf]),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@settings(max_examples=60)
+@given(of=inputs)
+def test_the_state_of_rows_is_the_same_by_address_and_by_groups(
+    of: list[tuple[int, int | None, float | None]],
+) -> None:
+    schema = pa.schema([("k", pa.int64()), ("n", pa.int64()), ("v", pa.float64())])
+    totals = Tables(["key.k"], AGGREGATES, schema, WindowGrid(10, 10, 0, 10)).totals
+    kinds = {"key.k": pl.Int64, "in.n": pl.Int64, "in.v": pl.Float64}
+    rows = pl.DataFrame(of, schema=kinds, orient="row")
+    grouped = totals.partial(rows, ()).sort("key.k")
+    with patch.object(by_address, "_MANY_ROWS", 1), patch.object(by_address, "_FEW_OF_A_KEY", 20):
+        found = totals.partial(rows, ())
+    assert_frame_equal(found.select(grouped.columns).sort("key.k"), grouped)

@@ -18,7 +18,19 @@ _SPARSE = 4
 """So many places for each row are taken at the most."""
 _FEW = 1 << 10
 """So many places may always be taken."""
+_MANY_ROWS = 1 << 12
+_FEW_OF_A_KEY = 4
 _KEYS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
+
+
+def pays_for_rows(keys: pl.Series) -> bool:
+    """Whether rows of the input with these keys are better merged by address than grouped: where they
+    are many, lie close together, and a key has few of them."""
+    if len(keys) < _MANY_ROWS or keys.dtype not in _KEYS or keys.null_count():
+        return False
+    values = keys.to_numpy()
+    places = int(values.max()) - int(values.min()) + 1
+    return len(values) // _FEW_OF_A_KEY <= places <= _SPARSE * len(values)
 
 
 def merged_by_address(

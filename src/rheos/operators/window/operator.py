@@ -84,7 +84,7 @@ class WindowAggregateOperator(WindowOperator):
         pane = self._windows.pane
         spans = [] if self._others else self._family.spans(rows)
         one_by_one = bool(spans) and self._index.takes_rows(rows.height)
-        each = self._totals.of_each(rows) if one_by_one else None
+        each = self._totals.of_each(rows, pane) if one_by_one else None
         if each is not None:
             self._index.add(each)
             return each

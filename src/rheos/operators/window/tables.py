@@ -39,7 +39,7 @@ from rheos.aggregates.contract import (
 )
 from rheos.aggregates.count import ROWS, count_column
 from rheos.aggregates.integer_sum import SumTooLarge, beyond, each_as_int64, may_be_beyond, wrapped
-from rheos.operators.window.by_address import merged_by_address
+from rheos.operators.window.by_address import merged_by_address, pays_for_rows
 from rheos.operators.window.contract import Ints
 from rheos.protocol.elements import HIDDEN_PREFIX, TS
 
@@ -197,6 +197,11 @@ class TotalsTable(AggregateTable):
     def partial(
         self, rows: pl.DataFrame, by: Sequence[str], spans: Sequence[pl.Expr] = ()
     ) -> pl.DataFrame:
+        if not by and not spans and len(self.keys) == 1 and pays_for_rows(rows[self.keys[0]]):
+            each = self.of_each(rows, ())
+            merged = None if each is None else self._by_address([each])
+            if merged is not None:
+                return merged
         makes = [*self._makes, *spans]
         limbs = self._limbs_of_rows(rows)
         if limbs:
@@ -208,14 +213,14 @@ class TotalsTable(AggregateTable):
         made = rows.group_by(index).agg(makes) if index else rows.select(makes)
         return _carried(_without_zeros(made, large))
 
-    def of_each(self, rows: pl.DataFrame) -> pl.DataFrame | None:
-        """The state of each row by itself, with its key and pane; None where no arrays hold it."""
+    def of_each(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame | None:
+        """The state of each row by itself, as `partial` has it; None where no arrays hold it."""
         if not self._are_arrays:
             return None
         if any(may_be_beyond(rows[input_name(column)]) for column in self._integers):
             return None
         limbs = self._limbs_of_rows(rows)
-        return rows.select(*self.keys, *self.pane, *self._each).hstack(limbs)
+        return rows.select(*self.keys, *by, *self._each).hstack(limbs)
 
     @property
     def _are_arrays(self) -> bool:
