@@ -253,6 +253,13 @@ class JobHandle(Protocol):
         folder. Where it fails, the job goes on, and CheckpointError is raised."""
         ...
 
+    def rescale(self, parallelism: int) -> None:
+        """Has the running job go on with another parallelism, from a checkpoint that is taken for it,
+        in the same driver; returns when it runs with it. A job that is killed and started again as
+        before keeps it. Raises ConfigurationError where the job cannot run with it, CheckpointError
+        where it does not run just now, or the checkpoint failed: it goes on as it was."""
+        ...
+
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         """The checkpoints that are kept, the oldest first."""
         ...
@@ -279,6 +286,12 @@ class WithoutCheckpoints:
 
     def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
         raise self._refusal()
+
+    def rescale(self, parallelism: int) -> None:
+        raise ConfigurationError(
+            "this job cannot be rescaled: it runs to its end and takes no checkpoints",
+            hint='run it with runtime="continuous", or start it again with another parallelism',
+        )
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return ()

@@ -204,6 +204,10 @@ class Coordination(RuleBasedStateMachine):
                 self.writing.append(action)
             case SavepointEnded():
                 request = self.asked.pop(action.request)
+                if request.after is After.RESCALE:
+                    if action.error is None:
+                        assert self.coordinator.state is LifecycleState.RUNNING, "CP40"
+                    return
                 assert (action.error is None) == (request.directory in self.savepoints)
                 if action.error is None:
                     self.answered_well.add(request.directory)
@@ -253,6 +257,11 @@ class Coordination(RuleBasedStateMachine):
                         assert (subtask, checkpoint) in self.committed, "CP9"
             case AttemptStarted() as claim:
                 assert claim.parallelism <= max(self.slots, 1), "CP18"
+                newest = self.log.read().newest
+                if newest is not None and newest.origin == claim.origin:
+                    assert claim.rescaled == newest.rescaled, "CP40"
+                wanted = claim.rescaled.parallelism if claim.rescaled else PARALLELISM
+                assert claim.parallelism <= wanted, "CP40"
                 if self.from_savepoint is not None:
                     assert claim.origin is not None
                     assert claim.origin.id == self.savepoints[self.from_savepoint].id, "CP17"
@@ -408,6 +417,14 @@ class Coordination(RuleBasedStateMachine):
     def a_savepoint_is_asked_for(self, after: After) -> None:
         self.requests += 1
         request = SavepointRequested(self.requests, f"S{self.requests}", after)
+        self.asked[request.request] = request
+        self.give(request)
+
+    @precondition(lambda self: self.end is None and self.started and self.requests < 6)
+    @rule(parallelism=st.integers(0, PARALLELISM + 1))
+    def a_rescale_is_asked_for(self, parallelism: int) -> None:
+        self.requests += 1
+        request = SavepointRequested(self.requests, None, After.RESCALE, parallelism, self.slots)
         self.asked[request.request] = request
         self.give(request)
 

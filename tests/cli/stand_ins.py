@@ -133,6 +133,9 @@ class StandIn:
             raise self.savepoint_failure
         return f"{directory}/savepoint-1"
 
+    def rescale(self, parallelism: int) -> None:
+        self.asked.append(("rescale", parallelism))
+
     def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
         self.asked.append(("stop", directory, drain))
         self.over.set()

@@ -17,12 +17,14 @@ from rheos.checkpoint.events import (
     DeleteFiles,
     DropEntries,
     JobShape,
+    SavepointRequested,
     SendToAll,
     SweepFiles,
 )
-from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished
+from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished, Rescaled
 from rheos.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
 from rheos.checkpoint.publishing import Publishing
+from rheos.checkpoint.rescaling import refusal
 from rheos.checkpoint.retention import Expired, Retention
 from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.savepoint_requests import SavepointRequests, Stage
@@ -55,6 +57,8 @@ class Checkpointing:
         """Of the attempt."""
         self._from = Continuation(Attempt(0), CheckpointId(1), None, None, ())
         self._outlived: tuple[int, ...] = ()
+        self.rescaled: Rescaled | None = None
+        """The width that a command gave the job, as the newest entry has it."""
         self._given_up = False
         """Whether any was, since the last one that completed: then there may be files that nobody has
         reported."""
@@ -82,10 +86,17 @@ class Checkpointing:
     # --- an attempt -------------------------------------------------------------------------------
 
     def begin(
-        self, continuation: Continuation, outlived: tuple[int, ...], parallelism: int
+        self,
+        continuation: Continuation,
+        outlived: tuple[int, ...],
+        parallelism: int,
+        rescaled: Rescaled | None,
     ) -> AttemptStarted:
         """The claim of the next attempt. `outlived` are the entries of checkpoints that no longer
         count."""
+        wanted = self._shape.parallelism if rescaled is None else rescaled.parallelism
+        assert parallelism <= wanted, "CP40: no attempt is wider than the log has it"
+        self.rescaled = rescaled
         self._from = continuation
         self._outlived = outlived
         self.attempt = continuation.attempt
@@ -103,6 +114,7 @@ class Checkpointing:
             owner=self._owner,
             reserved_to=self._open.reserve(),
             origin=continuation.origin,
+            rescaled=rescaled,
             from_checkpoint=own.checkpoint if own else None,
             parallelism=parallelism,
             completed=self._retention.numbers,
@@ -136,6 +148,7 @@ class Checkpointing:
             owner=self._owner,
             reserved_to=self._open.reserved_to,
             origin=self._from.origin,
+            rescaled=self.rescaled,
             checkpoint=self.final,
         )
 
@@ -252,6 +265,7 @@ class Checkpointing:
             owner=self._owner,
             reserved_to=self._open.reserve(),
             origin=self._from.origin,
+            rescaled=self._rescaled_by(open),
             checkpoint=open.id,
             final=open.final,
             parallelism=self.parallelism,
@@ -269,12 +283,34 @@ class Checkpointing:
             savepoint=(open.savepoint.directory if open.savepoint else None) or "",
         )
 
+    def _rescaled_by(self, open: OpenCheckpoint) -> Rescaled | None:
+        """What the entry says of the job's width. A job whose input has ended keeps it."""
+        request = open.savepoint
+        if open.final or request is None or request.after is not After.RESCALE:
+            return self.rescaled
+        return Rescaled(request.parallelism, self._shape.parallelism)
+
+    def not_rescalable(self, request: SavepointRequested) -> RheosError | None:
+        """Why the running attempt cannot go on with the width that is asked for."""
+        return refusal(
+            request,
+            self._shape,
+            busy=self.savepoints.busy,
+            ending=self.final is not None or self._all_drained(),
+        )
+
+    def is_as_wide(self, parallelism: int) -> bool:
+        """Whether the attempt runs with what is asked for, and nothing else is wanted."""
+        wanted = self._shape.parallelism if self.rescaled is None else self.rescaled.parallelism
+        return self.parallelism == wanted == parallelism
+
     def entered(
         self, number: int, entry: CheckpointCompleted, now_ms: int, running: bool
     ) -> list[Action]:
         """CP3: from here on the checkpoint exists, whatever has become of its attempt."""
         open, subsumed = self._open.entered(entry.checkpoint, now_ms)
         expired = _expire(self._retention.completed(number, entry))
+        self.rescaled = entry.rescaled
         self.stats.completed += 1
         self.stats.last_id = entry.checkpoint
         self.stats.last_duration_ms = now_ms - open.opened_ms

@@ -34,6 +34,7 @@ from rheos.checkpoint.checkpointing import Checkpointing
 from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.events import (
     Action,
+    After,
     AttemptEnded,
     AttemptLost,
     AttemptRunning,
@@ -268,6 +269,8 @@ class Coordinator:
                 return self._life.ended(event, now_ms)
             case CancelRequested():
                 return self._life.leave(Outcome.CANCELLED)
+            case SavepointRequested(after=After.RESCALE):
+                return self._rescale(event)
             case SavepointRequested():
                 self._checkpoints.savepoints.ask(event)
                 return []
@@ -330,6 +333,19 @@ class Coordinator:
             self._checkpoints.savepoints.ask_to_stop()
         entry = self._checkpoints.entry(wall_ms)
         return self._checkpoints.proceed(now_ms) if entry is None else [self._life.log.append(entry)]
+
+    def _rescale(self, event: SavepointRequested) -> list[Action]:
+        """Taken up at once or refused; nothing waits."""
+        refused = self._checkpoints.not_rescalable(event)
+        if refused is None and self.state is not LifecycleState.RUNNING:
+            refused = CheckpointError(
+                f"the job was not rescaled: it does not run now ({self.state.value})",
+                hint="ask again when it runs",
+            )
+        if refused is not None or self._checkpoints.is_as_wide(event.parallelism):
+            return [SavepointEnded(event.request, refused)]
+        self._checkpoints.savepoints.ask(event)
+        return []
 
     def _savepoint_written(self, event: SavepointWritten) -> list[Action]:
         stops = self._checkpoints.savepoints.written(event.request)

@@ -96,6 +96,7 @@ class After(Enum):
     GO_ON = "go on"
     STOP = "stop: nothing after the savepoint is committed"
     DRAIN = "end the input, take it with the final checkpoint, and finish"
+    RESCALE = "go on from the checkpoint with another parallelism: no copy is wanted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +105,13 @@ class SavepointRequested:
 
     request: int
     directory: str | None
-    """The savepoint's own folder; nothing is in it yet. None: the job stops with a checkpoint of its
-    own, of which nobody wants a copy, and nobody waits for an answer."""
+    """The savepoint's own folder; nothing is in it yet. None: a checkpoint of the job's own will do, of
+    which nobody wants a copy."""
     after: After
+    parallelism: int = 0
+    """To go on with, where the job is rescaled."""
+    slots: int | None = None
+    """How many subtasks can run now, where the job is rescaled; None: as many as are wanted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ class LifecycleState(Enum):
     FINISHING = "the final checkpoint is committed everywhere"
     STOPPING = "ending a failed attempt"
     LEAVING = "ending the attempt, as was asked"
+    RESCALING = "ending the attempt, to go on with another parallelism"
     WAITING = "waiting to restart, or for slots"
     ENDED = "ended"
 
@@ -130,12 +131,13 @@ class JobLifecycle:
             case Short(shortage):
                 self.shortage = shortage
                 return self.fails_to_start(shortage, now_ms)
-            case Ready(continuation, parallelism, outlived):
+            case Ready(continuation, parallelism, outlived, rescaled):
                 self.shortage = None
                 self.log.next_number = self._starting.next_number
                 self._is_recovered = False
                 self.state = LifecycleState.CLAIMING
-                return [self.log.append(self._checkpoints.begin(continuation, outlived, parallelism))]
+                claim = self._checkpoints.begin(continuation, outlived, parallelism, rescaled)
+                return [self.log.append(claim)]
 
     def _claimed(self) -> list[Action]:
         self.state = LifecycleState.RECOVERING
@@ -155,7 +157,9 @@ class JobLifecycle:
         savepoints = self._checkpoints.savepoints
         final = self._checkpoints.final
         if savepoints.stage is Stage.TAKEN:
-            return self.leave(Outcome.STOPPED)
+            if not savepoints.rescales:
+                return self.leave(Outcome.STOPPED)
+            savepoints.rescale()  # This attempt was claimed with its width.
         if savepoints.holds or (final is not None and savepoints.is_of(final)):
             return []  # Once its manifest is written, nothing may be left to run.
         if final is not None:
@@ -175,6 +179,7 @@ class JobLifecycle:
         if self.state is LifecycleState.STARTING:
             self.state = LifecycleState.RUNNING
             self._checkpoints.connected(now_ms)
+            return self._checkpoints.savepoints.running()
         return []
 
     def resume(self, now_ms: int) -> list[Action]:
@@ -186,14 +191,22 @@ class JobLifecycle:
 
     def go_on(self) -> list[Action]:
         """A commit has come in, or a savepoint is settled: does anything follow?"""
-        if self.state is LifecycleState.RUNNING and self._checkpoints.savepoints.stage is Stage.TAKEN:
-            return self.leave(Outcome.STOPPED)
+        savepoints = self._checkpoints.savepoints
+        if self.state is LifecycleState.RUNNING and savepoints.stage is Stage.TAKEN:
+            return self._rescale() if savepoints.rescales else self.leave(Outcome.STOPPED)
         if self.state is LifecycleState.RUNNING and not self.log.busy and self._checkpoints.is_done():
             self.state = LifecycleState.FINISHING
             return [self.log.append(self._checkpoints.finished())]
         if self.state is LifecycleState.RECOVERING and self._is_recovered:
             return self._start_attempt()
         return []
+
+    def _rescale(self) -> list[Action]:
+        """CP40: all that the attempt has done is committed; the next one goes on from there."""
+        self._checkpoints.savepoints.rescale()
+        self._checkpoints.publishing.abandon()
+        self.state = LifecycleState.RESCALING
+        return [StopAttempt(self.attempt)]
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -286,6 +299,8 @@ class JobLifecycle:
                 return self._restart_or_end(now_ms)
             case LifecycleState.LEAVING:
                 return self._end(self._outcome)
+            case LifecycleState.RESCALING:
+                return self.read_log()
             case _:
                 return []
 
@@ -317,7 +332,7 @@ class JobLifecycle:
                 self.state, self._outcome = LifecycleState.LEAVING, outcome
                 self._checkpoints.publishing.abandon()
                 return [SendToAll(Cancel(attempt=self.attempt)), StopAttempt(self.attempt)]
-            case LifecycleState.STOPPING:
+            case LifecycleState.STOPPING | LifecycleState.RESCALING:
                 self.state, self._outcome = LifecycleState.LEAVING, outcome
                 return []
             case LifecycleState.FINISHING if self.attempt_lives:

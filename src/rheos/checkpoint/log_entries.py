@@ -34,6 +34,14 @@ class Origin(msgspec.Struct, frozen=True):
         return redacted(f"Origin(id={self.id!r}, directory={self.directory!r})")
 
 
+class Rescaled(msgspec.Struct, frozen=True):
+    """The width that a running job was given by command."""
+
+    parallelism: int
+    instead_of: int
+    """What the program was started with. Who starts it with another width has it run with that."""
+
+
 class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
     attempt: Attempt
     owner: str
@@ -43,6 +51,8 @@ class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=T
     origin: Origin | None = None
     """The savepoint that the job's state comes from: checkpoints without it no longer count
     (CP17)."""
+    rescaled: Rescaled | None = None
+    """Carried from entry to entry, so that every later driver knows it (CP40)."""
 
 
 class AttemptStarted(Entry, frozen=True):

@@ -12,7 +12,7 @@ from rheos.checkpoint.config import CheckpointConfig
 from rheos.checkpoint.continuation import Continuation, decide, needed_savepoint
 from rheos.checkpoint.events import JobShape, LogRead, SavepointRead
 from rheos.checkpoint.log import LogView
-from rheos.checkpoint.log_entries import JobFinished
+from rheos.checkpoint.log_entries import JobFinished, Rescaled
 from rheos.checkpoint.placement import Placed, Placement, Short, Wait
 from rheos.errors import CheckpointError, FencedError
 from rheos.protocol.control import Totals
@@ -45,6 +45,8 @@ class Ready:
     parallelism: int
     outlived: tuple[int, ...]
     """The entries of checkpoints that no longer count."""
+    rescaled: Rescaled | None = None
+    """The width that a command gave the job, where it still holds."""
 
 
 Step: TypeAlias = FirstRead | Done | Ready | Wait | Short
@@ -129,10 +131,22 @@ class NextAttempt:
         )
         if continuation is None:
             return Done(view.completed[-1].entry.totals if view.completed else Totals())
-        slots = self._shape.parallelism if self._read.slots is None else self._read.slots
+        rescaled = self._rescaled(continuation)
+        wanted = self._shape.parallelism if rescaled is None else rescaled.parallelism
+        self._placement.want(wanted)
+        slots = wanted if self._read.slots is None else self._read.slots
         choice = self._placement.choose(slots, now_ms)
         if not isinstance(choice, Placed):
             return choice
         counting = {kept.number for kept in continuation.completed}
         outlived = tuple(kept.number for kept in view.completed if kept.number not in counting)
-        return Ready(continuation, choice.parallelism, outlived)
+        return Ready(continuation, choice.parallelism, outlived, rescaled)
+
+    def _rescaled(self, continuation: Continuation) -> Rescaled | None:
+        """CP40: what the log says holds, unless the job was started otherwise since."""
+        newest = self._read.view.newest
+        if newest is None or newest.rescaled is None or newest.origin != continuation.origin:
+            return None
+        rescaled = newest.rescaled
+        as_started = rescaled.instead_of == self._shape.parallelism
+        return rescaled if as_started and rescaled.parallelism <= self._shape.max_parallelism else None

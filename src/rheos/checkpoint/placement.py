@@ -40,11 +40,17 @@ class Placement:
     """Of the attempts of one job. Each takes all the slots that are wanted, where they are there."""
 
     def __init__(self, wanted: int, least: int | None, within_ms: int) -> None:
-        self._wanted = wanted
-        self._least = wanted if least is None else max(1, min(least, wanted))
+        self._given_least = least
+        self.want(wanted)
         self._within_ms = within_ms
         self._since_ms: int | None = None
         """When the shortage began, or what may have brought it."""
+
+    def want(self, wanted: int) -> None:
+        """So many subtasks, from the next attempt on."""
+        least = self._given_least
+        self._wanted = wanted
+        self._least = wanted if least is None else max(1, min(least, wanted))
 
     def lost(self, now_ms: int) -> None:
         """An attempt has failed, and may have lost its slots."""

@@ -5,7 +5,8 @@
                  +-----------+-- the attempt fails --+--> answered with an error
 
 One that the job itself has asked for, to stop with a checkpoint and without a copy, is TAKEN where
-others are written, and nobody is answered.
+others are written, and nobody is answered. So is one by which the job is rescaled; then it is
+RESCALING until the next attempt runs, and that is the answer.
 
 A savepoint whose checkpoint is in the log outlives its attempt: recovery commits the checkpoint, and
 then the manifest is written (CP13).
@@ -38,7 +39,8 @@ class Stage(Enum):
     OPEN = "its checkpoint is open, or being entered in the log"
     COMMITTING = "its checkpoint is in the log, and not yet committed everywhere"
     WRITING = "its manifest is written"
-    TAKEN = "its checkpoint is committed everywhere, and nobody wants a copy: the job stops"
+    TAKEN = "its checkpoint is committed everywhere, and nobody wants a copy: the attempt ends"
+    RESCALING = "its attempt is followed by one of the width that was asked for"
 
 
 _WITHOUT_COPY = SavepointRequested(0, None, After.STOP)
@@ -75,11 +77,21 @@ class SavepointRequests:
         return bool(self._queue) and self.stage in (Stage.COMMITTING, Stage.WRITING)
 
     @property
+    def busy(self) -> bool:
+        """Whether anything is under way or waits."""
+        return self._current is not None or bool(self._queue)
+
+    @property
+    def rescales(self) -> bool:
+        """Whether the one under way is for another parallelism."""
+        return self._current is not None and self._current.request.after is After.RESCALE
+
+    @property
     def holds(self) -> bool:
-        """Whether no checkpoint may be opened: the job stops with the savepoint (CP16)."""
+        """Whether no checkpoint may be opened: the attempt ends with the savepoint (CP16, CP40)."""
         return (
             self._current is not None
-            and self._current.request.after is After.STOP
+            and self._current.request.after in (After.STOP, After.RESCALE)
             and self._current.stage in (Stage.COMMITTING, Stage.WRITING, Stage.TAKEN)
         )
 
@@ -151,6 +163,10 @@ class SavepointRequests:
         if up_to < current.entry.checkpoint:
             return []
         if current.request.directory is None:
+            if current.entry.final and self.rescales:
+                return self.fail(
+                    CheckpointError("the job was not rescaled: all of its input has ended")
+                )
             if current.entry.final:
                 self._current = None  # The job finishes by itself.
             else:
@@ -176,10 +192,29 @@ class SavepointRequests:
             return []
         return self.fail(error)
 
+    def rescale(self) -> None:
+        """The next attempt is of the width that was asked for."""
+        assert self._current is not None
+        assert self._current.stage is Stage.TAKEN, "CP40: its checkpoint is committed everywhere"
+        self._current.stage = Stage.RESCALING
+        self._forget_the_stop()
+
+    def running(self) -> list[Action]:
+        """All subtasks of an attempt are connected."""
+        current = self._current
+        if current is None or current.stage is not Stage.RESCALING:
+            return []
+        self._current = None
+        return [SavepointEnded(current.request.request)]
+
+    def _forget_the_stop(self) -> None:
+        """The next attempt reads again before it stops (CP39)."""
+        if _WITHOUT_COPY in self._queue:
+            self._queue.remove(_WITHOUT_COPY)
+
     def attempt_failed(self, entering: CheckpointId | None, error: RheosError) -> list[Action]:
         """One whose checkpoint is not in the log, nor about to be, ends with the attempt."""
-        if _WITHOUT_COPY in self._queue:
-            self._queue.remove(_WITHOUT_COPY)  # The next attempt reads again.
+        self._forget_the_stop()
         match self.stage:
             case Stage.DRAINING:
                 pass
@@ -199,12 +234,11 @@ class SavepointRequests:
         current = self._current
         assert current is not None
         self._current = None
-        if current.request.directory is None:
+        if current.request is _WITHOUT_COPY:
             return []
-        return [
-            SavepointEnded(current.request.request, error),
-            DiscardSavepoint(current.request.directory),
-        ]
+        answer = SavepointEnded(current.request.request, error)
+        directory = current.request.directory
+        return [answer] if directory is None else [answer, DiscardSavepoint(directory)]
 
     def end(self, why: str) -> list[Action]:
         """The job has ended: nothing more is taken."""
@@ -212,7 +246,7 @@ class SavepointRequests:
         actions: list[Action] = []
         if self._current is not None:
             actions = self.fail(error)
-        waiting = (request for request in self._queue if request.directory is not None)
+        waiting = (request for request in self._queue if request is not _WITHOUT_COPY)
         actions += [SavepointEnded(request.request, error) for request in waiting]
         self._queue.clear()
         return actions

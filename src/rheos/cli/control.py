@@ -1,5 +1,5 @@
 """The commands that look at running jobs and command them: `jobs`, `checkpoints`, `metrics`, `story`,
-`savepoint`, `stop`, `cancel`."""
+`savepoint`, `stop`, `rescale`, `cancel`."""
 
 from __future__ import annotations
 
@@ -117,6 +117,22 @@ def stop(
     from rheos.cli.jobs import stop_job
 
     raise typer.Exit(stop_job(job, directory, with_savepoint, drain, timeout))
+
+
+@app.command()
+def rescale(
+    job: Job,
+    parallelism: Annotated[
+        int,
+        typer.Option(help="How many subtasks each operator is to have.", show_default=False),
+    ],
+    timeout: Timeout = "10m",
+) -> None:
+    """Have a running job go on with another parallelism, from a checkpoint that is taken for it. The
+    driver stays, and nothing is lost or repeated. A job that is started again as before keeps it."""
+    from rheos.cli.jobs import rescale_job
+
+    raise typer.Exit(rescale_job(job, parallelism, timeout))
 
 
 @app.command()

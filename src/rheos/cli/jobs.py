@@ -103,6 +103,16 @@ def stop_job(
     return reported(stop)
 
 
+def rescale_job(wanted: str, parallelism: int, timeout: str) -> int:
+    def rescale() -> int:
+        record = find(wanted)
+        JobClient(record, duration_ms(timeout) / 1000).rescale(parallelism)
+        print(f"{record.job} runs with parallelism {parallelism}", file=sys.stderr)
+        return 0
+
+    return reported(rescale)
+
+
 def cancel_job(wanted: str, timeout: str) -> int:
     def cancel() -> int:
         record = find(wanted)

@@ -72,6 +72,10 @@ class StopWithSavepoint(Request, frozen=True):
     drain: bool
 
 
+class RescaleJob(Request, frozen=True):
+    parallelism: int
+
+
 class CancelJob(Request, frozen=True):
     pass
 
@@ -86,6 +90,7 @@ AnyRequest: TypeAlias = (
     | GetSettings
     | TakeSavepoint
     | StopWithSavepoint
+    | RescaleJob
     | CancelJob
 )
 
@@ -129,6 +134,10 @@ class SavepointTaken(Answer, frozen=True):
     directory: str
 
 
+class WidthChanged(Answer, frozen=True):
+    pass
+
+
 class Cancelled(Answer, frozen=True):
     pass
 
@@ -152,6 +161,7 @@ AnyAnswer: TypeAlias = (
     | ThePlan
     | TheSettings
     | SavepointTaken
+    | WidthChanged
     | Cancelled
     | Refused
 )
@@ -218,6 +228,10 @@ class JobClient:
         answer = self._ask(StopWithSavepoint(job=self._record.job, directory=directory, drain=drain))
         assert isinstance(answer, SavepointTaken)
         return answer.directory
+
+    def rescale(self, parallelism: int) -> None:
+        """Returns when the job runs with it."""
+        self._ask(RescaleJob(job=self._record.job, parallelism=parallelism))
 
     def cancel(self) -> None:
         """Returns when the job has stopped."""

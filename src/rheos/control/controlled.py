@@ -160,6 +160,9 @@ class ControlledJob:
     def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
         return self.job.stop(directory, drain=drain)
 
+    def rescale(self, parallelism: int) -> None:
+        self.job.rescale(parallelism)
+
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.job.checkpoints()
 

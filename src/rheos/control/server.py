@@ -24,6 +24,7 @@ from rheos.control.commands import (
     GetStatus,
     GetStory,
     Refused,
+    RescaleJob,
     SavepointTaken,
     Status,
     StopWithSavepoint,
@@ -33,6 +34,7 @@ from rheos.control.commands import (
     ThePlan,
     TheSettings,
     TheStory,
+    WidthChanged,
     encode,
     request_decoder,
 )
@@ -233,6 +235,9 @@ class CommandServer:
                 case StopWithSavepoint():
                     directory = self._handle.stop(request.directory, drain=request.drain)
                     return SavepointTaken(directory=directory)
+                case RescaleJob():
+                    self._handle.rescale(request.parallelism)
+                    return WidthChanged()
                 case CancelJob():
                     self._handle.cancel()
                     return Cancelled()

@@ -25,6 +25,11 @@ class StopRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The input ends first, so that all windows fire: for a job that will not go on."""
 
 
+class RescaleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    parallelism: int
+    """How many subtasks each operator is to have."""
+
+
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A body that says nothing."""
 
@@ -150,6 +155,14 @@ OPERATIONS = (
         StopRequest,
     ),
     Operation(
+        "rescale",
+        f"{_JOB}/rescale",
+        "Has the job go on with another parallelism, from a checkpoint that is taken for it",
+        lambda asked: _rescaled(_of(asked), asked.body.parallelism),
+        DoneAnswer,
+        RescaleRequest,
+    ),
+    Operation(
         "cancel",
         f"{_JOB}/cancel",
         "Stops the job as it is; it can go on from its last checkpoint",
@@ -158,6 +171,11 @@ OPERATIONS = (
         Nothing,
     ),
 )
+
+
+def _rescaled(job: Served, parallelism: int) -> DoneAnswer:
+    served.rescale(job, parallelism)
+    return DoneAnswer()
 
 
 def _cancelled(job: Served) -> DoneAnswer:

@@ -187,6 +187,10 @@ def stop(served: Served, directory: str | None, drain: bool) -> str:
     return _operated(served).stop(directory, drain=drain)
 
 
+def rescale(served: Served, parallelism: int) -> None:
+    _operated(served).rescale(parallelism)
+
+
 def cancel(served: Served) -> None:
     _operated(served).cancel()
 

@@ -199,6 +199,11 @@ class Master:
         answer is the folder, or a CheckpointError."""
         return self._savepoints.request(directory, after)
 
+    def request_rescale(self, parallelism: int) -> Future[str]:
+        """Asks for another width. The next steps bring it about; the answer comes when the job runs
+        with it, or is a ConfigurationError or CheckpointError, and nothing has changed."""
+        return self._savepoints.rescale(parallelism)
+
     def checkpoints(self) -> tuple[CheckpointInfo, ...]:
         """Those that are kept, the oldest first; as of the last step."""
         return self._kept
@@ -247,6 +252,8 @@ class Master:
             self._cancel_requested = False
             self._feed(CancelRequested())
         while (request := self._savepoints.take()) is not None:
+            if request.after is After.RESCALE:
+                request = replace(request, slots=self._launcher.free_slots())
             self._feed(request)
         if self._coordinator.state is LifecycleState.NEW:
             self._feed(Start())
@@ -475,7 +482,7 @@ class Master:
         match self._coordinator.state:
             case LifecycleState.RUNNING | LifecycleState.FINISHING | LifecycleState.LEAVING:
                 return JobState.RUNNING
-            case LifecycleState.STOPPING | LifecycleState.WAITING:
+            case LifecycleState.STOPPING | LifecycleState.WAITING | LifecycleState.RESCALING:
                 return JobState.RESTARTING
             case _:
                 return JobState.RESTARTING if self._coordinator.restarts else JobState.STARTING

@@ -81,6 +81,19 @@ class SavepointService:
             self._asked.append(_Asked(SavepointRequested(self._count, folder, after), answer))
         return answer
 
+    def rescale(self, parallelism: int) -> Future[str]:
+        """Asks for another width. The answer, which says nothing, comes when the job runs with it."""
+        answer: Future[str] = Future()
+        answer.set_running_or_notify_cancel()
+        with self._lock:
+            if self._closed is not None:
+                answer.set_exception(self._closed)
+                return answer
+            self._count += 1
+            request = SavepointRequested(self._count, None, After.RESCALE, parallelism)
+            self._asked.append(_Asked(request, answer))
+        return answer
+
     def close(self, error: RheosError) -> None:
         """The job has ended. Whoever still waits, and whoever asks from now on, gets `error`."""
         with self._lock:
@@ -106,8 +119,7 @@ class SavepointService:
         with self._lock:
             asked = self._under_way.pop(action.request)
         if action.error is None:
-            assert asked.request.directory is not None, "whoever asks says where"
-            asked.answer.set_result(asked.request.directory)
+            asked.answer.set_result(asked.request.directory or "")
         else:
             asked.answer.set_exception(action.error)
 

@@ -18,6 +18,12 @@ const ACTIONS = [
     drain: true,
   },
   {
+    name: "rescale",
+    label: "Rescale",
+    question: "A checkpoint is taken, and the job goes on from it with another parallelism. It stands still meanwhile.",
+    parallelism: true,
+  },
+  {
     name: "cancel",
     label: "Cancel",
     question: "The job stops as it is. It can go on from its last checkpoint, if it has a checkpoint directory.",
@@ -37,6 +43,7 @@ export function actions(job, done) {
 function asked(action, job, done) {
   const directory = element("input", { type: "text", name: "directory", placeholder: "its checkpoint directory" });
   const drain = element("input", { type: "checkbox", name: "drain" });
+  const parallelism = element("input", { type: "number", name: "parallelism", min: "1", step: "1", required: true });
   const problem = element("p", { class: "problem", role: "alert", hidden: true });
   const go = element("button", { type: "submit", class: action.dangerous ? "dangerous" : "main" }, action.label);
   const dialog = element("dialog", { "aria-label": action.label },
@@ -50,9 +57,10 @@ function asked(action, job, done) {
           const body = {};
           if (action.directory && directory.value.trim()) body.directory = directory.value.trim();
           if (action.drain) body.drain = drain.checked;
+          if (action.parallelism) body.parallelism = parallelism.valueAsNumber;
           const answer = await post(`/jobs/${job.key}/${action.name}`, body);
           dialog.close();
-          done(answer.directory ? `Savepoint: ${answer.directory}` : `${job.name} has stopped`);
+          done(said(action, answer, job, body));
         } catch (error) {
           problem.textContent = [error.message, error.hint].filter((part) => part).join(": ");
           problem.hidden = false;
@@ -63,6 +71,7 @@ function asked(action, job, done) {
     element("h2", {}, `${action.label}: ${job.name}`),
     element("p", {}, action.question),
     action.directory ? element("label", {}, "Below which folder or URL", directory) : null,
+    action.parallelism ? element("label", {}, "Parallelism", parallelism) : null,
     action.drain ? element("label", { class: "check" }, drain, "End the input first, so that all windows fire") : null,
     problem,
     element("div", { class: "actions" }, go,
@@ -70,4 +79,9 @@ function asked(action, job, done) {
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
+}
+
+function said(action, answer, job, body) {
+  if (answer.directory) return `Savepoint: ${answer.directory}`;
+  return action.parallelism ? `${job.name} runs with parallelism ${body.parallelism}` : `${job.name} has stopped`;
 }

@@ -245,6 +245,11 @@ class ContinuousJob:
         self._ended.wait(_STOP_TIMEOUT_S)
         return folder
 
+    def rescale(self, parallelism: int) -> None:
+        answer = self._master.request_rescale(parallelism)
+        self._launcher.wake()
+        answer.result()
+
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self._master.checkpoints()
 

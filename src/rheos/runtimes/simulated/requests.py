@@ -16,6 +16,8 @@ class Requests:
     """The job is stopped with a savepoint, and started again."""
     drain: float = 0.0
     """The job is stopped with a savepoint after its input was asked to end."""
+    rescale: float = 0.0
+    """The job is to go on with another parallelism, of those that its drivers give it."""
     resume_from_savepoint: float = 0.0
     """Probability that a stopped job is started from its savepoint, and not from its log."""
     leave: float = 0.0

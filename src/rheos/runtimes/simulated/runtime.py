@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 
 from rheos.checkpoint.events import After
 from rheos.driver.restart_report import RestartReport
@@ -79,6 +80,9 @@ class SimulatedJob:
         self.world.run()
         return folder
 
+    def rescale(self, parallelism: int) -> None:
+        self._answered(self.world.master.request_rescale(parallelism), "the job was not rescaled")
+
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.world.master.checkpoints()
 
@@ -92,12 +96,15 @@ class SimulatedJob:
         return self.world.master.story()
 
     def _taken(self, directory: str | None, after: After) -> str:
+        answer = self.world.master.request_savepoint(directory or "savepoints", after)
+        return self._answered(answer, "no savepoint was taken")
+
+    def _answered(self, answer: Future[str], otherwise: str) -> str:
         master = self.world.master
-        answer = master.request_savepoint(directory or "savepoints", after)
         self.world.run_until(lambda: answer.done() or self.world.master is not master)
         if not answer.done():
             raise CheckpointError(
-                "no savepoint was taken: the driver was lost meanwhile",
-                hint="the job goes on from its last checkpoint; ask for the savepoint again",
+                f"{otherwise}: the driver was lost meanwhile",
+                hint="the job goes on from its last checkpoint; ask again",
             )
         return answer.result()

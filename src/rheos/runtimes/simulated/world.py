@@ -49,7 +49,7 @@ class Died(BaseException):
 
 @dataclass(frozen=True)
 class Asked:
-    """A request for a savepoint, and its answer."""
+    """A request for a savepoint or for another parallelism, and its answer."""
 
     after: After
     answer: Future[str]
@@ -111,6 +111,8 @@ class World:
         self._max_turns = max_turns
         self.drained = False
         """Whether anybody has asked for the end of the input."""
+        self.rescaled = 0
+        """How often a request for another parallelism was answered well."""
         self.trace = 0
         self.crashes = 0
         self.drivers = 0
@@ -390,6 +392,10 @@ class World:
                 self._stopped |= after is After.STOP
                 self.drained |= after is After.DRAIN
                 self._asked.append(Asked(after, self.master.request_savepoint(SAVEPOINTS, after)))
+        if happens(self.requests.rescale):
+            self._note(b"rescale")
+            width = self._rng.randrange(1, self._most_slots + 2)
+            self._asked.append(Asked(After.RESCALE, self.master.request_rescale(width)))
 
     def _hear_answers(self) -> None:
         """Who asked for a savepoint and was given it counts on it."""
@@ -397,6 +403,9 @@ class World:
         self._asked = [asked for asked in self._asked if not asked.answer.done()]
         for asked in answered:
             if asked.answer.exception() is not None:
+                continue
+            if asked.after is After.RESCALE:
+                self.rescaled += 1
                 continue
             directory = asked.answer.result()
             self.watch.promised.append(directory)

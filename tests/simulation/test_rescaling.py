@@ -1,0 +1,17 @@
+"""Drawn worlds whose users rescale the job at any moment, beside its faults: results stay right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rheos.runtimes.simulated.requests import Requests
+from rheos.testing.worlds import draw_world
+
+
+@pytest.mark.parametrize("seed", range(7100, 7106))
+def test_rescaled_at_any_moment(seed: int) -> None:
+    world = draw_world(seed)
+    requests = Requests(rescale=8.0, savepoint=1.0, stop=0.3)
+    replace(world, parallelisms=(*world.parallelisms[:1],), requests=requests).hold()
