@@ -10,7 +10,7 @@ from rheos.runtimes.simulated.requests import Requests
 from rheos.testing.worlds import draw_world
 
 
-@pytest.mark.parametrize("seed", (7102, 7103, 7104))
+@pytest.mark.parametrize("seed", [7102, 7103, 7104])
 def test_rescaled_at_any_moment(seed: int) -> None:
     world = draw_world(seed)
     requests = Requests(rescale=8.0, savepoint=1.0, stop=0.3)
