@@ -89,6 +89,14 @@ def test_a_job_is_watched_and_stopped_through_the_page(
     assert f"{job.name}:16" in page.inner_text(".panel")
     page.click("summary:text('What it runs with')")
     page.wait_for_selector("code:text-is('checkpoint.interval_ms')")
+
+    page.click("button:text-is('Rescale')")
+    page.fill("dialog input[name=parallelism]", "1")
+    page.click("dialog button[type=submit]")
+    page.wait_for_selector("#notice:has-text('runs with parallelism 1')")
+    wait_for(lambda: fact(page, "parallelism") == "1")
+    assert fact(page, "restarts") == "1"
+
     page.click("button:text('Stop with a savepoint')")
     page.click("dialog button[type=submit]")
     page.wait_for_selector("#notice:has-text('Savepoint: ')")
