@@ -24,7 +24,7 @@ from rheos.checkpoint.events import (
 from rheos.checkpoint.log_entries import AttemptStarted, CheckpointCompleted, JobFinished, Rescaled
 from rheos.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
 from rheos.checkpoint.publishing import Publishing
-from rheos.checkpoint.rescaling import refusal
+from rheos.checkpoint.rescaling import refusal, wanted_parallelism
 from rheos.checkpoint.retention import Expired, Retention
 from rheos.checkpoint.savepoint import Restore
 from rheos.checkpoint.savepoint_requests import SavepointRequests, Stage
@@ -94,7 +94,7 @@ class Checkpointing:
     ) -> AttemptStarted:
         """The claim of the next attempt. `outlived` are the entries of checkpoints that no longer
         count."""
-        wanted = self._shape.parallelism if rescaled is None else rescaled.parallelism
+        wanted = wanted_parallelism(self._shape, rescaled)
         assert parallelism <= wanted, "CP40: no attempt is wider than the log has it"
         self.rescaled = rescaled
         self._from = continuation
@@ -301,7 +301,7 @@ class Checkpointing:
 
     def is_as_wide(self, parallelism: int) -> bool:
         """Whether the attempt runs with what is asked for, and nothing else is wanted."""
-        wanted = self._shape.parallelism if self.rescaled is None else self.rescaled.parallelism
+        wanted = wanted_parallelism(self._shape, self.rescaled)
         return self.parallelism == wanted == parallelism
 
     def entered(

@@ -14,6 +14,7 @@ from rheos.checkpoint.events import JobShape, LogRead, SavepointRead
 from rheos.checkpoint.log import LogView
 from rheos.checkpoint.log_entries import JobFinished, Rescaled
 from rheos.checkpoint.placement import Placed, Placement, Short, Wait
+from rheos.checkpoint.rescaling import wanted_parallelism
 from rheos.errors import CheckpointError, FencedError
 from rheos.protocol.control import Totals
 from rheos.protocol.ids import JobId
@@ -132,7 +133,7 @@ class NextAttempt:
         if continuation is None:
             return Done(view.completed[-1].entry.totals if view.completed else Totals())
         rescaled = self._rescaled(continuation)
-        wanted = self._shape.parallelism if rescaled is None else rescaled.parallelism
+        wanted = wanted_parallelism(self._shape, rescaled)
         self._placement.want(wanted)
         slots = wanted if self._read.slots is None else self._read.slots
         choice = self._placement.choose(slots, now_ms)

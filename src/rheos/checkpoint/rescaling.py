@@ -1,9 +1,15 @@
-"""Whether a running job can go on with another parallelism. Pure."""
+"""Whether a running job can go on with another parallelism, and which one it is to have. Pure."""
 
 from __future__ import annotations
 
 from rheos.checkpoint.events import JobShape, SavepointRequested
+from rheos.checkpoint.log_entries import Rescaled
 from rheos.errors import CheckpointError, ConfigurationError, RheosError
+
+
+def wanted_parallelism(shape: JobShape, rescaled: Rescaled | None) -> int:
+    """What a job runs with where there are slots: as it was started, or as it was rescaled."""
+    return shape.parallelism if rescaled is None else rescaled.parallelism
 
 
 def refusal(

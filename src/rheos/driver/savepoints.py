@@ -69,20 +69,20 @@ class SavepointService:
 
     def request(self, directory: str, after: After) -> Future[str]:
         """Asks for one in a new folder below `directory`."""
-        answer: Future[str] = Future()
-        answer.set_running_or_notify_cancel()
-        with self._lock:
-            if self._closed is not None:
-                answer.set_exception(self._closed)
-                return answer
-            self._count += 1
+
+        def made(number: int) -> SavepointRequested:
             unique = f"{zlib.crc32(self._owner.encode()):08x}"
-            folder = f"{directory.rstrip('/')}/{folder_name(self._job, self._count, unique)}"
-            self._asked.append(_Asked(SavepointRequested(self._count, folder, after), answer))
-        return answer
+            folder = f"{directory.rstrip('/')}/{folder_name(self._job, number, unique)}"
+            return SavepointRequested(number, folder, after)
+
+        return self._ask(made)
 
     def rescale(self, parallelism: int) -> Future[str]:
         """Asks for another width. The answer, which says nothing, comes when the job runs with it."""
+        return self._ask(lambda number: SavepointRequested(number, None, After.RESCALE, parallelism))
+
+    def _ask(self, made: Callable[[int], SavepointRequested]) -> Future[str]:
+        """`made` gives the request, of its number."""
         answer: Future[str] = Future()
         answer.set_running_or_notify_cancel()
         with self._lock:
@@ -90,8 +90,7 @@ class SavepointService:
                 answer.set_exception(self._closed)
                 return answer
             self._count += 1
-            request = SavepointRequested(self._count, None, After.RESCALE, parallelism)
-            self._asked.append(_Asked(request, answer))
+            self._asked.append(_Asked(made(self._count), answer))
         return answer
 
     def close(self, error: RheosError) -> None:

@@ -94,6 +94,11 @@ def batches_of(frame: pl.DataFrame, schema: pa.Schema, batch_rows: int) -> Itera
     yield from table.combine_chunks().to_batches(max_chunksize=batch_rows)
 
 
+def arrow_of(column: pl.Series) -> pa.Array:
+    """The column as Arrow has it, in types that all know."""
+    return column.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
 def keyed_table(
     frame: pl.DataFrame, keys: Sequence[str], order: Sequence[str] | None, max_parallelism: int
 ) -> pa.Table:

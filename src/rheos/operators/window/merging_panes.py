@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from rheos.operators.spill import SpilledRows, among
+from rheos.operators.spill import SpilledRows
 from rheos.operators.window.merging import all_meet, joined
 from rheos.operators.window.newest_panes import NewestPanes, ReduceOf
 from rheos.operators.window.panes import MemoryBudget, PanePart, PaneStore
-from rheos.operators.window.segments import Merge, Segment, cut, places_of
+from rheos.operators.window.segments import Merge, Segment, cut, in_places
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.snapshots import PartMode
 from rheos.state.key_index import Slots
@@ -103,7 +103,7 @@ class MergingPanes(PaneStore):
         if not len(named):
             return []
         frame = self._newest.frame(named)
-        return [frame if places is None else among(frame, places_of(frame, self._keys), places)]
+        return [in_places(frame, self._keys, places)]
 
     # --- reading ------------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class TakenRows:
             if frame.height:
                 yield frame
         for frame in self._others:
-            there = frame if places is None else among(frame, places_of(frame, self._keys), places)
+            there = in_places(frame, self._keys, places)
             if there.height:
                 yield there
 

@@ -15,7 +15,7 @@ segments, as is what no array holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ import pyarrow as pa
 from rheos.operators.window.arrays import fits, identity
 from rheos.operators.window.columns import FIRST, OPEN_FROM, OPEN_TO
 from rheos.operators.window.contract import Ints, Mask
+from rheos.operators.window.frames import arrow_of
 from rheos.state.key_index import KeyIndex, Slots
 
 ReduceOf = Callable[[str], np.ufunc | None]
@@ -132,7 +133,7 @@ class NewestPanes:
 
     def _slots(self, frame: pl.DataFrame, given: Mapping[str, npt.NDArray[Any]]) -> Slots:
         """The slots of the rows' keys, with room in the columns."""
-        keys = _arrow(frame[name] for name in self._keys)
+        keys = [arrow_of(frame[name]) for name in self._keys]
         if self._index is None:
             self._index = KeyIndex([key.type for key in keys])
         slots = self._index.lookup_or_add(keys)
@@ -197,7 +198,7 @@ class NewestPanes:
         at the latest."""
         if self._index is None:
             return np.zeros(0, np.int32)
-        slots = self._index.find(_arrow(keys[name] for name in self._keys))
+        slots = self._index.find([arrow_of(keys[name]) for name in self._keys])
         slots = slots[slots >= 0]
         ends = self._columns[OPEN_TO][slots]
         return slots[(ends != _NONE) if upto is None else (ends <= upto)]
@@ -235,10 +236,6 @@ class NewestPanes:
         keys = [column.take(at) for column in self._index.freeze()]
         named = pl.DataFrame(pa.table(keys, names=self._keys))
         return named.hstack([pl.Series(name, of[slots]) for name, of in self._columns.items()])
-
-
-def _arrow(columns: Iterable[pl.Series]) -> list[pa.Array]:
-    return [column.to_arrow(compat_level=pl.CompatLevel.oldest()) for column in columns]
 
 
 def _longer(values: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from rheos.aggregates import Agg
 from rheos.operators.window.contract import Assigned, FixedWindows
-from rheos.operators.window.frames import KEY, empty_frame, paned
+from rheos.operators.window.frames import KEY, arrow_of, empty_frame, paned
 from rheos.operators.window.tables import LIMB, Tables
 from rheos.protocol.elements import Batch
 
@@ -65,7 +65,7 @@ class Partials:
         arrays = {self._key.name: pa.array(np.zeros(totals.height, np.int64)).cast(self._key.type)}
         for name in (*self._pane, *self._columns):
             arrays[name] = (
-                _arrow(totals[name])
+                arrow_of(totals[name])
                 if name in totals.columns
                 else pa.array(np.zeros(totals.height, np.int64))
             )
@@ -86,7 +86,7 @@ class Partials:
             numbers = totals.select(*self._pane, pl.int_range(pl.len()).alias(_LIST))
             state = state.join(numbers, on=self._pane).sort(_LIST)
             ends = np.searchsorted(state[_LIST].to_numpy(), np.arange(totals.height + 1)).tolist()
-        rows = pa.StructArray.from_arrays([_arrow(state[name]) for name in columns], names=columns)
+        rows = pa.StructArray.from_arrays([arrow_of(state[name]) for name in columns], names=columns)
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), rows)
 
 
@@ -94,10 +94,6 @@ def listed(partials: pl.DataFrame, index: Sequence[str], name: str) -> pl.DataFr
     """What stands in a list of partials, as rows of the state `name`; `index` are key and pane."""
     lists = partials.select(*index, pl.col(_LIST + name).alias(_LIST))
     return lists.filter(pl.col(_LIST).list.len() > 0).explode(_LIST).unnest(_LIST)
-
-
-def _arrow(column: pl.Series) -> pa.Array:
-    return column.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def _limbs(limbs: Mapping[tuple[str, int], np.ndarray], height: int) -> pa.Array:

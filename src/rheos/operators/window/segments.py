@@ -38,6 +38,13 @@ def places_of(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     return pl.Series(PLACE, groups_of_columns(columns, PLACES))
 
 
+def in_places(frame: pl.DataFrame, keys: Sequence[str], places: range | None) -> pl.DataFrame:
+    """The rows of the keys in these places; None stands for all."""
+    if places is None or not frame.height:
+        return frame
+    return among(frame, places_of(frame, keys), places)
+
+
 def places_of_groups(groups: range, max_parallelism: int) -> range:
     """The places where keys of these groups are."""
     return range(groups.start * PLACES // max_parallelism, -(-groups.stop * PLACES // max_parallelism))
@@ -89,9 +96,7 @@ class Segment:
         if isinstance(self.rows, SpilledRows):
             return self.rows.read(low, high, places)
         frame = self.rows.slice(low, high - low)
-        if places is None or not frame.height:
-            return frame
-        return among(frame, places_of(frame, keys), places)
+        return in_places(frame, keys, places)
 
     def whole(self) -> pl.DataFrame:
         """All rows."""
