@@ -590,7 +590,7 @@ def vectorised() -> dict[str, Wanted]:
     """Whose payment was left out signs out while shopping."""
     alerts = [{"user": n % 9, "state": "shopping", "kind": "sign_out"} for n in range(0, 900, 100)]
     wanted = Wanted({"alerts": alerts})
-    return {"validate": wanted, "validate each": wanted}
+    return {"validate": wanted, "validate in Arrow": wanted, "validate each": wanted}
 
 
 # --- docs/windows.md ---------------------------------------------------------------------------------

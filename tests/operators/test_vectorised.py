@@ -82,6 +82,37 @@ class CountBatches(rh.KeyedBatchFunction):
         yield rh.Emit({"user": batch["user"], "total": totals})
 
 
+class CountArrow(CountBatches):
+    """The same, handed Arrow's batches."""
+
+    form = "arrow"
+    emitted = "batch"
+
+    def process_batch(
+        self, keys: rh.BatchKeys, batch: Any, state: rh.BatchState
+    ) -> Iterator[rh.Emit[Any]]:
+        assert isinstance(batch, pa.RecordBatch)
+        assert batch.schema.names == ["user", "n"], "the user's columns alone"
+        for emit in super().process_batch(keys, pl.DataFrame(batch), state):
+            given: Any = {name: emit.columns[name] for name in ("user", "total")}
+            given["user"] = batch["user"]
+            if self.emitted == "frame":
+                given = pl.DataFrame(given)
+            elif self.emitted != "arrays":
+                made = pa.table({"total": given["total"], "user": given["user"]})
+                given = made if self.emitted == "table" else made.to_batches()[0]
+            yield rh.Emit(given)
+
+
+@pytest.mark.parametrize("emitted", ["batch", "table", "frame", "arrays"])
+def test_a_function_is_handed_arrow_and_gives_any_form(emitted: str) -> None:
+    given = [("a", 1, 9, 5), ("b", 1), ("a", 5), ("a", 1)]
+    arrow: Any = CountArrow()
+    arrow.emitted = emitted
+    polars: Any = CountBatches()
+    assert rows(feed(make(arrow), *given)) == rows(feed(make(polars), *given))
+
+
 def test_state_goes_from_one_form_of_a_function_to_the_other_and_back() -> None:
     plain = make(Count())
     feed(plain, ("a", 1), ("b", 2), ("a", 3))
@@ -290,6 +321,9 @@ class Wrong(rh.KeyedBatchFunction):
         ("rh.Emit({'user': ['a'], 'total': [1]}, np.array([4]))", RheosError, "in a batch of 1"),
         ("rh.Emit({'user': ['a'], 'total': [1]}, np.array([True]))", RheosError, "no positions"),
         ("rh.Emit({'user': ['a'], 'total': 'x'})", RheosError, "declares"),
+        ("rh.Emit({'user': np.array(['a']), 'total': np.zeros(2)})", RheosError, "make no frame"),
+        ("rh.Emit({'user': np.array(['a']), 'total': np.zeros((1, 2))})", RheosError, "make no frame"),
+        ("rh.Emit(3)", RheosError, "make no frame"),
         ("rh.Emit({}, tag='warn')", ProgramError, "not a declared side output"),
     ],
 )

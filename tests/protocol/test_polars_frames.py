@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from polars.testing import assert_frame_equal
 
-from rheos.protocol.polars_frames import polars_frame
+from rheos.protocol.polars_frames import arrow_table, polars_frame
 
 TIME = datetime(2026, 1, 2, 3, 4, 5)
 OF_TYPES: list[tuple[pa.DataType, list[Any]]] = [
@@ -54,3 +54,7 @@ def test_a_frame_is_what_polars_makes_of_the_batch(
         expected = pl.from_arrow(part)
         assert isinstance(expected, pl.DataFrame)
         assert_frame_equal(polars_frame(part), expected)
+        whole = expected.to_arrow(compat_level=pl.CompatLevel.oldest())
+        made = arrow_table(expected)
+        assert made.schema == whole.schema
+        assert_frame_equal(pl.DataFrame(made), expected)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from rheos.aggregates.contract import VALUE, Agg, Gathered, given
 from rheos.errors import ProgramError
 from rheos.protocol.hashing import hash_keys
+from rheos.protocol.polars_frames import arrow_column
 
 _HASHES = 2.0**63
 _LEAST_ERROR, _MOST_ERROR = 0.001, 0.3
@@ -75,7 +76,7 @@ def _hashes(values: pl.Series) -> pl.Series:
     """Numbers from 0 to below 2**63, spread evenly; null for null."""
     there = values.is_not_null().to_numpy()
     made = np.zeros(len(values), np.int64)
-    column = values.drop_nulls().to_arrow(compat_level=pl.CompatLevel.oldest())
+    column = arrow_column(values.drop_nulls())
     made[there] = (hash_keys([column]) >> np.uint64(1)).view(np.int64)
     found = pl.Series(values.name, made)
     return found if there.all() else found.set(pl.Series(~there), None)

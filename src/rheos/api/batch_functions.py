@@ -21,6 +21,8 @@ def check_batch_function(fn: KeyedBatchFunction) -> None:
     if type(fn).process_batch is KeyedBatchFunction.process_batch:
         raise ProgramError(f"{name} does not define process_batch(self, keys, batch, state)")
     check_function(fn, KeyedBatchFunction, ["process_batch"])
+    if fn.form not in ("polars", "arrow"):
+        raise ProgramError(f"{name}.form={fn.form!r} is not known", hint='write "polars" or "arrow"')
     for declared in declarations(fn).values():
         check_column(declared, "a function of batches", needs_default=True, may_expire=True)
         if declared.name in NAMES:

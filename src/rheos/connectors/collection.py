@@ -15,6 +15,7 @@ from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source,
 from rheos.connectors.schemas import resolve, shorten
 from rheos.connectors.times import ONE_ZONE, mixed_zones
 from rheos.errors import SchemaError
+from rheos.protocol.polars_frames import arrow_table
 from rheos.protocol.types import TypeMismatch, batch_of
 from rheos.site import located_at_call
 
@@ -39,7 +40,7 @@ def table_of(rows: Any, wanted: pa.Schema | None) -> tuple[pa.Table, type | None
     where one is `wanted`; and the dataclass that they are of. Raises SchemaError."""
     record = None
     if isinstance(rows, pl.DataFrame):
-        rows = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+        rows = arrow_table(rows)
     if type(rows).__module__.partition(".")[0] == "pandas":
         rows = _from_pandas(rows)
     if isinstance(rows, pa.RecordBatch):

@@ -26,6 +26,7 @@ from rheos.connectors.schemas import resolve
 from rheos.connectors.times import ONE_ZONE, mixed_zones
 from rheos.errors import ProgramError, SchemaError, UserFunctionError
 from rheos.protocol.elements import Batch
+from rheos.protocol.polars_frames import arrow_column, arrow_table
 from rheos.site import located_at_call
 
 BLOCK_ROWS = 16_384
@@ -246,7 +247,7 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
         ) from error
     try:
         if isinstance(made, pl.DataFrame):
-            made = made.to_arrow(compat_level=pl.CompatLevel.oldest())
+            made = arrow_table(made)
         if isinstance(made, pa.Table | pa.RecordBatch):
             made = {column: made.column(column) for column in made.schema.names}
         for column, values in made.items():
@@ -283,7 +284,7 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
 
 def _array(values: Any, type_: pa.DataType | None) -> pa.Array:
     if isinstance(values, pl.Series):
-        values = values.to_arrow(compat_level=pl.CompatLevel.oldest())
+        values = arrow_column(values)
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, np.ndarray):

@@ -14,6 +14,7 @@ from rheos.connectors.collection import table_of
 from rheos.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.errors import SchemaError
 from rheos.protocol.elements import Batch
+from rheos.protocol.polars_frames import arrow_table
 
 _PLACE = "place"
 
@@ -74,7 +75,7 @@ class _TableClient(LookupClient):
         ).with_row_index(_PLACE)
         found = asked.join(frame, on=names, how="inner", maintain_order="left_right")
         values = found.select(pl.col(f"value.{field.name}") for field in lookup.schema)
-        rows = _arrow(values).rename_columns(lookup.schema.names).cast(lookup.schema)
+        rows = arrow_table(values).rename_columns(lookup.schema.names).cast(lookup.schema)
         return Found(_one(rows), found[_PLACE].cast(pl.Int32).to_arrow())
 
     def _current(self) -> pl.DataFrame:
@@ -105,10 +106,6 @@ def _named(lookup: TableLookup, table: pa.Table) -> pl.DataFrame:
     frame = pl.from_arrow(table.select(columns).rename_columns(names))
     assert isinstance(frame, pl.DataFrame)
     return frame
-
-
-def _arrow(frame: pl.DataFrame) -> pa.Table:
-    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def _one(table: pa.Table) -> Batch:

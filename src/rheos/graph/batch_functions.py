@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
 from rheos.graph.nodes import MAIN
 
@@ -116,14 +117,14 @@ class BatchState(Protocol):
 
 @dataclass(frozen=True)
 class Emit(Generic[T]):
-    """Rows on their way out: a Polars frame, or columns by name. `T` is the dataclass of their columns,
-    where an annotation says it: `Iterator[rh.Emit[Alert]]`.
+    """Rows on their way out: a frame of Polars, a batch or table of Arrow, or columns by name. `T` is
+    the dataclass of their columns, where an annotation says it: `Iterator[rh.Emit[Alert]]`.
 
     `rows` says which row of the batch (or which timer) each came of, and so when it happened. Without
     it they are as many as the batch has, in its order; on a stream without event time, any number.
     """
 
-    columns: pl.DataFrame | Mapping[str, Any]
+    columns: pl.DataFrame | pa.RecordBatch | pa.Table | Mapping[str, Any]
     rows: npt.NDArray[np.integer[Any]] | None = None
     tag: str = MAIN
 
@@ -139,15 +140,18 @@ class KeyedBatchFunction:
     """
 
     side_outputs: ClassVar[dict[str, type]] = {}
+    form: ClassVar[Literal["polars", "arrow"]] = "polars"
+    """What `process_batch` is handed a batch as: a `polars.DataFrame`, or a `pyarrow.RecordBatch`."""
 
     def open(self, *args: Any, **kwargs: Any) -> None:
         """Called once in each subtask, before any batch: `def open(self, ctx: rh.RuntimeContext)`, or
         `def open(self)`."""
 
     def process_batch(
-        self, keys: BatchKeys, batch: pl.DataFrame, state: BatchState
+        self, keys: BatchKeys, batch: Any, state: BatchState
     ) -> Iterable[Emit[Any]] | None:
-        """Called for every batch. No timer that was registered before is due before its rows."""
+        """Called for every batch, which comes in the function's `form`. No timer that was registered
+        before is due before its rows."""
         raise NotImplementedError
 
     def on_timers(

@@ -15,7 +15,7 @@ from rheos.graph.batch_functions import Groups, Rows, Which
 from rheos.state.codec import shown
 from rheos.state.columnar.column import EventTimes, StateColumn
 from rheos.state.columnar.state import ColumnarState
-from rheos.state.key_index import Slots
+from rheos.state.key_index import AnySlots
 from rheos.state.keys import Key
 from rheos.state.scope import KeyScope
 from rheos.state.timers import TimerService
@@ -32,14 +32,14 @@ class RowKeys:
     def __init__(
         self,
         state: ColumnarState,
-        slots: Slots,
+        slots: AnySlots,
         stamps: npt.NDArray[np.int64] | None,
         names: tuple[str, ...],
         event_times: EventTimes = None,
     ) -> None:
         """`event_times` are those of the calls that rows stand for, where state expires by them."""
         self._state = state
-        self.slots = slots
+        self.slots = slots.astype(np.intp, copy=False)
         self.event_times = event_times
         self._stamps = stamps
         self._names = names
@@ -70,12 +70,13 @@ class RowKeys:
             first = self._state.scratch()
             # Of several rows of a key the last one written counts: here the one that came first.
             first[slots[::-1]] = left[::-1]
-            later = first.take(slots) != left
-            if not later.any():
+            is_first = first.take(slots) == left
+            later = np.flatnonzero(~is_first)
+            if not len(later):
                 yield left
                 return
-            yield left[~later]
-            left, slots = left[later], slots[later]
+            yield left.take(np.flatnonzero(is_first))
+            left, slots = left.take(later), slots.take(later)
         rows, starts = _grouped(slots)
         lengths = np.diff(starts, append=len(rows))
         within = np.arange(len(rows)) - np.repeat(starts, lengths)
@@ -99,7 +100,7 @@ class RowKeys:
         return [known[slot] for slot in self.slots.tolist()]
 
 
-def _grouped(slots: Slots) -> Groups:
+def _grouped(slots: AnySlots) -> Groups:
     rows = np.argsort(slots, kind="stable")
     by_key = slots[rows]
     begins = np.ones(len(rows), np.bool_)
@@ -107,7 +108,7 @@ def _grouped(slots: Slots) -> Groups:
     return Groups(rows, np.flatnonzero(begins))
 
 
-def _slots(keys: Any, state: str) -> Slots:
+def _slots(keys: Any, state: str) -> AnySlots:
     if not isinstance(keys, RowKeys):
         raise StateAccessError(
             f"state {state!r} was used at {type(keys).__name__}, which is not the keys of rows",

@@ -32,8 +32,7 @@ from rheos.graph.nodes import MAIN, ExpressionSpec
 from rheos.operators.contract import Operator, OperatorContext, Out
 from rheos.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
 from rheos.protocol.elements import Batch, visible
-
-_COMPAT = pl.CompatLevel.oldest()
+from rheos.protocol.polars_frames import arrow_column
 
 
 class ExpressionOperator(Operator):
@@ -70,7 +69,7 @@ class ExpressionOperator(Operator):
         if self._schema is None:
             return None
         if self._op == "filter":
-            kept = computed[0].to_arrow()
+            kept = arrow_column(computed[0])
             if batch.num_columns > len(self._schema):
                 # Of the hidden columns, those that nobody reads from here on stay behind.
                 batch = batch.select(self._schema.names)
@@ -91,5 +90,5 @@ class ExpressionOperator(Operator):
 
 
 def _arrow(series: pl.Series, kind: pa.DataType) -> pa.Array:
-    array = series.to_arrow(compat_level=_COMPAT)
+    array = arrow_column(series)
     return array if array.type == kind else array.cast(kind)

@@ -36,7 +36,7 @@ from rheos.operators.given_columns import given_columns
 from rheos.operators.records import UserRaised, check_kept, shown, user_error
 from rheos.operators.rich_function import RichFunctionOperator
 from rheos.protocol.elements import Batch, strip_hidden, visible
-from rheos.protocol.polars_frames import polars_frame
+from rheos.protocol.polars_frames import arrow_table, polars_frame
 
 _WANTED = {
     "polars": "a polars.DataFrame",
@@ -108,7 +108,7 @@ class MapBatchesOperator(RichFunctionOperator):
     def _table(self, given: Any) -> pa.Table:
         form = self._spec.form
         if form == "polars" and isinstance(given, pl.DataFrame):
-            return given.to_arrow(compat_level=pl.CompatLevel.oldest())
+            return arrow_table(given)
         if form == "arrow" and isinstance(given, pa.RecordBatch):
             return pa.Table.from_batches([given])
         if form == "arrow" and isinstance(given, pa.Table):

@@ -49,6 +49,7 @@ from rheos.operators.window.tables import AggregateTable, Tables
 from rheos.operators.window.undecided import STATE as UNDECIDED
 from rheos.protocol.elements import visible
 from rheos.protocol.ids import OperatorId
+from rheos.protocol.polars_frames import arrow_table
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import StateKind
 from rheos.state.describe import type_shape
@@ -181,7 +182,7 @@ def window_states(spec: WindowSpec, port: PortType) -> States:
 
 def _stored(table: AggregateTable, nothing: pl.DataFrame) -> TypeShape:
     """The columns that a table of aggregates must have."""
-    made = table.partial(nothing, ()).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+    made = arrow_table(table.partial(nothing, ())).schema
     fields = [
         FieldShape(name=name, type=TypeShape(name=str(canonical(made.field(name).type))))
         for name in table.required

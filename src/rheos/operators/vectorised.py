@@ -61,7 +61,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.given_columns import given_columns
 from rheos.operators.records import UserRaised, shown, user_error
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, strip_hidden, visible
-from rheos.protocol.polars_frames import polars_frame
+from rheos.protocol.polars_frames import arrow_column, arrow_table, polars_frame
 
 
 class BatchCore(ColumnarCore):
@@ -101,7 +101,8 @@ class BatchCore(ColumnarCore):
             self.watermark_ms = max(self.watermark_ms, int(reached[0]))
         keys = RowKeys(self.state, delivery.slots[span], stamps, self.port.keys, event_times)
         try:
-            given = self.function.process_batch(keys, polars_frame(batch), self._handed)
+            handed = batch if self.function.form == "arrow" else polars_frame(batch)
+            given = self.function.process_batch(keys, handed, self._handed)
             for emit in _each(given):
                 yield from self._emitted(emit, len(keys), stamps, marks, reached)
         except UserRaised as error:
@@ -167,13 +168,11 @@ class BatchCore(ColumnarCore):
 
     def _table(self, emit: Emit[Any]) -> pa.Table:
         try:
-            given = emit.columns
-            frame = given if isinstance(given, pl.DataFrame) else pl.DataFrame(given)
-            return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+            return _arrow_table(emit.columns)
         except (pl.exceptions.PolarsError, TypeError, ValueError, pa.ArrowException) as error:
             raise self._failed(
                 f"{self._name} gave columns that make no frame: {error}",
-                "give a Polars frame, or arrays of one length by name",
+                "give a frame of Polars, a batch or table of Arrow, or arrays of one length by name",
             ) from None
 
     def _rows_of(self, emit: Emit[Any], made: int, count: int) -> Any:
@@ -208,3 +207,26 @@ def _each(given: Any) -> Iterator[Any]:
     if given is None:
         return iter(())
     return iter(given) if hasattr(given, "__iter__") and not isinstance(given, dict) else iter((given,))
+
+
+def _arrow_table(given: Any) -> pa.Table:
+    """What was emitted. Raises what Polars and Arrow raise where it makes no table."""
+    if isinstance(given, pa.Table):
+        return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if isinstance(given, pl.DataFrame):
+        return arrow_table(given)
+    arrays = pl.Series | np.ndarray | pa.Array | pa.ChunkedArray
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{type(given).__name__} has no columns")
+    if not all(isinstance(values, arrays) for values in given.values()):
+        # A list, or one value for all rows: what Polars makes of it.
+        return arrow_table(pl.DataFrame(given))
+    return pa.table({name: _arrow_array(values) for name, values in given.items()})
+
+
+def _arrow_array(values: Any) -> Any:
+    if isinstance(values, pl.Series):
+        return arrow_column(values)
+    return pa.array(values) if isinstance(values, np.ndarray) else values

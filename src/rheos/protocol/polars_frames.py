@@ -1,4 +1,4 @@
-"""Batches as Polars frames."""
+"""Batches as Polars frames, and what Polars gives as Arrow has it."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ def polars_frame(batch: Batch) -> pl.DataFrame:
         for column in batch.columns
     ]
     return pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
+
+
+def arrow_column(column: pl.Series) -> pa.Array:
+    """The column as Arrow has it, in types that all know."""
+    return column.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def arrow_table(frame: pl.DataFrame) -> pa.Table:
+    """The frame as Arrow has it, in types that all know; each column in one piece. Polars converts
+    whole frames in its pool of threads: a small one waits longer for that than for the work."""
+    return pa.Table.from_arrays([arrow_column(column) for column in frame.get_columns()], frame.columns)

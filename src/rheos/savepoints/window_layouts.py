@@ -19,6 +19,7 @@ from rheos.operators.window.process import STATE as WINDOW_ROWS
 from rheos.operators.window.tables import KEPT, TotalsTable
 from rheos.operators.window.undecided import STATE as UNDECIDED
 from rheos.protocol.elements import TS
+from rheos.protocol.polars_frames import arrow_table
 from rheos.protocol.shapes import StateShape
 from rheos.savepoints.arrow_names import arrow_type
 from rheos.savepoints.keys import KeyColumns, plain_column
@@ -167,7 +168,7 @@ class SumsLayout(_Panes):
             limb = np.zeros(sums.height, dtype=np.int64)
             np.add.at(limb, part["at"].to_numpy(), part["limb"].to_numpy())
             limbs[int(bin)] = limb
-        found = sums.to_arrow(compat_level=pl.CompatLevel.oldest())
+        found = arrow_table(sums)
         columns = [plain_column(found, "column"), pa.array(exact_sum.evaluate(limbs, sums.height))]
         return pa.table([*self._indexed(found), *columns], names=self.schema.names)
 
@@ -221,6 +222,6 @@ class _Gathered(_Panes):
         names = self._columns.names
         of_pane = [pl.col(name).sort_by(VALUE) for name in names]
         gathered = pl.DataFrame(table).group_by(by, maintain_order=True).agg(of_pane)
-        found = gathered.to_arrow(compat_level=pl.CompatLevel.oldest())
+        found = arrow_table(gathered)
         columns = [plain_column(found, name) for name in names]
         return pa.table([*self._indexed(found), *columns], names=self.schema.names)

@@ -7,7 +7,7 @@ their hash alone. Nothing is ever removed: the memory is that of the keys seen.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from rheos.protocol.hashing import Words, normalised, plain
 
 Slots: TypeAlias = npt.NDArray[np.int32]
 """Positions in the arrays of a columnar state."""
+AnySlots: TypeAlias = npt.NDArray[np.signedinteger[Any]]
+"""Slots of any width. With those of numpy's own, `intp`, arrays are indexed in a third of the time."""
 
 _FACTOR1 = np.uint64(0x9E3779B97F4A7C15)
 _FACTOR2 = np.uint64(0xD6E8FEB86659FD93)

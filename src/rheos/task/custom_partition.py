@@ -15,7 +15,7 @@ from rheos.graph.dealing import PartitionBy
 from rheos.graph.expression_trees import FAILURES
 from rheos.operators.records import UserRaised, shown, user_error
 from rheos.protocol.elements import Batch, strip_hidden
-from rheos.protocol.polars_frames import polars_frame
+from rheos.protocol.polars_frames import arrow_column, polars_frame
 from rheos.task.partition import cut
 
 
@@ -52,7 +52,7 @@ class CustomPartitioner:
             ) from None
         if len(computed) != rows.num_rows:
             computed = computed.new_from_index(0, rows.num_rows)
-        return computed.to_arrow(compat_level=pl.CompatLevel.oldest())
+        return arrow_column(computed)
 
     def _function(self, rows: Batch) -> pa.Array:
         to, width = self._by.to, self.width

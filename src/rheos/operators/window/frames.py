@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rheos.operators.window.contract import Assigned
 from rheos.protocol.elements import Batch
-from rheos.protocol.polars_frames import polars_frame
+from rheos.protocol.polars_frames import arrow_column, arrow_table, polars_frame
 from rheos.state.key_groups import groups_of_columns
 
 KEY = "key."
@@ -90,13 +90,8 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def batches_of(frame: pl.DataFrame, schema: pa.Schema, batch_rows: int) -> Iterator[Batch]:
     """The frame as batches of `schema`, whose columns it has in any order, of at most `batch_rows`."""
-    table = frame.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
-    yield from table.combine_chunks().to_batches(max_chunksize=batch_rows)
-
-
-def arrow_of(column: pl.Series) -> pa.Array:
-    """The column as Arrow has it, in types that all know."""
-    return column.to_arrow(compat_level=pl.CompatLevel.oldest())
+    columns = [arrow_column(frame[name]) for name in schema.names]
+    yield from pa.table(columns, schema.names).cast(schema).to_batches(max_chunksize=batch_rows)
 
 
 def keyed_table(
@@ -104,11 +99,10 @@ def keyed_table(
 ) -> pa.Table:
     """Keyed state as a snapshot holds it: with key groups, sorted by group, key and `order`. Where that
     is None, by group alone."""
-    columns = frame.select(keys).to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
-    arrays = [column.combine_chunks() for column in columns.columns]
+    arrays = [arrow_column(frame[key]) for key in keys]
     groups = (
         groups_of_columns(arrays, max_parallelism) if frame.height else np.zeros(0, dtype=np.uint16)
     )
     grouped = frame.select(pl.Series(KEY_GROUP, groups), pl.all())
     by = [KEY_GROUP] if order is None else [KEY_GROUP, *keys, *order]
-    return grouped.sort(by).to_arrow(compat_level=pl.CompatLevel.oldest())
+    return arrow_table(grouped.sort(by))

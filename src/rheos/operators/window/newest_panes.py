@@ -26,7 +26,7 @@ import pyarrow as pa
 from rheos.operators.window.arrays import fits, identity
 from rheos.operators.window.columns import FIRST, OPEN_FROM, OPEN_TO
 from rheos.operators.window.contract import Ints, Mask
-from rheos.operators.window.frames import arrow_of
+from rheos.protocol.polars_frames import arrow_column
 from rheos.state.key_index import KeyIndex, Slots
 
 ReduceOf = Callable[[str], np.ufunc | None]
@@ -133,7 +133,7 @@ class NewestPanes:
 
     def _slots(self, frame: pl.DataFrame, given: Mapping[str, npt.NDArray[Any]]) -> Slots:
         """The slots of the rows' keys, with room in the columns."""
-        keys = [arrow_of(frame[name]) for name in self._keys]
+        keys = [arrow_column(frame[name]) for name in self._keys]
         if self._index is None:
             self._index = KeyIndex([key.type for key in keys])
         slots = self._index.lookup_or_add(keys)
@@ -198,7 +198,7 @@ class NewestPanes:
         at the latest."""
         if self._index is None:
             return np.zeros(0, np.int32)
-        slots = self._index.find([arrow_of(keys[name]) for name in self._keys])
+        slots = self._index.find([arrow_column(keys[name]) for name in self._keys])
         slots = slots[slots >= 0]
         ends = self._columns[OPEN_TO][slots]
         return slots[(ends != _NONE) if upto is None else (ends <= upto)]

@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from rheos.aggregates import Agg
 from rheos.operators.window.contract import Assigned, FixedWindows
-from rheos.operators.window.frames import KEY, arrow_of, empty_frame, paned
+from rheos.operators.window.frames import KEY, empty_frame, paned
 from rheos.operators.window.tables import LIMB, Tables
 from rheos.protocol.elements import Batch
+from rheos.protocol.polars_frames import arrow_column
 
 _LIST = "list."
 
@@ -65,7 +66,7 @@ class Partials:
         arrays = {self._key.name: pa.array(np.zeros(totals.height, np.int64)).cast(self._key.type)}
         for name in (*self._pane, *self._columns):
             arrays[name] = (
-                arrow_of(totals[name])
+                arrow_column(totals[name])
                 if name in totals.columns
                 else pa.array(np.zeros(totals.height, np.int64))
             )
@@ -86,7 +87,9 @@ class Partials:
             numbers = totals.select(*self._pane, pl.int_range(pl.len()).alias(_LIST))
             state = state.join(numbers, on=self._pane).sort(_LIST)
             ends = np.searchsorted(state[_LIST].to_numpy(), np.arange(totals.height + 1)).tolist()
-        rows = pa.StructArray.from_arrays([arrow_of(state[name]) for name in columns], names=columns)
+        rows = pa.StructArray.from_arrays(
+            [arrow_column(state[name]) for name in columns], names=columns
+        )
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), rows)
 
 

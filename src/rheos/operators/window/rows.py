@@ -10,6 +10,7 @@ import pyarrow as pa
 from rheos.operators.contract import PortType
 from rheos.operators.window.frames import KEY, empty_frame, key_names
 from rheos.protocol.elements import TS, visible
+from rheos.protocol.polars_frames import arrow_table
 
 _ROW = "row."
 TIME = "ts"
@@ -34,6 +35,6 @@ class StoredRows:
     def batch(self, rows: pl.DataFrame) -> pa.RecordBatch:
         """Rows as they came in, without their time."""
         named = rows.select(pl.col(inside).alias(name) for name, inside in self._inside.items())
-        table = named.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self.schema)
+        table = arrow_table(named).cast(self.schema)
         arrays = [column.combine_chunks() for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -17,6 +17,7 @@ import polars as pl
 
 from rheos.operators.spill import PLACE, SpilledRows, SpillFolder, among
 from rheos.operators.window.contract import Ints, Mask
+from rheos.protocol.polars_frames import arrow_column
 from rheos.state.key_groups import groups_of_columns
 
 FAN_IN = 8
@@ -33,8 +34,7 @@ def places_of(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     """The place of each row, by its key: the highest bits of the hash that key groups are made of."""
     if not frame.height:
         return pl.Series(PLACE, [], dtype=pl.UInt16)
-    table = frame.select(keys).to_arrow(compat_level=pl.CompatLevel.oldest())
-    columns = [column.combine_chunks() for column in table.columns]
+    columns = [arrow_column(frame[key]) for key in keys]
     return pl.Series(PLACE, groups_of_columns(columns, PLACES))
 
 

@@ -14,6 +14,7 @@ from pyspark import BarrierTaskContext
 
 from rheos.errors import ConfigurationError, FencedError, InternalError, RheosError, TransportError
 from rheos.host.closing import close_logged
+from rheos.host.freed_memory import freed_memory_kept
 from rheos.host.garbage import collect_seldom
 from rheos.host.io import SystemClock, ThreadedIo
 from rheos.host.process_figures import ProcessFigures
@@ -85,7 +86,7 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
         if isinstance(answer, JoinRefused):
             raise FencedError(f"the driver refused subtask {subtask}: {answer.reason}")
         transport.connect(answer.addresses)
-        with scratch_folder(deployment.state.directory) as scratch:
+        with scratch_folder(deployment.state.directory) as scratch, freed_memory_kept():
             _run_slot(slot, subtask, transport, client, waker, scratch)
     finally:
         transport.close()

@@ -13,7 +13,7 @@ from rheos.graph.state import StateDeclaration, ValueState
 from rheos.state.codec import shown
 from rheos.state.columnar.texts import Texts
 from rheos.state.expiry import Expiry
-from rheos.state.key_index import Slots
+from rheos.state.key_index import AnySlots, Slots
 from rheos.state.stamps import value_codec
 
 Flags = npt.NDArray[np.bool_]
@@ -104,20 +104,20 @@ class StateColumn:
         self.present = np.append(self.present, np.zeros(more, np.bool_))
         self.changed = np.append(self.changed, np.zeros(more, np.bool_))
 
-    def read(self, slots: Slots, event_times: EventTimes) -> npt.NDArray[Any]:
+    def read(self, slots: AnySlots, event_times: EventTimes) -> npt.NDArray[Any]:
         """A copy of the values, as they are in the array."""
         return self.values[slots]
 
-    def is_set(self, slots: Slots, event_times: EventTimes) -> Flags:
+    def is_set(self, slots: AnySlots, event_times: EventTimes) -> Flags:
         return self.present[slots]
 
-    def put(self, slots: Slots, values: Any, event_times: EventTimes) -> None:
+    def put(self, slots: AnySlots, values: Any, event_times: EventTimes) -> None:
         """Sets values, as they are in the array."""
         self.values[slots] = values
         self.present[slots] = True
         self.changed[slots] = True
 
-    def clear(self, slots: Slots) -> None:
+    def clear(self, slots: AnySlots) -> None:
         self.changed[slots] |= self.present[slots]
         self.values[slots] = self.default
         self.present[slots] = False

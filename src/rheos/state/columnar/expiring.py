@@ -18,7 +18,7 @@ from rheos.state.columnar.keys import SlotKeys
 from rheos.state.columnar.table import ColumnTable
 from rheos.state.columnar.texts import Texts
 from rheos.state.expiry import PIECE, Expiry
-from rheos.state.key_index import Slots
+from rheos.state.key_index import AnySlots, Slots
 
 
 class ExpiringColumn(StateColumn):
@@ -36,12 +36,12 @@ class ExpiringColumn(StateColumn):
         if more:
             self.stamps = np.append(self.stamps, np.zeros(more, np.int64))
 
-    def read(self, slots: Slots, event_times: EventTimes) -> npt.NDArray[Any]:
+    def read(self, slots: AnySlots, event_times: EventTimes) -> npt.NDArray[Any]:
         values = self.values[slots]
         values[~self.is_set(slots, event_times)] = self.default
         return values
 
-    def is_set(self, slots: Slots, event_times: EventTimes) -> Flags:
+    def is_set(self, slots: AnySlots, event_times: EventTimes) -> Flags:
         now_ms = self._expiry.times_of(event_times)
         stamps, there = self.stamps[slots], self.present[slots]
         living: Flags = there & (stamps > self._expiry.latest_gone(now_ms))
@@ -54,7 +54,7 @@ class ExpiringColumn(StateColumn):
             self.clear(slots[gone])
         return living
 
-    def put(self, slots: Slots, values: Any, event_times: EventTimes) -> None:
+    def put(self, slots: AnySlots, values: Any, event_times: EventTimes) -> None:
         super().put(slots, values, event_times)
         self.stamps[slots] = self._expiry.times_of(event_times)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rheos.state.key_index import KeyIndex, Slots
+from rheos.state.key_index import AnySlots, KeyIndex, Slots
 from rheos.state.keys import Key, KeyCodec
 
 
@@ -39,7 +39,7 @@ class SlotKeys:
             self._listed += self._python([column.slice(first) for column in self._index.freeze()])
         return self._listed
 
-    def columns(self, slots: Slots) -> list[pa.Array]:
+    def columns(self, slots: AnySlots) -> list[pa.Array]:
         """The key columns of these slots."""
         taken = pa.array(slots)
         return [column.take(taken).combine_chunks() for column in self._index.freeze()]

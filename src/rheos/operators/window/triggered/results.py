@@ -32,6 +32,7 @@ from rheos.operators.window.contract import Assigned
 from rheos.operators.window.frames import frame_of, key_names
 from rheos.operators.window.tables import Tables
 from rheos.protocol.elements import TS
+from rheos.protocol.polars_frames import arrow_table
 from rheos.protocol.types import RecordCollector, TypeMismatch, batch_of
 
 _ELEMENTS_AT_ONCE = 1 << 16
@@ -216,7 +217,7 @@ class AggregateResults(WindowResults):
             values = result[name] if name in result.columns else pl.Series(name, [None] * len(fired))
             of_nothing = self._tables.of_nothing.get(name)
             columns.append(values if of_nothing is None else values.fill_null(of_nothing))
-        table = pl.DataFrame(columns).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
+        table = arrow_table(pl.DataFrame(columns)).cast(schema)
         arrays = [column.combine_chunks() for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
