@@ -38,6 +38,8 @@ from rheos.errors import (
     UnrestorableError,
     UserFunctionError,
 )
+from rheos.forks.difference import OutputDifference
+from rheos.forks.forking import ForkResult, fork
 from rheos.graph import evictors, triggers
 from rheos.graph.aggregate_functions import AggregateFunction
 from rheos.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
@@ -134,6 +136,7 @@ __all__ = [
     "Evictor",
     "EvictorContext",
     "FencedError",
+    "ForkResult",
     "GlobalWindows",
     "InputError",
     "InternalError",
@@ -153,6 +156,7 @@ __all__ = [
     "MapState",
     "OperatorListState",
     "OperatorUnionState",
+    "OutputDifference",
     "Parameters",
     "ProcessContext",
     "ProcessFunction",
@@ -198,6 +202,7 @@ __all__ = [
     "duration",
     "evictors",
     "files",
+    "fork",
     "formats",
     "generator",
     "http",

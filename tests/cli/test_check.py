@@ -15,10 +15,10 @@ from typer.testing import CliRunner, Result
 
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
+from rheos.api.program_file import run_file
 from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.savepoint import MANIFEST, Savepoint, write_savepoint
 from rheos.cli.main import app
-from rheos.cli.program_file import run_file
 from rheos.host.stores import open_store
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan

@@ -72,12 +72,16 @@ def folder_name(job: JobId, number: int, unique: str) -> str:
     return f"{safe_name(job)}-{number}-{unique}"
 
 
+def encode_manifest(savepoint: Savepoint) -> bytes:
+    return _sealed(savepoint.id).seal(msgspec.json.encode(savepoint), FORMAT)
+
+
 def write_savepoint(store: Store, savepoint: Savepoint) -> None:
     """Writes the manifest: from now on the savepoint exists. `store` is at its folder.
 
     Raises CheckpointError where it fails, or another savepoint is there.
     """
-    data = _sealed(savepoint.id).seal(msgspec.json.encode(savepoint), FORMAT)
+    data = encode_manifest(savepoint)
     try:
         if store.put_if_absent(MANIFEST, data) or store.get(MANIFEST) == data:
             return

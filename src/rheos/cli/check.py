@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rheos.api import overrides
-from rheos.api.overrides import Overrides, ProgramCaptured
+from rheos.api.overrides import Overrides
+from rheos.api.program_file import planned_program
 from rheos.checkpoint.compatibility import Finding, Verdict, compare_entry, refusals
 from rheos.checkpoint.restored_state import read_part
 from rheos.checkpoint.savepoint import Savepoint, read_savepoint, verify_savepoint
 from rheos.cli.failures import FAILED, MISUSED, report
-from rheos.cli.program_file import run_file
 from rheos.connectors.files.listing import absolute
-from rheos.errors import CheckpointError, ConfigurationError, ProgramError
+from rheos.errors import CheckpointError, ConfigurationError
 from rheos.host.stores import open_store, there_is
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.snapshots import StateKind
-from rheos.site import done_for
 from rheos.state import format as state_format
 
 _STYLES = {
@@ -81,7 +79,7 @@ def check(
     """Prints what is found. The exit code is 1 where state would be lost or cannot be read, and 2 where
     there is no savepoint, or the command is used wrongly."""
     try:
-        plan = _plan(file, arguments, settings)
+        plan = planned_program(file, arguments, settings)
         savepoint = _savepoint(absolute(directory))
         checked = held_against(plan, savepoint, directory, allow_dropped=allow_dropped)
     except KeyboardInterrupt as error:
@@ -121,20 +119,6 @@ def _problems(plan: PhysicalPlan, savepoint: Savepoint) -> list[str]:
             "key groups"
         )
     return problems
-
-
-def _plan(file: Path, arguments: Sequence[str], settings: Overrides) -> PhysicalPlan:
-    """Of the first `execute` that the file comes to."""
-    try:
-        with overrides.applied(replace(settings, capture=True)):
-            run_file(file, arguments)
-    except ProgramCaptured as captured:
-        with done_for(captured.site):
-            return captured.environment.plan(captured.job_name)
-    raise ProgramError(
-        f"{file} ended without a call of execute: there is no program to check",
-        hint='end it with env.execute("name"); it may stand under `if __name__ == "__main__":`',
-    )
 
 
 def _savepoint(directory: str) -> Savepoint:

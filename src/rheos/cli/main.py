@@ -38,6 +38,7 @@ from rheos.cli.options import (
     StateBackendOption,
     StateMemory,
     UnalignedAfter,
+    Until,
     UntilOption,
     VirtualTime,
     WithDashboard,
@@ -273,6 +274,85 @@ def check(
     raise typer.Exit(
         check(file, given, from_savepoint, settings, allow_dropped=allow_dropped, as_json=json)
     )
+
+
+@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+def fork(
+    job: control.Job,
+    file: File,
+    arguments: Arguments = None,
+    for_: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="DURATION",
+            callback=duration,
+            help="How far event time is to go beyond the checkpoint's, such as 10m.",
+            show_default="all that the sources have now",
+        ),
+    ] = None,
+    until: Annotated[
+        Until | None,
+        typer.Option("--until", help="now: all that the sources have now.", show_default=False),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="The columns, with commas between, by which rows are held against each other.",
+            show_default="the key of the last key_by, and the window",
+        ),
+    ] = None,
+    param: Param = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The program that runs, where the job does not say it.",
+            show_default=False,
+        ),
+    ] = None,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(help="Read the job there, whether it runs or not.", show_default=False),
+    ] = None,
+    from_savepoint: Annotated[
+        str | None,
+        typer.Option(
+            help="Go on from this savepoint of the job, in place of its newest checkpoint.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_dropped: AllowDropped = False,
+    samples: Annotated[int, typer.Option(min=0, help="Differences to show of each sink.")] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A folder for all rows and differences, as Parquet.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say how a running job's output would differ if it ran another program: both go on from its newest
+    checkpoint, over the same input, beside the job, which notices nothing."""
+    from rheos.cli.fork import show_fork
+
+    if for_ is not None and until is not None:
+        raise typer.BadParameter("--for and --until each say how much is read: leave out one")
+    code = show_fork(
+        job,
+        file,
+        arguments or [],
+        for_=for_,
+        key=[name.strip() for name in (key or "").split(",") if name.strip()],
+        parameters=parameters(param),
+        against=against,
+        checkpoint_dir=checkpoint_dir,
+        from_savepoint=from_savepoint,
+        allow_dropped=allow_dropped,
+        samples=samples,
+        out=out,
+        as_json=json,
+    )
+    raise typer.Exit(code)
 
 
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)

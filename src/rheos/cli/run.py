@@ -15,8 +15,8 @@ from rich.console import Console
 from rheos.api import overrides
 from rheos.api.environment import Environment
 from rheos.api.overrides import Overrides
+from rheos.api.program_file import run_file
 from rheos.cli.failures import FAILED, report
-from rheos.cli.program_file import run_file
 from rheos.cli.status import StatusDisplay, final_table
 from rheos.control.metrics_port import MetricsPort
 from rheos.control.otlp_export import OtlpExport

@@ -176,6 +176,11 @@ class Source(ABC):
             "job with `rheos stop`",
         )
 
+    def only_reader(self) -> str | None:
+        """Why nobody else may read it while a job does, such as that rows go to one reader alone; None
+        where the job does not notice. `rheos fork` asks, on the driver, and reads it only then."""
+        return None
+
     @abstractmethod
     def splits(self) -> Sequence[Split]:
         """All splits, in a stable order. Called on the driver before the job runs.

@@ -138,6 +138,9 @@ class HybridSource(Source):
     def as_of_now(self) -> Source:
         return replace(self, parts=tuple(part.as_of_now() for part in self.parts))
 
+    def only_reader(self) -> str | None:
+        return next((why for part in self.parts if (why := part.only_reader())), None)
+
     def record_class(self) -> type | None:
         return self.record
 

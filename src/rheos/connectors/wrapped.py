@@ -34,6 +34,9 @@ class WrappedSource(Source):
     def as_of_now(self) -> Source:
         return replace(self, source=self.source.as_of_now())
 
+    def only_reader(self) -> str | None:
+        return self.source.only_reader()
+
     def splits(self) -> Sequence[Split]:
         return self.source.splits()
 

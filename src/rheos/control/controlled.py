@@ -17,6 +17,7 @@ from rheos.control.driver_note import HeldNote, NoteKeeper
 from rheos.control.processes import this_process
 from rheos.control.registry import JobRecord, Registry
 from rheos.control.server import CommandServer
+from rheos.control.started_program import StartedProgram, started_program
 from rheos.host.io import SystemClock
 from rheos.host.stores import open_store
 from rheos.job import (
@@ -63,7 +64,8 @@ class ControlledRuntime:
                 undo.callback(note.close)
             handle = self._runtime.submit(plan, config, listener)
             undo.pop_all()
-        job = ControlledJob(handle, PlanOutline.of(plan), config, self._name, note)
+        program = started_program(plan.context.parameters.over)
+        job = ControlledJob(handle, PlanOutline.of(plan), config, self._name, note, program)
         try:
             self._runtime.settle(handle, config)
         except KeyboardInterrupt:
@@ -82,8 +84,10 @@ class ControlledJob:
         config: JobConfig,
         runtime: str,
         note: NoteKeeper | None = None,
+        program: StartedProgram | None = None,
     ) -> None:
         self.job = job
+        self._program = program
         self._config = config
         self._note = note
         self._key = uuid4().hex[:12]
@@ -114,6 +118,7 @@ class ControlledJob:
             started_ms=SystemClock().now_ms(),
             endpoint=self._server.endpoint,
             token=token,
+            program=self._program,
         )
         try:
             self._registry.add(record)

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from rheos.control.processes import Liveness, ProcessId, liveness
+from rheos.control.started_program import StartedProgram
 from rheos.errors import ConfigurationError
 from rheos.protocol.ids import JobId
 from rheos.redaction import redacted
@@ -40,6 +41,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Wall-clock time, ms since the epoch."""
     endpoint: str
     token: str
+    program: StartedProgram | None = None
+    """None where it is no file, or the driver is of a version that did not say."""
 
     def __str__(self) -> str:
         """Short, to distinguish jobs on a screen."""

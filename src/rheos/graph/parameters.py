@@ -39,6 +39,8 @@ class Parameters(Mapping[str, Any]):
             if not isinstance(name, str) or not name.strip():
                 raise ProgramError(f"the name of a parameter is a text that is not empty, not {name!r}")
         self._values = dict(values)
+        self.over: Mapping[str, Any] = {}
+        """Those that won over the program's own, as a command gives them."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
@@ -71,7 +73,9 @@ class Parameters(Mapping[str, Any]):
 
     def merged(self, others: Mapping[str, Any]) -> Parameters:
         """With others, which win."""
-        return Parameters({**self._values, **others})
+        merged = Parameters({**self._values, **others})
+        merged.over = dict(others)
+        return merged
 
     @overload
     def text(self, name: str) -> str: ...

@@ -93,6 +93,9 @@ class WebhookSource(Source):
     max_body_bytes: int
     bounded: ClassVar[bool] = False  # type: ignore[misc]
 
+    def only_reader(self) -> str | None:
+        return "requests come to the job, and are given once"
+
     def splits(self) -> Sequence[Split]:
         return [Split("requests")]
 

@@ -195,6 +195,9 @@ class PostgresChanges(Source):
         object.__setattr__(self, "schema", self.table.rows.schema())
         object.__setattr__(self, "bounded", self.end_lsn is not None)
 
+    def only_reader(self) -> str | None:
+        return "its slot is the job's, and the server gives it to one reader"
+
     def record_class(self) -> type | None:
         return self.record
 

@@ -89,6 +89,9 @@ class SocketSource(Source):
     on_error: OnError
     bounded: ClassVar[bool] = False  # type: ignore[misc]
 
+    def only_reader(self) -> str | None:
+        return "its lines are given once, to whoever is connected"
+
     def splits(self) -> Sequence[Split]:
         return [Split("socket")]
 

@@ -61,6 +61,9 @@ class DataFrameSource(Source):
     """The column that the staged rows are ordered by."""
     bounded: bool = field(default=True, init=False)
 
+    def only_reader(self) -> str | None:
+        return "its rows are written down for the job alone"
+
     def staged(self, folder: str) -> Source:
         return staged(self.frame, self.schema, self.event_time, folder)
 

@@ -56,6 +56,9 @@ class StreamSource(Source):
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounded", self.settings.available_now)
 
+    def only_reader(self) -> str | None:
+        return "a query of Spark writes its rows down for the job alone"
+
     def staged(self, folder: str) -> Source:
         return StreamQuery(self.frame, self.schema, self.event_time, self.settings, folder).started()
 

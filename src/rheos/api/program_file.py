@@ -1,0 +1,56 @@
+"""Runs a user's file as `python` would, or only as far as it takes to see what it builds."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rheos.api import overrides
+from rheos.api.overrides import Overrides, ProgramCaptured
+from rheos.errors import ConfigurationError, ProgramError
+from rheos.plan.physical import PhysicalPlan
+from rheos.site import done_for
+
+
+def run_file(file: Path, arguments: Sequence[str]) -> None:
+    """Runs the file as `__main__`, with its folder first on `sys.path` and `arguments` in `sys.argv`.
+
+    Raises ConfigurationError where there is no such file, and whatever the program raises.
+    """
+    if not file.is_file():
+        what = "is a folder" if file.is_dir() else "does not exist"
+        raise ConfigurationError(
+            f"the job file {str(file)!r} {what}", hint="give the Python file that builds the job"
+        )
+    argv, path = sys.argv, list(sys.path)
+    sys.argv = [str(file), *arguments]
+    sys.path.insert(0, str(file.resolve().parent))
+    try:
+        runpy.run_path(str(file), run_name="__main__")
+    finally:
+        sys.argv = argv
+        sys.path[:] = path
+
+
+def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) -> ProgramCaptured:
+    """Of the first `execute` that the file comes to; nothing is run. Raises ProgramError where it comes
+    to none, and as `run_file` does."""
+    try:
+        with overrides.applied(replace(settings, capture=True)):
+            run_file(file, arguments)
+    except ProgramCaptured as captured:
+        return captured
+    raise ProgramError(
+        f"{file} ended without a call of execute: there is no program to look at",
+        hint='end it with env.execute("name"); it may stand under `if __name__ == "__main__":`',
+    )
+
+
+def planned_program(file: Path, arguments: Sequence[str], settings: Overrides) -> PhysicalPlan:
+    """What would run at the first `execute`. Raises as `captured_program` does."""
+    captured = captured_program(file, arguments, settings)
+    with done_for(captured.site):
+        return captured.environment.plan(captured.job_name)

@@ -1,0 +1,194 @@
+"""`rheos fork`: what a changed program would have made of a running job's input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+from rich.table import Table
+from rich.text import Text
+
+from rheos.checkpoint.names import safe_name
+from rheos.cli.failures import report
+from rheos.cli.jobs import console, plain_table
+from rheos.errors import ConfigurationError
+from rheos.forks.difference import OutputDifference
+from rheos.forks.forking import ForkResult, fork
+
+
+def show_fork(
+    job: str,
+    file: Path,
+    arguments: Sequence[str],
+    *,
+    for_: str | None,
+    key: Sequence[str],
+    parameters: Mapping[str, str],
+    against: Path | None,
+    checkpoint_dir: str | None,
+    from_savepoint: str | None,
+    allow_dropped: bool,
+    samples: int,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Prints the differences. Gives the exit code: 0 whether there are any or not."""
+    try:
+        if out is not None:
+            _make(out)
+        if for_ is not None:
+            print(f"reading on for {for_} of event time, or as long by the clock", file=sys.stderr)
+        found = fork(
+            job,
+            file,
+            arguments=list(arguments) or None,
+            for_=for_,
+            key=key,
+            parameters=parameters,
+            against=against,
+            checkpoint_dir=checkpoint_dir,
+            from_savepoint=from_savepoint,
+            allow_dropped=allow_dropped,
+        )
+        if out is not None:
+            _write(found, out)
+    except (Exception, KeyboardInterrupt) as error:
+        return report(error)
+    if as_json:
+        print(json.dumps(_object(found, samples), indent=2, default=str))
+    else:
+        _print(found, samples)
+    return 0
+
+
+# --- all rows, as files -----------------------------------------------------------------------------
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        empty = not any(out.iterdir())
+    except OSError as error:
+        raise ConfigurationError(f"the folder {str(out)!r} cannot be made: {error}") from error
+    if not empty:
+        raise ConfigurationError(
+            f"the folder {str(out)!r} is not empty", hint="name one that is not there yet"
+        )
+
+
+def _write(found: ForkResult, out: Path) -> None:
+    for side, tables in (("old", found.old), ("new", found.new)):
+        (out / side).mkdir()
+        for sink, rows in tables.items():
+            pq.write_table(rows, out / side / f"{safe_name(sink)}.parquet")
+    (out / "difference").mkdir()
+    for sink, output in found.outputs.items():
+        output.rows.write_parquet(out / "difference" / f"{safe_name(sink)}.parquet")
+
+
+# --- how it looks -----------------------------------------------------------------------------------
+
+
+def _print(found: ForkResult, samples: int) -> None:
+    shown = console()
+    read = ", ".join(f"{rows:,} rows of {source!r}" for source, rows in found.rows_read.items())
+    shown.print(
+        Text(f"both programs, from checkpoint {found.checkpoint} of {found.job}, over {read}\n")
+    )
+    headings = ("sink", "rows old", "rows new", "same", "only old", "only new", "changed", "keys")
+    table = plain_table(*headings, "by", "fields changed")
+    for output in found.outputs.values():
+        counts = [output.old_rows, output.new_rows, output.same]
+        counts += [output.only_old, output.only_new, output.changed, output.keys]
+        fields = ", ".join(f"{name} ({rows:,})" for name, rows in output.fields.items())
+        table.add_row(
+            Text(output.sink), *(f"{count:,}" for count in counts), ", ".join(output.key), Text(fields)
+        )
+    shown.print(table)
+    for output in found.outputs.values():
+        if output.rows.height and samples:
+            shown.print(Text(f"\n{output.sink}, the first of {output.rows.height:,} differences:"))
+            shown.print(_sampled(output, samples))
+    for line in _remarks(found):
+        shown.print(Text(line, "yellow"))
+
+
+def _sampled(output: OutputDifference, samples: int) -> Table:
+    """A value that was changed stands as `old -> new`."""
+    rows = output.rows.schema["old"]
+    assert isinstance(rows, pl.Struct)
+    others = [field.name for field in rows.fields if field.name not in output.key]
+    shown = [*output.key, *others]
+    table = plain_table("difference", *shown)
+    for row in output.rows.head(samples).to_dicts():
+        old, new = row["old"] or row["new"], row["new"] or row["old"]
+        changed = ((name in row["fields"], _value(old[name]), _value(new[name])) for name in shown)
+        texts = (f"{was} -> {now}" if differs else was for differs, was, now in changed)
+        table.add_row(row["difference"], *map(Text, texts))
+    return table
+
+
+def _value(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _remarks(found: ForkResult) -> list[str]:
+    lines = [f"\n{note}" for note in found.notes]
+    for output in found.outputs.values():
+        for what, names in (
+            ("the running program alone gives", output.columns_gone),
+            ("the changed program alone gives", output.columns_added),
+            ("compared as text, as their types differ, are", output.cast),
+        ):
+            if names:
+                lines.append(f"\n{output.sink}: {what} {', '.join(names)}")
+    if not any(found.rows_read.values()):
+        lines.append(
+            "\nnothing was read: the job has read all that is there. Say --for 10m to read on beside "
+            "it, or --from-savepoint to begin earlier"
+        )
+    elif found.alike:
+        lines.append("\nno output differs")
+    if not found.alike and found.reservations:
+        lines.append("\na difference may have other reasons than the change:")
+        lines += [f"  {reservation}" for reservation in found.reservations]
+    return lines
+
+
+def _object(found: ForkResult, samples: int) -> dict[str, Any]:
+    return {
+        "job": found.job,
+        "checkpoint": found.checkpoint,
+        "rows_read": dict(found.rows_read),
+        "alike": found.alike,
+        "outputs": [_output_object(output, samples) for output in found.outputs.values()],
+        "notes": list(found.notes),
+        "reservations": [
+            {"operator": each.operator, "site": str(each.site), "why": each.why}
+            for each in found.reservations
+        ],
+    }
+
+
+def _output_object(output: OutputDifference, samples: int) -> dict[str, Any]:
+    return {
+        "sink": output.sink,
+        "key": list(output.key),
+        "rows_old": output.old_rows,
+        "rows_new": output.new_rows,
+        "same": output.same,
+        "only_old": output.only_old,
+        "only_new": output.only_new,
+        "changed": output.changed,
+        "keys": output.keys,
+        "fields": output.fields,
+        "columns_gone": list(output.columns_gone),
+        "columns_added": list(output.columns_added),
+        "compared_as_text": list(output.cast),
+        "samples": output.rows.head(samples).to_dicts(),
+    }

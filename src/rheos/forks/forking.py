@@ -1,0 +1,271 @@
+"""What a changed program would make of what a job is reading: `fork`.
+
+The job's newest checkpoint is copied into memory, and its input from there on is written to tapes.
+Both programs, the one that runs and the changed one, go on from the same checkpoint over the same
+tapes, with sinks that only collect. So the difference is exact, however far the job has come meanwhile;
+and nothing of the job is opened for writing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import polars as pl
+import pyarrow as pa
+
+from rheos.api.overrides import Overrides
+from rheos.api.program_file import planned_program
+from rheos.checkpoint.as_savepoint import (
+    CopiedCheckpoint,
+    copied_savepoint,
+    newest_checkpoint,
+)
+from rheos.connectors.files.listing import absolute
+from rheos.control.job_list import stored_job
+from rheos.control.registry import Registry, find_job
+from rheos.control.started_program import StartedProgram
+from rheos.driver.sources_and_sinks import sources
+from rheos.errors import ConfigurationError
+from rheos.forks.difference import OutputDifference, difference
+from rheos.forks.input import CheckpointInput
+from rheos.forks.reservations import Reservation, reservations
+from rheos.forks.sides import SinkOutput, run_side
+from rheos.host.stores import open_store, there_is
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.protocol.ids import JobId, OperatorId
+from rheos.protocol.ports import Store
+
+
+@dataclass(frozen=True)
+class ForkResult:
+    """What came of a fork: `rh.fork`."""
+
+    job: JobId
+    checkpoint: int
+    """The number of the checkpoint that both programs went on from."""
+    rows_read: Mapping[str, int]
+    """How many rows of each source both have read, by its name."""
+    outputs: Mapping[str, OutputDifference]
+    """How the rows of each sink differ, by the sink's name; those of the same name by their ids."""
+    notes: Sequence[str]
+    """What was changed beside the outputs, such as a source."""
+    reservations: Sequence[Reservation]
+    """Where a difference may have another reason than the change."""
+    old: Mapping[str, pa.Table] = field(repr=False)
+    """All rows that the running program's sinks would have been given, by the sink's name."""
+    new: Mapping[str, pa.Table] = field(repr=False)
+
+    @property
+    def alike(self) -> bool:
+        """Whether no output differs."""
+        return all(output.alike for output in self.outputs.values())
+
+    def __getitem__(self, sink: str) -> pl.DataFrame:
+        """The differences of one sink's rows: see `OutputDifference.rows`."""
+        return self.outputs[sink].rows
+
+
+def fork(
+    job: str,
+    program: str | os.PathLike[str],
+    *,
+    arguments: Sequence[str] | None = None,
+    for_: Duration | None = None,
+    key: Sequence[str] = (),
+    parameters: Mapping[str, str] | None = None,
+    against: str | os.PathLike[str] | None = None,
+    checkpoint_dir: str | None = None,
+    from_savepoint: str | None = None,
+    allow_dropped: bool = False,
+) -> ForkResult:
+    """How the outputs of a job would differ if it ran another program.
+
+    ```python
+    forked = rh.fork("orders", "orders_v2.py", for_="10m")
+    print(forked["counts"])  # a Polars DataFrame: a row for each difference
+    ```
+
+    Both the program that runs and `program` go on from the job's newest checkpoint, in this process
+    and one after the other, over the same input: up to now, or for so much event time. What they write
+    is collected and compared. Nothing of the job is touched: not its sinks, nor its offsets or
+    checkpoints.
+
+    Args:
+        job: the id or name of a running job, as of `rheos jobs`; of one in `checkpoint_dir` otherwise.
+        program: the changed program's file.
+        arguments: its own arguments; None: those that the job was started with.
+        for_: how far event time is to go beyond that of the checkpoint, such as "10m"; a split in which
+            so much does not come is read for as long by the clock. None: all that the sources have now.
+        key: the columns by which rows of the two are held against each other. Else it is the key of the
+            last `key_by` before the sink, with the ends of windows.
+        parameters: over those that the job was started with, for the changed program alone.
+        against: the file of the program that runs, where the job does not say it.
+        checkpoint_dir: the job's, where it does not run, or shows it without its credentials.
+        from_savepoint: the folder of a savepoint of the job to go on from, in place of its checkpoint.
+        allow_dropped: state that the changed program has no place for is left behind.
+
+    Raises ConfigurationError where there is no such job or checkpoint, or the input cannot be read
+    beside it; CheckpointError where the checkpoint does not fit; what the programs raise.
+    """
+    found = _found(job, checkpoint_dir, against)
+    if from_savepoint is None:
+        checkpoint = newest_checkpoint(found.store, found.job)
+    else:
+        checkpoint = _savepoint(absolute(from_savepoint), found.job)
+    length_ms = None if for_ is None else duration_ms(for_)
+    if length_ms is not None and length_ms <= 0:
+        raise ConfigurationError(f"a fork cannot go for {for_!r}", hint='say more, such as "10m"')
+    running = found.started
+    changed = msgspec.structs.replace(
+        running,
+        file=str(Path(program).absolute()),
+        arguments=running.arguments if arguments is None else list(arguments),
+        parameters={**running.parameters, **(parameters or {})},
+    )
+    if not os.path.isdir(running.folder):
+        raise ConfigurationError(
+            f"the folder {running.folder!r}, in which the job was started, is not there",
+            hint="fork it on the machine on which its driver runs",
+        )
+    # Paths in the programs are as the running one has them.
+    with contextlib.chdir(running.folder):
+        old, new = _planned(running), _planned(changed)
+        return _compared(checkpoint, old, new, length_ms, tuple(key), allow_dropped)
+
+
+def _savepoint(directory: str, job: JobId) -> CopiedCheckpoint:
+    if not there_is(directory):
+        raise ConfigurationError(
+            f"there is no savepoint {directory!r}",
+            hint="name the folder that was printed when the savepoint was taken",
+        )
+    taken = copied_savepoint(open_store(directory, make=False), directory)
+    if taken.savepoint.job != job:
+        raise ConfigurationError(
+            f"the savepoint {directory!r} is of the job {taken.savepoint.job!r}, not of {job!r}",
+            hint="name one of the job that is forked",
+        )
+    return taken
+
+
+@dataclass(frozen=True)
+class _Found:
+    job: JobId
+    store: Store
+    started: StartedProgram
+
+
+def _found(job: str, checkpoint_dir: str | None, against: str | os.PathLike[str] | None) -> _Found:
+    started: StartedProgram | None = None
+    if checkpoint_dir is None:
+        record = find_job(job, Registry().records())
+        started, place = record.program, record.checkpoint_dir
+        if place is None:
+            raise ConfigurationError(
+                f"the job {record.job!r} has no checkpoint directory that could be read from here",
+                hint="start it with --checkpoint-dir, which also lets it go on when its driver is lost",
+            )
+        id, store = record.job, open_store(place, make=False)
+    else:
+        store, id, _ = stored_job(job, absolute(checkpoint_dir))
+        running = (each for each in Registry().records() if each.job == id)
+        started = next((each.program for each in running), None)
+    if against is not None:
+        started = _stated(Path(against), started)
+    elif started is None:
+        raise ConfigurationError(
+            f"nothing says which program the job {id!r} runs",
+            hint="name its file: --against job.py",
+        )
+    elif not started.as_started:
+        raise ConfigurationError(
+            f"{started.file} is not what it was when the job {id!r} was started",
+            hint="name a file with the program that runs: --against old.py",
+        )
+    return _Found(id, store, started)
+
+
+def _stated(file: Path, started: StartedProgram | None) -> StartedProgram:
+    """The program that the user says the job runs, started as the job says."""
+    if started is None:
+        started = StartedProgram(file="", arguments=[], folder=os.getcwd(), parameters={}, digest="")
+    return msgspec.structs.replace(started, file=str(file.absolute()))
+
+
+def _planned(program: StartedProgram) -> PhysicalPlan:
+    settings = Overrides(parameters=program.parameters)
+    return planned_program(Path(program.file), program.arguments, settings)
+
+
+# --- both sides -----------------------------------------------------------------------------------
+
+
+def _compared(
+    checkpoint: CopiedCheckpoint,
+    old: PhysicalPlan,
+    new: PhysicalPlan,
+    length_ms: int | None,
+    key: tuple[str, ...],
+    allow_dropped: bool,
+) -> ForkResult:
+    input = CheckpointInput(checkpoint, old, length_ms)
+    tapes, notes = input.of(new)
+    before = run_side(old, checkpoint, input.tapes)
+    after = run_side(new, checkpoint, tapes, allow_dropped=allow_dropped)
+    names = _names({**before, **after})
+    notes += [
+        f"only the {which} program has the sink {names[id]!r}: all of its rows are a difference"
+        for which, here, there in (("running", before, after), ("changed", after, before))
+        for id in here
+        if id not in there
+    ]
+    outputs = {
+        name: difference(name, _asked(key, one, other) or _key(before, after, id), one, other)
+        for id, name in names.items()
+        for one, other in [(_rows(before, after, id), _rows(after, before, id))]
+    }
+    splits = sum(len(tape.splits) for tape in tapes.values())
+    doubts = [*reservations(old, splits), *reservations(new, splits)]
+    return ForkResult(
+        checkpoint.savepoint.job,
+        checkpoint.savepoint.entry.checkpoint,
+        {planned.name: tapes[planned.id].rows for planned, _ in sources(new)},
+        outputs,
+        notes,
+        list(dict.fromkeys(doubts)),
+        {names[id]: output.rows for id, output in before.items()},
+        {names[id]: output.rows for id, output in after.items()},
+    )
+
+
+_Outputs = Mapping[OperatorId, SinkOutput]
+
+
+def _names(outputs: _Outputs) -> dict[OperatorId, str]:
+    """What each sink is called: by its name, and where several have the same, by their ids."""
+    often = Counter(output.name for output in outputs.values())
+    return {id: output.name if often[output.name] == 1 else str(id) for id, output in outputs.items()}
+
+
+def _rows(side: _Outputs, other: _Outputs, id: OperatorId) -> pa.Table:
+    return side[id].rows if id in side else other[id].rows.schema.empty_table()
+
+
+def _asked(key: tuple[str, ...], *tables: pa.Table) -> tuple[str, ...]:
+    """The columns that were asked for, of a sink that has them."""
+    return key if all(name in table.column_names for table in tables for name in key) else ()
+
+
+def _key(before: _Outputs, after: _Outputs, id: OperatorId) -> tuple[str, ...]:
+    """That of the changed program, where both have its columns."""
+    for one, other in ((after, before), (before, after)):
+        if id in one and (id not in other or set(one[id].key) <= set(other[id].rows.column_names)):
+            return one[id].key
+    return ()
