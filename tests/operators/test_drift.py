@@ -77,6 +77,19 @@ def test_an_idle_split_holds_up_nobody() -> None:
     assert max(given(op)) == 140
 
 
+def test_progress_says_how_long_event_time_has_stood_and_which_split_is_idle() -> None:
+    source = Script(slow=[[100], *[1000] * 99], fast=[[100 + n] for n in range(99)])
+    op, ctx = operator(source, strategy=aligned(max_drift="1m"))
+    assert isinstance(ctx.clock, ManualClock)
+    given(op, 6)
+    ctx.clock.us += 60_000
+    given(op, 6)
+    ctx.clock.us += 5_000
+    slow, fast = op.progress(0).splits
+    assert (slow.id, slow.idle, slow.stands_ms, slow.watermark_ms) == ("slow", True, 65, None)
+    assert (fast.id, fast.idle, fast.stands_ms) == ("fast", False, 5)
+
+
 def test_splits_that_wait_to_be_opened_hold_up_nobody() -> None:
     """Those that are open would wait for those that wait for them."""
     many = {f"{n:02d}": [[1000 * n + 5 * i] for i in range(6)] for n in range(2 * MAX_OPEN_SPLITS)}

@@ -1,5 +1,5 @@
 """The commands that look at running jobs and command them: `jobs`, `checkpoints`, `metrics`, `story`,
-`savepoint`, `stop`, `rescale`, `cancel`."""
+`why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
 
 from __future__ import annotations
 
@@ -86,6 +86,31 @@ def story(job: Job) -> None:
     from rheos.cli.jobs import show_story
 
     raise typer.Exit(show_story(job))
+
+
+@app.command("why-not")
+def why_not(
+    job: Job,
+    operator: Annotated[str, typer.Option(help="The operator's id, or its name.", show_default=False)],
+    key: Annotated[
+        str | None,
+        typer.Option(help="Its key: ada, or user=ada,day=3.", show_default="all keys"),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="START[/END]",
+            help="2026-11-24T04:00:00Z, or ms since the epoch.",
+            show_default="what is due first",
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say why a window has not fired yet: which split holds the watermark back and since when, how far
+    it must come, whether the key is in state, and how many rows came late."""
+    from rheos.cli.why_not import show_why_not
+
+    raise typer.Exit(show_why_not(job, operator, key, window, json))
 
 
 @app.command()

@@ -384,6 +384,21 @@ SPLIT_WATERMARK = _gauge(
     across=Merge.LEAST,
     over=Merge.LAST,
 )
+SPLIT_STANDS = _gauge(
+    "split_stands_ms",
+    Unit.MS,
+    Scope.SPLIT,
+    "how long event time has not gone on in an open split",
+    across=Merge.MOST,
+    over=Merge.MOST,
+)
+SPLIT_IDLE = _gauge(
+    "split_idle",
+    Unit.COUNT,
+    Scope.SPLIT,
+    "1 for an open split that is idle, and does not hold the watermark back; else 0",
+    over=Merge.LAST,
+)
 SPLIT_LAG_ROWS = _gauge(
     "split_lag_rows",
     Unit.ROWS,

@@ -288,7 +288,9 @@ class SourceOperator(Operator):
 
     def progress(self, now_ms: int) -> SourceProgress:
         """How far it is, for its figures; `now_ms` by the wall clock."""
-        return source_progress(self._open, len(self._waiting), self._bound_ms, now_ms)
+        by_column = self._spec.watermark is not None and self._reach.clock_ms is None
+        now_us = self.ctx.clock.monotonic_us() if by_column else None
+        return source_progress(self._open, len(self._waiting), self._bound_ms, now_ms, now_us)
 
     def wake_every(self, period_us: int) -> None:
         """Somebody else wants to be asked so often."""
@@ -351,7 +353,7 @@ class SourceOperator(Operator):
             elif isinstance(polled, TimeReached):
                 state.quiet_since_us, state.idle = None, False
                 if self._reach.clock_ms is None:
-                    state.max_ts = max(state.max_ts, polled.event_time_ms)
+                    state.reached(polled.event_time_ms, self.ctx.clock.monotonic_us())
                 has_read = True
             else:
                 state.quiet_since_us, state.idle = None, False
@@ -383,6 +385,7 @@ class SourceOperator(Operator):
                 self._note_waiting()
             self._make_client()
             state.reader = self._spec.source.open(state.split, state.position, self._reader_context)
+            state.advanced_us = self.ctx.clock.monotonic_us()
             self._open.append(state)
 
     def _make_client(self) -> None:
@@ -448,7 +451,8 @@ class SourceOperator(Operator):
             return self._out([*batch.columns, *number])
         ts = self._reach.times(batch, first=state.max_ts == MIN_TIMESTAMP_MS)
         reached = np.maximum.accumulate(self._reach.of_rows(state.split.id, batch, ts))
-        before, state.max_ts = state.max_ts, max(state.max_ts, int(reached[-1]))
+        before = state.max_ts
+        state.reached(int(reached[-1]), self.ctx.clock.monotonic_us())
         columns = [*batch.columns, pa.array(ts)]
         if self._carries_wm or self._carries_swm:
             wm = split_watermarks(reached, before, self._bound_ms)
@@ -466,7 +470,7 @@ class SourceOperator(Operator):
         self._reach.look()
         for state in self._open:
             reached_ms = self._reach.periodic(state.split.id, self.ctx.clock.now_ms())
-            state.max_ts = max(state.max_ts, reached_ms)
+            state.reached(reached_ms, now_us)
 
     def _merged(self, state: SplitState, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The operator's watermark before each of the next rows of a split, from the split's own."""

@@ -18,6 +18,10 @@ class SplitProgress:
     watermark_ms: int | None
     """None before its first row, where it has no event time, and where it is idle."""
     lag_rows: int | None
+    idle: bool = False
+    """It has been quiet for so long that it does not hold the watermark back."""
+    stands_ms: int | None = None
+    """How long its event time has not gone on; None where it goes by none of its rows' own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,13 @@ class SourceProgress:
 
 
 def source_progress(
-    open_splits: Sequence[SplitState], waiting: int, bound_ms: int, now_ms: int
+    open_splits: Sequence[SplitState],
+    waiting: int,
+    bound_ms: int,
+    now_ms: int,
+    now_us: int | None,
 ) -> SourceProgress:
+    """`now_ms` by the wall clock; `now_us` by the monotonic one, None where time is of no column."""
     lags = [None if state.reader is None else state.reader.lag_rows() for state in open_splits]
     known = [lag for lag in lags if lag is not None]
     behind = [
@@ -48,8 +57,23 @@ def source_progress(
         waiting,
         sum(known) if known else None,
         max(behind, default=None),
-        [SplitProgress(state.split.id, _watermark_ms(state, bound_ms), lag) for state, lag in few],
+        [
+            SplitProgress(
+                state.split.id,
+                _watermark_ms(state, bound_ms),
+                lag,
+                state.idle,
+                _stands_ms(state, now_us),
+            )
+            for state, lag in few
+        ],
     )
+
+
+def _stands_ms(state: SplitState, now_us: int | None) -> int | None:
+    if now_us is None or state.advanced_us is None:
+        return None
+    return (now_us - state.advanced_us) // 1000
 
 
 def _watermark_ms(state: SplitState, bound_ms: int) -> int | None:

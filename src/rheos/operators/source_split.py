@@ -36,6 +36,7 @@ class SplitState:
     """A split of this subtask, on its way from waiting over open to finished."""
 
     __slots__ = (
+        "advanced_us",
         "before",
         "endless",
         "idle",
@@ -57,6 +58,8 @@ class SplitState:
         self.position: bytes | None = None
         """Where to begin, until it is open; where it ended, once it is finished."""
         self.max_ts = MIN_TIMESTAMP_MS
+        self.advanced_us: int | None = None
+        """When that rose last, or the split was opened; None before."""
         self.reader: SplitReader | None = None
         self.quiet_since_us: int | None = None
         self.idle = False
@@ -73,6 +76,11 @@ class SplitState:
             and self.quiet_since_us is not None
             and now_us - self.quiet_since_us >= for_us
         )
+
+    def reached(self, event_time_ms: int, now_us: int) -> None:
+        """Its rows, or its source, have come to that time."""
+        if event_time_ms > self.max_ts:
+            self.max_ts, self.advanced_us = event_time_ms, now_us
 
     def watermark(self, bound_ms: int) -> int:
         return max(self.max_ts - bound_ms - 1, self.before)

@@ -69,5 +69,8 @@ def _operator(id: str, operator: Operator, now_ms: int) -> Iterator[Reading]:
     for split in progress.splits:
         if split.watermark_ms is not None:
             yield Reading(f.SPLIT_WATERMARK.name, (id, split.id), split.watermark_ms)
+        if split.stands_ms is not None:
+            yield Reading(f.SPLIT_STANDS.name, (id, split.id), split.stands_ms)
+            yield Reading(f.SPLIT_IDLE.name, (id, split.id), int(split.idle))
         if split.lag_rows is not None:
             yield Reading(f.SPLIT_LAG_ROWS.name, (id, split.id), split.lag_rows)

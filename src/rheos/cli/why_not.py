@@ -1,0 +1,311 @@
+"""`rheos why-not`: why a window of a running job has not fired yet, or a timer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.text import Text
+
+from rheos.checkpoint.as_savepoint import newest_checkpoint
+from rheos.cli.jobs import console, find, reported
+from rheos.cli.status import duration_text
+from rheos.control.commands import JobClient
+from rheos.control.held_back import Delayed, HeldBack, SplitStanding, held_back
+from rheos.control.registry import JobRecord
+from rheos.errors import ConfigurationError, RheosError
+from rheos.host.stores import open_store
+from rheos.protocol.elements import MAX_TIMESTAMP_MS
+from rheos.protocol.ids import OperatorId
+from rheos.savepoints.kept_for_key import KeptForKey, OpenWindow, kept_for_key
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is waited for."""
+
+    what: str
+    """ "window" or "timer"."""
+    start_ms: int | None
+    end_ms: int
+    """A window's end, which it does not have itself; a timer's time."""
+    asked: bool
+
+    @property
+    def needs_ms(self) -> int:
+        """The watermark that fires it."""
+        return self.end_ms - 1 if self.what == "window" else self.end_ms
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """All that is known."""
+
+    at_ms: int
+    """By the driver's wall clock."""
+    held: HeldBack
+    key: str | None
+    kept: KeptForKey | None
+    not_kept: str
+    """Why nothing is known of state; empty where something is."""
+    due: Due | None
+
+    @property
+    def open_windows(self) -> list[OpenWindow]:
+        """Those that have not fired."""
+        fired_ms = self.held.watermark_ms
+        windows = self.kept.windows if self.kept else ()
+        return [each for each in windows if fired_ms is None or each.end_ms - 1 > fired_ms]
+
+    @property
+    def has_fired(self) -> bool:
+        mark = self.held.watermark_ms
+        return self.due is not None and mark is not None and mark >= self.due.needs_ms
+
+
+def show_why_not(job: str, operator: str, key: str | None, window: str | None, as_json: bool) -> int:
+    def show() -> int:
+        span = None if window is None else _span(window)
+        record = find(job)
+        client = JobClient(record)
+        figures = client.figures()
+        held = held_back(client.plan(), figures, client.history(), operator)
+        kept, why = _kept(record, held, key)
+        answered = WhyNot(figures.at_ms, held, key, kept, why, _due(span, held, kept))
+        if as_json:
+            print(json.dumps(_object(answered), indent=2))
+        else:
+            for line in _lines(answered):
+                console().print(Text(line))
+        return 0
+
+    return reported(show)
+
+
+def _span(window: str) -> tuple[int, int | None]:
+    """Start, and end where that is said. Raises ConfigurationError."""
+    first, slash, last = window.partition("/")
+    span = _moment(first, window), _moment(last, window) if slash else None
+    if span[1] is not None and span[1] <= span[0]:
+        raise ConfigurationError(f"the window {window!r} ends before it starts", hint=_WRITE_WINDOW)
+    return span
+
+
+_WRITE_WINDOW = "write its start, or START/END: 2026-11-24T04:00:00Z, or ms since the epoch"
+
+
+def _moment(text: str, window: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigurationError(f"{window!r} is no window", hint=_WRITE_WINDOW) from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _kept(record: JobRecord, held: HeldBack, key: str | None) -> tuple[KeptForKey | None, str]:
+    if record.checkpoint_dir is None:
+        return None, "the job has no checkpoint directory that could be read"
+    try:
+        checkpoint = newest_checkpoint(open_store(record.checkpoint_dir, make=False), record.job)
+    except RheosError as error:
+        return None, error.what
+    return kept_for_key(checkpoint, OperatorId(held.operator.id), _columns(key)), ""
+
+
+def _columns(key: str | None) -> Mapping[str, str] | str | None:
+    if key is None or "=" not in key:
+        return key
+    parts = (part.partition("=") for part in key.split(","))
+    return {name.strip(): value for name, _, value in parts}
+
+
+def _due(span: tuple[int, int | None] | None, held: HeldBack, kept: KeptForKey | None) -> Due | None:
+    if span is not None:
+        start_ms, end_ms = span
+        size_ms = None if kept is None else kept.window_size_ms
+        if end_ms is None and size_ms is None:
+            raise ConfigurationError(
+                "where the window ends is not known here: its windows are not all of one size, or "
+                "there is no checkpoint yet",
+                hint="write --window START/END",
+            )
+        return Due("window", start_ms, end_ms or start_ms + (size_ms or 0), asked=True)
+    if kept is None:
+        return None
+    mark = held.watermark_ms
+    dues = [Due("window", w.start_ms, w.end_ms, asked=False) for w in kept.windows]
+    dues += [Due("timer", None, at_ms, asked=False) for at_ms in kept.timers_ms]
+    left = [due for due in dues if mark is None or due.needs_ms > mark]
+    return min(left, key=lambda due: due.needs_ms, default=None)
+
+
+# --- in words ---------------------------------------------------------------------------------------
+
+
+def _lines(found: WhyNot) -> Iterator[str]:
+    held = found.held
+    yield f"operator {held.operator.name!r} ({held.operator.id}), {held.operator.site}"
+    yield from _of_watermark(found)
+    if found.has_fired:
+        yield "what holds the watermark back now:"
+    yield from _of_holders(held)
+    yield from map(_of_edge, held.delayed)
+    yield ""
+    yield from _of_state(found)
+    if held.late:
+        went = f"to the side output {held.late_goes_to!r}" if held.late_goes_to else "nowhere: dropped"
+        yield f"{held.late:,} rows came late to it in this attempt, and went {went}"
+    else:
+        yield "no row came late to it in this attempt"
+
+
+def _of_watermark(found: WhyNot) -> Iterator[str]:
+    held, due = found.held, found.due
+    if held.watermark_ms is None:
+        yield "no watermark has come to it yet"
+    elif held.watermark_ms >= MAX_TIMESTAMP_MS:
+        yield "its input has ended: every window has fired"
+    else:
+        where = "" if held.subtask is None else f" in subtask {held.subtask}, the furthest behind"
+        since = ""
+        if held.since_ms is not None:
+            stands_ms = max(found.at_ms - held.since_ms, 0)
+            since = (
+                f"; it stands there at least since {_time(held.since_ms)} ({duration_text(stands_ms)})"
+            )
+        yield f"its watermark is {_time(held.watermark_ms)}{where}{since}"
+    if due is None:
+        return
+    what = f"the timer of {_time(due.end_ms)}"
+    if due.what == "window":
+        start = "" if due.start_ms is None else f"{_time(due.start_ms)} to "
+        what = f"the window {start}{_time(due.end_ms)}"
+    if found.has_fired:
+        yield f"{what} is behind it: it has fired, if any row was in it that was not late"
+    elif held.watermark_ms is None:
+        yield f"{what} fires at watermark {_time(due.needs_ms)}"
+    else:
+        further = duration_text(due.needs_ms - held.watermark_ms)
+        yield f"{what} fires at {_time(due.needs_ms)}: it must come {further} further"
+
+
+def _of_holders(held: HeldBack) -> Iterator[str]:
+    for split in held.holding[:_SHOWN]:
+        yield f"held back by {_split(split)}"
+    if len(held.holding) > _SHOWN:
+        yield f"and by {len(held.holding) - _SHOWN:,} more splits that have come as far"
+    if held.waiting_splits:
+        yield f"held back by {held.waiting_splits:,} splits that wait to be read"
+    if not held.holding and not held.waiting_splits:
+        yield (
+            "no split is known that holds it back: all are idle or read to their ends, or they are too "
+            "many to be reported"
+        )
+    if held.idle:
+        longest = max(held.idle, key=lambda split: split.stands_ms)
+        yield (
+            f"{len(held.idle):,} splits are idle and do not count, {longest.split!r} of "
+            f"{longest.source!r} for {duration_text(longest.stands_ms)}"
+        )
+
+
+def _split(split: SplitStanding) -> str:
+    at = "has given no row yet" if split.watermark_ms is None else f"is at {_time(split.watermark_ms)}"
+    stands = duration_text(split.stands_ms)
+    return (
+        f"split {split.split!r} of {split.source!r}, subtask {split.subtask}: it {at}, and has not "
+        f"gone on for {stands}"
+    )
+
+
+def _of_edge(edge: Delayed) -> str:
+    came = "none" if edge.receiver_ms is None else _time(edge.receiver_ms)
+    return (
+        f"{edge.sender!r} has come to {_time(edge.sender_ms)} and {edge.receiver!r} to {came}: between "
+        f"them {edge.queued_batches:,} batches wait, and {edge.receiver!r} is busy {edge.busy:.0%}"
+    )
+
+
+def _of_state(found: WhyNot) -> Iterator[str]:
+    kept, due = found.kept, found.due
+    if kept is None:
+        yield f"nothing is known of its state: {found.not_kept}"
+        return
+    ago = duration_text(max(found.at_ms - kept.taken_ms, 0))
+    begin = f"in checkpoint {kept.checkpoint} ({ago} ago)"
+    whose = "" if found.key is None else f" of key {found.key!r}"
+    windows = found.open_windows
+    of_windows = kept.window_size_ms is not None or bool(kept.windows)
+    if windows or kept.timers_ms:
+        yield f"{begin} there are {len(windows):,} open windows{whose}, {len(kept.timers_ms):,} timers"
+        if due is not None and due.asked and due.start_ms is not None and not found.has_fired:
+            inside = any(due.start_ms <= each.start_ms < due.end_ms for each in windows)
+            yield f"the window has {'rows' if inside else 'no row'}{whose} there"
+    elif kept.rows and not of_windows:
+        yield f"{begin} there is state{whose}, and no timer"
+    elif found.key is None:
+        yield f"{begin} no window is open"
+    else:
+        yield (
+            f"{begin} there is nothing{whose}: it has not come, was late, or what it was in has fired"
+        )
+    if kept.unread:
+        yield f"not looked into: {', '.join(kept.unread)}"
+
+
+def _time(ms: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _object(found: WhyNot) -> dict[str, Any]:
+    held, due = found.held, found.due
+    mark = held.watermark_ms
+    return {
+        "operator": {"id": held.operator.id, "name": held.operator.name, "site": held.operator.site},
+        "at_ms": found.at_ms,
+        "watermark_ms": mark,
+        "subtask": held.subtask,
+        "since_ms": held.since_ms,
+        "due": None
+        if due is None
+        else {
+            "what": due.what,
+            "start_ms": due.start_ms,
+            "end_ms": due.end_ms,
+            "fires_at_ms": due.needs_ms,
+            "further_ms": None if mark is None else max(due.needs_ms - mark, 0),
+            "has_fired": found.has_fired,
+        },
+        "holding": [asdict(split) for split in held.holding],
+        "idle": [asdict(split) for split in held.idle],
+        "waiting_splits": held.waiting_splits,
+        "delayed": [asdict(edge) for edge in held.delayed],
+        "late": held.late,
+        "late_goes_to": held.late_goes_to,
+        "key": found.key,
+        "state": None
+        if found.kept is None
+        else {
+            "checkpoint": found.kept.checkpoint,
+            "taken_ms": found.kept.taken_ms,
+            "keyed_by": list(found.kept.columns),
+            "rows": found.kept.rows,
+            "open_windows": [asdict(window) for window in found.open_windows],
+            "timers_ms": list(found.kept.timers_ms),
+            "not_looked_into": list(found.kept.unread),
+        },
+        "no_state_because": found.not_kept or None,
+    }

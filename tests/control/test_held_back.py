@@ -1,0 +1,113 @@
+"""What holds a watermark back, from figures alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from rheos.control.held_back import Delayed, HeldBack, held_back
+from rheos.errors import ConfigurationError
+from rheos.observe.history_files import HistorySegment, HistoryView
+from rheos.observe.model import JobFigures
+from rheos.plan.outline import PlanOutline
+from rheos.protocol.readings import Reading
+from tests.cli.stand_ins import outline
+
+EMPTY = HistorySegment("", "coarse", 0, [], [], [])
+
+
+def found(*readings: Reading, history: HistoryView | None = None, **changes: Any) -> HeldBack:
+    """Of the map behind the source "clicks"."""
+    plan = outline()
+    figures = JobFigures(
+        job="job",
+        name="job",
+        at_ms=5_000,
+        attempt=1,
+        operators={"source-1": "clicks", "map-1": "map"},
+        chains={"0": ["source-1"], "1": ["map-1"]},
+        edges={"0": ("0", "1")},
+        readings=list(readings),
+    )
+    return held_back(changes.get("plan", plan), figures, history or HistoryView.nothing(), "map-1")
+
+
+def split(name: str, subtask: int, mark: int | None, stands: int, idle: int = 0) -> list[Reading]:
+    at = ("source-1", name, str(subtask))
+    mine = [Reading("split_stands_ms", at, stands), Reading("split_idle", at, idle)]
+    return mine if mark is None else [*mine, Reading("split_watermark_ms", at, mark)]
+
+
+def mark(operator: str, subtask: int, ms: int) -> Reading:
+    return Reading("watermark_ms", (operator, str(subtask)), ms)
+
+
+def test_the_split_that_is_furthest_behind_holds_it() -> None:
+    held = found(
+        *split("a", 0, 90, 7_000), *split("b", 1, 500, 3), mark("map-1", 0, 90), mark("map-1", 1, 90)
+    )
+    assert (held.watermark_ms, held.subtask) == (90, None)
+    (holding,) = held.holding
+    assert (holding.source, holding.split, holding.subtask) == ("clicks", "a", 0)
+    assert (holding.watermark_ms, holding.stands_ms) == (90, 7_000)
+    assert (held.delayed, held.idle) == ((), ())
+
+
+def test_an_idle_split_does_not_and_one_without_a_row_does() -> None:
+    held = found(*split("quiet", 0, None, 60_000, 1), *split("b", 0, 10, 5), *split("c", 1, 10, 6))
+    assert [holding.split for holding in held.holding] == ["b", "c"]
+    assert [idle.split for idle in held.idle] == ["quiet"]
+    held = found(*split("empty", 0, None, 60_000), *split("b", 0, 10, 5))
+    assert [(holding.split, holding.watermark_ms) for holding in held.holding] == [("empty", None)]
+
+
+def test_splits_that_wait_are_counted_and_late_rows() -> None:
+    held = found(
+        Reading("waiting_splits", ("source-1", "0"), 2),
+        Reading("waiting_splits", ("source-1", "1"), 3),
+        Reading("counter", ("map-1", "late", "0"), 4),
+        Reading("counter", ("map-1", "late", "1"), 1),
+        Reading("counter", ("map-1", "other", "1"), 1),
+    )
+    assert (held.waiting_splits, held.late, held.late_goes_to) == (5, 5, None)
+
+
+def test_where_rows_are_in_the_way_the_edge_says_so() -> None:
+    held = found(
+        mark("source-1", 0, 900),
+        mark("source-1", 1, 800),
+        mark("map-1", 0, 300),
+        mark("map-1", 1, 700),
+        Reading("queued_batches", ("0", "0"), 6),
+        Reading("busy_ms", ("1", "0"), 1.0, 970.0),
+        Reading("busy_ms", ("1", "1"), 1.0, 10.0),
+    )
+    assert (held.watermark_ms, held.subtask) == (300, 0)
+    assert held.delayed == (Delayed("clicks", "map", 800, 300, 6, 0.97),)
+
+
+@pytest.mark.parametrize(
+    ("marks", "since"),
+    [([10.0, 20.0, 20.0], 2_000), ([20.0, 20.0, 20.0], 1_000), ([20.0, 20.0, 10.0], None)],
+)
+def test_since_when_it_stands_is_in_the_history(marks: list[float], since: int | None) -> None:
+    fine = HistorySegment(
+        "job", "fine", 1_000, ["watermark_ms\tmap-1"], [1_000, 2_000, 3_000], [[m] for m in marks]
+    )
+    held = found(mark("map-1", 0, 20), history=HistoryView(fine, EMPTY))
+    assert held.since_ms == since
+
+
+def test_what_does_not_lead_to_it_is_not_looked_at() -> None:
+    plan = outline()
+    apart: PlanOutline = msgspec.structs.replace(plan, edges=[])
+    assert found(*split("a", 0, 90, 7_000), plan=apart).holding == ()
+
+
+def test_an_operator_is_named_by_id_or_name() -> None:
+    figures = JobFigures("job", "job", 0, 1, {}, {}, {}, [])
+    assert held_back(outline(), figures, HistoryView.nothing(), "map").operator.id == "map-1"
+    with pytest.raises(ConfigurationError, match=r"no operator 'mop'.*\n.*map-1 \(map\)"):
+        held_back(outline(), figures, HistoryView.nothing(), "mop")
