@@ -18,7 +18,7 @@ from rheos.operators.contract import Operator
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PlannedOperator
 from rheos.plan.planner import make_plan
-from rheos.protocol.elements import TS, WM
+from rheos.protocol.elements import SWM, TS, WM, visible
 from rheos.protocol.ids import CheckpointId
 from tests.operators.contexts import context
 
@@ -62,20 +62,19 @@ class Run:
 
     def __init__(self, version: Version, before: Run | None = None) -> None:
         self.operator = version.planned()
-        (port,) = self.operator.ports
-        self.schema = port.schema
+        self.schema = self.operator.ports[0].schema
         outputs = {tag: output.schema for tag, output in self.operator.outputs.items()}
         ctx = context(self.schema, outputs)
         ctx.ports, ctx.outputs, ctx.max_parallelism = self.operator.ports, self.operator.outputs, 16
         self.running: Operator = build(ctx, self.operator.spec)
         self.running.open({} if before is None else before.stored())
 
-    def feed(self, *rows: tuple[Any, ...]) -> list[dict[str, Any]]:
-        """Rows as (k, v, t, more columns), which nothing makes late."""
-        names = [name for name in self.schema.names if name not in (TS, WM)]
+    def feed(self, *rows: tuple[Any, ...], port: int = 0) -> list[dict[str, Any]]:
+        """Rows as (k, v, t, more columns), which nothing makes late. Ports have the same columns."""
+        names = visible(self.schema).names
         dicts = [dict(zip(names, row, strict=True)) for row in rows]
-        hidden = [one | {TS: one["t"], WM: -(2**62)} for one in dicts]
-        return self._taken(self.running.on_batch(0, pa.RecordBatch.from_pylist(hidden, self.schema)))
+        hidden = [one | {TS: one["t"], WM: -(2**62), SWM: one["t"] - 1} for one in dicts]
+        return self._taken(self.running.on_batch(port, pa.RecordBatch.from_pylist(hidden, self.schema)))
 
     def to(self, watermark_ms: int) -> list[dict[str, Any]]:
         return self._taken(self.running.on_watermark(watermark_ms))
@@ -364,6 +363,160 @@ def test_a_window_function_cannot_take_over_from_aggregates() -> None:
     second = Run(wide, first)
     second.feed(("a", 0.5, 2, "new"))
     assert second.to(9) == [{"k": "a", "n": 2}]
+
+
+# --- windows with a trigger ---------------------------------------------------------------------------
+
+
+class Every(rh.Trigger):
+    """Fires at every second row, and at the end."""
+
+    n = rh.ValueState(int, default=0)
+
+    def on_element(self, record: Any, ctx: rh.TriggerContext) -> rh.TriggerResult:
+        self.n.value += 1
+        fires = self.n.value % 2 == 0
+        return rh.TriggerResult.FIRE if fires else rh.TriggerResult.CONTINUE
+
+    def on_event_time(self, timestamp: int, ctx: rh.TriggerContext) -> rh.TriggerResult:
+        return rh.TriggerResult.FIRE
+
+    def clear(self, ctx: rh.TriggerContext) -> None:
+        self.n.clear()
+
+
+class EveryFromHundred(Every):
+    n = rh.ValueState(float, default=100.0)
+
+
+class EveryNoting(Every):
+    noted = rh.ValueState(str, default="")
+
+
+class Values(rh.WindowFunction):
+    def process(self, records: list[Any], ctx: rh.WindowContext) -> Iterator[dict[str, Any]]:
+        yield {"k": ctx.key, "until": ctx.window.end_ms, "values": [float(one.v) for one in records]}
+
+
+VALUES = pa.schema({"k": TEXT, "until": INT, "values": pa.list_(pa.float64())})
+
+
+def fired_by(trigger: rh.Trigger, window: Any = None) -> Transform:
+    return lambda keyed: (
+        keyed.window(window or rh.Tumbling("100ms")).trigger(trigger).process(Values(), returns=VALUES)
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "differ", "at_once"),
+    [
+        (rh.triggers.count(3), rh.triggers.count(3), {}, {"a": [1, 2, 3]}),
+        (rh.triggers.count(3), rh.triggers.count(2), {}, {"a": [1, 2, 3], "b": [5, 6]}),
+        (Every(), Every(), {}, {"b": [5, 6]}),
+        (Every(), EveryNoting(), {"trigger_noted": NEW}, {"b": [5, 6]}),
+        (Every(), EveryFromHundred(), {"trigger_n": MIGRATES}, {"b": [5, 6]}),
+    ],
+    ids=["count", "fewer", "own", "with more state", "with a wider state"],
+)
+def test_windows_go_on_with_the_state_of_their_trigger(
+    old: rh.Trigger, new: rh.Trigger, differ: dict[str, Verdict], at_once: dict[str, list[float]]
+) -> None:
+    before, after = Version(fired_by(old)), Version(fired_by(new))
+    assert differences(before, after) == differ
+    first = Run(before)
+    first.feed(("a", 1, 1), ("a", 2, 2), ("b", 5, 3))
+    second = Run(after, first)
+    fired = second.feed(("a", 3, 4), ("b", 6, 5))
+    assert {row["k"]: row["values"] for row in fired} == at_once
+
+
+def test_what_a_trigger_no_longer_declares_is_dropped_only_when_that_is_allowed() -> None:
+    before, after = Version(fired_by(EveryNoting())), Version(fired_by(Every()))
+    assert differences(before, after) == {"trigger_noted": DROPPED}
+    assert "no longer has it" in str(refused(before, after))
+    assert refusals(told(before, after), allow_dropped=True) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"v": pa.int32()}, {"v": pa.float64()}),
+        ({}, {"more": {"note": TEXT}}),
+        ({"more": {"note": TEXT}}, {}),
+    ],
+    ids=["wider", "one more column", "one column less"],
+)
+def test_records_of_windows_with_a_trigger_fit_other_columns(old: Any, new: Any) -> None:
+    before, after = Version(fired_by(Every()), **old), Version(fired_by(Every()), **new)
+    assert set(differences(before, after).values()) == {MIGRATES}
+    first = Run(before)
+    first.feed(("a", 1, 1, *("x" for _ in before.more or ())))
+    second = Run(after, first)
+    fired = second.feed(("a", 2, 2, *("y" for _ in after.more or ())))
+    assert fired == [{"k": "a", "until": 100, "values": [1, 2]}]
+
+
+def test_open_windows_with_a_trigger_fire_as_they_were_cut() -> None:
+    before = Version(fired_by(Every()))
+    after = Version(fired_by(Every(), rh.Tumbling("50ms")))
+    first = Run(before)
+    first.feed(("a", 1, 1))
+    second = Run(after, first)
+    assert second.feed(("a", 2, 2), ("a", 3, 3)) == [{"k": "a", "until": 50, "values": [2, 3]}]
+    assert second.to(99)[-1] == {"k": "a", "until": 100, "values": [1]}
+
+
+# --- functions of two streams -------------------------------------------------------------------------
+
+
+class Both(rh.KeyedCoProcessFunction):
+    """How many rows either stream has had, by key."""
+
+    left = rh.ValueState(int, default=0)
+    right = rh.ValueState(int, default=0)
+
+    def process_element1(self, row: Any, ctx: rh.KeyedContext) -> Iterator[dict[str, Any]]:
+        self.left.value += 1
+        yield {"k": row.k, "n": float(self.left.value), "of": float(self.right.value)}
+
+    def process_element2(self, row: Any, ctx: rh.KeyedContext) -> Iterator[dict[str, Any]]:
+        self.right.value += 1
+        yield from ()
+
+
+class BothWider(Both):
+    left = rh.ValueState(float, default=0.5)
+    noted = rh.ValueState(str, default="")
+
+
+class BothNarrower(Both):
+    left = rh.ValueState(bool, default=False)
+
+
+def connected(function: rh.KeyedCoProcessFunction) -> Transform:
+    returns = pa.schema({"k": TEXT, "n": pa.float64(), "of": pa.float64()})
+    return lambda keyed: keyed.connect(keyed).process(function, returns=returns)
+
+
+def test_functions_of_two_streams_go_on_with_what_both_have_left() -> None:
+    before = Version(connected(Both()))
+    after = Version(connected(BothWider()), v=pa.float64(), more={"note": TEXT})
+    assert differences(before, after) == {"left": MIGRATES, "noted": NEW}
+    first = Run(before)
+    first.feed(("a", 1, 1), ("a", 1, 2))
+    first.feed(("a", 1, 3), port=1)
+    second = Run(after, first)
+    second.feed(("a", 1.0, 4, "x"), ("b", 1.0, 4, "x"), port=1)
+    assert second.feed(("a", 1.0, 5, "x"), ("b", 1.0, 6, "x")) == [
+        {"k": "a", "n": 3, "of": 2},
+        {"k": "b", "n": 1.5, "of": 1},
+    ]
+
+
+def test_state_of_two_streams_that_cannot_be_read_or_is_gone_is_refused() -> None:
+    before = Version(connected(Both()))
+    assert differences(before, Version(connected(BothNarrower()))) == {"left": UNREADABLE}
+    assert "no longer has it" in str(refused(Version(connected(BothWider())), before))
 
 
 # --- rows that are held, and reduced ------------------------------------------------------------------

@@ -8,6 +8,7 @@ the right one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -15,6 +16,7 @@ import polars as pl
 from rheos import aggregates as agg
 from rheos.api.keyed import KeyedStream
 from rheos.api.streams import DataStream
+from rheos.graph.functions import CoGroupFunction, WindowContext
 from rheos.graph.windows import Tumbling
 from rheos.operators.late import LATE_OF_TWO
 from rheos.testing.programs import Arrived, CheckedProgram, Outputs, millis, same
@@ -147,15 +149,24 @@ def _windowed(rows: DataStream) -> Mapping[str, DataStream]:
     return {"out": joined, **{tag: joined.side_output(tag) for tag in LATE_OF_TWO}}
 
 
-def _check_windowed(rows: list[Arrived], outputs: Outputs) -> None:
-    late: tuple[list[int], list[int]] = [], []
-    windows: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
+_OfBoth = tuple[list[int], list[int]]
+
+
+def _in_windows(rows: list[Arrived]) -> tuple[dict[tuple[int, int], _OfBoth], _OfBoth]:
+    """The rows of both sides by key and end of the window; and those that are late."""
+    late: _OfBoth = [], []
+    windows: dict[tuple[int, int], _OfBoth] = {}
     for row in rows:
         end, right = row.at // _WINDOW_MS * _WINDOW_MS + _WINDOW_MS, row.i % 3 == 0
         if end - 1 <= row.wm:
             late[right].append(row.i)
         else:
             windows.setdefault((row.k, end), ([], []))[right].append(row.i)
+    return windows, late
+
+
+def _check_windowed(rows: list[Arrived], outputs: Outputs) -> None:
+    windows, late = _in_windows(rows)
     nobody: list[int | None] = [None]
     wanted = [
         (end, one, other)
@@ -170,5 +181,39 @@ def _check_windowed(rows: list[Arrived], outputs: Outputs) -> None:
 
 
 WINDOWED = CheckedProgram("window join", _windowed, _check_windowed)
+
+
+@dataclass
+class MetRows:
+    """The rows of both sides in a window of a key."""
+
+    k: int
+    end: int
+    left: list[int]
+    right: list[int]
+
+
+class MeetInWindow(CoGroupFunction):
+    def co_group(self, left: list[Any], right: list[Any], ctx: WindowContext) -> Iterator[MetRows]:
+        lefts, rights = sorted(row.l for row in left), sorted(row.r for row in right)
+        yield MetRows(ctx.key, ctx.window.end_ms, lefts, rights)
+
+
+def _co_grouped(rows: DataStream) -> Mapping[str, DataStream]:
+    left, right = sides(rows)
+    met = left.co_group(right, Tumbling(f"{_WINDOW_MS}ms"), MeetInWindow())
+    return {"out": met, **{tag: met.side_output(tag) for tag in LATE_OF_TWO}}
+
+
+def _check_co_grouped(rows: list[Arrived], outputs: Outputs) -> None:
+    windows, late = _in_windows(rows)
+    wanted = [(*of, sorted(ones), sorted(others)) for of, (ones, others) in windows.items()]
+    got = ((o["k"], o["end"], list(o["left"]), list(o["right"])) for o in outputs["out"])
+    same(map(repr, got), map(repr, wanted), "rows that met")
+    same((o["l"] for o in outputs["late_left"]), late[0], "late on the left")
+    same((o["r"] for o in outputs["late_right"]), late[1], "late on the right")
+
+
+CO_GROUPED = CheckedProgram("co-group", _co_grouped, _check_co_grouped)
 
 PROGRAMS = (INTERVAL, TEMPORAL, WINDOWED)

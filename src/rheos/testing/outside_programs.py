@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rheos.api.lookup_tables import lookup_table
 from rheos.api.streams import DataStream
 from rheos.graph.connected_functions import ProcessContext, ProcessFunction
 from rheos.graph.state import OperatorListState, OperatorUnionState
@@ -17,6 +18,20 @@ from rheos.testing.programs import Arrived, CheckedProgram, InputRow, Outputs, s
 KINDS = 7
 NAMES = MemoryLookup(["kind"], [{"kind": kind, "name": f"n{kind}"} for kind in range(1, KINDS)])
 """The kind 0 has no name."""
+
+
+@dataclass
+class KindCode:
+    kind: int
+    code: int
+
+
+def _load_codes() -> list[KindCode]:
+    return [KindCode(kind, 10 * kind) for kind in range(1, KINDS)]
+
+
+LOADED = lookup_table(_load_codes, key="kind", schema=KindCode, reload_every="30ms")
+"""Loaded again and again while rows come; the kind 0 has no code."""
 
 
 @dataclass
@@ -57,6 +72,7 @@ def _outside(rows: DataStream) -> Mapping[str, DataStream]:
     return {
         "out": asked.lookup(NAMES, on="kind"),
         "named": answered.lookup(NAMES, on="kind", how="inner", cache_for="20ms", cache_keys=2),
+        "loaded": answered.lookup(LOADED, on="kind", how="inner"),
         "numbered": rows.process(NumberRows()).set_parallelism(1),
     }
 
@@ -66,6 +82,11 @@ def _check_outside(rows: list[Arrived], outputs: Outputs) -> None:
     same(((o["i"], o["name"]) for o in outputs["out"]), named, "rows that were looked up")
     known = ((i, name) for i, name in named if name is not None)
     same(((o["i"], o["name"]) for o in outputs["named"]), known, "rows with a name")
+    same(
+        ((o["i"], o["code"]) for o in outputs["loaded"]),
+        ((row.i, row.i % KINDS * 10) for row in rows if row.i % KINDS),
+        "rows with a code",
+    )
     same((o["i"] for o in outputs["numbered"]), (row.i for row in rows), "rows that were numbered")
     same((o["place"] for o in outputs["numbered"]), range(1, len(rows) + 1), "numbers")
 

@@ -389,7 +389,7 @@ _FURTHER: dict[str, tuple[CheckedProgram, ...]] = {
         programs.windows(60, 20, 10, whole=True),
         EXPIRING,
     ),
-    "waiting functions": (OUTSIDE,),
+    "waiting functions and co-groups": (OUTSIDE, join_programs.CO_GROUPED),
 }
 """Programs that take the place of some seeds' own: what is added here leaves the other seeds alone."""
 

@@ -148,7 +148,15 @@ def loops(given: Given) -> Mapping[str, rh.DataStream]:
         "labels": few.flat_map(both_ways).iterate(spread),
         "steps": moved.select("centre", "n"),
         "centres": moved,
+        "rounds": sales.select("n", path=pl.lit(1)).iterate(split_up, rounds=3),
     }
+
+
+def split_up(loop: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
+    """Two rows of each row go round."""
+    here = loop.with_columns(path=pl.col("path") * 2)
+    both = here.union(loop.with_columns(path=pl.col("path") * 2 + 1))
+    return both, both
 
 
 def least(found: pl.DataFrame) -> pl.DataFrame:
@@ -181,6 +189,12 @@ def loops_golden() -> Mapping[str, Golden]:
         "labels": [{"node": node, "label": root(node)} for node in parent],
         "steps": [{"centre": c, "n": n} for c, of in sums.items() for n in range(1, of["n"] + 1)],
         "centres": [{"centre": c, **of} for c, of in sums.items()],
+        "rounds": [
+            {"n": row["n"], "path": path, "round": turn}
+            for row in rows
+            for turn in range(3)
+            for path in range(2 << turn, 4 << turn)
+        ],
     }
 
 
