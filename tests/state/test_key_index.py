@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheos.protocol.hashing import NullKeyError
-from rheos.state.key_index import KeyIndex, WordIndex
+from rheos.state.key_index import KeyIndex
+from rheos.state.word_index import WordIndex
 
 INTEGERS = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
 BATCHES = st.lists(st.lists(st.tuples(INTEGERS, st.text("abc", max_size=3)), max_size=30), max_size=8)
@@ -50,6 +51,23 @@ def test_many_regular_keys(stride: int) -> None:
     assert len(index) == distinct
     assert len(np.unique(slots)) == distinct
     assert (index.lookup_or_add(words) == slots).all()
+
+
+def test_keys_close_together_then_far_apart_then_close_together_again() -> None:
+    """The table is by address, by hash, and by address again once enough keys have come."""
+    index, slot_of = WordIndex(), {}
+    close, far = np.arange(2_000), np.array([90_000, 2**63 - 1, 3])
+    draw = np.random.default_rng(1)
+    for values in (close, far[:1], np.arange(95_000), far, draw.permutation(95_000)):
+        words = values.astype(np.uint64)
+        assert index.find(words).tolist() == [slot_of.get(word, -1) for word in words.tolist()]
+        for part in np.array_split(words, 7):
+            slots = index.lookup_or_add(part).tolist()
+            for word, slot in zip(part.tolist(), slots, strict=True):
+                assert slot_of.setdefault(word, slot) == slot
+    assert sorted(slot_of.values()) == list(range(len(index)))
+    for word in (0, 90_000, 94_999, 2**63 - 1):
+        assert index.lookup_or_add(np.array([word], np.uint64)).tolist() == [slot_of[word]]
 
 
 def test_keys_are_told_apart_by_value() -> None:

@@ -15,9 +15,9 @@ from rheos.graph.batch_functions import Groups, Rows, Which
 from rheos.state.codec import shown
 from rheos.state.columnar.column import EventTimes, StateColumn
 from rheos.state.columnar.state import ColumnarState
-from rheos.state.key_index import AnySlots
 from rheos.state.keys import Key
 from rheos.state.scope import KeyScope
+from rheos.state.slots import AnySlots
 from rheos.state.timers import TimerService
 
 _ROUNDS = 8

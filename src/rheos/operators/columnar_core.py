@@ -26,9 +26,9 @@ from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.protocol.hashing import NullKeyError
 from rheos.state.columnar.state import columnar_state
 from rheos.state.columnar.texts import Texts
-from rheos.state.key_index import Slots
 from rheos.state.keys import KeyCodec
 from rheos.state.scope import KeyScope
+from rheos.state.slots import Slots
 from rheos.state.timers import Timer, TimerQueue
 
 

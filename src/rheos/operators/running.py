@@ -39,8 +39,8 @@ from rheos.protocol.hashing import NullKeyError
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import RestoredState, Snapshot, SnapshotPart
 from rheos.protocol.state_config import Backend
-from rheos.state.key_index import Slots
 from rheos.state.rocksdb.files import FILES
+from rheos.state.slots import Slots
 
 STATE = "running"
 

@@ -30,11 +30,11 @@ from rheos.protocol.elements import Batch
 from rheos.protocol.snapshots import PartMode, RestoredFiles, Snapshot, SnapshotPart, StateKind
 from rheos.protocol.state_config import MIB
 from rheos.state.key_groups import groups_of_columns
-from rheos.state.key_index import Slots
 from rheos.state.packing import Packing
 from rheos.state.rocksdb.database import Database
 from rheos.state.rocksdb.files import FileSets, open_sets
 from rheos.state.rocksdb.layout import DatabaseCatalogue, EntryForm, range_start
+from rheos.state.slots import Slots
 
 _COLUMNS = range_start(0) + b"columns "
 """Under it and the state's name lies the schema of the packed columns."""

@@ -27,8 +27,9 @@ from rheos.protocol.elements import FEW_ROWS, Batch
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_groups import groups_of_columns
-from rheos.state.key_index import KeyIndex, Slots
+from rheos.state.key_index import KeyIndex
 from rheos.state.parts import DeltaChain
+from rheos.state.slots import Slots
 
 _FEWEST = 1024
 """Fewer keys than that are not worth being forgotten."""

@@ -49,8 +49,9 @@ from rheos.protocol.columns import column_of
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.types import batch_of, rows_of
-from rheos.state.key_index import KeyIndex, Slots
+from rheos.state.key_index import KeyIndex
 from rheos.state.keys import Key, KeyCodec
+from rheos.state.slots import Slots
 from rheos.state.stores import ABSENT, MISSING
 
 RANK = "rank"

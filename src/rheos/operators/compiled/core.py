@@ -87,7 +87,7 @@ from rheos.operators.records import shown
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch, visible
 from rheos.protocol.types import TypeMismatch, rows_of
 from rheos.state.columnar.texts import Texts
-from rheos.state.key_index import Slots
+from rheos.state.slots import Slots
 
 Filled = dict[str, npt.NDArray[Any]]
 

@@ -28,8 +28,9 @@ from rheos.protocol.elements import TS, Batch, visible
 from rheos.protocol.shapes import Holds, StateShape
 from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.state.key_groups import key_groups
-from rheos.state.key_index import KeySlots, Slots
+from rheos.state.key_index import KeySlots
 from rheos.state.parts import DeltaChain
+from rheos.state.slots import Slots
 
 MATCHED = "__matched"
 ROW = "__row"

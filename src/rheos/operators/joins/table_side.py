@@ -30,8 +30,9 @@ from rheos.operators.spill import SpillFolder
 from rheos.protocol.elements import TS, Batch, visible
 from rheos.protocol.shapes import Holds, StateShape
 from rheos.protocol.snapshots import PartMode, SnapshotPart
-from rheos.state.key_index import KeySlots, Slots
+from rheos.state.key_index import KeySlots
 from rheos.state.parts import DeltaChain
+from rheos.state.slots import Slots
 
 PADDED, GONE = "__padded", "__gone"
 _MARKS = [pa.field(GONE, pa.bool_(), False), pa.field(ROW, pa.int64(), False)]

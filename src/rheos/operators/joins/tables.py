@@ -68,7 +68,8 @@ from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import StateShape
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.state.key_groups import refuse_null_keys
-from rheos.state.key_index import KeySlots, Slots
+from rheos.state.key_index import KeySlots
+from rheos.state.slots import Slots
 
 STATES = ("left", "right")
 _TIDY_ROWS = 1 << 14

@@ -63,7 +63,7 @@ from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.state.key_groups import refuse_null_keys
-from rheos.state.key_index import Slots
+from rheos.state.slots import Slots
 
 WAITING = (("left", "left behind"), ("right", "right behind"))
 """The states of rows that wait, and of up to where they no longer do; by port."""

@@ -31,7 +31,7 @@ from rheos.operators.joins.growing import Growing, with_room
 from rheos.operators.joins.numbered import Numbers, taken
 from rheos.operators.spill import SpillFolder
 from rheos.protocol.elements import TS, Batch
-from rheos.state.key_index import Slots
+from rheos.state.slots import Slots
 
 FAN_IN = 8
 """So many segments of one order of magnitude are put together."""

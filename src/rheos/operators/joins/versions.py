@@ -14,8 +14,9 @@ from rheos.operators.joins.numbered import Numbers, taken
 from rheos.protocol.elements import Batch
 from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.state.key_groups import key_groups
-from rheos.state.key_index import KeySlots, Slots
+from rheos.state.key_index import KeySlots
 from rheos.state.parts import DeltaChain
+from rheos.state.slots import Slots
 
 LEAST_ROWS = 1 << 12
 """Versions that were replaced are cleared away when there are more than this, and than those that

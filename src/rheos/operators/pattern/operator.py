@@ -66,9 +66,10 @@ from rheos.protocol.elements import SWM, TS, WM, Batch, visible
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
-from rheos.state.key_index import KeyIndex, Slots
+from rheos.state.key_index import KeyIndex
 from rheos.state.keys import KeyCodec
 from rheos.state.parts import DeltaChain
+from rheos.state.slots import Slots
 
 LEAST_ROWS = 1 << 12
 """It is looked at what is still needed when there are more rows than this, and than twice as many as

@@ -23,7 +23,7 @@ from rheos.operators.window.panes import MemoryBudget, PanePart, PaneStore
 from rheos.operators.window.segments import Merge, Segment, cut, in_places
 from rheos.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.protocol.snapshots import PartMode
-from rheos.state.key_index import Slots
+from rheos.state.slots import Slots
 
 EVER = MIN_TIMESTAMP_MS * 2
 """Before all ends of panes."""

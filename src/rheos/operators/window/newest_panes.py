@@ -27,7 +27,8 @@ from rheos.operators.window.arrays import fits, identity
 from rheos.operators.window.columns import FIRST, OPEN_FROM, OPEN_TO
 from rheos.operators.window.contract import Ints, Mask
 from rheos.protocol.polars_frames import arrow_column
-from rheos.state.key_index import KeyIndex, Slots
+from rheos.state.key_index import KeyIndex
+from rheos.state.slots import AnySlots, Slots
 
 ReduceOf = Callable[[str], np.ufunc | None]
 """How values of a column of state are merged, by its name; None where no array holds it."""
@@ -131,12 +132,12 @@ class NewestPanes:
             given[name] = frame[name].to_numpy()
         return None if self._largest_sum(given, rows) > _LARGE else given
 
-    def _slots(self, frame: pl.DataFrame, given: Mapping[str, npt.NDArray[Any]]) -> Slots:
+    def _slots(self, frame: pl.DataFrame, given: Mapping[str, npt.NDArray[Any]]) -> AnySlots:
         """The slots of the rows' keys, with room in the columns."""
         keys = [arrow_column(frame[name]) for name in self._keys]
         if self._index is None:
             self._index = KeyIndex([key.type for key in keys])
-        slots = self._index.lookup_or_add(keys)
+        slots = self._index.lookup_or_add(keys).astype(np.intp)
         size = len(self._marks)
         if len(self._index) > size:
             size = -(-max(len(self._index), 2 * size) // _BLOCK) * _BLOCK
@@ -150,14 +151,14 @@ class NewestPanes:
                 self._columns[name] = _longer(held, size, nothing)
         return slots
 
-    def _met(self, slots: Slots, given: Mapping[str, npt.NDArray[Any]]) -> tuple[Mask, Mask]:
+    def _met(self, slots: AnySlots, given: Mapping[str, npt.NDArray[Any]]) -> tuple[Mask, Mask]:
         """For each row, whether its key has a pane, and whether they are one window."""
         ends = self._columns[OPEN_TO][slots]
         there = ends != _NONE
         opened = self._columns[OPEN_FROM][slots]
         return there, there & (given[OPEN_FROM] <= ends) & (given[OPEN_TO] >= opened)
 
-    def _begin(self, slots: Slots, ends: Ints) -> None:
+    def _begin(self, slots: AnySlots, ends: Ints) -> None:
         """Makes room for panes that end there, or later."""
         numbers = np.arange(len(slots))
         self._marks[slots] = numbers
@@ -166,7 +167,7 @@ class NewestPanes:
             values[slots] = identity(self._reduces[name], values.dtype)
         np.minimum.at(self._bounds, slots // _BLOCK, ends)
 
-    def _merge(self, slots: Slots, given: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _merge(self, slots: AnySlots, given: Mapping[str, npt.NDArray[Any]]) -> None:
         if not len(slots):
             return
         for name, values in given.items():

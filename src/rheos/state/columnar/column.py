@@ -13,7 +13,7 @@ from rheos.graph.state import StateDeclaration, ValueState
 from rheos.state.codec import shown
 from rheos.state.columnar.texts import Texts
 from rheos.state.expiry import Expiry
-from rheos.state.key_index import AnySlots, Slots
+from rheos.state.slots import AnySlots, Slots
 from rheos.state.stamps import value_codec
 
 Flags = npt.NDArray[np.bool_]

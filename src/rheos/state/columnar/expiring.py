@@ -18,7 +18,7 @@ from rheos.state.columnar.keys import SlotKeys
 from rheos.state.columnar.table import ColumnTable
 from rheos.state.columnar.texts import Texts
 from rheos.state.expiry import PIECE, Expiry
-from rheos.state.key_index import AnySlots, Slots
+from rheos.state.slots import AnySlots, Slots
 
 
 class ExpiringColumn(StateColumn):

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rheos.state.key_index import AnySlots, KeyIndex, Slots
+from rheos.state.key_index import KeyIndex
 from rheos.state.keys import Key, KeyCodec
+from rheos.state.slots import AnySlots, Slots
 
 
 class SlotKeys:

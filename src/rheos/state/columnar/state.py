@@ -28,10 +28,10 @@ from rheos.state.columnar.keys import SlotKeys
 from rheos.state.columnar.table import ColumnTable
 from rheos.state.columnar.texts import Texts
 from rheos.state.expiry import Expiry
-from rheos.state.key_index import Slots
 from rheos.state.keys import Key, KeyCodec
 from rheos.state.memory import MemoryBackend
 from rheos.state.scope import KeyScope
+from rheos.state.slots import Slots
 from rheos.state.stores import ABSENT, MISSING, ValueStore
 
 _FEW_KEYS = 1 << 12

@@ -8,9 +8,9 @@ import numpy as np
 
 from rheos.state.columnar.column import StateColumn
 from rheos.state.columnar.keys import SlotKeys
-from rheos.state.key_index import Slots
 from rheos.state.keys import Key
 from rheos.state.parts import Entries
+from rheos.state.slots import Slots
 from rheos.state.tables import Frozen, StateTable
 
 

@@ -1,0 +1,15 @@
+"""Slots: positions in the arrays of a columnar state."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Slots: TypeAlias = npt.NDArray[np.int32]
+AnySlots: TypeAlias = npt.NDArray[np.signedinteger[Any]]
+"""Slots of any width. With those of numpy's own, `intp`, arrays are indexed in a third of the time."""
+
+EMPTY = -1
+"""In the place of a slot, where there is none."""
