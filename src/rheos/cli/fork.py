@@ -62,7 +62,7 @@ def show_fork(
     if as_json:
         print(json.dumps(_object(found, samples), indent=2, default=str))
     else:
-        _print(found, samples)
+        _print(found, samples, waited=for_ is not None)
     return 0
 
 
@@ -94,7 +94,7 @@ def _write(found: ForkResult, out: Path) -> None:
 # --- how it looks -----------------------------------------------------------------------------------
 
 
-def _print(found: ForkResult, samples: int) -> None:
+def _print(found: ForkResult, samples: int, *, waited: bool) -> None:
     shown = console()
     read = ", ".join(f"{rows:,} rows of {source!r}" for source, rows in found.rows_read.items())
     shown.print(
@@ -114,7 +114,7 @@ def _print(found: ForkResult, samples: int) -> None:
         if output.rows.height and samples:
             shown.print(Text(f"\n{output.sink}, the first of {output.rows.height:,} differences:"))
             shown.print(_sampled(output, samples))
-    for line in _remarks(found):
+    for line in _remarks(found, waited):
         shown.print(Text(line, "yellow"))
 
 
@@ -137,7 +137,7 @@ def _value(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _remarks(found: ForkResult) -> list[str]:
+def _remarks(found: ForkResult, waited: bool) -> list[str]:
     lines = [f"\n{note}" for note in found.notes]
     for output in found.outputs.values():
         for what, names in (
@@ -148,10 +148,12 @@ def _remarks(found: ForkResult) -> list[str]:
             if names:
                 lines.append(f"\n{output.sink}: {what} {', '.join(names)}")
     if not any(found.rows_read.values()):
-        lines.append(
-            "\nnothing was read: the job has read all that is there. Say --for 10m to read on beside "
-            "it, or --from-savepoint to begin earlier"
+        say = (
+            "nothing came within that time. Say a longer one"
+            if waited
+            else ("the job has read all that is there. Say --for 10m to read on beside it")
         )
+        lines.append(f"\nnothing was read: {say}, or --from-savepoint to begin earlier")
     elif found.alike:
         lines.append("\nno output differs")
     if not found.alike and found.reservations:

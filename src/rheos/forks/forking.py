@@ -101,8 +101,9 @@ def fork(
         job: the id or name of a running job, as of `rheos jobs`; of one in `checkpoint_dir` otherwise.
         program: the changed program's file.
         arguments: its own arguments; None: those that the job was started with.
-        for_: how far event time is to go beyond that of the checkpoint, such as "10m"; a split in which
-            so much does not come is read for as long by the clock. None: all that the sources have now.
+        for_: how far event time is to go beyond that of the checkpoint, such as "10m", in each split;
+            one in which so much does not come is read for as long by the clock. None: all that the
+            sources have now.
         key: the columns by which rows of the two are held against each other. Else it is the key of the
             last `key_by` before the sink, with the ends of windows.
         parameters: over those that the job was started with, for the changed program alone.

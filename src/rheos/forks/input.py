@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -77,8 +76,7 @@ class CheckpointInput:
                 "--for counts from the event time in the checkpoint, and it has none yet",
                 hint="leave out --for, and all that is there now is read",
             )
-        # A source that keeps up with the clock has as much in that time.
-        return Extent(min(known) + length_ms, time.monotonic() + length_ms / 1000)
+        return Extent(min(known), length_ms)
 
 
 def _is_same(one: Source, other: Source) -> bool:

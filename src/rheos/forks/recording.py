@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,10 +49,24 @@ _THREADS = 4
 class Extent:
     """How far input is read that goes on."""
 
-    until_ms: int
-    """Each split up to its first row of this event time."""
-    deadline_s: float
-    """By `time.monotonic`. From then on, what has not come is not waited for any more."""
+    from_ms: int
+    """The event time that the job has come to."""
+    length_ms: int
+    """Each split up to its first row that is so much beyond, or where the split is ahead of the job,
+    beyond its own. After as long by the clock, what has not come is not waited for any more."""
+
+    def until(self, restored: Restored) -> _Until:
+        """For the splits of a source with that state."""
+        own = {
+            str(row["split"]): max(int(row["max_ts"]), self.from_ms) + self.length_ms
+            for table in restored.get(SPLITS, ())
+            for row in table.to_pylist()
+        }
+        return lambda split: own.get(split, self.from_ms + self.length_ms)
+
+
+_Until = Callable[[str], int]
+"""By the id of a split."""
 
 
 def reached_ms(restored: Restored) -> int | None:
@@ -83,8 +97,8 @@ def record(
     tapes = _Tapes(folder)
     with _located(planned):
         source = _readable(spec, extent)
-        until_ms = None if extent is None else extent.until_ms
-        recording = _RecordingSource(source, tapes, spec.watermark, until_ms)
+        until = None if extent is None else extent.until(restored)
+        recording = _RecordingSource(source, tapes, spec.watermark, until)
         splits = list(source.splits())
     news = threading.Event()
     io = ThreadedIo(_THREADS, news.set)
@@ -181,6 +195,7 @@ def _read_up_to(
 ) -> None:
     """`splits` takes those that are found meanwhile."""
     look_s = time.monotonic()
+    deadline_s = look_s + extent.length_ms / 1000
     while True:
         now_s = time.monotonic()
         if source.discovery_ms is not None and now_s >= look_s:
@@ -194,7 +209,7 @@ def _read_up_to(
             return
         if isinstance(read, Pending) and read.wake_after_us != 0:
             # What is open or waits is not read, or has nothing just now.
-            if (tapes.cut and not operator.unread(None)) or now_s >= extent.deadline_s:
+            if (tapes.cut and not operator.unread(None)) or now_s >= deadline_s:
                 return
             _wait(read, news)
 
@@ -241,7 +256,7 @@ class _Tapes:
 class _RecordingSource(WrappedSource):
     tapes: _Tapes
     watermark: Watermark | None
-    until_ms: int | None
+    until: _Until | None
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         tape = self.tapes.begin(split, self.schema)
@@ -268,7 +283,8 @@ class _RecordingReader(WrappedReader):
         self._source.tapes.events += 1
         if isinstance(polled, EndOfSplit):
             return self._ended(TapeEnd.READ)
-        until_ms = self._source.until_ms
+        until = self._source.until
+        until_ms = None if until is None else until(self._split.id)
         if isinstance(polled, TimeReached):
             if until_ms is not None and polled.event_time_ms >= until_ms:
                 return self._ended(TapeEnd.CUT)

@@ -1,0 +1,48 @@
+"""How far the input of a fork is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rheos.forks.recording import Extent, reached_ms
+from rheos.operators.source_split import SPLIT_ROWS, SPLITS
+from rheos.protocol.elements import MIN_TIMESTAMP_MS
+
+
+def state(**splits: tuple[int, bool]) -> Any:
+    """Of a source: each split with how far it has come, and whether it is read to its end."""
+    rows = [
+        {
+            "split": name,
+            "payload": b"",
+            "position": None,
+            "max_ts": max_ts,
+            "finished": finished,
+            "phase": 0,
+        }
+        for name, (max_ts, finished) in splits.items()
+    ]
+    return {SPLITS: [pa.Table.from_pylist(rows, schema=SPLIT_ROWS)]}
+
+
+@pytest.mark.parametrize(
+    ("splits", "reached"),
+    [
+        ({"a": (50, False), "b": (90, False), "c": (10, True)}, 50),
+        ({"a": (50, True), "b": (90, True)}, 90),
+        ({"a": (MIN_TIMESTAMP_MS, False), "b": (90, False)}, 90),
+        ({"a": (MIN_TIMESTAMP_MS, False)}, None),
+    ],
+)
+def test_a_job_has_come_as_far_as_its_slowest_split(
+    splits: dict[str, tuple[int, bool]], reached: int | None
+) -> None:
+    assert reached_ms(state(**splits)) == reached
+
+
+def test_a_split_that_is_ahead_is_read_as_far_beyond_where_it_is() -> None:
+    until = Extent(100, 10).until(state(slow=(100, False), ahead=(500, False), begun=(40, False)))
+    assert [until(split) for split in ("slow", "ahead", "begun", "new")] == [110, 510, 110, 110]
