@@ -19,7 +19,9 @@ from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import LAPS, Cost
+from rheos.protocol.durations import Duration
 from rheos.protocol.ids import JobId
+from rheos.protocol.stacks import StackProfile
 from rheos.protocol.state_config import StateConfig
 from rheos.redaction import redacted, redacted_repr
 from rheos.task.config import TaskConfig
@@ -260,6 +262,12 @@ class JobHandle(Protocol):
         where it does not run just now, or the checkpoint failed: it goes on as it was."""
         ...
 
+    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
+        """Where a subtask spends its time: its stack, looked at every 10 ms for so long, as it works.
+        Raises ConfigurationError where there is no such subtask, or another profile is under way,
+        TransportError where the subtask ended meanwhile."""
+        ...
+
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         """The checkpoints that are kept, the oldest first."""
         ...
@@ -291,6 +299,12 @@ class WithoutCheckpoints:
         raise ConfigurationError(
             "this job cannot be rescaled: it runs to its end and takes no checkpoints",
             hint='run it with runtime="continuous", or start it again with another parallelism',
+        )
+
+    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
+        raise ConfigurationError(
+            "this job has no subtasks that run on: Spark runs it in tasks of its own",
+            hint='run it with runtime="continuous"; or profile its functions by themselves',
         )
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:

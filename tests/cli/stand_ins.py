@@ -18,8 +18,10 @@ from rheos.observe.model import JobFigures
 from rheos.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import Cost
+from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId
 from rheos.protocol.readings import Reading
+from rheos.protocol.stacks import StackProfile
 
 STATUS = JobStatus(
     JobId("job"),
@@ -135,6 +137,11 @@ class StandIn:
 
     def rescale(self, parallelism: int) -> None:
         self.asked.append(("rescale", parallelism))
+
+    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
+        self.asked.append(("profile", subtask, duration_ms(duration)))
+        stacks = {"step (engine.py:1);count (job.py:7)": 3, "step (engine.py:1)": 1}
+        return StackProfile(subtask=subtask, every_ms=10, samples=4, stacks=stacks)
 
     def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
         self.asked.append(("stop", directory, drain))

@@ -142,6 +142,17 @@ def test_to_stop_one_says_how(start: Start) -> None:
     assert "rheos cancel JOB" in error
 
 
+def test_a_subtask_is_profiled(start: Start) -> None:
+    job = start()
+    code, out, _ = rheos("profile", "job", "--subtask", "1", "--for", "2s")
+    assert (code, job.asked) == (0, [("profile", 1, 2000)])
+    assert out.splitlines() == ["step (engine.py:1) 1", "step (engine.py:1);count (job.py:7) 3"]
+    shown = json.loads(rheos("profile", "job", "--json")[1])
+    assert (shown["samples"], shown["every_ms"], shown["subtask"]) == (4, 10, 0)
+    code, _, err = rheos("profile", "job", "--for", "long")
+    assert (code, "'long' is not a duration" in err) == (2, True)
+
+
 def test_a_job_is_cancelled(start: Start) -> None:
     job = start()
     assert rheos("cancel", "job") == (0, "", "cancelled job\n")

@@ -5,6 +5,7 @@ Needs `pip install playwright` and a Chromium of the system: too large for each 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -89,6 +90,19 @@ def test_a_job_is_watched_and_stopped_through_the_page(
     assert f"{job.name}:16" in page.inner_text(".panel")
     page.click("summary:text('What it runs with')")
     page.wait_for_selector("code:text-is('checkpoint.interval_ms')")
+
+    page.click("button:text-is('Profile a subtask')")
+    page.fill("dialog input[name=subtask]", "1")
+    page.fill("dialog input[name=seconds]", "1")
+    page.click("dialog button[type=submit]")
+    page.wait_for_selector(".flame .frame text:has-text('_loop (worker.py')")
+    frames = page.locator(".flame .frame").count()
+    page.locator(".flame .frame").nth(frames - 1).press("Enter")
+    assert page.locator(".flame .frame").count() < frames
+    if picture := os.environ.get("RHEOS_SCREENSHOT"):
+        page.click("button:text-is('Show all')")
+        page.screenshot(path=picture)
+    page.click("dialog button:text-is('Close')")
 
     page.click("button:text-is('Rescale')")
     page.fill("dialog input[name=parallelism]", "1")

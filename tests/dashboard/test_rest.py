@@ -70,6 +70,18 @@ def test_what_is_operated_is_done_and_audited(asking: Asking, job: StandIn) -> N
     ]
 
 
+def test_a_subtask_is_profiled_by_who_may_operate(asking: Asking, job: StandIn) -> None:
+    key = asking.key()
+    status, profile = asking.post(f"/jobs/{key}/profile", {"subtask": 1, "seconds": 0.5})
+    assert (status, job.asked) == (200, [("profile", 1, 500)])
+    assert (profile["samples"], profile["stacks"]["step (engine.py:1)"]) == (4, 1)
+    assert [(line["operation"], line["outcome"]) for line in asking.audited()] == [
+        ("profile", "asked for"),
+        ("profile", "done"),
+    ]
+    assert asking.post(f"/jobs/{key}/profile", {"subtasks": 1})[0] == 400
+
+
 def test_a_savepoint_that_takes_long_keeps_nobody_from_looking(asking: Asking, job: StandIn) -> None:
     job.allowed.clear()
     key, answers = asking.key(), []

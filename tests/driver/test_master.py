@@ -48,6 +48,7 @@ from rheos.protocol.control import Acknowledge, CommittableHandle, Totals, ToTas
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt, ChainId, CheckpointId, JobId, OperatorId
 from rheos.protocol.snapshots import PartMode, StateHandle, StateKind
+from rheos.protocol.stacks import StackProfile
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore
@@ -148,8 +149,10 @@ class Slots:
             raise self.refuses
 
     def send(self, message: ToTask, subtask: int | None = None) -> None:
-        assert subtask is None
         name = type(message).__name__
+        if subtask is not None:
+            self.told.append((name, message.attempt, subtask))
+            return
         self.told.append((name, message.attempt, getattr(message, "checkpoint", None)))
 
     def stop(self, attempt: Attempt) -> None:
@@ -293,6 +296,19 @@ def test_sinks_tell_a_fork_of_the_same_name_from_the_job() -> None:
     assert job.writer != replace(job, checkpoint_dir="s3://there").writer
     assert job.writer != replace(job, job=JobId("other")).writer
     assert replace(job, checkpoint_dir=None).writer == "job"
+
+
+def test_a_profile_is_asked_of_one_subtask_and_comes_back() -> None:
+    driver = Driver().runs()
+    asked = driver.master.request_profile(1, 500)
+    assert driver.step() == [("SampleStacks", Attempt(1), 1)]
+    profile = StackProfile(subtask=1, every_ms=10, samples=2, stacks={"a;b": 2})
+    driver.step(control.StacksSampled(attempt=Attempt(1), request=1, profile=profile))
+    assert asked.result(0) == profile
+    waits = driver.master.request_profile(0, 500)
+    driver.drains_and_commits(1)
+    with pytest.raises(TransportError, match=r"sampled"):
+        waits.result(0)
 
 
 def test_a_job_from_its_start_to_its_end() -> None:

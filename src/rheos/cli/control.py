@@ -1,5 +1,5 @@
 """The commands that look at running jobs and command them: `jobs`, `checkpoints`, `metrics`, `story`,
-`why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
+`profile`, `why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
 
 from __future__ import annotations
 
@@ -86,6 +86,22 @@ def story(job: Job) -> None:
     from rheos.cli.jobs import show_story
 
     raise typer.Exit(show_story(job))
+
+
+@app.command()
+def profile(
+    job: Job,
+    subtask: Annotated[int, typer.Option(min=0, help="Which, from 0.")] = 0,
+    for_: Annotated[
+        str, typer.Option("--for", metavar="DURATION", callback=duration, help="How long to look.")
+    ] = "10s",
+    json: Json = False,
+) -> None:
+    """Print where a subtask of a running job spends its time, as folded stacks: for speedscope, or
+    flamegraph.pl."""
+    from rheos.cli.jobs import profile_subtask
+
+    raise typer.Exit(profile_subtask(job, subtask, for_, json))
 
 
 @app.command("why-not")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -31,6 +32,7 @@ from rheos.redaction import redacted
 
 _GONE_WITHIN_S = 10.0
 _POLL_S = 0.05
+_PATIENCE_S = 30.0
 
 
 # --- commands -----------------------------------------------------------------------------------
@@ -111,6 +113,19 @@ def rescale_job(wanted: str, parallelism: int, timeout: str) -> int:
         return 0
 
     return reported(rescale)
+
+
+def profile_subtask(wanted: str, subtask: int, length: str, as_json: bool) -> int:
+    def profile() -> int:
+        for_ms = duration_ms(length)
+        found = JobClient(find(wanted), for_ms / 1000 + _PATIENCE_S).profile(subtask, for_ms)
+        if as_json:
+            print(json.dumps(msgspec.to_builtins(found), indent=2))
+        else:
+            print(found.folded(), end="")
+        return 0
+
+    return reported(profile)
 
 
 def cancel_job(wanted: str, timeout: str) -> int:

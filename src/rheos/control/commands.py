@@ -21,6 +21,7 @@ from rheos.plan.outline import PlanOutline
 from rheos.protocol.decoding import BoundedDecoder, MalformedError
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import JobId
+from rheos.protocol.stacks import StackProfile
 
 MAX_REQUEST_BYTES = 64 * 1024
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -76,6 +77,11 @@ class RescaleJob(Request, frozen=True):
     parallelism: int
 
 
+class ProfileSubtask(Request, frozen=True):
+    subtask: int
+    for_ms: int
+
+
 class CancelJob(Request, frozen=True):
     pass
 
@@ -91,6 +97,7 @@ AnyRequest: TypeAlias = (
     | TakeSavepoint
     | StopWithSavepoint
     | RescaleJob
+    | ProfileSubtask
     | CancelJob
 )
 
@@ -138,6 +145,10 @@ class WidthChanged(Answer, frozen=True):
     pass
 
 
+class TheProfile(Answer, frozen=True):
+    profile: StackProfile
+
+
 class Cancelled(Answer, frozen=True):
     pass
 
@@ -162,6 +173,7 @@ AnyAnswer: TypeAlias = (
     | TheSettings
     | SavepointTaken
     | WidthChanged
+    | TheProfile
     | Cancelled
     | Refused
 )
@@ -232,6 +244,12 @@ class JobClient:
     def rescale(self, parallelism: int) -> None:
         """Returns when the job runs with it."""
         self._ask(RescaleJob(job=self._record.job, parallelism=parallelism))
+
+    def profile(self, subtask: int, for_ms: int) -> StackProfile:
+        """Returns when that time is over."""
+        answer = self._ask(ProfileSubtask(job=self._record.job, subtask=subtask, for_ms=for_ms))
+        assert isinstance(answer, TheProfile)
+        return answer.profile
 
     def cancel(self) -> None:
         """Returns when the job has stopped."""

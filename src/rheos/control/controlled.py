@@ -32,6 +32,8 @@ from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.outline import PlanOutline
 from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.durations import Duration
+from rheos.protocol.stacks import StackProfile
 from rheos.redaction import redacted
 
 
@@ -167,6 +169,9 @@ class ControlledJob:
 
     def rescale(self, parallelism: int) -> None:
         self.job.rescale(parallelism)
+
+    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
+        return self.job.profile(subtask, duration)
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.job.checkpoints()

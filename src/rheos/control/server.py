@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+from datetime import timedelta
 from typing import Any
 
 import zmq
@@ -23,6 +24,7 @@ from rheos.control.commands import (
     GetSettings,
     GetStatus,
     GetStory,
+    ProfileSubtask,
     Refused,
     RescaleJob,
     SavepointTaken,
@@ -32,6 +34,7 @@ from rheos.control.commands import (
     TheFigures,
     TheHistory,
     ThePlan,
+    TheProfile,
     TheSettings,
     TheStory,
     WidthChanged,
@@ -238,6 +241,9 @@ class CommandServer:
                 case RescaleJob():
                     self._handle.rescale(request.parallelism)
                     return WidthChanged()
+                case ProfileSubtask():
+                    length = timedelta(milliseconds=request.for_ms)
+                    return TheProfile(profile=self._handle.profile(request.subtask, length))
                 case CancelJob():
                     self._handle.cancel()
                     return Cancelled()

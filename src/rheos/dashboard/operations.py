@@ -12,6 +12,7 @@ from rheos.dashboard import served
 from rheos.dashboard.access import Role
 from rheos.dashboard.served import Served, ServedJobs
 from rheos.plan.outline import PlanOutline
+from rheos.protocol.stacks import StackProfile
 
 
 class SavepointRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,6 +29,12 @@ class StopRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RescaleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parallelism: int
     """How many subtasks each operator is to have."""
+
+
+class ProfileRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    subtask: int = 0
+    seconds: float = 10.0
+    """For how long it is looked at."""
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -161,6 +168,14 @@ OPERATIONS = (
         lambda asked: _rescaled(_of(asked), asked.body.parallelism),
         DoneAnswer,
         RescaleRequest,
+    ),
+    Operation(
+        "profile",
+        f"{_JOB}/profile",
+        "Looks where a subtask spends its time, as it works: its stacks, and how often each was seen",
+        lambda asked: served.profile(_of(asked), asked.body.subtask, asked.body.seconds),
+        StackProfile,
+        ProfileRequest,
     ),
     Operation(
         "cancel",

@@ -28,6 +28,7 @@ from rheos.errors import ConfigurationError
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import figures_object
 from rheos.protocol.ids import JobId
+from rheos.protocol.stacks import StackProfile
 from rheos.redaction import redacted
 
 _LOOK_TIMEOUT_S = 5.0
@@ -189,6 +190,10 @@ def stop(served: Served, directory: str | None, drain: bool) -> str:
 
 def rescale(served: Served, parallelism: int) -> None:
     _operated(served).rescale(parallelism)
+
+
+def profile(served: Served, subtask: int, seconds: float) -> StackProfile:
+    return _operated(served).profile(subtask, round(seconds * 1000))
 
 
 def cancel(served: Served) -> None:

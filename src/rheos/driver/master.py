@@ -66,6 +66,7 @@ from rheos.driver.history import HistoryKeeper
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.listings import Listings
 from rheos.driver.metrics import JobMetrics
+from rheos.driver.profiles import ProfileService
 from rheos.driver.savepoints import OpenStore, SavepointService, open_folder
 from rheos.driver.sources_and_sinks import (
     abort_stale,
@@ -79,7 +80,7 @@ from rheos.driver.sources_and_sinks import (
     watched_sources,
 )
 from rheos.driver.sources_and_sinks import enumerate_splits as enumerate_splits
-from rheos.errors import CheckpointError, InternalError, RheosError
+from rheos.errors import CheckpointError, InternalError, RheosError, TransportError
 from rheos.host.stores import check_writable
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus
 from rheos.observe.history import HistoryConfig
@@ -87,10 +88,11 @@ from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.control import Acknowledge, Failed, Progress, Reached, Totals
+from rheos.protocol.control import Acknowledge, Failed, Progress, Reached, StacksSampled, Totals
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Clock, Completion, IoExecutor, Store
 from rheos.protocol.splits import Split
+from rheos.protocol.stacks import StackProfile
 
 _SURELY_LEFT_S = 3600
 """After this time no driver is still writing an entry of the log."""
@@ -163,6 +165,7 @@ class Master:
             min_parallelism=config.min_parallelism,
         )
         self._savepoints = SavepointService(config.job, plan.name, owner, open_store)
+        self._profiles = ProfileService()
         self._metrics = JobMetrics(plan)
         self._figures = FiguresKeeper(plan, config.job)
         self._history = HistoryKeeper(
@@ -204,6 +207,11 @@ class Master:
         with it, or is a ConfigurationError or CheckpointError, and nothing has changed."""
         return self._savepoints.rescale(parallelism)
 
+    def request_profile(self, subtask: int, for_ms: int) -> Future[StackProfile]:
+        """Asks where a subtask spends its time. The next steps bring it about; the answer comes after
+        `for_ms`, or is a ConfigurationError or TransportError."""
+        return self._profiles.request(subtask, for_ms)
+
     def checkpoints(self) -> tuple[CheckpointInfo, ...]:
         """Those that are kept, the oldest first; as of the last step."""
         return self._kept
@@ -243,7 +251,8 @@ class Master:
 
     def next_step_us(self) -> int | None:
         """When, by the monotonic clock, a step is due though nothing happens."""
-        deadline_ms = self._coordinator.next_deadline_ms()
+        both = (self._coordinator.next_deadline_ms(), self._profiles.next_deadline_ms())
+        deadline_ms = min((ms for ms in both if ms is not None), default=None)
         return None if deadline_ms is None else deadline_ms * 1000
 
     def step(self) -> None:
@@ -263,6 +272,7 @@ class Master:
         for listed in self._listings.poll():
             self._feed(listed)
         self._feed(Tick())
+        self._profile()
         if self._changed:
             self._changed = False
             self._status = self._make_status()
@@ -276,6 +286,16 @@ class Master:
             with contextlib.suppress(OSError, RheosError):
                 self._history.close()
             self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
+            self._profiles.close(TransportError("no subtask was sampled: the job has ended"))
+
+    def _profile(self) -> None:
+        runs = self._coordinator.state is LifecycleState.RUNNING
+        self._profiles.step(
+            self._coordinator.attempt,
+            self._coordinator.parallelism if runs else 0,
+            self._clock.monotonic_us() // 1000,
+            self._launcher.send,
+        )
 
     def _hear_of_publication(self) -> None:
         if self._publication is None or not self._publication[1].done():
@@ -301,6 +321,8 @@ class Master:
             case Reached():
                 for message in self._drift.reported(event):
                     self._launcher.send(message)
+            case StacksSampled():
+                self._profiles.sampled(event)
             case Failed():
                 self._feed(SubtaskFailed(event.attempt, event.subtask, event.error.error()))
             case Acknowledge():

@@ -13,6 +13,7 @@ from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.protocol.readings import Reading
 from rheos.protocol.snapshots import StateHandle
 from rheos.protocol.splits import Split
+from rheos.protocol.stacks import StackProfile
 
 
 class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -73,6 +74,15 @@ class Align(Message, frozen=True):
 
     operator: OperatorId
     least_ms: int | None
+
+
+class SampleStacks(Message, frozen=True):
+    """Look where you are every so often, for so long. Answered by StacksSampled; by the host of the
+    slot, beside its work."""
+
+    request: int
+    for_ms: int
+    every_ms: int
 
 
 class Finish(Message, frozen=True):
@@ -217,6 +227,11 @@ class Reached(Message, frozen=True):
     watermark_ms: int | None
 
 
+class StacksSampled(Message, frozen=True):
+    request: int
+    profile: StackProfile
+
+
 class Drained(Message, frozen=True):
     """All input of the subtask has ended and is processed; it waits for the final checkpoint."""
 
@@ -267,6 +282,7 @@ ToTask = (
     | OpenPhase
     | SplitsFound
     | Align
+    | SampleStacks
     | Finish
     | Cancel
 )
@@ -278,6 +294,7 @@ ToMaster = (
     | CaughtUp
     | SplitsTaken
     | Reached
+    | StacksSampled
     | Drained
     | Failed
     | Progress

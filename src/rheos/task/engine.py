@@ -284,6 +284,8 @@ class SubtaskEngine:
                 self._report(self._found.take(message))
             case control.Align():
                 self._drift.heard(message)
+            case control.SampleStacks():
+                pass  # Threads are its host's.
             case control.Finish() | control.Cancel():
                 self.lifecycle = Lifecycle.DONE
 

@@ -87,6 +87,9 @@ def test_a_cancelled_job_started_again_goes_on_where_it_was(spark: Any, tmp_path
     pids.mkdir()
     first = submit(spark, pids, out, checkpoint_dir=str(tmp_path / "checkpoints"))
     wait_for(lambda: first.status().checkpoints_completed > 3)
+    profile = first.profile(1, "50ms")
+    assert (profile.subtask, profile.samples) == (1, 5)
+    assert all(stack.startswith("_loop (worker.py:") for stack in profile.stacks)
     first.cancel()
     assert first.status().state is rh.JobState.CANCELLED
     committed = rows_in(out)

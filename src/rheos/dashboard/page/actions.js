@@ -1,6 +1,7 @@
 // What may be done to a job, each after a question.
 
 import { element } from "./elements.js";
+import { profileButton } from "./flame.js";
 import { post } from "./rest.js";
 
 const ACTIONS = [
@@ -37,7 +38,7 @@ export function actions(job, done) {
       type: "button",
       class: action.dangerous ? "dangerous" : null,
       onclick: () => asked(action, job, done),
-    }, action.label)));
+    }, action.label)), profileButton(job));
 }
 
 function asked(action, job, done) {

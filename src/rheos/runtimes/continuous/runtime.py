@@ -38,6 +38,8 @@ from rheos.job import CheckpointInfo, JobConfig, JobHandle, JobResult, JobState,
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.durations import Duration, duration_ms
+from rheos.protocol.stacks import StackProfile
 from rheos.runtimes.continuous.cluster import check_slots
 from rheos.runtimes.continuous.launcher import SparkLauncher
 from rheos.spark.job_files import brought
@@ -249,6 +251,11 @@ class ContinuousJob:
         answer = self._master.request_rescale(parallelism)
         self._launcher.wake()
         answer.result()
+
+    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
+        answer = self._master.request_profile(subtask, duration_ms(duration))
+        self._launcher.wake()
+        return answer.result()
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self._master.checkpoints()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -20,11 +21,13 @@ from rheos.host.io import SystemClock, ThreadedIo
 from rheos.host.process_figures import ProcessFigures
 from rheos.host.scratch import scratch_folder
 from rheos.host.socket_folder import in_folder
+from rheos.host.stack_sampler import StackSampler
 from rheos.host.stores import open_store
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol import control
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt
+from rheos.protocol.stacks import MOST_MS, StackProfile
 from rheos.runtimes.continuous.control import Join, JoinRefused
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.framed_transport import FramedTransport
@@ -154,6 +157,7 @@ def _run_slot(
     io = ThreadedIo(io_threads(plan), waker)
     engine: SubtaskEngine | None = None
     process = ProcessFigures()
+    samples = _Samples(subtask, waker)
     replaced = False
     try:
         engine = open_slot(
@@ -171,7 +175,7 @@ def _run_slot(
         # What the start made lives as long as the task: the collector need not look at it again.
         gc.freeze()
         collect_seldom()
-        replaced = _loop(engine, transport, client)
+        replaced = _loop(engine, transport, client, samples)
         engine.report_progress()
     except Exception as error:
         replaced = isinstance(error, TransportError)  # Another slot has gone.
@@ -180,6 +184,7 @@ def _run_slot(
         raise reported from error
     finally:
         process.close()
+        samples.close()
         _leave(io, engine, replaced)
 
 
@@ -203,10 +208,46 @@ def _leave(io: ThreadedIo, engine: SubtaskEngine | None, replaced: bool) -> None
     threading.Thread(target=close, name="rheos-leaving", daemon=True).start()
 
 
-def _loop(engine: SubtaskEngine, transport: FramedTransport, client: ControlClient) -> bool:
+class _Samples:
+    """Of the slot's own thread, on request of the driver."""
+
+    def __init__(self, subtask: int, waker: Callable[[], None]) -> None:
+        self._subtask = subtask
+        self._waker = waker
+        self._sampler = StackSampler(threading.get_ident(), _loop.__code__)
+        self._found: deque[control.StacksSampled] = deque()
+
+    def begin(self, message: control.SampleStacks) -> None:
+        """One at a time: the driver asks for no more."""
+
+        def done(profile: StackProfile) -> None:
+            answer = control.StacksSampled(
+                attempt=message.attempt, request=message.request, profile=profile
+            )
+            self._found.append(answer)
+            self._waker()
+
+        for_ms, every_ms = min(message.for_ms, MOST_MS), max(message.every_ms, 1)
+        self._sampler.begin(self._subtask, for_ms, every_ms, done)
+
+    def found(self) -> Iterator[control.StacksSampled]:
+        while self._found:
+            yield self._found.popleft()
+
+    def close(self) -> None:
+        self._sampler.close()
+
+
+def _loop(
+    engine: SubtaskEngine, transport: FramedTransport, client: ControlClient, samples: _Samples
+) -> bool:
     """Returns when the slot is to leave: whether the attempt is replaced."""
     while True:
+        for found in samples.found():
+            client.send(found)
         for message in client.receive():
+            if isinstance(message, control.SampleStacks):
+                samples.begin(message)
             engine.deliver(message)
             if engine.lifecycle is Lifecycle.DONE:
                 return isinstance(message, control.Cancel) and message.replaced

@@ -7,11 +7,13 @@ from concurrent.futures import Future
 
 from rheos.checkpoint.events import After
 from rheos.driver.restart_report import RestartReport
-from rheos.errors import CheckpointError
+from rheos.errors import CheckpointError, ConfigurationError
 from rheos.job import CheckpointInfo, JobConfig, JobResult, JobStatus
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.durations import Duration
+from rheos.protocol.stacks import StackProfile
 from rheos.runtimes.simulated.faults import Faults
 from rheos.runtimes.simulated.world import MAX_TURNS, World
 
@@ -82,6 +84,12 @@ class SimulatedJob:
 
     def rescale(self, parallelism: int) -> None:
         self._answered(self.world.master.request_rescale(parallelism), "the job was not rescaled")
+
+    def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
+        raise ConfigurationError(
+            "a simulated job has no time of its own, and one thread",
+            hint='run it with runtime="continuous"; or profile this process',
+        )
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.world.master.checkpoints()

@@ -1,0 +1,37 @@
+"""Samples of a thread's stack, folded: what a flame graph is drawn of."""
+
+from __future__ import annotations
+
+import msgspec
+
+MOST_STACKS = 5_000
+MOST_FRAMES = 128
+MOST_CHARACTERS = 32_768
+"""Of one stack."""
+MOST_MS = 10 * 60 * 1000
+"""For so long a subtask is sampled at the most."""
+
+
+class StackProfile(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a subtask was, as often as it was looked at."""
+
+    subtask: int
+    every_ms: int
+    samples: int
+    stacks: dict[str, int]
+    """How often each was seen: its frames from the outermost to the innermost, `;` between them."""
+
+    def folded(self) -> str:
+        """A line for each stack, as flamegraph.pl and speedscope read them."""
+        return "".join(f"{stack} {count}\n" for stack, count in sorted(self.stacks.items()))
+
+
+def profile_problem(profile: StackProfile) -> str | None:
+    """Why it cannot be what a subtask has seen; None where it may be."""
+    if len(profile.stacks) > MOST_STACKS + 1:
+        return f"it has {len(profile.stacks):,} stacks"
+    if any(not 0 < len(stack) <= MOST_CHARACTERS for stack in profile.stacks):
+        return "a stack is empty, or too long"
+    if min(profile.stacks.values(), default=1) < 1 or sum(profile.stacks.values()) != profile.samples:
+        return "its samples do not add up"
+    return None
