@@ -88,6 +88,11 @@ def test_where_rows_are_in_the_way_the_edge_says_so() -> None:
     assert held.delayed == (Delayed("clicks", "map", 800, 300, 6, 0.97),)
 
 
+def test_where_nothing_waits_nothing_is_in_the_way() -> None:
+    """Subtasks report at different moments."""
+    assert found(mark("source-1", 0, 900), mark("map-1", 0, 880)).delayed == ()
+
+
 @pytest.mark.parametrize(
     ("marks", "since"),
     [([10.0, 20.0, 20.0], 2_000), ([20.0, 20.0, 20.0], 1_000), ([20.0, 20.0, 10.0], None)],

@@ -146,7 +146,9 @@ def _delayed(outline: PlanOutline, figures: JobFigures, chains: set[str]) -> Ite
         receiver = heads[edge.target]
         sent, _ = _least(_of_operator(figures, f.WATERMARK, edge.sender))
         heard, _ = _least(_of_operator(figures, f.WATERMARK, receiver.id))
-        if sent is None or (heard is not None and heard >= sent):
+        queued = sum(_number(r) for r in figures.of(f.QUEUED_BATCHES) if r.at[0] == edge.id)
+        # Subtasks do not report at one moment: where nothing waits, the difference is only that.
+        if sent is None or not queued or (heard is not None and heard >= sent):
             continue
         busy = [r.per_s for r in figures.of(f.BUSY) if r.at[0] == edge.target and r.per_s is not None]
         yield Delayed(
@@ -154,7 +156,7 @@ def _delayed(outline: PlanOutline, figures: JobFigures, chains: set[str]) -> Ite
             receiver.name,
             sent,
             heard,
-            sum(_number(r) for r in figures.of(f.QUEUED_BATCHES) if r.at[0] == edge.id),
+            queued,
             max(busy, default=0.0) / 1000,
         )
 
