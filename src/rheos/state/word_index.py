@@ -52,24 +52,24 @@ class WordIndex:
         slots = self._table.find(words)
         fresh = np.flatnonzero(slots < 0)
         if len(fresh):
-            values, inverse = np.unique(words[fresh], return_inverse=True)
-            slots[fresh] = self._add(values)[inverse]
+            words = words[fresh]
+            self._add(_distinct(words))
+            slots[fresh] = self._table.find(words)
         return slots
 
-    def _add(self, words: Words) -> Slots:
-        """Slots for words that are new, differ from each other, and are sorted."""
+    def _add(self, words: Words) -> None:
+        """Gives slots to words that are new and differ from each other."""
         start, end = self._size, self._size + len(words)
         if end > len(self._words):
             self._words = np.resize(self._words, max(end, 2 * len(self._words)))
         self._words[start:end] = words
         self._size = end
-        self._highest = max(self._highest, int(words[-1]))
+        self._highest = max(self._highest, int(words.max()))
         if self._table.has_room(end, self._highest):
             self._table.insert(self._words, start, end)
         else:
             self._table = self._larger_table()
             self._table.insert(self._words, 0, end)
-        return np.arange(start, end, dtype=np.int32)
 
     def _larger_table(self) -> _ByAddress | _ByHash:
         places = 1 << _places_for(self._size).bit_length()
@@ -80,6 +80,19 @@ class WordIndex:
 
 def _places_for(words: int) -> int:
     return words * (_PLACES if words <= _MANY else _PLACES_OF_MANY)
+
+
+def _distinct(words: Words) -> Words:
+    """Each of the words once, in any order."""
+    highest = int(words.max())
+    if highest >= _places_for(len(words)):
+        return np.unique(words)
+    at, rows = words.view(np.int64), np.arange(len(words))
+    last = np.empty(highest + 1, dtype=np.int64)
+    # Of several rows of a word the last one written stays: just one is its own last.
+    last[at] = rows
+    distinct: Words = words[last[at] == rows]
+    return distinct
 
 
 class _ByAddress:

@@ -70,7 +70,7 @@ class Segment:
     def of(cls, frame: pl.DataFrame, pane: Sequence[str]) -> Segment:
         panes = panes_of(frame, pane)
         if len(panes[0]) > 1:
-            frame = _by_pane(frame, pane)
+            frame = _by_pane(frame, pane, *panes)
             panes = panes_of(frame, pane)
         return cls(frame, *panes, frame.height, int(frame.estimated_size()))
 
@@ -124,10 +124,21 @@ class Segment:
 
 _SORTED_AT_ONCE = 1 << 10
 """From so many rows on it pays to sort by one number in the place of two."""
+_RUN_ROWS = 4
+"""Where runs of one pane are of so many rows, it pays to sort the runs in the place of the rows."""
 
 
-def _by_pane(frame: pl.DataFrame, pane: Sequence[str]) -> pl.DataFrame:
-    """The frame, which has rows, sorted by pane."""
+def _by_pane(
+    frame: pl.DataFrame, pane: Sequence[str], firsts: Ints, seconds: Ints, starts: Ints
+) -> pl.DataFrame:
+    """The frame, which has rows, sorted by pane. Where runs of rows of one pane start, and of which,
+    is known: rows that come by time, and segments that are merged, have long ones."""
+    if len(firsts) * _RUN_ROWS <= frame.height:
+        order = np.lexsort((seconds, firsts))
+        lengths = np.diff(starts)[order]
+        moved_by = starts[:-1][order] - (np.cumsum(lengths) - lengths)
+        rows: Ints = np.arange(frame.height) + np.repeat(moved_by, lengths)
+        return frame[rows]
     if frame.height >= _SORTED_AT_ONCE:
         firsts, seconds = frame[pane[0]].to_numpy(), frame[pane[1]].to_numpy()
         low, most = int(firsts.min()), int(seconds.max()) - int(seconds.min()) + 1
