@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from rheos.operators.joins.growing import Growing
-from rheos.operators.joins.timed_rows import FAN_IN, TimedRows
+from rheos.operators.joins.timed_rows import FAN_IN, TimedRows, _order
 from rheos.operators.spill import SpillFolder
 
 SCHEMA = pa.schema([("n", pa.int64()), ("__ts", pa.int64())])
@@ -84,3 +84,13 @@ def test_an_array_that_grows_and_shrinks_keeps_its_numbers() -> None:
         assert (growing.all() == np.arange(growing.first, growing.next)).all()
         assert growing.since(first).tolist() == list(range(first, first + 400))
     assert growing.size_bytes < 64 * 1024
+
+
+@pytest.mark.parametrize("slots", [1, 50, 1 << 16, 1 << 20])
+@pytest.mark.parametrize("runs", [1, 3, 400])
+def test_rows_are_in_order_of_slot_then_time_then_as_they_came(slots: int, runs: int) -> None:
+    rng = np.random.default_rng(slots + runs)
+    parts = [np.sort(rng.integers(0, 30, 1200 // runs)) for _ in range(runs)]
+    stamps = np.concatenate(parts) + 1_700_000_000_000
+    of = rng.integers(0, slots, len(stamps)).astype(np.int32)
+    assert _order(of, stamps).tolist() == np.lexsort((stamps, of)).tolist()
