@@ -673,6 +673,32 @@ def changes() -> dict[str, Wanted]:
     }
 
 
+# --- docs/sql.md --------------------------------------------------------------------------------------
+
+
+def sql() -> dict[str, Wanted]:
+    dear: dict[tuple[int, int], float] = {}
+    for i in range(300):
+        price = 100 + i * 7 % 50
+        if price > 140 and i % 5 != 2:
+            key = (i % 3, i // 60)
+            dear[key] = max(dear.get(key, 0), price / 100)
+    most = [
+        {
+            "auction": auction,
+            "window_start": _in_march(minute),
+            "window_end": _in_march(minute + 1),
+            "most": dollars,
+        }
+        for (auction, minute), dollars in dear.items()
+    ]
+    return {"dear bids": Wanted({"dear": most})}
+
+
+def _in_march(minute: int) -> datetime:
+    return datetime(2026, 3, 1, 12, minute, tzinfo=UTC)
+
+
 def _last_of_states(found: pl.DataFrame) -> pl.DataFrame:
     return found.unique("state", keep="last", maintain_order=True).drop("op")
 
@@ -688,6 +714,7 @@ GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {
     "docs/iterations.md": iterations,
     "docs/joins.md": joins,
     "docs/patterns.md": patterns,
+    "docs/sql.md": sql,
     "docs/aggregates.md": aggregates,
     "docs/changes.md": changes,
     "docs/connected.md": connected,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rheos.api import overrides, partial_settings
 from rheos.api.program import Program
@@ -46,6 +46,9 @@ from rheos.plan.planner import make_plan
 from rheos.protocol.ids import JobId, job_slug
 from rheos.redaction import redacted
 from rheos.site import call_site, located
+
+if TYPE_CHECKING:
+    from rheos.sql.session import SqlSession
 
 _RUNTIMES = {
     "continuous": ("rheos.runtimes.continuous.runtime", "ContinuousRuntime"),
@@ -104,6 +107,7 @@ class Environment:
             self._parameters = given.merged(overrides.current().parameters)
             self._files = _existing({} if files is None else files)
         self._program = Program(self._to_frame)
+        self._sql: SqlSession | None = None
         if (made := overrides.current().made) is not None:
             made(self)
 
@@ -224,6 +228,48 @@ class Environment:
         """
         with located(call_site(), name or "from_stream"):
             return self.from_source(spark_stream(df, **options), watermark, name=name, uid=uid)
+
+    # --- SQL ------------------------------------------------------------------------------------------
+
+    def register(self, name: str, stream: DataStream) -> None:
+        """Makes a stream known to queries as a table: of its rows, or, of changes, the one that they
+        are of.
+
+        ```python
+        env.register("bids", bids)
+        ```
+        """
+        with located(call_site(), "register"):
+            if not isinstance(stream, DataStream):
+                raise ProgramError(
+                    f"register() takes a stream, not {stream!r}",
+                    hint='write env.register("bids", bids) before key_by()',
+                )
+            if stream._program is not self._program:
+                raise ProgramError("register() takes streams of its own environment")
+            self._sql_session().register(name, stream)
+
+    def sql(self, query: str) -> DataStream:
+        """The stream of a query over streams that are registered (docs/sql.md).
+
+        ```python
+        env.register("bids", bids)
+        dear = env.sql("SELECT auction, price / 100 AS dollars FROM bids WHERE price > 10000")
+        ```
+
+        Needs the extra `rheos[sql]`.
+        """
+        with located(call_site()):
+            return self._sql_session().query(query)
+
+    def _sql_session(self) -> SqlSession:
+        if self._sql is None:
+            from rheos.sql.session import SqlSession
+
+            self._sql = SqlSession(self)
+        return self._sql
+
+    # --- runs -----------------------------------------------------------------------------------------
 
     def execute(self, name: str = "job") -> JobResult:
         """Runs the program and waits for its end. Raises the error that ended it.

@@ -1,0 +1,107 @@
+"""Text to tree: Spark's dialect as sqlglot reads it, with the forms that Flink adds for streams."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NoReturn
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ErrorLevel, ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+from rheos.errors import ProgramError
+from rheos.sql.text import Span, SqlText
+
+WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+"""The functions that give a table with windows."""
+
+
+class _UnreadableError(ParseError):
+    """What cannot be read, and where."""
+
+    def __init__(self, what: str, span: Span) -> None:
+        super().__init__(what)
+        self.span = span
+
+
+class _Parser(SparkParser):
+    FUNCTION_PARSERS = {
+        **SparkParser.FUNCTION_PARSERS,
+        **{name: lambda self, name=name: self._parse_window_function(name) for name in WINDOWS},
+    }
+
+    def _parse_window_function(self, name: str) -> exp.Expr:
+        token = self._tokens[self._index - 2]
+        made = exp.Anonymous(this=name, expressions=self._parse_csv(self._parse_window_argument))
+        made.update_positions(token)
+        return made
+
+    def _parse_window_argument(self) -> exp.Expr | None:
+        if self._next.token_type == TokenType.FARROW:
+            name = self._parse_id_var()
+            self._advance()
+            return exp.Kwarg(this=name, expression=self._parse_window_argument())
+        if not self._match(TokenType.TABLE):
+            return self._parse_disjunction()
+        table = self._parse_table_parts()
+        if self._match_set((TokenType.PARTITION_BY,)):
+            keys = self._parse_csv(self._parse_column)
+            return exp.PartitionedByProperty(this=table, expressions=keys)
+        return table
+
+    def _parse_command(self) -> NoReturn:
+        self._parse_as_command(self._prev)
+
+    def _parse_as_command(self, start: Any) -> NoReturn:
+        raise _UnreadableError(
+            f"{start.text.upper()} is not known here", Span(start.start, start.end + 1)
+        )
+
+    def raise_error(self, message: str, token: Any = None) -> None:
+        at = token or self._curr or self._prev
+        raise _UnreadableError(message, Span(at.start, at.end + 1))
+
+
+class StreamSql(Spark):
+    """Spark's SQL with what Flink says of streams."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = ["\\", "'"]
+
+    Parser = _Parser
+
+
+_DIALECT = StreamSql()
+
+
+def parse(sql: SqlText) -> list[exp.Expr]:
+    """The statements of the text. Raises ProgramError at the place that cannot be read."""
+    try:
+        read = _DIALECT.parse(sql.text, error_level=ErrorLevel.IMMEDIATE)
+    except _UnreadableError as error:
+        raise _unreadable(sql, str(error), error.span) from None
+    except (ParseError, TokenError) as error:
+        what = str(error).strip().splitlines()[0]
+        raise sql.error(f"this is no SQL: {what}", None, _HINT) from None
+    except RecursionError:
+        raise sql.error(
+            "the SQL is nested too deeply", None, "say a part of it in WITH name AS (...)"
+        ) from None
+    return [statement for statement in read if statement is not None]
+
+
+_HINT = "it is read as Spark's SQL"
+
+
+def _unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
+    missing = re.match(r"Required keyword: '(\w+)' missing", message)
+    if missing is not None:
+        return sql.error("something is missing behind this", span, _HINT)
+    if message.startswith("Expecting"):
+        # The bracket that is wanted stands ahead of the word at which it was missed.
+        return sql.error(f"this is no SQL: {message.lower()} here, or before it", span, _HINT)
+    if message.endswith("is not known here"):
+        return sql.error(message, span, "write a query, as in SELECT ... FROM ...")
+    return sql.error("this is no SQL: it cannot be read from here on", span, _HINT)

@@ -1,0 +1,111 @@
+"""CASE, IF, COALESCE and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.sql import types
+from rheos.sql.expressions.comparisons import _compared
+from rheos.sql.expressions.table import ANY, NUMBER, Compiler, Typed, computes, function
+
+
+@computes(exp.Case)
+def case(compiler: Compiler, node: exp.Case) -> Typed:
+    compiler.sql.only(node, ("this", "ifs", "default"))
+    of = node.args.get("this")
+    conditions, results = [], []
+    for branch in node.args["ifs"]:
+        compiler.sql.only(branch, ("this", "true"))
+        if of is None:
+            conditions.append(compiler.condition(branch.this, "WHEN").expr)
+        else:
+            both = [compiler.compile(of), compiler.compile(branch.this)]
+            left, right = _compared(compiler, both, "CASE")
+            conditions.append(left == right)
+        results.append(compiler.compile(branch.args["true"]))
+    default = node.args.get("default")
+    last = None if default is None else compiler.compile(default)
+    return _chosen(compiler, node, conditions, results, last)
+
+
+@computes(exp.If)
+def if_(compiler: Compiler, node: exp.If) -> Typed:
+    compiler.sql.only(node, ("this", "true", "false"))
+    condition = compiler.condition(node.this, "IF").expr
+    otherwise = node.args.get("false")
+    last = None if otherwise is None else compiler.compile(otherwise)
+    return _chosen(compiler, node, [condition], [compiler.compile(node.args["true"])], last)
+
+
+@computes(exp.Nvl2)
+def nvl2(compiler: Compiler, node: exp.Nvl2) -> Typed:
+    compiler.sql.only(node, ("this", "true", "false"))
+    there = compiler.compile(node.this).expr.is_not_null()
+    both = [compiler.compile(node.args[name]) for name in ("true", "false")]
+    return _chosen(compiler, node, [there], both[:1], both[1])
+
+
+def _chosen(
+    compiler: Compiler,
+    node: exp.Expr,
+    conditions: Sequence[pl.Expr],
+    results: Sequence[Typed],
+    last: Typed | None,
+) -> Typed:
+    """The result of the first condition that holds."""
+    every = [*results, *([] if last is None else [last])]
+    made, kind = compiler.common(every, "CASE")
+    expr = made[-1].expr if last is not None else pl.lit(None, dtype=kind)
+    for condition, result in reversed([*zip(conditions, made, strict=False)]):
+        expr = pl.when(condition).then(result.expr).otherwise(expr)
+    return Typed(expr, kind, node)
+
+
+@computes(exp.Coalesce)
+def coalesce(compiler: Compiler, node: exp.Coalesce) -> Typed:
+    compiler.sql.only(node, ("this", "expressions", "is_nvl", "is_null"))
+    values = [compiler.compile(each) for each in (node.this, *node.expressions)]
+    made, kind = compiler.common(values, "COALESCE")
+    return Typed(pl.coalesce([each.expr for each in made]), kind, node)
+
+
+@computes(exp.Nullif)
+def nullif(compiler: Compiler, node: exp.Nullif) -> Typed:
+    compiler.sql.only(node, ("this", "expression"))
+    value, other = compiler.compile(node.this), compiler.compile(node.expression)
+    left, right = _compared(compiler, [value, other], "NULLIF")
+    return Typed(
+        pl.when((left == right).fill_null(False)).then(None).otherwise(value.expr), value.type, node
+    )
+
+
+@computes(exp.Greatest, exp.Least)
+def extreme(compiler: Compiler, node: exp.Greatest | exp.Least) -> Typed:
+    compiler.sql.only(node, ("this", "expressions", "ignore_nulls"))
+    values = [compiler.compile(each) for each in (node.this, *node.expressions)]
+    exprs = _compared(compiler, values, "GREATEST" if isinstance(node, exp.Greatest) else "LEAST")
+    _, kind = compiler.common(values, "GREATEST")
+    found = exprs[0]
+    for other in exprs[1:]:
+        # Nulls are left out, as Spark does. NaN is the greatest of all numbers.
+        better = other > found if isinstance(node, exp.Greatest) else other < found
+        found = pl.when(found.is_null() | better.fill_null(False)).then(other).otherwise(found)
+    return Typed(found, kind, node)
+
+
+@function("isnull", {"this": ANY}, types.BOOLEAN)
+def isnull(this: pl.Expr) -> pl.Expr:
+    return this.is_null()
+
+
+@function("isnotnull", {"this": ANY}, types.BOOLEAN)
+def isnotnull(this: pl.Expr) -> pl.Expr:
+    return this.is_not_null()
+
+
+@function(exp.IsNan, {"this": NUMBER}, types.BOOLEAN)
+def isnan(this: pl.Expr) -> pl.Expr:
+    return this.cast(types.DOUBLE).is_nan().fill_null(False)

@@ -1,0 +1,114 @@
+"""What stands in the text: numbers, texts, columns, NULL, intervals."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.sql import types
+from rheos.sql.expressions.table import Compiler, Typed, computes
+from rheos.sql.text import SqlText
+
+
+@computes(exp.Literal)
+def literal(compiler: Compiler, node: exp.Literal) -> Typed:
+    if node.is_string:
+        return _constant(node.this, types.TEXT, node)
+    text = str(node.this)
+    if "e" in text.lower():
+        return _constant(float(text), types.DOUBLE, node)
+    if "." in text:
+        value = Decimal(text)
+        _, digits, exponent = value.as_tuple()
+        assert isinstance(exponent, int)
+        scale = -exponent
+        if max(len(digits), scale) > types.MOST_DIGITS:
+            raise compiler.sql.error(f"a number has at most {types.MOST_DIGITS} digits", node)
+        return _constant(value, pl.Decimal(max(len(digits), scale), scale), node)
+    whole = int(text)
+    for kind, most in ((types.INT, 1 << 31), (types.BIGINT, 1 << 63)):
+        if whole < most:
+            return _constant(whole, kind, node)
+    if len(text) > types.MOST_DIGITS:
+        raise compiler.sql.error(f"a number has at most {types.MOST_DIGITS} digits", node)
+    return _constant(Decimal(whole), pl.Decimal(len(text), 0), node)
+
+
+def _constant(value: object, kind: pl.DataType, node: exp.Expr) -> Typed:
+    return Typed(pl.lit(value, dtype=kind), kind, node, value, is_constant=True)
+
+
+@computes(exp.Boolean)
+def boolean(compiler: Compiler, node: exp.Boolean) -> Typed:
+    return _constant(bool(node.this), types.BOOLEAN, node)
+
+
+@computes(exp.Null)
+def null(compiler: Compiler, node: exp.Null) -> Typed:
+    return _constant(None, types.NULL, node)
+
+
+@computes(exp.Column)
+def column(compiler: Compiler, node: exp.Column) -> Typed:
+    return compiler.columns.column(node)
+
+
+@computes(exp.Paren)
+def paren(compiler: Compiler, node: exp.Paren) -> Typed:
+    compiler.sql.only(node, ("this",))
+    return compiler.compile(node.this)
+
+
+@computes(exp.Interval)
+def interval(compiler: Compiler, node: exp.Interval) -> Typed:
+    length = interval_of(compiler.sql, node)
+    if isinstance(length, int):
+        raise compiler.sql.error(
+            "months are not of one length, and are added to a DATE or a TIMESTAMP alone",
+            node,
+            "write ts + INTERVAL '1' MONTH",
+        )
+    return _constant(length, types.INTERVAL, node)
+
+
+_UNITS = {
+    "MICROSECOND": timedelta(microseconds=1),
+    "MILLISECOND": timedelta(milliseconds=1),
+    "SECOND": timedelta(seconds=1),
+    "MINUTE": timedelta(minutes=1),
+    "HOUR": timedelta(hours=1),
+    "DAY": timedelta(days=1),
+    "WEEK": timedelta(weeks=1),
+}
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+
+
+def interval_of(sql: SqlText, node: exp.Interval) -> timedelta | int:
+    """How long it is; a number of months, where its unit is months or years. Raises ProgramError."""
+    sql.only(node, ("this", "unit"))
+    unit = node.args.get("unit")
+    hint = "write INTERVAL '10' MINUTE"
+    value = node.this
+    negative = isinstance(value, exp.Neg)
+    if isinstance(value, exp.Neg):
+        value = value.this
+    if not isinstance(value, exp.Literal) or not isinstance(unit, exp.Var):
+        raise sql.error("an interval is a number and a unit that stand in the text", node, hint)
+    word = unit.name.upper().removesuffix("S")
+    number = str(value.this).strip()
+    if not re.fullmatch(r"[+-]?\d+(\.\d{1,6})?", number):
+        raise sql.error(f"{number!r} is no number of {word.lower()}s", node, hint)
+    amount = Decimal(number) * (-1 if negative else 1)
+    if word in _MONTHS and amount == int(amount):
+        return int(amount) * _MONTHS[word]
+    if word not in _UNITS:
+        raise sql.error(f"{unit.name} is no unit of an interval", node, hint)
+    try:
+        micros = amount * (_UNITS[word] // timedelta(microseconds=1))
+        return timedelta(microseconds=int(micros))
+    except OverflowError:
+        raise sql.error("the interval is too long", node, hint) from None

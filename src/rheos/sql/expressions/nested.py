@@ -1,0 +1,69 @@
+"""Elements of arrays, and fields of structs."""
+
+from __future__ import annotations
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.sql import types
+from rheos.sql.expressions.table import Compiler, Typed, computes
+
+
+@computes(exp.Bracket)
+def element(compiler: Compiler, node: exp.Bracket) -> Typed:
+    """`list[0]` counts from 0, ELEMENT_AT(list, 1) from 1; beyond the end there is null."""
+    compiler.sql.only(node, ("this", "expressions", "offset", "safe"))
+    value = compiler.compile(node.this)
+    [place] = node.expressions
+    at = compiler.compile(place)
+    if isinstance(value.type, pl.Struct) and isinstance(at.constant, str):
+        return field(compiler, value, at.constant, node)
+    if not isinstance(value.type, pl.List) or not types.is_integer(at.type):
+        raise compiler.sql.wrong_type(
+            f"[...] takes an element of an ARRAY, and this is {types.name(value.type)}",
+            node,
+            "write list[0] for the first",
+        )
+    first = node.args.get("offset") or 0
+    index = at.expr - first
+    kind = value.type.inner
+    assert isinstance(kind, pl.DataType)
+    # In Polars negative places count from the end.
+    found = value.expr.list.get(pl.when(at.expr >= first).then(index), null_on_oob=True)
+    return Typed(found, kind, node)
+
+
+def field(compiler: Compiler, value: Typed, name: str, node: exp.Expr) -> Typed:
+    """A field of a struct. Raises SchemaError."""
+    assert isinstance(value.type, pl.Struct)
+    fields = {each.name: each.dtype for each in value.type.fields}
+    found = next((each for each in fields if each.casefold() == name.casefold()), None)
+    if found is None:
+        raise compiler.sql.unknown("field", name, node, fields, "the fields here are")
+    kind = fields[found]
+    assert isinstance(kind, pl.DataType)
+    return Typed(value.expr.struct.field(found), kind, node)
+
+
+@computes(exp.Dot)
+def dot(compiler: Compiler, node: exp.Dot) -> Typed:
+    compiler.sql.only(node, ("this", "expression"))
+    value = compiler.compile(node.this)
+    if not isinstance(value.type, pl.Struct):
+        raise compiler.sql.wrong_type(
+            f"a point stands before a field of a STRUCT, and this is {types.name(value.type)}",
+            node,
+            "write column.field",
+        )
+    return field(compiler, value, node.expression.name, node)
+
+
+@computes(exp.ArraySize)
+def size(compiler: Compiler, node: exp.ArraySize) -> Typed:
+    compiler.sql.only(node, ("this",))
+    value = compiler.compile(node.this)
+    if not isinstance(value.type, pl.List):
+        raise compiler.sql.wrong_type(
+            f"SIZE takes an ARRAY, and this is {types.name(value.type)}", node, "name a list"
+        )
+    return Typed(value.expr.list.len().cast(types.INT), types.INT, node)

@@ -1,0 +1,248 @@
+"""Arithmetic and logic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.sql import types
+from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.table import Compiler, Typed, computes
+
+
+def _operands(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Typed]:
+    compiler.sql.only(node, ("this", "expression", *flags))
+    return compiler.compile(node.args["this"]), compiler.compile(node.args["expression"])
+
+
+def _numbers(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Typed]:
+    both = []
+    for value in _operands(compiler, node, *flags):
+        kind = types.signed(value.type)
+        if not types.is_number(kind) and kind != types.NULL:
+            raise compiler.sql.wrong_type(
+                f"numbers are computed with, and this is {types.name(value.type)}",
+                value.node,
+                "say what you mean by CAST(... AS ...)",
+            )
+        both.append(compiler.cast(value, types.DOUBLE if kind == types.NULL else kind))
+    return both[0], both[1]
+
+
+# --- plus and minus -----------------------------------------------------------------------------------
+
+
+@computes(exp.Add)
+def add(compiler: Compiler, node: exp.Add) -> Typed:
+    return _moved(compiler, node, 1) or _sum(compiler, node)
+
+
+@computes(exp.Sub)
+def sub(compiler: Compiler, node: exp.Sub) -> Typed:
+    return _moved(compiler, node, -1) or _difference(compiler, node) or _sum(compiler, node)
+
+
+def _sum(compiler: Compiler, node: exp.Add | exp.Sub) -> Typed:
+    left, right = _numbers(compiler, node)
+    kind = types.common(left.type, right.type)
+    assert kind is not None
+    if isinstance(kind, pl.Decimal):
+        # One digit more, for what is carried.
+        kind = types.decimal(kind.precision + 1, kind.scale)
+    one, other = compiler.cast(left, kind).expr, compiler.cast(right, kind).expr
+    made = one + other if isinstance(node, exp.Add) else one - other
+    return Typed(made.cast(kind) if types.is_decimal(kind) else made, kind, node)
+
+
+def _moved(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed | None:
+    """A time and an interval; None where there is no interval."""
+    time, by = node.this, node.expression
+    if isinstance(time, exp.Interval) and sign > 0:
+        time, by = by, time
+    if not isinstance(by, exp.Interval):
+        return None
+    compiler.sql.only(node, ("this", "expression"))
+    moved = compiler.compile(time)
+    length = interval_of(compiler.sql, by)
+    if isinstance(length, int):
+        kind = moved.type
+        if not (kind == types.DATE or types.is_timestamp(kind)):
+            raise _no_time(compiler, moved)
+        return Typed(moved.expr.dt.offset_by(f"{sign * length}mo"), kind, node)
+    if moved.type == types.DATE:
+        if length.seconds or length.microseconds:
+            moved = compiler.cast(moved, types.TIMESTAMP)
+        else:
+            return Typed(moved.expr.dt.offset_by(f"{sign * length.days}d"), types.DATE, node)
+    if types.is_timestamp(moved.type):
+        moved = compiler.cast(moved, pl.Datetime("us", _zone(moved.type)))
+    elif isinstance(moved.type, pl.Duration):
+        moved = compiler.cast(moved, types.INTERVAL)
+    else:
+        raise _no_time(compiler, moved)
+    return Typed(moved.expr + pl.lit(sign * length, dtype=types.INTERVAL), moved.type, node)
+
+
+def _no_time(compiler: Compiler, value: Typed) -> Exception:
+    return compiler.sql.wrong_type(
+        f"an interval is added to a time, and this is {types.name(value.type)}",
+        value.node,
+        "say what you mean by CAST(... AS TIMESTAMP)",
+    )
+
+
+def _zone(kind: pl.DataType) -> str | None:
+    assert isinstance(kind, pl.Datetime)
+    return kind.time_zone
+
+
+def _difference(compiler: Compiler, node: exp.Sub) -> Typed | None:
+    """Between two times; None where they are none."""
+    left, right = _operands(compiler, node)
+    if not (types.is_timestamp(left.type) and types.is_timestamp(right.type)):
+        return None
+    (one, other), _ = compiler.common((left, right), "a difference")
+    return Typed((one.expr - other.expr).cast(types.INTERVAL), types.INTERVAL, node)
+
+
+# --- products -----------------------------------------------------------------------------------------
+
+
+@computes(exp.Mul)
+def mul(compiler: Compiler, node: exp.Mul) -> Typed:
+    left, right = _numbers(compiler, node)
+    kind = types.common(left.type, right.type)
+    assert kind is not None
+    if not types.is_decimal(kind):
+        one, other = compiler.cast(left, kind), compiler.cast(right, kind)
+        return Typed(one.expr * other.expr, kind, node)
+    first, second = types.as_decimal(left.type), types.as_decimal(right.type)
+    digits, scale = first.precision + second.precision + 1, first.scale + second.scale
+    kind = types.decimal(digits, scale)
+    wide = pl.Decimal(types.MOST_DIGITS, min(scale, types.MOST_DIGITS))
+    one, other = compiler.cast(left, first), compiler.cast(right, second)
+    product = one.expr.cast(wide) * other.expr
+    made = types.cast(product, wide, kind)
+    assert made is not None
+    return Typed(made, kind, node)
+
+
+@computes(exp.Div)
+def div(compiler: Compiler, node: exp.Div) -> Typed:
+    left, right = _numbers(compiler, node, "typed", "safe")
+    decimals = [types.is_decimal(each.type) for each in (left, right)]
+    floats = [types.is_floating(each.type) for each in (left, right)]
+    if not any(decimals) or any(floats):
+        one, other = (compiler.cast(each, types.DOUBLE).expr for each in (left, right))
+        return Typed(pl.when(other != 0).then(one / other), types.DOUBLE, node)
+    first, second = types.as_decimal(left.type), types.as_decimal(right.type)
+    scale = max(6, first.scale + second.precision + 1)
+    kind = types.decimal(first.precision - first.scale + second.scale + scale, scale)
+    assert isinstance(kind, pl.Decimal)
+    one, other = compiler.cast(left, first).expr, compiler.cast(right, second).expr
+    wide = pl.Decimal(types.MOST_DIGITS, kind.scale)
+    made = (one.cast(wide) / other).cast(kind, strict=False)
+    return Typed(pl.when(other != 0).then(made), kind, node)
+
+
+@computes(exp.IntDiv)
+def int_div(compiler: Compiler, node: exp.IntDiv) -> Typed:
+    left, right = _wholes(compiler, node, "DIV")
+    one, other = (compiler.cast(each, types.BIGINT).expr for each in (left, right))
+    return Typed(_truncated(one, other), types.BIGINT, node)
+
+
+def _truncated(one: pl.Expr, other: pl.Expr) -> pl.Expr:
+    """The quotient of integers without what is behind the point; Polars has its floor."""
+    floor = one // other
+    carried = ((one % other) != 0) & ((one < 0) != (other < 0))
+    return pl.when(other != 0).then(pl.when(carried).then(floor + 1).otherwise(floor))
+
+
+@computes(exp.Mod)
+def mod(compiler: Compiler, node: exp.Mod) -> Typed:
+    left, right = _numbers(compiler, node)
+    kind = types.common(left.type, right.type)
+    assert kind is not None
+    if types.is_decimal(kind):
+        raise compiler.sql.error(
+            "the remainder of decimals is not computed yet", node, "CAST them to BIGINT or DOUBLE"
+        )
+    one, other = (compiler.cast(each, kind).expr for each in (left, right))
+    # It has the sign of what is divided; Polars gives it that of the divisor.
+    remainder = one % other
+    wrong = (remainder != 0) & ((one < 0) != (other < 0))
+    signed = pl.when(wrong).then(remainder - other).otherwise(remainder)
+    return Typed(pl.when(other != 0).then(signed), kind, node)
+
+
+def _wholes(compiler: Compiler, node: exp.Expr, what: str) -> tuple[Typed, Typed]:
+    both = _numbers(compiler, node)
+    for value in both:
+        if not types.is_integer(value.type):
+            raise compiler.sql.wrong_type(
+                f"{what} takes whole numbers, and this is {types.name(value.type)}",
+                value.node,
+                "write CAST(... AS BIGINT)",
+            )
+    return both
+
+
+_BITS: dict[type[exp.Expr], Any] = {
+    exp.BitwiseAnd: lambda a, b: a & b,
+    exp.BitwiseOr: lambda a, b: a | b,
+    exp.BitwiseXor: lambda a, b: a ^ b,
+}
+
+
+@computes(*_BITS)
+def bits(compiler: Compiler, node: exp.Expr) -> Typed:
+    left, right = _wholes(compiler, node, "an operation on bits")
+    kind = types.common(left.type, right.type)
+    assert kind is not None
+    one, other = (compiler.cast(each, kind).expr for each in (left, right))
+    return Typed(_BITS[type(node)](one, other), kind, node)
+
+
+@computes(exp.Neg)
+def neg(compiler: Compiler, node: exp.Neg) -> Typed:
+    compiler.sql.only(node, ("this",))
+    value = compiler.compile(node.this)
+    kind = types.signed(value.type)
+    if not types.is_number(kind):
+        raise compiler.sql.wrong_type(
+            f"a minus stands before a number, and this is {types.name(kind)}", node, "leave it out"
+        )
+    if value.is_constant:
+        negative = -value.constant
+        return Typed(pl.lit(negative, dtype=kind), kind, node, negative, is_constant=True)
+    return Typed(-compiler.cast(value, kind).expr, kind, node)
+
+
+# --- logic --------------------------------------------------------------------------------------------
+
+
+@computes(exp.And)
+def both(compiler: Compiler, node: exp.And) -> Typed:
+    left, right = _conditions(compiler, node, "AND")
+    return Typed(left & right, types.BOOLEAN, node)
+
+
+@computes(exp.Or)
+def either(compiler: Compiler, node: exp.Or) -> Typed:
+    left, right = _conditions(compiler, node, "OR")
+    return Typed(left | right, types.BOOLEAN, node)
+
+
+def _conditions(compiler: Compiler, node: exp.Expr, what: str) -> tuple[pl.Expr, pl.Expr]:
+    compiler.sql.only(node, ("this", "expression"))
+    left, right = node.args["this"], node.args["expression"]
+    return compiler.condition(left, what).expr, compiler.condition(right, what).expr
+
+
+@computes(exp.Not)
+def negation(compiler: Compiler, node: exp.Not) -> Typed:
+    compiler.sql.only(node, ("this",))
+    return Typed(~compiler.condition(node.this, "NOT").expr, types.BOOLEAN, node)

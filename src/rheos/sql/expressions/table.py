@@ -1,0 +1,262 @@
+"""The table of expressions, and what they are computed with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.sql import types
+from rheos.sql.text import SqlText, kind
+
+
+@dataclass(frozen=True)
+class Typed:
+    """An expression of a row's columns."""
+
+    expr: pl.Expr
+    type: pl.DataType
+    node: exp.Expr
+    """Where it stands."""
+    constant: Any = None
+    """Its value, where it is written in the text."""
+    is_constant: bool = False
+
+
+class Columns(Protocol):
+    """What names of columns mean."""
+
+    def column(self, node: exp.Column) -> Typed:
+        """Raises SchemaError where there is none, or more than one."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """Makes expressions of nodes."""
+
+    sql: SqlText
+    columns: Columns
+    instead: Callable[[exp.Expr], Typed | None] = lambda node: None
+    """What stands for a whole node: the column of an aggregate that was computed before."""
+
+    def compile(self, node: exp.Expr) -> Typed:
+        """Raises ProgramError, SchemaError at the place in the text."""
+        found = self.instead(node)
+        if found is not None:
+            return found
+        if isinstance(node, exp.Anonymous):
+            made = NAMED.get(node.name.casefold())
+            if made is None:
+                raise self.sql.unknown("function", node.name, node, NAMED, "functions by name are")
+            return made(self, node)
+        handler = HANDLERS.get(type(node))
+        if handler is None:
+            raise self._refused(node)
+        return handler(self, node)
+
+    def condition(self, node: exp.Expr, where: str) -> Typed:
+        """An expression that is true or not."""
+        made = self.compile(node)
+        if made.type not in (types.BOOLEAN, types.NULL):
+            raise self.sql.wrong_type(
+                f"{where} takes a condition, and this is {types.name(made.type)}",
+                node,
+                "compare it with something, as in status < 400",
+            )
+        return self.cast(made, types.BOOLEAN)
+
+    def cast(self, value: Typed, to: pl.DataType) -> Typed:
+        """The value as a type that it can be cast to."""
+        if value.type == to:
+            return value
+        made = types.cast(value.expr, value.type, to)
+        if made is None:
+            raise self.sql.wrong_type(
+                f"{types.name(value.type)} cannot become {types.name(to)}", value.node, _CAST
+            )
+        return replace(value, expr=made, type=to, is_constant=False)
+
+    def common(self, values: Sequence[Typed], where: str) -> tuple[list[Typed], pl.DataType]:
+        """The values as one type, and the type. Beside a time, a text of the SQL is read as one."""
+        kind: pl.DataType = types.NULL
+        timed = next((each.type for each in values if _is_time(each.type)), None)
+        if timed is not None:
+            values = [self.cast_text(each, timed) for each in values]
+        for value in values:
+            both = types.common(kind, types.signed(value.type))
+            if both is None:
+                raise self.sql.wrong_type(
+                    f"{where} takes values of one type, and this is {types.name(value.type)} beside "
+                    f"{types.name(kind)}",
+                    value.node,
+                    _CAST,
+                )
+            kind = both
+        return [self.cast(value, kind) for value in values], kind
+
+    def cast_text(self, value: Typed, to: pl.DataType) -> Typed:
+        """A text that stands in the SQL as what it is compared with."""
+        if not (value.is_constant and isinstance(value.constant, str)):
+            return value
+        made = self.cast(value, to)
+        if pl.select(made.expr).item() is None:
+            raise self.sql.wrong_type(
+                f"{value.constant!r} is no {types.name(to)}",
+                value.node,
+                "write '2026-03-01', or '2026-03-01 12:00:00'",
+            )
+        return made
+
+    def _refused(self, node: exp.Expr) -> Exception:
+        if isinstance(node, exp.AggFunc):
+            return self.sql.error(
+                f"{kind(node)} is an aggregate, and stands where each row is computed by itself",
+                node,
+                "aggregate in the columns of SELECT or in HAVING",
+            )
+        if isinstance(node, exp.Window):
+            return self.sql.error("OVER is not computed here", node)
+        if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation):
+            return self.sql.error(
+                "a query within an expression is not computed yet", node, "write it as a join"
+            )
+        return self.sql.not_computed(node)
+
+
+_CAST = "say what you mean by CAST(... AS ...)"
+
+
+def _is_time(kind: pl.DataType) -> bool:
+    return kind == types.DATE or types.is_timestamp(kind)
+
+
+Handler: TypeAlias = Callable[[Compiler, Any], Typed]
+HANDLERS: dict[type[exp.Expr], Handler] = {}
+NAMED: dict[str, Handler] = {}
+"""Functions that sqlglot has no class for, by their names."""
+
+N = TypeVar("N", bound=Handler)
+
+
+def computes(*nodes: type[exp.Expr]) -> Callable[[N], N]:
+    """Registers what makes an expression of a node."""
+
+    def register(handler: N) -> N:
+        for node in nodes:
+            assert node not in HANDLERS, node
+            HANDLERS[node] = handler
+        return handler
+
+    return register
+
+
+# --- functions of arguments -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What an argument of a function is."""
+
+    what: str
+    """In the words of an error."""
+    fits: Callable[[pl.DataType], bool]
+    to: pl.DataType | None = None
+    """What it is cast to before; None: it is taken as it is."""
+    constant: bool = False
+    """Whether it is to stand in the text: the function is handed its value."""
+    default: Any = None
+    """Of a constant that may be left out."""
+    optional: bool = False
+
+
+def _is(*kinds: pl.DataType) -> Callable[[pl.DataType], bool]:
+    return lambda kind: kind in kinds or kind == types.NULL
+
+
+ANY = Takes("a value", lambda kind: True)
+TEXT = Takes("a STRING", _is(types.TEXT), types.TEXT)
+NUMBER = Takes("a number", lambda kind: types.is_number(types.signed(kind)))
+REAL = Takes("a number", lambda kind: types.is_number(types.signed(kind)), types.DOUBLE)
+WHOLE = Takes("a whole number", lambda kind: types.is_integer(types.signed(kind)), types.BIGINT)
+DAY = Takes("a DATE or TIMESTAMP", _is_time, types.DATE)
+MOMENT = Takes("a TIMESTAMP", _is_time, types.TIMESTAMP)
+CONSTANT_TEXT = replace(TEXT, what="a text that stands in the SQL", constant=True)
+CONSTANT_WHOLE = replace(WHOLE, what="a whole number that stands in the SQL", constant=True)
+
+
+def optional(takes: Takes, default: Any = None) -> Takes:
+    return replace(takes, optional=True, default=default)
+
+
+Gives: TypeAlias = pl.DataType | str
+"""The type of a result, or the name of the argument whose type it has."""
+
+
+def function(
+    node: type[exp.Expr] | str,
+    takes: Mapping[str, Takes],
+    gives: Gives,
+    flags: Sequence[str] = (),
+) -> Callable[[Callable[..., pl.Expr]], Callable[..., pl.Expr]]:
+    """Registers a function by the node's class, or by its name where sqlglot has no class.
+
+    Args:
+        takes: the arguments by their names in the node; for a function by name, in their order.
+        flags: what else the reader writes into the node, which is the same each time.
+    """
+
+    def register(compute: Callable[..., pl.Expr]) -> Callable[..., pl.Expr]:
+        def handler(compiler: Compiler, node: exp.Expr) -> Typed:
+            given = _arguments(compiler, node, takes, flags)
+            values: dict[str, Any] = {}
+            kinds: dict[str, pl.DataType] = {}
+            for name, wanted in takes.items():
+                values[name], kinds[name] = _argument(compiler, node, wanted, given.get(name))
+            kind = kinds[gives] if isinstance(gives, str) else gives
+            return Typed(compute(**values), kind, node)
+
+        if isinstance(node, str):
+            NAMED[node] = handler
+        else:
+            computes(node)(handler)
+        return compute
+
+    return register
+
+
+def _arguments(
+    compiler: Compiler, node: exp.Expr, takes: Mapping[str, Takes], flags: Sequence[str]
+) -> Mapping[str, exp.Expr]:
+    if not isinstance(node, exp.Anonymous):
+        compiler.sql.only(node, (*takes, *flags), f" in {kind(node)}")
+        return {name: node.args[name] for name in takes if isinstance(node.args.get(name), exp.Expr)}
+    if len(node.expressions) > len(takes):
+        raise compiler.sql.error(
+            f"{kind(node)} takes {len(takes)} arguments, and has {len(node.expressions)}", node
+        )
+    return dict(zip(takes, node.expressions, strict=False))
+
+
+def _argument(
+    compiler: Compiler, node: exp.Expr, wanted: Takes, given: exp.Expr | None
+) -> tuple[Any, pl.DataType]:
+    if given is None:
+        if not wanted.optional:
+            raise compiler.sql.error(f"{kind(node)} lacks an argument: {wanted.what}", node)
+        return wanted.default, types.NULL
+    value = compiler.compile(given)
+    if wanted.to is not None and _is_time(wanted.to):
+        value = compiler.cast_text(value, wanted.to)
+    if not (wanted.fits(value.type) or value.type == types.NULL):
+        raise compiler.sql.wrong_type(
+            f"{kind(node)} takes {wanted.what}, and this is {types.name(value.type)}", given, _CAST
+        )
+    if wanted.constant:
+        if not value.is_constant or value.constant is None:
+            raise compiler.sql.error(f"{kind(node)} takes {wanted.what} here", given)
+        return value.constant, value.type
+    made = compiler.cast(value, types.signed(value.type) if wanted.to is None else wanted.to)
+    return made.expr, made.type

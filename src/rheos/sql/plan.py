@@ -1,0 +1,169 @@
+"""The logical plan of a query: what is computed, with typed columns, and whether it changes.
+
+A plan is a tree of frozen nodes, each with the `columns` that leave it and what its rows are: rows
+that stay (`changes` is None), upserts, or changes with retractions. `lowering` makes streams of it.
+Nodes are equal where they are the same one: what is named twice is planned, and run, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, TypeAlias
+
+import polars as pl
+import pyarrow as pa
+
+from rheos.graph.changes import Changes
+
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
+
+
+class ColumnRole(Enum):
+    """What a column is beside its values."""
+
+    PLAIN = auto()
+    EVENT_TIME = auto()
+    """The event time of the rows."""
+
+
+@dataclass(frozen=True)
+class SqlColumn:
+    """A column of the rows between two nodes."""
+
+    name: str
+    """Of the stream."""
+    type: pl.DataType
+    role: ColumnRole = ColumnRole.PLAIN
+
+
+Columns: TypeAlias = tuple[SqlColumn, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """The rows of a stream that is known by a name."""
+
+    name: str
+    stream: DataStream
+    columns: Columns
+    changes: Changes | None
+
+
+@dataclass(frozen=True, eq=False)
+class ValueRows:
+    """Rows that stand in the text."""
+
+    table: pa.Table
+    columns: Columns
+    changes: None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Filter:
+    """The rows for which a condition holds."""
+
+    input: Plan
+    condition: pl.Expr
+    columns: Columns
+    changes: Changes | None
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """New columns, each an expression over one row."""
+
+    input: Plan
+    exprs: tuple[pl.Expr, ...]
+    """In the order of the columns."""
+    columns: Columns
+    changes: Changes | None
+
+
+@dataclass(frozen=True, eq=False)
+class Retract:
+    """Upserts, with what each row was before."""
+
+    input: Plan
+    columns: Columns
+    changes: Changes
+
+
+@dataclass(frozen=True, eq=False)
+class Union:
+    """The rows of all inputs, which have the same columns."""
+
+    inputs: tuple[Plan, ...]
+    columns: Columns
+    changes: Changes | None
+
+
+Plan: TypeAlias = Scan | ValueRows | Filter | Project | Retract | Union
+
+
+# --- nodes that see to what changes -------------------------------------------------------------------
+
+
+def filtered(input: Plan, condition: pl.Expr) -> Plan:
+    """A filter. Of upserts, one by more than their key looks at what each row was, too."""
+    changes = input.changes
+    if changes is not None and not set(condition.meta.root_names()) <= set(changes.key):
+        input = retracting(input)
+        changes = Changes(changes.key, retracts=True, filtered=True)
+    return Filter(input, condition, input.columns, changes)
+
+
+def projected(input: Plan, exprs: tuple[pl.Expr, ...], columns: Columns) -> Plan:
+    """New columns. Changes are known by their key for as long as all of it is there."""
+    changes = input.changes
+    if changes is not None:
+        names: dict[str, str] = {}
+        for expr, column in zip(exprs, columns, strict=True):
+            if expr.meta.is_column():
+                names.setdefault(expr.meta.output_name(), column.name)
+        if changes.key and set(changes.key) <= names.keys():
+            key = tuple(names[name] for name in changes.key)
+            changes = Changes(key, changes.retracts, changes.filtered)
+        else:
+            input = retracting(input)
+            changes = Changes((), retracts=True, filtered=changes.filtered)
+    return Project(input, exprs, columns, changes)
+
+
+def retracting(input: Plan) -> Plan:
+    """The same table, as rows that stay or as changes that say what each row was."""
+    changes = input.changes
+    if changes is None or changes.retracts:
+        return input
+    return Retract(input, input.columns, Changes(changes.key, retracts=True))
+
+
+def renamed(input: Plan, names: tuple[str, ...]) -> Plan:
+    """The same columns under other names."""
+    if names == tuple(column.name for column in input.columns):
+        return input
+    columns = tuple(
+        SqlColumn(name, column.type, column.role)
+        for name, column in zip(names, input.columns, strict=True)
+    )
+    return projected(input, tuple(pl.col(column.name) for column in input.columns), columns)
+
+
+def inputs_of(plan: Plan) -> tuple[Plan, ...]:
+    match plan:
+        case Scan() | ValueRows():
+            return ()
+        case Union(inputs=inputs):
+            return inputs
+        case _:
+            return (plan.input,)
+
+
+def shown(changes: Changes | None) -> str:
+    """What rows are, in the words of `EXPLAIN`."""
+    if changes is None:
+        return "append"
+    if not changes.retracts:
+        return f"upsert by {', '.join(changes.key)}"
+    return f"retract by {', '.join(changes.key)}" if changes.key else "retract"

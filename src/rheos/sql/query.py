@@ -1,0 +1,295 @@
+"""Tree to plan: SELECT, UNION, WITH, VALUES, and what stands in FROM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+import pyarrow as pa
+from sqlglot import exp
+
+from rheos.errors import ProgramError
+from rheos.graph.changes import Changes
+from rheos.graph.types import from_polars
+from rheos.protocol.elements import HIDDEN_PREFIX
+from rheos.sql import types
+from rheos.sql.catalog import Catalog
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.plan import (
+    ColumnRole,
+    Plan,
+    Project,
+    SqlColumn,
+    Union,
+    ValueRows,
+    filtered,
+    projected,
+    renamed,
+    retracting,
+)
+from rheos.sql.scope import NameScope, SqlRelation, TableInSight
+from rheos.sql.text import SqlText, span_of
+
+_NO_END = "a stream has no end to sort or to count rows to"
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans the queries of a text."""
+
+    sql: SqlText
+    catalog: Catalog
+    ctes: Mapping[str, Plan] = field(default_factory=dict)
+    """What WITH names, in small letters."""
+
+    def query(self, node: exp.Expr) -> Plan:
+        """Raises ProgramError, SchemaError at the place in the text."""
+        planner = self._with(node)
+        match node:
+            case exp.Select():
+                return planner._select(node)
+            case exp.Union():
+                return planner._union(node)
+            case exp.Subquery():
+                self.sql.only(node, ("this",))
+                return planner.query(node.this)
+            case exp.Values():
+                return planner._values(node)
+            case exp.SetOperation():
+                raise self.sql.error(
+                    f"{node.key.upper()} is not computed yet", span_of(node), "write it as a join"
+                )
+        raise self.sql.error("this is no query", node, "write SELECT ... FROM ...")
+
+    def _with(self, node: exp.Expr) -> Planner:
+        """A planner that knows what WITH names."""
+        clause = node.args.get("with_")
+        if clause is None:
+            return self
+        self.sql.only(clause, ("expressions",), " WITH")
+        planner = self
+        for each in clause.expressions:
+            self.sql.only(each, ("this", "alias"))
+            plan = planner.query(each.this)
+            columns = each.args["alias"].args.get("columns")
+            plan = planner._renamed(plan, columns or [], each)
+            planner = Planner(self.sql, self.catalog, {**planner.ctes, each.alias.casefold(): plan})
+        return planner
+
+    # --- SELECT ---------------------------------------------------------------------------------------
+
+    def _select(self, node: exp.Select) -> Plan:
+        for name in ("order", "limit", "sort", "offset", "fetch"):
+            if (clause := node.args.get(name)) is not None:
+                raise self.sql.error(
+                    f"{_NO_END}: {clause.key.upper()} is not computed",
+                    clause,
+                    "for the first rows of each key write ROW_NUMBER() OVER (PARTITION BY ... ORDER BY "
+                    "...) and filter by it",
+                )
+        self.sql.only(node, ("with_", "expressions", "from_", "where", "distinct"))
+        relation = self._from(node)
+        where = node.args.get("where")
+        if where is not None:
+            condition = self._compiler(relation).condition(where.this, "WHERE")
+            relation = SqlRelation(filtered(relation.plan, condition.expr), relation.tables)
+        plan = self._projected(node, relation)
+        if node.args.get("distinct") is not None:
+            raise self.sql.error("DISTINCT is not computed yet", node.args["distinct"])
+        return plan
+
+    def _compiler(self, relation: SqlRelation) -> Compiler:
+        return Compiler(self.sql, NameScope(self.sql, relation.tables))
+
+    def _projected(self, node: exp.Select, relation: SqlRelation) -> Plan:
+        """The columns of SELECT."""
+        compiler = self._compiler(relation)
+        if not node.expressions:
+            raise self.sql.error("SELECT has no columns", node, "write SELECT * FROM ...")
+        exprs: list[pl.Expr] = []
+        columns: list[SqlColumn] = []
+        for item in node.expressions:
+            for name, typed, role in self._items(item, relation, compiler):
+                self._check_name(name, columns, item)
+                if typed.type == types.NULL:
+                    raise self.sql.wrong_type(
+                        f"the column {name!r} is NULL alone, and of no type",
+                        item,
+                        "write CAST(NULL AS STRING)",
+                    )
+                exprs.append(typed.expr)
+                columns.append(SqlColumn(name, typed.type, role))
+        return projected(relation.plan, tuple(exprs), tuple(columns))
+
+    def _items(
+        self, item: exp.Expr, relation: SqlRelation, compiler: Compiler
+    ) -> list[tuple[str, Typed, ColumnRole]]:
+        scope = NameScope(self.sql, relation.tables)
+        star = item.this if isinstance(item, exp.Column) else item
+        if isinstance(star, exp.Star):
+            self.sql.only(star, ())
+            table = item.table or None if isinstance(item, exp.Column) else None
+            return [
+                (each.name, Typed(pl.col(each.column.name), each.column.type, item), each.column.role)
+                for each in scope.star(item, table)
+            ]
+        inner = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(item, exp.Alias):
+            self.sql.only(item, ("this", "alias"))
+        name = item.alias if isinstance(item, exp.Alias) else None
+        typed = compiler.compile(inner)
+        role = ColumnRole.PLAIN
+        if isinstance(inner, exp.Column):
+            named = scope.named(inner)
+            if named is not None:
+                role = named.column.role
+                name = name or named.name
+        return [(name or inner.sql(dialect="spark"), typed, role)]
+
+    def _check_name(self, name: str, columns: list[SqlColumn], at: exp.Expr) -> None:
+        if any(column.name == name for column in columns):
+            raise self.sql.error(
+                f"two columns have the name {name!r}", at, "give one of them another: ... AS other"
+            )
+        if name.startswith(HIDDEN_PREFIX):
+            raise self.sql.error(
+                f"names that begin with {HIDDEN_PREFIX!r} are kept for Rheos", at, "choose another name"
+            )
+
+    # --- FROM -----------------------------------------------------------------------------------------
+
+    def _from(self, node: exp.Select) -> SqlRelation:
+        clause = node.args.get("from_")
+        if clause is None:
+            # One row without columns; a table has at least one.
+            one = pa.table({"one": [1]})
+            return SqlRelation(
+                ValueRows(one, (SqlColumn("one", types.BIGINT),)), (TableInSight(None, ()),)
+            )
+        self.sql.only(clause, ("this",))
+        return self._table(clause.this)
+
+    def _table(self, node: exp.Expr) -> SqlRelation:
+        match node:
+            case exp.Table():
+                return self._named_table(node)
+            case exp.Subquery():
+                self.sql.only(node, ("this", "alias"))
+                return self._aliased(self.query(node.this), node)
+            case exp.Values():
+                return self._aliased(self._values(node), node)
+        raise self.sql.not_computed(node)
+
+    def _named_table(self, node: exp.Table) -> SqlRelation:
+        if not isinstance(node.this, exp.Identifier):
+            raise self.sql.not_computed(node.this)
+        self.sql.only(node, ("this", "alias"), " of a table")
+        name = node.name
+        plan = self.ctes.get(name.casefold()) or self.catalog.find(name)
+        if plan is None:
+            known = [*self.ctes, *self.catalog.names.values()]
+            error = self.sql.unknown("table", name, node.this, known, "the tables here are")
+            error.hint = f"{error.hint}; make one known by env.register({name!r}, stream)"
+            raise error
+        return self._aliased(plan, node, name)
+
+    def _aliased(self, plan: Plan, node: exp.Expr, name: str | None = None) -> SqlRelation:
+        alias = node.args.get("alias")
+        if alias is None:
+            return SqlRelation.of(plan, name)
+        self.sql.only(alias, ("this", "columns"))
+        plan = self._renamed(plan, alias.args.get("columns") or [], alias)
+        return SqlRelation.of(plan, alias.name or name)
+
+    def _renamed(self, plan: Plan, names: list[exp.Expr], at: exp.Expr) -> Plan:
+        if not names:
+            return plan
+        if len(names) != len(plan.columns):
+            raise self.sql.error(
+                f"there are {len(plan.columns)} columns, and {len(names)} names for them", at
+            )
+        return renamed(plan, tuple(each.name for each in names))
+
+    # --- UNION, VALUES --------------------------------------------------------------------------------
+
+    def _union(self, node: exp.Union) -> Plan:
+        for name in ("order", "limit", "offset"):
+            if (clause := node.args.get(name)) is not None:
+                raise self.sql.error(f"{_NO_END}: {clause.key.upper()} is not computed", clause)
+        self.sql.only(node, ("with_", "this", "expression", "distinct"))
+        if node.args.get("distinct"):
+            raise self.sql.error(
+                "UNION without ALL is not computed yet", node.expression, "write UNION ALL"
+            )
+        sides = [self.query(node.this), self.query(node.expression)]
+        return self._united(sides, node)
+
+    def _united(self, sides: list[Plan], node: exp.Union) -> Plan:
+        widths = [len(side.columns) for side in sides]
+        if len(set(widths)) > 1:
+            raise self.sql.error(
+                f"UNION takes queries of as many columns, and these have {widths[0]} and {widths[1]}",
+                node.expression,
+            )
+        columns = []
+        for of in zip(*(side.columns for side in sides), strict=True):
+            kind: pl.DataType | None = of[0].type
+            for other in of[1:]:
+                kind = None if kind is None else types.common(kind, other.type)
+            if kind is None:
+                raise self.sql.wrong_type(
+                    f"column {of[0].name!r} is {types.name(of[0].type)} in one query and "
+                    f"{types.name(of[1].type)} in the other",
+                    node.expression,
+                    "say what you mean by CAST(... AS ...)",
+                )
+            roles = {column.role for column in of}
+            columns.append(
+                SqlColumn(of[0].name, kind, roles.pop() if len(roles) == 1 else ColumnRole.PLAIN)
+            )
+        changing = any(side.changes is not None for side in sides)
+        united = tuple(self._fitted(side, tuple(columns), changing) for side in sides)
+        changes = Changes((), retracts=True) if changing else None
+        return Union(united, tuple(columns), changes)
+
+    def _fitted(self, side: Plan, columns: tuple[SqlColumn, ...], changing: bool) -> Plan:
+        """The columns of a union; where it changes, as changes without a key."""
+        exprs = []
+        for column, wanted in zip(side.columns, columns, strict=True):
+            cast = types.cast(pl.col(column.name), column.type, wanted.type)
+            assert cast is not None, "they have a common type"
+            exprs.append(cast)
+        if not changing:
+            return Project(side, tuple(exprs), columns, None)
+        if side.changes is None:
+            raise ProgramError(
+                "UNION takes two tables that change, or two streams of rows",
+                hint="write both as tables that change",
+                detail=self.sql.text,
+            )
+        return Project(retracting(side), tuple(exprs), columns, Changes((), retracts=True))
+
+    def _values(self, node: exp.Values) -> Plan:
+        self.sql.only(node, ("expressions", "alias"))
+        compiler = Compiler(self.sql, NameScope(self.sql, ()))
+        rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+        for row, given in zip(rows, node.expressions, strict=True):
+            if len(row) != len(rows[0]):
+                raise self.sql.error(
+                    f"the rows of VALUES have as many columns, and this one has {len(row)}, not "
+                    f"{len(rows[0])}",
+                    given,
+                )
+        series = []
+        for place in range(len(rows[0])):
+            values, kind = compiler.common([compiler.compile(row[place]) for row in rows], "VALUES")
+            if kind == types.NULL:
+                raise self.sql.wrong_type(
+                    "a column of NULL alone has no type", rows[0][place], "write CAST(NULL AS STRING)"
+                )
+            cells = [pl.select(value.expr.cast(kind)).to_series() for value in values]
+            series.append(pl.concat(cells).alias(f"col{place + 1}"))
+        frame = pl.DataFrame(series)
+        table = frame.rechunk().to_arrow().cast(from_polars(frame.schema)).combine_chunks()
+        return ValueRows(table, tuple(SqlColumn(*each) for each in frame.schema.items()))

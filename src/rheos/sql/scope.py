@@ -1,0 +1,114 @@
+"""What names of columns mean in a query: the tables that are in sight, and their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.sql.expressions.nested import field
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.plan import Plan, SqlColumn
+from rheos.sql.text import SqlText
+
+
+@dataclass(frozen=True)
+class Named:
+    """A column by the name that the query knows it by."""
+
+    name: str
+    column: SqlColumn
+
+
+@dataclass(frozen=True)
+class TableInSight:
+    """A table in sight."""
+
+    alias: str | None
+    columns: tuple[Named, ...]
+
+
+@dataclass(frozen=True)
+class SqlRelation:
+    """A plan, and the names of what it gives."""
+
+    plan: Plan
+    tables: tuple[TableInSight, ...]
+
+    @staticmethod
+    def of(plan: Plan, alias: str | None) -> SqlRelation:
+        named = tuple(Named(column.name, column) for column in plan.columns)
+        return SqlRelation(plan, (TableInSight(alias, named),))
+
+
+@dataclass(frozen=True)
+class NameScope:
+    """The tables in sight of an expression."""
+
+    sql: SqlText
+    tables: tuple[TableInSight, ...]
+
+    def column(self, node: exp.Column) -> Typed:
+        """Raises SchemaError."""
+        found, rest = self._found(node)
+        typed = Typed(pl.col(found.column.name), found.column.type, node)
+        for name in rest:
+            if not isinstance(typed.type, pl.Struct):
+                raise self._unknown(node)
+            typed = field(Compiler(self.sql, self), typed, name, node)
+        return typed
+
+    def named(self, node: exp.Column) -> Named | None:
+        """The column, where the node is one and no field of a struct."""
+        found, rest = self._found(node)
+        return None if rest else found
+
+    def _found(self, node: exp.Column) -> tuple[Named, list[str]]:
+        """The column, and the names of the fields that are taken of it."""
+        self.sql.only(node, ("this", "table", "db", "catalog"))
+        parts = [part.name for part in node.parts]
+        if len(parts) > 1 and (tables := [each for each in self.tables if _same(each.alias, parts[0])]):
+            columns = [each for table in tables for each in table.columns]
+            return self._one(node, parts[1], columns), parts[2:]
+        columns = [each for table in self.tables for each in table.columns]
+        if len(parts) > 1 and not any(_same(each.name, parts[0]) for each in columns):
+            known = [table.alias for table in self.tables if table.alias is not None]
+            raise self.sql.unknown("table", parts[0], node, known, "the tables here are")
+        return self._one(node, parts[0], columns), parts[1:]
+
+    def _one(self, node: exp.Column, name: str, columns: Iterable[Named]) -> Named:
+        columns = [*columns]
+        found = [each for each in columns if each.name == name]
+        found = found or [each for each in columns if _same(each.name, name)]
+        if len(found) > 1:
+            of = [table.alias for table in self.tables if {*table.columns} & {*found} and table.alias]
+            wanted = " or ".join(f"{alias}.{name}" for alias in dict.fromkeys(of))
+            raise self.sql.error(
+                f"{name!r} may be {len(found)} columns", node, f"write {wanted or 'which one it is'}"
+            )
+        if not found:
+            known = list(dict.fromkeys(each.name for each in columns))
+            raise self.sql.unknown("column", name, node, known, "the columns here are")
+        return found[0]
+
+    def _unknown(self, node: exp.Column) -> Exception:
+        return self.sql.error(f"{node.sql('spark')} is no column", node)
+
+    def star(self, node: exp.Expr, table: str | None) -> Iterator[Named]:
+        """All columns, or those of a table."""
+        if table is None:
+            for each in self.tables:
+                yield from each.columns
+            return
+        found = [each for each in self.tables if _same(each.alias, table)]
+        if not found:
+            known = [each.alias for each in self.tables if each.alias is not None]
+            raise self.sql.unknown("table", table, node, known, "the tables here are")
+        for each in found:
+            yield from each.columns
+
+
+def _same(one: str | None, other: str) -> bool:
+    return one is not None and one.casefold() == other.casefold()

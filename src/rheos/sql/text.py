@@ -1,0 +1,146 @@
+"""The text of a statement, and errors that show the place in it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rheos.errors import ProgramError, SchemaError
+
+_MOST_SHOWN = 96
+"""Characters of a line that an error shows."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Characters of a text: from `start` up to `stop`."""
+
+    start: int
+    stop: int
+
+
+def span_of(node: exp.Expr) -> Span | None:
+    """Where a node stands: from the first of its words that says its place to the last. A node without
+    such words stands where the one around it does."""
+    at: exp.Expr | None = node
+    while at is not None:
+        placed = [each.meta for each in at.walk() if "start" in each.meta]
+        if placed:
+            return Span(min(meta["start"] for meta in placed), max(meta["end"] for meta in placed) + 1)
+        at = at.parent
+    return None
+
+
+@dataclass(frozen=True)
+class SqlText:
+    """What the user wrote."""
+
+    text: str
+
+    def error(self, what: str, at: exp.Expr | Span | None, hint: str | None = None) -> ProgramError:
+        """The error for that place."""
+        return ProgramError(self._placed(what, at), hint=hint, detail=self._shown(at))
+
+    def wrong_type(self, what: str, at: exp.Expr | Span | None, hint: str) -> SchemaError:
+        return SchemaError(self._placed(what, at), hint=hint, detail=self._shown(at))
+
+    def unknown(
+        self, what: str, name: str, at: exp.Expr, known: Collection[str], listed: str
+    ) -> SchemaError:
+        """The error for a name that is not there, with those that come close."""
+        folded = {each.casefold(): each for each in known}
+        close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+        names = ", ".join(known) or "none"
+        hint = f"{listed} {names}"
+        if close:
+            hint = f"did you mean {' or '.join(repr(folded[each]) for each in close)}? {hint}"
+        return SchemaError(
+            self._placed(f"unknown {what} {name!r}", at), hint=hint, detail=self._shown(at)
+        )
+
+    def only(self, node: exp.Expr, handled: Iterable[str], where: str = "") -> None:
+        """Raises ProgramError where the node says more than what is `handled`: so nothing that stands
+        in the text is ever passed over."""
+        known = {*handled}
+        for name, value in node.args.items():
+            if name in known or value is None or value is False or value == []:
+                continue
+            part = value[0] if isinstance(value, list) else value
+            place = part if isinstance(part, exp.Expr) and span_of_own(part) else node
+            said = name.strip("_").replace("_", " ").upper()
+            raise self.error(f"{said}{where or f' of {kind(node)}'} is not computed yet", place)
+
+    def not_computed(self, node: exp.Expr, hint: str | None = None) -> ProgramError:
+        return self.error(f"{kind(node)} is not computed yet", node, hint)
+
+    def _span(self, at: exp.Expr | Span | None) -> Span | None:
+        if not isinstance(at, exp.Func) or span_of_own(at):
+            return span_of(at) if isinstance(at, exp.Expr) else at
+        # A call without brackets says no place: its name does.
+        named = [*re.finditer(rf"\b{re.escape(at.sql_name())}\b", self.text, re.IGNORECASE)]
+        return Span(*named[0].span()) if len(named) == 1 else span_of(at)
+
+    def _placed(self, what: str, at: exp.Expr | Span | None) -> str:
+        span = self._span(at)
+        if span is None or "\n" not in self.text.strip():
+            return what
+        return f"{what} (line {self.text.count(chr(10), 0, span.start) + 1} of the SQL)"
+
+    def _shown(self, at: exp.Expr | Span | None) -> str:
+        """The line with the place underlined."""
+        span = _whole(self.text, self._span(at))
+        if span is None:
+            return self.text.strip()
+        begin = self.text.rfind("\n", 0, span.start) + 1
+        end = self.text.find("\n", span.start)
+        line = self.text[begin : end if end >= 0 else None].replace("\t", " ")
+        start, stop = span.start - begin, min(span.stop - begin, len(line))
+        cut = max(0, start - _MOST_SHOWN // 2) if len(line) > _MOST_SHOWN else 0
+        shown = line[cut : cut + _MOST_SHOWN]
+        before = "... " if cut else ""
+        after = " ..." if cut + _MOST_SHOWN < len(line) else ""
+        marks = "^" * max(1, min(stop - cut, len(shown)) - (start - cut))
+        return f"{before}{shown}{after}\n{' ' * (len(before) + start - cut)}{marks}"
+
+
+def span_of_own(node: exp.Expr) -> bool:
+    """Whether some word of the node itself says its place."""
+    return any("start" in each.meta for each in node.walk())
+
+
+def kind(node: exp.Expr) -> str:
+    """What a node is, in the words of SQL."""
+    if isinstance(node, exp.Func) and not isinstance(node, exp.Cast | exp.Case | exp.If):
+        name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+        return f"{name.upper()}()"
+    words = type(node).__name__
+    return "".join(f" {c}" if c.isupper() and i else c for i, c in enumerate(words)).upper()
+
+
+def _whole(text: str, span: Span | None) -> Span | None:
+    """The span, with the bracket that a call in it ends with."""
+    if span is None:
+        return None
+    stop = span.stop
+    depth = _open(text[span.start : stop])
+    while depth > 0 and stop < len(text):
+        depth += {"(": 1, ")": -1}.get(text[stop], 0)
+        stop += 1
+    return Span(span.start, stop) if depth == 0 else span
+
+
+def _open(part: str) -> int:
+    """How many brackets are open at its end, outside of quotes."""
+    depth, quote = 0, ""
+    for char in part:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"`":
+            quote = char
+        else:
+            depth += {"(": 1, ")": -1}.get(char, 0)
+    return depth

@@ -1,0 +1,283 @@
+"""The types of SQL over Polars' types: their names, which is the common one of two, and casts.
+
+Spark's rules, as they are without its ANSI mode: what cannot be cast is null, integers that are too
+large wrap around, decimals get the digits that they need. Other than there, text becomes a number or
+a time only where the program says so by CAST.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+TEXT: Final = pl.String()
+BOOLEAN: Final = pl.Boolean()
+INT: Final = pl.Int32()
+BIGINT: Final = pl.Int64()
+DOUBLE: Final = pl.Float64()
+DATE: Final = pl.Date()
+TIMESTAMP: Final = pl.Datetime("us", "UTC")
+INTERVAL: Final = pl.Duration("us")
+NULL: Final = pl.Null()
+
+MOST_DIGITS = 38
+_LEAST_SCALE = 6
+"""Digits behind the point that a decimal keeps where it would have too many in all."""
+
+_INTEGERS: Final[tuple[pl.DataType, ...]] = (pl.Int8(), pl.Int16(), INT, BIGINT)
+_SIGNED: Final[dict[type[pl.DataType], pl.DataType]] = {
+    pl.UInt8: pl.Int16(),
+    pl.UInt16: INT,
+    pl.UInt32: BIGINT,
+    pl.UInt64: pl.Decimal(20, 0),
+}
+_DIGITS: Final[dict[type[pl.DataType], int]] = {pl.Int8: 3, pl.Int16: 5, pl.Int32: 10, pl.Int64: 20}
+
+_NAMES = {
+    pl.Boolean: "BOOLEAN",
+    pl.Int8: "TINYINT",
+    pl.Int16: "SMALLINT",
+    pl.Int32: "INT",
+    pl.Int64: "BIGINT",
+    pl.Float32: "FLOAT",
+    pl.Float64: "DOUBLE",
+    pl.String: "STRING",
+    pl.Binary: "BINARY",
+    pl.Date: "DATE",
+    pl.Null: "NULL",
+    pl.Duration: "INTERVAL",
+}
+
+
+def name(kind: pl.DataType) -> str:
+    """How SQL calls a type."""
+    match kind:
+        case pl.Decimal():
+            return f"DECIMAL({kind.precision}, {kind.scale})"
+        case pl.Datetime():
+            return "TIMESTAMP" if kind.time_zone else "TIMESTAMP_NTZ"
+        case pl.List():
+            return "ARRAY"
+        case pl.Struct():
+            return "STRUCT"
+    return _NAMES.get(type(kind), str(kind).upper())
+
+
+def is_integer(kind: pl.DataType) -> bool:
+    return kind in _INTEGERS
+
+
+def is_decimal(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.Decimal)
+
+
+def is_floating(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.Float32 | pl.Float64)
+
+
+def is_number(kind: pl.DataType) -> bool:
+    return is_integer(kind) or is_decimal(kind) or is_floating(kind)
+
+
+def is_timestamp(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.Datetime)
+
+
+def signed(kind: pl.DataType) -> pl.DataType:
+    """The type that numbers of this one are computed in: SQL has none without a sign."""
+    return _SIGNED.get(type(kind), kind)
+
+
+def as_decimal(kind: pl.DataType) -> pl.Decimal:
+    """The decimals that hold an integer, or the decimals themselves."""
+    if isinstance(kind, pl.Decimal):
+        return kind
+    return pl.Decimal(_DIGITS[type(kind)], 0)
+
+
+def decimal(digits: int, scale: int) -> pl.Decimal:
+    """Decimals of so many digits; where they are too many, those behind the point give way."""
+    if digits <= MOST_DIGITS:
+        return pl.Decimal(digits, scale)
+    whole = digits - scale
+    return pl.Decimal(MOST_DIGITS, max(MOST_DIGITS - whole, min(scale, _LEAST_SCALE)))
+
+
+def common(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
+    """The type that values of both are compared in, or are one column in; None where there is none."""
+    if left == right:
+        return left
+    if left == NULL:
+        return right
+    if right == NULL:
+        return left
+    if is_number(left) and is_number(right):
+        return _common_number(left, right)
+    if isinstance(left, pl.Datetime) and isinstance(right, pl.Datetime):
+        finer = max((left, right), key=lambda each: ("ms", "us", "ns").index(each.time_unit))
+        return pl.Datetime(finer.time_unit, left.time_zone or right.time_zone)
+    for one, other in ((left, right), (right, left)):
+        if one == DATE and is_timestamp(other):
+            return other
+    if isinstance(left, pl.Duration) and isinstance(right, pl.Duration):
+        return INTERVAL
+    return None
+
+
+def _common_number(left: pl.DataType, right: pl.DataType) -> pl.DataType:
+    if is_integer(left) and is_integer(right):
+        return max(left, right, key=_INTEGERS.index)
+    if is_floating(left) or is_floating(right):
+        both = isinstance(left, pl.Float32) and isinstance(right, pl.Float32)
+        return left if both else DOUBLE
+    one, other = as_decimal(left), as_decimal(right)
+    scale = max(one.scale, other.scale)
+    return decimal(max(one.precision - one.scale, other.precision - other.scale) + scale, scale)
+
+
+def cast(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | None:
+    """The values as another type, null where a value has none there; None where there is no such
+    cast."""
+    if kind == to:
+        return value
+    if kind == NULL:
+        return value.cast(to)
+    if is_integer(to) or is_floating(to):
+        return _to_number(value, kind, to)
+    match to:
+        case pl.Decimal():
+            return _to_decimal(value, kind, to)
+        case pl.String():
+            return _to_text(value, kind)
+        case pl.Boolean():
+            if is_number(kind):
+                return value != 0
+            if kind == TEXT:
+                return _text_to_boolean(value)
+        case pl.Date():
+            if is_timestamp(kind):
+                return value.dt.date()
+            if kind == TEXT:
+                return value.str.strip_chars().str.to_date("%Y-%m-%d", strict=False)
+        case pl.Datetime():
+            return _to_timestamp(value, kind, to)
+        case pl.Binary():
+            return value.cast(to) if kind == TEXT else None
+        case pl.Duration():
+            return value.cast(to) if isinstance(kind, pl.Duration) else None
+    return None
+
+
+_RANGES: Final[dict[type[pl.DataType], int]] = {
+    pl.Int8: 1 << 7,
+    pl.Int16: 1 << 15,
+    pl.Int32: 1 << 31,
+    pl.Int64: 1 << 63,
+}
+
+
+def _to_number(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | None:
+    if kind == BOOLEAN:
+        return value.cast(to)
+    if kind == TEXT:
+        stripped = value.str.strip_chars()
+        if is_floating(to):
+            return stripped.cast(to, strict=False)
+        # As in Spark, what is behind the point is left out.
+        whole = stripped.str.extract(r"^([+-]?\d+)(?:\.\d*)?$").str.strip_prefix("+")
+        return whole.cast(to, strict=False)
+    if is_timestamp(kind) and (to == BIGINT or is_floating(to)):
+        micros = value.dt.epoch("us")
+        return micros // 1_000_000 if to == BIGINT else micros.cast(to) / 1e6
+    if not (is_number(kind) or is_number(signed(kind))):
+        return None
+    if is_floating(kind) and is_integer(to):
+        most = _RANGES[type(to)]
+        whole = pl.when(value.is_nan()).then(0.0).otherwise(value.cast(DOUBLE))
+        return (
+            pl.when(whole >= float(most))
+            .then(pl.lit(most - 1, dtype=to))
+            .when(whole <= float(-most))
+            .then(pl.lit(-most, dtype=to))
+            .otherwise(whole.cast(to, strict=False))
+        )
+    if is_integer(kind) and is_integer(to):
+        return value.cast(to, wrap_numerical=True)
+    return value.cast(to, strict=False)
+
+
+def _to_decimal(value: pl.Expr, kind: pl.DataType, to: pl.Decimal) -> pl.Expr | None:
+    if kind == TEXT:
+        wide = value.str.strip_chars().cast(
+            pl.Decimal(MOST_DIGITS, min(to.scale + 6, 30)), strict=False
+        )
+        return _fitting(wide, to)
+    if is_decimal(kind):
+        return _fitting(value, to)
+    if is_integer(signed(kind)) or is_decimal(signed(kind)):
+        return value.cast(to, strict=False)
+    if is_floating(kind):
+        return value.round(to.scale, mode="half_away_from_zero").cast(to, strict=False)
+    return None
+
+
+def _fitting(value: pl.Expr, to: pl.Decimal) -> pl.Expr:
+    """Halves are rounded away from zero."""
+    rounded = value.round(to.scale, mode="half_away_from_zero")
+    return rounded.cast(to, strict=False)
+
+
+def _to_text(value: pl.Expr, kind: pl.DataType) -> pl.Expr | None:
+    if is_timestamp(kind):
+        whole = value.dt.strftime("%Y-%m-%d %H:%M:%S")
+        micros = value.cast(pl.Datetime("us", kind.time_zone)).dt.microsecond()  # type: ignore[attr-defined]
+        fraction = pl.lit(".") + micros.cast(TEXT).str.zfill(6).str.strip_chars_end("0")
+        return pl.when(micros == 0).then(whole).otherwise(whole + fraction)
+    if is_integer(kind) or is_decimal(kind) or kind in (BOOLEAN, DATE, *_SIGNED):
+        return value.cast(TEXT)
+    return None
+
+
+def _text_to_boolean(value: pl.Expr) -> pl.Expr:
+    word = value.str.strip_chars().str.to_lowercase()
+    return (
+        pl.when(word.is_in(["t", "true", "y", "yes", "1"]))
+        .then(True)
+        .when(word.is_in(["f", "false", "n", "no", "0"]))
+        .then(False)
+        .otherwise(None)
+    )
+
+
+def _to_timestamp(value: pl.Expr, kind: pl.DataType, to: pl.Datetime) -> pl.Expr | None:
+    if is_timestamp(kind):
+        zoned = kind.time_zone  # type: ignore[attr-defined]
+        same = value.cast(pl.Datetime(to.time_unit, zoned))
+        if zoned is not None and to.time_zone is not None:
+            return same.dt.convert_time_zone(to.time_zone)
+        if zoned is not None:
+            return same.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return same.dt.replace_time_zone(to.time_zone)
+    if kind == DATE:
+        naive = value.cast(pl.Datetime(to.time_unit))
+        return naive if to.time_zone is None else naive.dt.replace_time_zone(to.time_zone)
+    if kind == TEXT:
+        return _text_to_timestamp(value, to)
+    if is_integer(kind) and to.time_zone is not None:
+        return (value.cast(BIGINT) * 1_000_000).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    return None
+
+
+def _text_to_timestamp(value: pl.Expr, to: pl.Datetime) -> pl.Expr:
+    text = value.str.strip_chars().str.replace(r"^(\d{4}-\d{2}-\d{2})T", "${1} ").str.strip_suffix("Z")
+    # A day alone, and a time without seconds, are read, too.
+    full = (
+        pl.when(text.str.contains(r"^\d{4}-\d{2}-\d{2}$"))
+        .then(text + pl.lit(" 00:00:00"))
+        .when(text.str.contains(r"^\d{4}-\d{2}-\d{2} \d{2}:\d{2}$"))
+        .then(text + pl.lit(":00"))
+        .otherwise(text)
+    )
+    naive = full.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit=to.time_unit, strict=False)
+    return naive if to.time_zone is None else naive.dt.replace_time_zone(to.time_zone)

@@ -1,0 +1,150 @@
+"""What is wrong in a query is shown at its place, with the user's line and what to do."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import rheos as rh
+from tests.sql.data import registered
+
+
+def refused(text: str) -> rh.RheosError:
+    env = rh.Environment()
+    registered(env)
+    with pytest.raises(rh.RheosError) as caught:
+        env.sql(text)
+    return caught.value
+
+
+def place(error: rh.RheosError) -> str:
+    """What is underlined."""
+    assert error.detail is not None
+    line, marks = error.detail.splitlines()
+    return line[marks.index("^") : len(marks)]
+
+
+def test_an_error_begins_with_the_line_and_shows_the_place() -> None:
+    error = refused("SELECT pric FROM bids WHERE price > 3")
+    assert error.site is not None
+    assert error.site.file == __file__
+    assert str(error) == (
+        f"{error.site}: unknown column 'pric'\n"
+        "  what to do: did you mean 'price'? the columns here are auction, bidder, price, channel, ts\n"
+        "  | SELECT pric FROM bids WHERE price > 3\n"
+        "  |        ^^^^"
+    )
+
+
+def test_of_several_lines_the_one_is_shown_and_numbered() -> None:
+    error = refused("SELECT price\nFROM bids\nWHERE upper(price) = 'A'")
+    assert "(line 3 of the SQL)" in error.what
+    assert error.detail == "WHERE upper(price) = 'A'\n            ^^^^^"
+
+
+def test_a_long_line_is_cut_around_the_place() -> None:
+    many = ", ".join(f"price + {i} AS p{i}" for i in range(100))
+    error = refused(f"SELECT {many}, pric FROM bids")
+    assert error.detail is not None
+    line, _ = error.detail.splitlines()
+    assert len(line) < 120
+    assert place(error) == "pric"
+
+
+WRONG = {
+    # Syntax.
+    "SELEC price FROM bids": ("this is no SQL", "FROM"),
+    "SELECT price +": ("something is missing behind this", "+"),
+    "SELECT (price FROM bids": ("this is no SQL: expecting )", "FROM"),
+    "SHOW TABLES": ("SHOW is not known here", "SHOW"),
+    "SELECT FROM bids": ("SELECT has no columns", "bids"),
+    # Names.
+    "SELECT price FROM bid": ("unknown table 'bid'", "bid"),
+    "SELECT a.price FROM bids AS b": ("unknown table 'a'", "a.price"),
+    "SELECT frobnicate(price) FROM bids": ("unknown function 'frobnicate'", "frobnicate(price)"),
+    "SELECT price, auction AS price FROM bids": (
+        "two columns have the name 'price'",
+        "auction AS price",
+    ),
+    "SELECT word.x FROM words": ("word.x is no column", "word.x"),
+    # Types.
+    "SELECT auction + channel FROM bids": ("numbers are computed with", "channel"),
+    "SELECT price FROM bids WHERE channel = 3": ("a comparison takes values of one type", "3"),
+    "SELECT price FROM bids WHERE price": ("WHERE takes a condition", "price"),
+    "SELECT price FROM bids WHERE ts > 'noon'": ("'noon' is no TIMESTAMP", "'noon'"),
+    "SELECT CASE WHEN t THEN 1 ELSE 'a' END FROM numbers": ("CASE takes values of one type", "'a'"),
+    "SELECT NULL AS nothing FROM bids": ("NULL alone", "nothing"),
+    "SELECT CAST(x AS STRING) FROM numbers": ("has no one spelling", "x"),
+    "SELECT CAST(price AS DATE) FROM bids": ("cannot be cast to DATE", "price"),
+    "SELECT year(price) FROM bids": ("YEAR takes a DATE or TIMESTAMP", "price"),
+    "SELECT price FROM bids WHERE channel RLIKE '(?=a)'": ("this is no pattern", "'(?=a)'"),
+    "SELECT auction FROM bids UNION ALL SELECT channel FROM bids": (
+        "is BIGINT in one query",
+        "channel FROM bids",
+    ),
+    "SELECT auction, price FROM bids UNION ALL SELECT price FROM bids": (
+        "as many columns",
+        "price FROM bids",
+    ),
+    # What a stream has no meaning for.
+    "SELECT price FROM bids ORDER BY price": ("a stream has no end", "price"),
+    "SELECT price FROM bids LIMIT 3": ("a stream has no end", "3"),
+    "SELECT current_timestamp FROM bids": ("would give other values", "current_timestamp"),
+    # What is not computed yet.
+    "SELECT price FROM bids TABLESAMPLE (10 ROWS)": ("SAMPLE of a table", "10"),
+    "SELECT /*+ BROADCAST(b) */ price FROM bids b": ("HINT of SELECT", "B"),
+    "SELECT price FROM bids WHERE auction IN (SELECT n FROM numbers)": (
+        "IN (SELECT ...)",
+        "auction IN (SELECT n FROM numbers)",
+    ),
+    "SELECT (SELECT max(n) FROM numbers) AS m FROM bids": (
+        "a query within an expression",
+        "max(n) FROM numbers",
+    ),
+    "SELECT price FROM bids EXCEPT SELECT n FROM numbers": (
+        "EXCEPT",
+        "price FROM bids EXCEPT SELECT n FROM numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_is_shown_at_its_place(text: str) -> None:
+    what, underlined = WRONG[text]
+    error = refused(text)
+    assert what in str(error)
+    assert place(error) == underlined
+
+
+def test_a_name_that_two_tables_have_is_ambiguous() -> None:
+    error = refused("SELECT n FROM (SELECT n, a AS N FROM numbers) AS b WHERE N > 2 AND nn = 3")
+    assert "unknown column 'nn'" in error.what
+
+
+def test_a_table_that_is_not_known_says_how_to_register_it() -> None:
+    hint = refused("SELECT * FROM orders").hint
+    assert hint is not None
+    assert "env.register('orders', stream)" in hint
+
+
+def test_a_name_is_registered_once_and_is_a_word() -> None:
+    env = rh.Environment()
+    stream = env.from_source(rh.collection([{"a": 1}]))
+    env.register("t", stream)
+    with pytest.raises(rh.ProgramError, match="there is a table 'T' already"):
+        env.register("T", stream)
+    with pytest.raises(rh.ProgramError, match="is a word"):
+        env.register("a b", stream)
+    with pytest.raises(rh.ProgramError, match="takes a stream"):
+        env.register("u", stream.key_by("a"))  # type: ignore[arg-type]
+    with pytest.raises(rh.ProgramError, match="of its own environment"):
+        rh.Environment().register("t", stream)
+
+
+def test_without_sqlglot_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("rheos.sql")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(rh.ConfigurationError, match=r"SQL needs the package sqlglot"):
+        rh.Environment().sql("SELECT 1")
