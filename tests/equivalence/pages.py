@@ -692,7 +692,36 @@ def sql() -> dict[str, Wanted]:
         }
         for (auction, minute), dollars in dear.items()
     ]
-    return {"dear bids": Wanted({"dear": most})}
+    return {
+        "dear bids": Wanted({"dear": most}),
+        "popular auctions": Wanted({"popular": list(_popular())}),
+        "bidders": Wanted(
+            # Each of the five has as many bids.
+            {"often": [{"bids": 60, "bidders": 5}], "first": list(_highest())},
+            views={"often": in_the_end, "first": in_the_end},
+        ),
+    }
+
+
+def _popular() -> Iterable[Row]:
+    for end in range(1, 7):
+        for auction in range(3):
+            of = [i for i in range(300) if end - 2 <= i // 60 < end and i % 3 == auction]
+            serious = {i % 5 for i in of if 100 + i * 7 % 50 > 120}
+            if len(of) > 20:
+                yield {
+                    "window_end": _in_march(end),
+                    "auction": auction,
+                    "bids": len(of),
+                    "highest": max(100 + i * 7 % 50 for i in of),
+                    "serious": len(serious),
+                }
+
+
+def _highest() -> Iterable[Row]:
+    for auction in range(3):
+        first = max(range(auction, 300, 3), key=lambda i: (i * 7 % 50, -i))
+        yield {"auction": auction, "bidder": f"user {first % 5}", "price": 100 + first * 7 % 50}
 
 
 def _in_march(minute: int) -> datetime:

@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 import rheos as rh
+from tests.sql.corpus import VIEWS
 from tests.sql.data import TABLES, registered
 
 Rows = Counter[tuple[Any, ...]]
@@ -85,4 +86,6 @@ def found_by_duckdb(queries: Mapping[str, str]) -> dict[str, Rows]:
         connection.execute("SET error_on_division_by_zero = false")
         for name, table in TABLES.items():
             connection.register(name, table)
+        for view, query in VIEWS.values():
+            connection.execute(f"CREATE VIEW {view} AS {query}")
         return {name: counted(connection.execute(text).fetchall()) for name, text in queries.items()}

@@ -227,8 +227,221 @@ WORDS = _of(
     "timestamp_millis(id * 1000) ~ make_timestamp(id * 1000000)",
 )
 
+TUMBLE = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTES))"
+HOP = "TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTES, INTERVAL '6' MINUTES))"
+CUMULATE = "TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTES, INTERVAL '6' MINUTES))"
+SESSION = "TABLE(SESSION(TABLE bids PARTITION BY auction, DESCRIPTOR(ts), INTERVAL '90' SECONDS))"
+
+VIEWS = {
+    TUMBLE: (
+        "tumbled",
+        "SELECT *, time_bucket(INTERVAL 5 MINUTE, ts) AS window_start, "
+        "window_start + INTERVAL 5 MINUTE AS window_end, "
+        "window_end - INTERVAL 1 MILLISECOND AS window_time FROM bids",
+    ),
+    HOP: (
+        "hopped",
+        "SELECT *, window_start + INTERVAL 6 MINUTE AS window_end FROM (SELECT *, unnest([time_bucket("
+        "INTERVAL 2 MINUTE, ts) - INTERVAL (2 * n) MINUTE FOR n IN [0, 1, 2]]) AS window_start "
+        "FROM bids)",
+    ),
+    CUMULATE: (
+        "cumulated",
+        "SELECT * FROM (SELECT *, time_bucket(INTERVAL 6 MINUTE, ts) AS window_start, "
+        "unnest([time_bucket("
+        "INTERVAL 6 MINUTE, ts) + INTERVAL (2 * n) MINUTE FOR n IN [1, 2, 3]]) AS window_end FROM "
+        "bids) "
+        "WHERE ts < window_end",
+    ),
+    SESSION: (
+        "sessions",
+        "SELECT *, min(ts) OVER (PARTITION BY auction, number) AS window_start, max(ts) OVER "
+        "(PARTITION "
+        "BY auction, number) + INTERVAL 90 SECOND AS window_end FROM (SELECT *, sum(CASE WHEN ts "
+        "- before "
+        "<= INTERVAL 90 SECOND THEN 0 ELSE 1 END) OVER (PARTITION BY auction ORDER BY ts) AS "
+        "number FROM "
+        "(SELECT *, lag(ts) OVER (PARTITION BY auction ORDER BY ts) AS before FROM bids))",
+    ),
+}
+"""What DuckDB has in the place of each window function: a view, and its query."""
+
+
+def _windowed(*queries: str) -> list[Query]:
+    made = []
+    for sql in queries:
+        theirs = sql
+        for call, (view, _) in VIEWS.items():
+            theirs = theirs.replace(call, view)
+        made.append(Query(sql, theirs, spark=False))
+    return made
+
+
+WINDOWS = _windowed(
+    f"SELECT window_start, window_end, COUNT(*) AS n FROM {TUMBLE} GROUP BY window_start, window_end",
+    f"SELECT auction, window_start, window_end, COUNT(*) AS n, SUM(price) AS total, MIN(price) AS low, "
+    f"MAX(price) AS high, AVG(price) AS mean, COUNT(bidder) AS known FROM {TUMBLE} "
+    "GROUP BY auction, window_start, window_end",
+    f"SELECT window_end, COUNT(DISTINCT bidder) AS bidders FROM {TUMBLE} GROUP BY window_start, "
+    f"window_end",
+    f"SELECT channel, window_start, COUNT(*) FILTER (WHERE price > 500) AS dear, SUM(price) FILTER "
+    f"(WHERE auction = 1) AS of_one FROM {HOP} GROUP BY channel, window_start, window_end",
+    f"SELECT upper(channel) AS c, window_start, MAX(price * 2) + 1 AS m FROM {TUMBLE} WHERE price "
+    f"> 100 "
+    "GROUP BY window_start, window_end, upper(channel) HAVING COUNT(*) > 2",
+    f"SELECT auction, window_start, window_end, COUNT(*) AS n FROM {CUMULATE} "
+    "GROUP BY auction, window_start, window_end",
+    f"SELECT auction, window_start, window_end, COUNT(*) AS n, SUM(price) AS total FROM {SESSION} "
+    "GROUP BY auction, window_start, window_end",
+    f"SELECT window_start, window_time, STDDEV(price) AS s, VAR_POP(price) AS v FROM {TUMBLE} "
+    "GROUP BY window_start, window_end, window_time",
+    f"SELECT a, window_start, SUM(twice) AS s FROM (SELECT auction AS a, price * 2 AS twice, "
+    f"window_start, "
+    f"window_end FROM {TUMBLE} WHERE price > 50) AS t GROUP BY a, window_start, window_end",
+    f"WITH counts AS (SELECT auction, window_start, window_end, COUNT(*) AS n FROM {HOP} GROUP BY "
+    f"auction, "
+    "window_start, window_end) SELECT window_start, window_end, MAX(n) AS most, SUM(n) AS total "
+    "FROM counts "
+    "GROUP BY window_start, window_end",
+    f"SELECT auction % 2 AS parity, window_start, COUNT(*) AS n FROM {TUMBLE} GROUP BY 1, 2, "
+    f"window_end",
+    f"SELECT price, window_start, window_end FROM {TUMBLE} WHERE price > 600",
+    f"SELECT price, window_start, window_end FROM {HOP} WHERE price > 600",
+    f"SELECT price, window_start, window_end FROM {CUMULATE} WHERE price > 600",
+    f"SELECT DISTINCT auction, window_start FROM {TUMBLE}",
+    f"SELECT auction, price, window_start, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY "
+    f"window_start, "
+    f"window_end ORDER BY price DESC) AS n FROM {TUMBLE}) AS t WHERE n <= 3",
+    f"SELECT auction, total, window_end, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY "
+    f"window_start, "
+    f"window_end ORDER BY total, auction) AS n FROM (SELECT auction, SUM(price) AS total, "
+    f"window_start, "
+    f"window_end FROM {TUMBLE} GROUP BY auction, window_start, window_end) AS s) AS t WHERE n <= 2",
+    f"SELECT auction, bidder, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction, "
+    f"window_start, "
+    f"window_end ORDER BY ts DESC) AS n FROM {TUMBLE}) AS t WHERE n = 1",
+)
+
+GROUPS = [
+    Query(
+        "SELECT auction, COUNT(*) AS n, SUM(price) AS total, MIN(price) AS low, MAX(price) AS high, "
+        "AVG(price) AS mean FROM bids GROUP BY auction"
+    ),
+    Query(
+        "SELECT channel, COUNT(bidder) AS known, COUNT(*) - COUNT(bidder) AS missing FROM bids "
+        "GROUP BY "
+        "channel"
+    ),
+    Query("SELECT COUNT(*) AS n, SUM(price) AS total FROM bids"),
+    Query("SELECT SUM(price) AS total FROM bids GROUP BY auction"),
+    Query("SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction HAVING SUM(price) > 8000"),
+    Query(
+        "SELECT auction, n * 2 AS twice FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY "
+        "auction) "
+        "AS t WHERE n > 15"
+    ),
+    Query(
+        "SELECT n, COUNT(*) AS often FROM (SELECT bidder, COUNT(*) AS n FROM bids GROUP BY "
+        "bidder) AS t "
+        "GROUP BY n"
+    ),
+    Query(
+        "SELECT AVG(total) AS mean, SUM(total) AS s FROM (SELECT auction, SUM(price) AS total "
+        "FROM bids "
+        "GROUP BY auction) AS t"
+    ),
+    Query("SELECT price % 3 AS r, auction, COUNT(*) AS n FROM bids GROUP BY price % 3, auction"),
+    Query("SELECT price % 3 AS r, SUM(price % 3) AS s FROM bids GROUP BY r"),
+    Query("SELECT COUNT(*) FILTER (WHERE price > 500) AS dear, channel FROM bids GROUP BY 2"),
+    Query("SELECT count_if(price > 500) AS dear, auction FROM bids GROUP BY auction"),
+    Query("SELECT t, SUM(d) AS s, MIN(d) AS low, COUNT(x) AS n, SUM(x) AS sx FROM numbers GROUP BY t"),
+    Query("SELECT bool_or(a > 6) AS some, bool_and(a > -8) AS every FROM numbers GROUP BY n % 2"),
+    Query("SELECT DISTINCT auction FROM bids"),
+    Query("SELECT DISTINCT channel, price > 500 AS dear FROM bids"),
+    Query("SELECT DISTINCT n FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction) AS t"),
+    Query("SELECT auction FROM bids UNION SELECT bidder FROM bids"),
+    Query(
+        "SELECT auction AS k, COUNT(*) AS n FROM bids GROUP BY auction UNION ALL SELECT bidder, "
+        "COUNT(*) "
+        "FROM bids GROUP BY bidder"
+    ),
+    Query(
+        "SELECT MAX(price) + MIN(price) AS v, CASE WHEN COUNT(*) > 16 THEN 'many' ELSE 'few' END AS c "
+        "FROM bids GROUP BY auction"
+    ),
+    Query("SELECT channel, STDDEV(price) AS s, VARIANCE(price) AS v FROM bids GROUP BY channel"),
+]
+
+RANKS = [
+    Query(
+        "SELECT auction, price, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER "
+        "BY price "
+        "DESC) AS n FROM bids) AS t WHERE n <= 3"
+    ),
+    Query(
+        "SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) "
+        "AS n FROM bids) AS t WHERE n < 3 AND price > 10"
+    ),
+    Query(
+        "SELECT price, n FROM (SELECT price, ROW_NUMBER() OVER (ORDER BY price DESC) AS n FROM "
+        "bids) AS t "
+        "WHERE n BETWEEN 1 AND 5"
+    ),
+    Query(
+        "SELECT channel, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY channel ORDER BY "
+        "ts DESC) "
+        "AS n FROM bids) AS t WHERE n = 1"
+    ),
+    Query(
+        "SELECT auction, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY "
+        "ts) AS n "
+        "FROM bids) AS t WHERE n = 1"
+    ),
+    Query(
+        "SELECT auction, bidder, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction "
+        "ORDER BY "
+        "bidder DESC, price, ts) AS n FROM bids) AS t WHERE n <= 4",
+        "SELECT auction, bidder, price FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction "
+        "ORDER BY "
+        "bidder DESC NULLS LAST, price, ts) AS n FROM bids) AS t WHERE n <= 4",
+    ),
+    Query(
+        "SELECT n, a FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY a, n) AS r FROM numbers) AS t WHERE "
+        "r <= 4",
+        "SELECT n, a FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY a NULLS FIRST, n) AS r FROM "
+        "numbers) AS "
+        "t WHERE r <= 4",
+    ),
+    Query(
+        "SELECT id, word FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY word DESC) AS r FROM words) AS t "
+        "WHERE r <= 3",
+        "SELECT id, word FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY word DESC NULLS LAST) AS r FROM "
+        "words) AS t WHERE r <= 3",
+    ),
+    Query(
+        "SELECT auction, total FROM (SELECT auction, SUM(price) AS total, ROW_NUMBER() OVER (ORDER BY "
+        "SUM(price) DESC) AS r FROM bids GROUP BY auction) AS t WHERE r <= 2"
+    ),
+    Query(
+        "SELECT channel, auction, total FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY channel "
+        "ORDER BY "
+        "total DESC, auction) AS r FROM (SELECT channel, auction, SUM(price) AS total FROM bids "
+        "GROUP BY "
+        "channel, auction) AS s) AS t WHERE 2 >= r"
+    ),
+]
+
+TOPICS = {
+    "select": SELECTS,
+    "numbers": NUMBERS,
+    "words": WORDS,
+    "windows": WINDOWS,
+    "groups": GROUPS,
+    "ranks": RANKS,
+}
+
 QUERIES: dict[str, Query] = {
     f"{topic} {place}": query
-    for topic, queries in (("select", SELECTS), ("numbers", NUMBERS), ("words", WORDS))
+    for topic, queries in TOPICS.items()
     for place, query in enumerate(queries)
 }

@@ -87,6 +87,40 @@ WRONG = {
         "as many columns",
         "price FROM bids",
     ),
+    # Groups and windows.
+    "SELECT auction, price FROM bids GROUP BY auction": (
+        "neither in GROUP BY nor in an aggregate",
+        "price",
+    ),
+    "SELECT auction, SUM(channel) AS s FROM bids GROUP BY auction": ("SUM() takes numbers", "channel"),
+    "SELECT COUNT(DISTINCT bidder) AS n FROM bids GROUP BY auction": (
+        "without a window they are kept for ever",
+        "COUNT(DISTINCT bidder)",
+    ),
+    "SELECT MAX(n) AS m FROM (SELECT COUNT(*) AS n FROM bids GROUP BY auction) AS t": (
+        "MAX() cannot take a row back",
+        "MAX(n)",
+    ),
+    "SELECT * FROM TABLE(TUMBLE(TABLE numbers, DESCRIPTOR(n), INTERVAL '1' HOUR))": (
+        "'n' is not the event time of numbers",
+        "n",
+    ),
+    "SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), 10))": (
+        "an interval of days or less",
+        "10",
+    ),
+    "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), "
+    "INTERVAL '1' HOUR)) GROUP BY window_start": ("its start and its end", "window_start"),
+    "SELECT MAX(COUNT(*)) AS m FROM bids": ("stands within another", "MAX(COUNT(*))"),
+    "SELECT price FROM bids WHERE COUNT(*) > 1": ("COUNT() is an aggregate", "COUNT(*)"),
+    "SELECT *, ROW_NUMBER() OVER (ORDER BY price) AS n FROM bids": (
+        "numbered again with each that comes",
+        "ROW_NUMBER() OVER (ORDER BY price)",
+    ),
+    "SELECT price, SUM(price) OVER (PARTITION BY auction) AS s FROM bids": (
+        "OVER is computed for ROW_NUMBER alone",
+        "SUM(price) OVER (PARTITION BY auction)",
+    ),
     # What a stream has no meaning for.
     "SELECT price FROM bids ORDER BY price": ("a stream has no end", "price"),
     "SELECT price FROM bids LIMIT 3": ("a stream has no end", "3"),

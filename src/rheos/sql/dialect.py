@@ -27,6 +27,7 @@ class _UnreadableError(ParseError):
 
 
 class _Parser(SparkParser):
+    FUNC_TOKENS = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
     FUNCTION_PARSERS = {
         **SparkParser.FUNCTION_PARSERS,
         **{name: lambda self, name=name: self._parse_window_function(name) for name in WINDOWS},
@@ -46,10 +47,12 @@ class _Parser(SparkParser):
         if not self._match(TokenType.TABLE):
             return self._parse_disjunction()
         table = self._parse_table_parts()
-        if self._match_set((TokenType.PARTITION_BY,)):
-            keys = self._parse_csv(self._parse_column)
-            return exp.PartitionedByProperty(this=table, expressions=keys)
-        return table
+        if not self._match(TokenType.PARTITION_BY):
+            return table
+        keys = [self._parse_column()]
+        while self._next.text.upper() != "DESCRIPTOR" and self._match(TokenType.COMMA):
+            keys.append(self._parse_column())
+        return exp.PartitionedByProperty(this=table, expressions=keys)
 
     def _parse_command(self) -> NoReturn:
         self._parse_as_command(self._prev)

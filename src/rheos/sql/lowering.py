@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, assert_never
 
 import polars as pl
 
+from rheos import aggregates as agg
 from rheos.connectors.collection import CollectionSource
+from rheos.errors import ProgramError
 from rheos.graph.changes import OP
-from rheos.sql.plan import Filter, Plan, Project, Retract, Scan, Union, ValueRows
+from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling
+from rheos.operators.changelog.top_n import RANK
+from rheos.sql.keys import not_null
+from rheos.sql.plan import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Plan,
+    Project,
+    Ranked,
+    Retract,
+    Scan,
+    TopN,
+    Union,
+    ValueRows,
+    Windowed,
+    inputs_of,
+)
+from rheos.sql.windows import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment
@@ -21,6 +42,7 @@ class Lowering:
     def __init__(self, env: Environment) -> None:
         self._env = env
         self._made: dict[int, tuple[Plan, DataStream]] = {}
+        self._uids: dict[str, int] = {}
 
     def stream(self, plan: Plan) -> DataStream:
         known = self._made.get(id(plan))
@@ -40,10 +62,24 @@ class Lowering:
             case Project():
                 return self._projected(plan)
             case Retract():
-                return self.stream(plan.input).retractions()
+                of = not_null(self.stream(plan.input), plan.changes.key)
+                return of.restored(of.stream.retractions(), plan.changes)
             case Union():
                 first, *others = (self.stream(each) for each in plan.inputs)
                 return first.union(*others)
+            case Windowed():
+                return self._windowed(plan)
+            case Aggregate():
+                return self._aggregated(plan)
+            case Distinct():
+                names = [column.name for column in plan.columns]
+                of = not_null(self.stream(plan.input), names)
+                once = self._known(of.keyed().dedup(), plan, "distinct", *names)
+                return of.restored(once, None)
+            case TopN():
+                return self._first(plan)
+            case Ranked():
+                raise AssertionError("numbers of rows are bounded: check_bounded")
             case _:
                 assert_never(plan)
 
@@ -53,8 +89,120 @@ class Lowering:
 
     def _projected(self, plan: Project) -> DataStream:
         stream = self.stream(plan.input)
-        exprs = [expr.alias(column.name) for expr, column in zip(plan.exprs, plan.columns, strict=True)]
+        exprs = [
+            _called(expr, column.name) for expr, column in zip(plan.exprs, plan.columns, strict=True)
+        ]
         if plan.changes is None:
             return stream.select(*exprs)
         changed = stream.as_rows().select(*exprs, pl.col(OP))
         return changed._typed(plan.changes)
+
+    def _windowed(self, plan: Windowed) -> DataStream:
+        """A row for each window that a row is in. Where the windows are grouped by, they are those of
+        the aggregate, and this is not asked."""
+        stream, window = self.stream(plan.input), plan.window
+        ms = pl.col(plan.time).cast(pl.Datetime("ms", "UTC")).dt.epoch("ms")
+        cut = window.cut_ms
+        match window:
+            case Tumbling() | Sliding():
+                size, slide, offset = cut["size"], cut["slide"], cut["offset"]
+                last = ms - (ms - offset) % slide
+                starts = [last - slide * n for n in range(-(-size // slide))]
+                spans = [(start, start + size) for start in starts]
+            case Cumulating():
+                size, step, offset = cut["size"], cut["step"], cut["offset"]
+                begin = ms - (ms - offset) % size
+                spans = [(begin, begin + step * n) for n in range(1, size // step + 1)]
+            case _:
+                assert isinstance(window, Session)
+                raise ProgramError(
+                    "sessions are known when they are over: SESSION is computed with GROUP BY",
+                    hint="group by window_start, window_end and the keys of the sessions",
+                )
+        names = [column.name for column in WINDOW_COLUMNS]
+        bounds = [
+            pl.struct(
+                start.cast(pl.Datetime("ms")).dt.replace_time_zone("UTC").alias(names[0]),
+                end.cast(pl.Datetime("ms")).dt.replace_time_zone("UTC").alias(names[1]),
+                (end - 1).cast(pl.Datetime("ms")).dt.replace_time_zone("UTC").alias(names[2]),
+            )
+            for start, end in spans
+        ]
+        in_each = stream.with_columns(pl.concat_list(bounds).alias("windows")).explode("windows")
+        return in_each.filter(pl.col(names[1]).dt.epoch("ms") > ms)
+
+    def _aggregated(self, plan: Aggregate) -> DataStream:
+        of = not_null(self.stream(plan.input), plan.keys)
+        aggregates = dict(plan.aggregates)
+        if plan.window is None:
+            table = of.keyed().table(**aggregates)  # type: ignore[arg-type]
+            return of.restored(self._known(table, plan, "table", *plan.keys), plan.changes)
+        windows = of.keyed().window(plan.window) if plan.keys else of.stream.window_all(plan.window)
+        made = windows.aggregate(**aggregates)  # type: ignore[arg-type]
+        made = self._known(made, plan, "window", repr(plan.window), *plan.keys)
+        return of.restored(made, None)
+
+    def _first(self, plan: TopN) -> DataStream:
+        rows = self.stream(plan.input)
+        names = [column.name for column in plan.input.columns]
+        kept = [pl.col(column.name) for column in plan.columns if column.name != plan.rank]
+        if plan.window is not None:
+            return self._first_in_window(plan, rows, names)
+        of = not_null(rows, plan.keys)
+        keyed = of.keyed()
+        if plan.newest:
+            last = self._known(keyed.dedup("last"), plan, "newest", *plan.keys)
+            rank = pl.lit(1, dtype=pl.Int64).alias(plan.rank)
+            return last.as_rows().select(*kept, rank, pl.col(OP))._typed(plan.changes)
+        first = keyed.top_n(plan.n, by=plan.by, smallest=plan.smallest)
+        first = self._known(first, plan, "top", str(plan.n), *plan.keys)
+        rank = pl.col(RANK).alias(plan.rank)
+        return first.as_rows().select(*kept, rank, pl.col(OP))._typed(plan.changes)
+
+    def _first_in_window(self, plan: TopN, rows: DataStream, names: list[str]) -> DataStream:
+        assert plan.window is not None
+        others = [name for name in names if name not in plan.keys]
+        top = agg.top_k(plan.by, plan.n, of=others, smallest=plan.smallest)
+        # Columns of windows that are over have other names beside those of this one.
+        bounds = {column.name: f"of {column.name}" for column in WINDOW_COLUMNS if column.name in names}
+        if bounds:
+            rows = rows.select(*(pl.col(name).alias(bounds.get(name, name)) for name in names))
+            of = [bounds.get(name, name) for name in others]
+            top = agg.top_k(plan.by, plan.n, of=of, smallest=plan.smallest)
+        keys = [bounds.get(key, key) for key in plan.keys]
+        nullable = not_null(rows, keys)
+        windows = nullable.keyed().window(plan.window) if keys else rows.window_all(plan.window)
+        found = self._known(windows.aggregate(top=top), plan, "top", str(plan.n), *keys)
+        found = nullable.restored(found, None)
+        rank = "number of the row"
+        numbered = found.explode("top", rank=rank)
+        ends = {column.name for column in WINDOW_COLUMNS} - {*bounds}
+        exprs = []
+        for column in plan.columns:
+            if column.name == plan.rank:
+                exprs.append(pl.col(rank).alias(plan.rank))
+            elif column.name == "window_time" and column.name in ends:
+                exprs.append((pl.col("window_end") - pl.duration(milliseconds=1)).alias(column.name))
+            else:
+                exprs.append(pl.col(bounds.get(column.name, column.name)).alias(column.name))
+        return numbered.select(*exprs)
+
+    def _known(self, stream: DataStream, plan: Plan, *what: str) -> DataStream:
+        """The stream, whose state is known by what it is of: tables, kind, keys and windows. So it is
+        found again where the query has changed in other parts."""
+        known = "\0".join([*what, *sorted(_tables(plan))])
+        uid = f"sql {what[0]} {hashlib.sha256(known.encode()).hexdigest()[:12]}"
+        self._uids[uid] = count = self._uids.get(uid, 0) + 1
+        return stream.uid(uid if count == 1 else f"{uid} {count}")
+
+
+def _called(expr: pl.Expr, name: str) -> pl.Expr:
+    """A column of its own name is handed on as it is."""
+    plain = expr.meta.is_column() and expr.meta.output_name() == name
+    return expr if plain else expr.alias(name)
+
+
+def _tables(plan: Plan) -> set[str]:
+    if isinstance(plan, Scan):
+        return {plan.name.casefold()}
+    return {name for each in inputs_of(plan) for name in _tables(each)}

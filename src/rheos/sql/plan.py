@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 import pyarrow as pa
+from sqlglot import exp
 
+from rheos.aggregates import Agg
 from rheos.graph.changes import Changes
+from rheos.graph.windows import Window
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
@@ -26,6 +29,13 @@ class ColumnRole(Enum):
     PLAIN = auto()
     EVENT_TIME = auto()
     """The event time of the rows."""
+    WINDOW_START = auto()
+    WINDOW_END = auto()
+    """Of the window that a row is of."""
+    WINDOW_TIME = auto()
+    """The last time of it."""
+    RANK = auto()
+    """The number of a row, which a filter is to bound."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,93 @@ class Union:
     changes: Changes | None
 
 
-Plan: TypeAlias = Scan | ValueRows | Filter | Project | Retract | Union
+@dataclass(frozen=True, eq=False)
+class Windowed:
+    """Rows with the windows that they are in: what TUMBLE and its like give."""
+
+    input: Plan
+    time: str
+    """The column of their event time."""
+    window: Window
+    keys: tuple[str, ...]
+    """By which sessions are told apart."""
+    columns: Columns
+    """Those of the input, then the window's."""
+    changes: None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """A row for each key, or for each key and window."""
+
+    input: Plan
+    keys: tuple[str, ...]
+    """None: all rows are of one key."""
+    aggregates: tuple[tuple[str, Agg | pl.Expr], ...]
+    window: Window | None
+    columns: Columns
+    """The keys, the window's, and the aggregates."""
+    changes: Changes | None
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct:
+    """Each row once, of rows that stay."""
+
+    input: Plan
+    columns: Columns
+    changes: None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Rows with their numbers in the order of a column, by key. It is not computed: a filter makes
+    `TopN` of it."""
+
+    input: Plan
+    keys: tuple[str, ...]
+    by: str
+    smallest: bool
+    rank: str
+    window: Window | None
+    newest: bool
+    """Whether they are in the order of event time, the last first."""
+    at: exp.Expr
+    """Where it is written."""
+    columns: Columns
+    """Those of the input but for `by`, then the number."""
+    changes: Changes | None
+
+
+@dataclass(frozen=True, eq=False)
+class TopN:
+    """The first rows of each key, or of each key and window."""
+
+    input: Plan
+    keys: tuple[str, ...]
+    by: str
+    smallest: bool
+    n: int
+    rank: str
+    window: Window | None
+    newest: bool
+    columns: Columns
+    changes: Changes | None
+
+
+Plan: TypeAlias = (
+    Scan
+    | ValueRows
+    | Filter
+    | Project
+    | Retract
+    | Union
+    | Windowed
+    | Aggregate
+    | Distinct
+    | Ranked
+    | TopN
+)
 
 
 # --- nodes that see to what changes -------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 import pyarrow as pa
@@ -16,6 +16,7 @@ from rheos.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
 from rheos.sql.catalog import Catalog
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouping import Grouped, distinct, grouped, is_grouped
 from rheos.sql.plan import (
     ColumnRole,
     Plan,
@@ -23,13 +24,16 @@ from rheos.sql.plan import (
     SqlColumn,
     Union,
     ValueRows,
+    Windowed,
     filtered,
     projected,
     renamed,
     retracting,
 )
-from rheos.sql.scope import NameScope, SqlRelation, TableInSight
+from rheos.sql.ranking import bound, limited, rank_of, ranked, ranks_in
+from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText, span_of
+from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, window_call
 
 _NO_END = "a stream has no end to sort or to count rows to"
 
@@ -88,29 +92,70 @@ class Planner:
                     "for the first rows of each key write ROW_NUMBER() OVER (PARTITION BY ... ORDER BY "
                     "...) and filter by it",
                 )
-        self.sql.only(node, ("with_", "expressions", "from_", "where", "distinct"))
+        self.sql.only(node, ("with_", "expressions", "from_", "where", "group", "having", "distinct"))
         relation = self._from(node)
-        where = node.args.get("where")
-        if where is not None:
-            condition = self._compiler(relation).condition(where.this, "WHERE")
-            relation = SqlRelation(filtered(relation.plan, condition.expr), relation.tables)
-        plan = self._projected(node, relation)
-        if node.args.get("distinct") is not None:
-            raise self.sql.error("DISTINCT is not computed yet", node.args["distinct"])
-        return plan
+        if (where := node.args.get("where")) is not None:
+            relation = self._where(relation, where.this)
+        scope = NameScope(self.sql, relation.tables)
+        sight: NameScope | Grouped = scope
+        compiler, plan = Compiler(self.sql, scope), relation.plan
+        if is_grouped(node):
+            sight = grouped(self.sql, node, relation)
+            compiler, plan = sight.compiler, sight.plan
+        if (having := node.args.get("having")) is not None:
+            plan = filtered(plan, compiler.condition(having.this, "HAVING").expr)
+        ranks = ranks_in(node)
+        if len(ranks) > 1:
+            raise self.sql.error("rows are numbered in one order", ranks[1], "use a subquery for each")
+        if ranks:
+            plan, rank = ranked(self.sql, compiler, ranks[0], plan)
+            written, before = ranks[0].unalias(), compiler.instead
+            compiler = replace(compiler, instead=lambda each: rank if each is written else before(each))
+        made = self._projected(node, plan, sight, compiler)
+        if (clause := node.args.get("distinct")) is not None:
+            self.sql.only(clause, (), " of DISTINCT")
+            made = distinct(made)
+        return made
 
-    def _compiler(self, relation: SqlRelation) -> Compiler:
-        return Compiler(self.sql, NameScope(self.sql, relation.tables))
+    def _where(self, relation: SqlRelation, condition: exp.Expr) -> SqlRelation:
+        """The rows for which it holds. Where it bounds the numbers of rows, the first so many."""
+        plan, scope = relation.plan, NameScope(self.sql, relation.tables)
+        rest, tables = [], relation.tables
+        rank = rank_of(plan)
 
-    def _projected(self, node: exp.Select, relation: SqlRelation) -> Plan:
+        def is_rank(node: exp.Expr) -> bool:
+            found = scope.find(node) if isinstance(node, exp.Column) else None
+            return found is not None and found.column.name == rank
+
+        for each in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+            n = None if rank is None else bound(each, is_rank)
+            if n is not None and n > 0:
+                plan, rank = limited(plan, n), None
+            else:
+                rest.append(each)
+        if rank is None and plan is not relation.plan:
+            tables = tuple(
+                TableInSight(
+                    table.alias,
+                    tuple(Named(of.name, _now(of.column, plan)) for of in table.columns),
+                )
+                for table in tables
+            )
+        compiler = Compiler(self.sql, NameScope(self.sql, tables))
+        for each in rest:
+            plan = filtered(plan, compiler.condition(each, "WHERE").expr)
+        return SqlRelation(plan, tables)
+
+    def _projected(
+        self, node: exp.Select, plan: Plan, sight: NameScope | Grouped, compiler: Compiler
+    ) -> Plan:
         """The columns of SELECT."""
-        compiler = self._compiler(relation)
         if not node.expressions:
             raise self.sql.error("SELECT has no columns", node, "write SELECT * FROM ...")
         exprs: list[pl.Expr] = []
         columns: list[SqlColumn] = []
         for item in node.expressions:
-            for name, typed, role in self._items(item, relation, compiler):
+            for name, typed, role in self._items(item, sight, compiler):
                 self._check_name(name, columns, item)
                 if typed.type == types.NULL:
                     raise self.sql.wrong_type(
@@ -120,12 +165,11 @@ class Planner:
                     )
                 exprs.append(typed.expr)
                 columns.append(SqlColumn(name, typed.type, role))
-        return projected(relation.plan, tuple(exprs), tuple(columns))
+        return projected(plan, tuple(exprs), tuple(columns))
 
     def _items(
-        self, item: exp.Expr, relation: SqlRelation, compiler: Compiler
+        self, item: exp.Expr, scope: NameScope | Grouped, compiler: Compiler
     ) -> list[tuple[str, Typed, ColumnRole]]:
-        scope = NameScope(self.sql, relation.tables)
         star = item.this if isinstance(item, exp.Column) else item
         if isinstance(star, exp.Star):
             self.sql.only(star, ())
@@ -139,7 +183,7 @@ class Planner:
             self.sql.only(item, ("this", "alias"))
         name = item.alias if isinstance(item, exp.Alias) else None
         typed = compiler.compile(inner)
-        role = ColumnRole.PLAIN
+        role = ColumnRole.RANK if isinstance(inner, exp.Window) else ColumnRole.PLAIN
         if isinstance(inner, exp.Column):
             named = scope.named(inner)
             if named is not None:
@@ -182,6 +226,10 @@ class Planner:
         raise self.sql.not_computed(node)
 
     def _named_table(self, node: exp.Table) -> SqlRelation:
+        call = window_call(self.sql, node.this)
+        if call is not None:
+            self.sql.only(node, ("this", "alias"), " of a window function")
+            return self._aliased(self._windowed(call), node)
         if not isinstance(node.this, exp.Identifier):
             raise self.sql.not_computed(node.this)
         self.sql.only(node, ("this", "alias"), " of a table")
@@ -193,6 +241,31 @@ class Planner:
             error.hint = f"{error.hint}; make one known by env.register({name!r}, stream)"
             raise error
         return self._aliased(plan, node, name)
+
+    def _windowed(self, call: WindowCall) -> Plan:
+        """The rows of a table with the windows that they are in."""
+        relation = self._named_table(call.table)
+        plan, scope = relation.plan, NameScope(self.sql, relation.tables)
+        time = scope.named(call.time)
+        if plan.changes is not None:
+            raise self.sql.error(
+                "windows are of rows that stay, and these change", call.table, "window them before"
+            )
+        if time is None or time.column.role != ColumnRole.EVENT_TIME:
+            known = [each.name for each in plan.columns if each.role == ColumnRole.EVENT_TIME]
+            raise self.sql.error(
+                f"{call.time.name!r} is not the event time of {call.table.name}",
+                call.time,
+                f"the event time is {known[0]}"
+                if known
+                else "give its source a watermark: env.from_source(source, watermark="
+                'rh.Watermark.bounded_out_of_orderness("5s", on="ts"))',
+            )
+        keys = tuple(scope.column(key).expr.meta.output_name() for key in call.keys)
+        for column in WINDOW_COLUMNS:
+            self._check_name(column.name, list(plan.columns), call.table)
+        columns = (*plan.columns, *WINDOW_COLUMNS)
+        return Windowed(plan, time.column.name, call.window, keys, columns)
 
     def _aliased(self, plan: Plan, node: exp.Expr, name: str | None = None) -> SqlRelation:
         alias = node.args.get("alias")
@@ -218,12 +291,9 @@ class Planner:
             if (clause := node.args.get(name)) is not None:
                 raise self.sql.error(f"{_NO_END}: {clause.key.upper()} is not computed", clause)
         self.sql.only(node, ("with_", "this", "expression", "distinct"))
-        if node.args.get("distinct"):
-            raise self.sql.error(
-                "UNION without ALL is not computed yet", node.expression, "write UNION ALL"
-            )
         sides = [self.query(node.this), self.query(node.expression)]
-        return self._united(sides, node)
+        united = self._united(sides, node)
+        return distinct(united) if node.args.get("distinct") else united
 
     def _united(self, sides: list[Plan], node: exp.Union) -> Plan:
         widths = [len(side.columns) for side in sides]
@@ -293,3 +363,8 @@ class Planner:
         frame = pl.DataFrame(series)
         table = frame.rechunk().to_arrow().cast(from_polars(frame.schema)).combine_chunks()
         return ValueRows(table, tuple(SqlColumn(*each) for each in frame.schema.items()))
+
+
+def _now(column: SqlColumn, plan: Plan) -> SqlColumn:
+    """The column as a plan has it."""
+    return next(each for each in plan.columns if each.name == column.name)

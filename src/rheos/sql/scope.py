@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 from sqlglot import exp
 
+from rheos.errors import ProgramError
 from rheos.sql.expressions.nested import field
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import Plan, SqlColumn
@@ -59,6 +60,13 @@ class NameScope:
                 raise self._unknown(node)
             typed = field(Compiler(self.sql, self), typed, name, node)
         return typed
+
+    def find(self, node: exp.Column) -> Named | None:
+        """The column, where there is one of that name."""
+        try:
+            return self.named(node)
+        except ProgramError:
+            return None
 
     def named(self, node: exp.Column) -> Named | None:
         """The column, where the node is one and no field of a struct."""

@@ -18,6 +18,7 @@ from rheos.sql.catalog import Catalog, scan
 from rheos.sql.dialect import parse
 from rheos.sql.lowering import Lowering
 from rheos.sql.query import Planner
+from rheos.sql.ranking import check_bounded
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ class SqlSession:
             [statement] = statements
             if not isinstance(statement, exp.Query | exp.Values):
                 raise sql.error("sql() takes a query", statement, "write SELECT ... FROM ...")
-            return self._lowering.stream(Planner(sql, self._catalog).query(statement))
+            plan = Planner(sql, self._catalog).query(statement)
+            check_bounded(sql, plan)
+            return self._lowering.stream(plan)
 
 
 def _text(text: Any) -> SqlText:

@@ -7,9 +7,16 @@ a time only where the program says so by CAST.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
+import pyarrow as pa
+
+from rheos.graph.types import empty_frame
+
+if TYPE_CHECKING:
+    from rheos.sql.plan import SqlColumn
 
 TEXT: Final = pl.String()
 BOOLEAN: Final = pl.Boolean()
@@ -48,6 +55,17 @@ _NAMES = {
     pl.Null: "NULL",
     pl.Duration: "INTERVAL",
 }
+
+
+def of_arrow(kind: pa.DataType) -> pl.DataType:
+    """The type of a stream's column."""
+    return empty_frame(pa.schema([pa.field("column", kind)])).schema["column"]
+
+
+def of_expression(expr: pl.Expr, columns: Iterable[SqlColumn]) -> pl.DataType:
+    """What an expression of these columns gives."""
+    frame = pl.LazyFrame(schema={column.name: column.type for column in columns})
+    return frame.select(expr.alias("made")).collect_schema()["made"]
 
 
 def name(kind: pl.DataType) -> str:

@@ -1,0 +1,239 @@
+"""The aggregates of SQL as those of Rheos: a table, as that of expressions.
+
+An aggregate reads a column of its own, which is computed before the grouping; what it gives may be an
+expression over its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias
+
+import polars as pl
+from sqlglot import exp
+
+from rheos import aggregates as agg
+from rheos.aggregates import Agg
+from rheos.sql import types
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.text import kind
+
+
+def _same(result: pl.Expr) -> pl.Expr:
+    return result
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """What is computed for one call of an aggregate."""
+
+    argument: Typed | None
+    """The column that it reads; None: it counts rows."""
+    of: Callable[[str], Agg | pl.Expr]
+    """The aggregate of that column."""
+    type: pl.DataType
+    result: Callable[[pl.Expr], pl.Expr] = _same
+    """What becomes of its result."""
+
+
+Maker: TypeAlias = Callable[[Compiler, exp.Expr, Typed], Aggregated]
+
+_MAKERS: dict[type[exp.Expr], tuple[tuple[str, ...], Maker]] = {}
+"""By node: the arguments that it knows beside the first, and what makes the aggregate."""
+
+
+def _aggregate(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[Maker], Maker]:
+    def register(maker: Maker) -> Maker:
+        for node in nodes:
+            _MAKERS[node] = (tuple(knows), maker)
+        return maker
+
+    return register
+
+
+def aggregated(compiler: Compiler, node: exp.Expr) -> Aggregated:
+    """What is computed for a call. Raises ProgramError, SchemaError."""
+    call, condition = node, None
+    if isinstance(node, exp.Filter):
+        compiler.sql.only(node, ("this", "expression"))
+        call = node.this
+        condition = compiler.condition(node.expression.this, "FILTER").expr
+    if isinstance(call, exp.Count):
+        return _count(compiler, call, condition)
+    known = _MAKERS.get(type(call))
+    if known is None:
+        raise compiler.sql.not_computed(call)
+    flags, maker = known
+    compiler.sql.only(call, ("this", *flags))
+    if isinstance(call.this, exp.Distinct):
+        raise compiler.sql.error(f"{kind(call)} of DISTINCT values is not computed yet", call)
+    return maker(compiler, call, _where(compiler.compile(call.this), condition))
+
+
+def _where(value: Typed, condition: pl.Expr | None) -> Typed:
+    if condition is None:
+        return value
+    return Typed(pl.when(condition).then(value.expr), value.type, value.node)
+
+
+def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> Aggregated:
+    compiler.sql.only(node, ("this", "big_int"))
+    of = node.this
+    if isinstance(of, exp.Distinct):
+        if len(of.expressions) != 1:
+            raise compiler.sql.error(
+                "COUNT(DISTINCT ...) of several columns is not computed yet",
+                node,
+                "make one of them: COUNT(DISTINCT CONCAT(a, ' ', b))",
+            )
+        value = _where(compiler.compile(of.expressions[0]), condition)
+        return Aggregated(value, agg.count_distinct, types.BIGINT)
+    if isinstance(of, exp.Star | exp.Literal):
+        if condition is None:
+            return Aggregated(None, lambda column: agg.count(), types.BIGINT)
+        one = Typed(pl.when(condition).then(pl.lit(True)), types.BOOLEAN, node)
+        return Aggregated(one, agg.count, types.BIGINT)
+    return Aggregated(_where(compiler.compile(of), condition), agg.count, types.BIGINT)
+
+
+@_aggregate(exp.CountIf)
+def _count_if(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+    if value.type != types.BOOLEAN:
+        raise compiler.sql.wrong_type(
+            f"COUNT_IF takes a condition, and this is {types.name(value.type)}", node, "compare it"
+        )
+    holds = Typed(pl.when(value.expr).then(pl.lit(True)), types.BOOLEAN, node)
+    return Aggregated(holds, agg.count, types.BIGINT)
+
+
+def _number(compiler: Compiler, node: exp.Expr, value: Typed) -> Typed:
+    number = types.signed(value.type)
+    if not types.is_number(number):
+        raise compiler.sql.wrong_type(
+            f"{kind(node)} takes numbers, and this is {types.name(value.type)}",
+            value.node,
+            "say what you mean by CAST(... AS ...)",
+        )
+    return compiler.cast(value, number)
+
+
+_MOST_SUMMED = 18
+"""Digits of decimals that are added up, as whole numbers of 64 bits."""
+
+
+@_aggregate(exp.Sum)
+def _sum(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+    value = _number(compiler, node, value)
+    of = value.type
+    if not isinstance(of, pl.Decimal):
+        return Aggregated(value, agg.sum, types.DOUBLE if types.is_floating(of) else types.BIGINT)
+    if of.precision > _MOST_SUMMED:
+        raise compiler.sql.error(
+            f"decimals of at most {_MOST_SUMMED} digits are added up, and this is {types.name(of)}",
+            value.node,
+            "CAST it to DECIMAL(18, 2), or to DOUBLE",
+        )
+    scale = of.scale
+    wide = value.expr.cast(pl.Decimal(types.MOST_DIGITS, scale))
+    units = (wide * pl.lit(Decimal(10**scale), dtype=pl.Decimal(scale + 1, 0))).cast(types.BIGINT)
+    result = types.decimal(of.precision + 10, scale)
+    unit = pl.lit(Decimal(1).scaleb(-scale), dtype=pl.Decimal(max(scale, 1), scale))
+
+    def in_decimals(total: pl.Expr) -> pl.Expr:
+        return (total.cast(pl.Decimal(types.MOST_DIGITS, scale)) * unit).cast(result)
+
+    return Aggregated(Typed(units, types.BIGINT, value.node), agg.sum, result, in_decimals)
+
+
+def _real(make: Callable[[str], Agg | pl.Expr]) -> Maker:
+    """Of numbers, giving a DOUBLE."""
+
+    def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+        value = _number(compiler, node, value)
+        if types.is_decimal(value.type):
+            raise compiler.sql.error(
+                f"{kind(node)} of decimals is not computed yet", value.node, "CAST them to DOUBLE"
+            )
+        return Aggregated(value, make, types.DOUBLE)
+
+    return maker
+
+
+_aggregate(exp.Avg)(_real(agg.mean))
+_aggregate(exp.Stddev, exp.StddevSamp)(_real(agg.stddev))
+_aggregate(exp.StddevPop)(_real(lambda column: agg.stddev(column, ddof=0)))
+_aggregate(exp.Variance)(_real(agg.variance))
+_aggregate(exp.VariancePop)(_real(lambda column: agg.variance(column, ddof=0)))
+
+
+def _of_its_type(make: Callable[[str], Agg | pl.Expr]) -> Maker:
+    """Giving one of the values."""
+
+    def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+        if isinstance(value.type, pl.List | pl.Struct):
+            raise compiler.sql.wrong_type(
+                f"{kind(node)} takes single values, and this is {types.name(value.type)}",
+                value.node,
+                "name a part of it",
+            )
+        if value.type == types.NULL:
+            raise compiler.sql.wrong_type(
+                f"{kind(node)} of NULL has no type", value.node, "write CAST(NULL AS STRING)"
+            )
+        return Aggregated(value, make, value.type)
+
+    return maker
+
+
+_aggregate(exp.Min)(_of_its_type(agg.min))
+_aggregate(exp.Max)(_of_its_type(agg.max))
+_aggregate(exp.First, exp.AnyValue)(_of_its_type(agg.first))
+_aggregate(exp.Last)(_of_its_type(agg.last))
+
+
+def _of_conditions(make: Callable[[str], Agg]) -> Maker:
+    def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+        if value.type != types.BOOLEAN:
+            raise compiler.sql.wrong_type(
+                f"{kind(node)} takes conditions, and this is {types.name(value.type)}",
+                value.node,
+                "compare it",
+            )
+        number = Typed(value.expr.cast(pl.Int8()), pl.Int8(), value.node)
+        return Aggregated(number, make, types.BOOLEAN, lambda found: found == 1)
+
+    return maker
+
+
+_aggregate(exp.LogicalOr)(_of_conditions(agg.max))
+_aggregate(exp.LogicalAnd)(_of_conditions(agg.min))
+
+
+@_aggregate(exp.ApproxDistinct)
+def _approx_distinct(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+    return Aggregated(value, agg.approx_count_distinct, types.BIGINT)
+
+
+@_aggregate(exp.ArrayAgg, knows=("nulls_excluded",))
+def _array_agg(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+    return Aggregated(value, agg.collect, pl.List(value.type))
+
+
+@_aggregate(exp.Quantile, knows=("quantile",))
+def _percentile(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+    share = compiler.compile(node.args["quantile"]).constant
+    if share is None or not 0 <= float(share) <= 1:
+        raise compiler.sql.error(
+            "PERCENTILE takes a share from 0 to 1 that stands in the SQL", node, "write 0.95"
+        )
+    value = compiler.cast(_number(compiler, node, value), types.DOUBLE)
+    return Aggregated(value, lambda column: agg.quantile(column, float(share)), types.DOUBLE)
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether it stands for many rows."""
+    return isinstance(node, exp.AggFunc) or (
+        isinstance(node, exp.Filter) and isinstance(node.this, exp.AggFunc)
+    )

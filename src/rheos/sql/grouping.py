@@ -1,0 +1,371 @@
+"""GROUP BY and aggregates: by key, by key and window, or over all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+from sqlglot import exp
+
+from rheos import aggregates as agg
+from rheos.aggregates import Agg
+from rheos.graph.changes import OP, Changes
+from rheos.graph.types import from_polars
+from rheos.graph.windows import Session, Tumbling, Window
+from rheos.operators.changelog.table import SIGNED
+from rheos.sql import types
+from rheos.sql.aggregates import Aggregated, aggregated, is_aggregate
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.plan import (
+    Aggregate,
+    ColumnRole,
+    Distinct,
+    Plan,
+    Project,
+    SqlColumn,
+    projected,
+    retracting,
+)
+from rheos.sql.scope import Named, NameScope, SqlRelation
+from rheos.sql.text import SqlText, kind
+from rheos.sql.windows import WINDOW_COLUMNS, windowed_below, without_windows
+from rheos.state.key_groups import is_key_type
+
+_ALL = "all rows"
+"""The key of an aggregate without one."""
+
+AT_ITS_END = Tumbling("1ms")
+"""In which rows of one window are brought together again: their time is the last one of it."""
+
+_IN_WINDOW = (ColumnRole.WINDOW_START, ColumnRole.WINDOW_END)
+
+
+def is_grouped(node: exp.Select) -> bool:
+    parts = [*node.expressions, node.args.get("having")]
+    return node.args.get("group") is not None or any(
+        True for part in parts if part is not None for _ in calls_in(part)
+    )
+
+
+def calls_in(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The calls of aggregates, the outermost ones; those of OVER are none."""
+    if is_aggregate(node):
+        yield node
+    elif not isinstance(node, exp.Window | exp.Subquery | exp.Select):
+        for inner in node.iter_expressions():
+            yield from calls_in(inner)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """What the columns of SELECT are made of behind GROUP BY."""
+
+    sql: SqlText
+    scope: NameScope
+    plan: Plan
+    found: Mapping[str, Typed]
+    """By the text of a key or of a call."""
+    keys: Mapping[str, Named]
+    """The keys that are columns."""
+
+    @property
+    def compiler(self) -> Compiler:
+        return Compiler(self.sql, self, self._instead)
+
+    def _instead(self, node: exp.Expr) -> Typed | None:
+        known = self.found.get(spelled(self.scope, node))
+        return known and Typed(known.expr, known.type, node)
+
+    def column(self, node: exp.Column) -> Typed:
+        self.scope.column(node)
+        raise self.sql.error(
+            f"{node.sql('spark')!r} is neither in GROUP BY nor in an aggregate",
+            node,
+            f"group by it, or say which of its values: MAX({node.sql('spark')})",
+        )
+
+    def named(self, node: exp.Column) -> Named | None:
+        return self.keys.get(spelled(self.scope, node))
+
+    def star(self, node: exp.Expr, table: str | None) -> Iterator[Named]:
+        raise self.sql.error("* stands beside GROUP BY", node, "name the columns of GROUP BY")
+
+
+def spelled(scope: NameScope, node: exp.Expr) -> str:
+    """The text of an expression, with the columns by which it is computed."""
+
+    def resolved(part: exp.Expr) -> exp.Expr:
+        if isinstance(part, exp.Column) and not isinstance(part.this, exp.Star):
+            found = scope.find(part)
+            if found is not None:
+                return exp.column(exp.to_identifier(found.column.name, quoted=True))
+        return part
+
+    return str(node.transform(resolved).sql(dialect="spark"))
+
+
+@dataclass
+class _Grouping:
+    """A GROUP BY that is being planned."""
+
+    sql: SqlText
+    relation: SqlRelation
+    exprs: list[pl.Expr] = field(default_factory=list)
+    columns: list[SqlColumn] = field(default_factory=list)
+    """What is computed before, for keys and aggregates."""
+
+    @property
+    def scope(self) -> NameScope:
+        return NameScope(self.sql, self.relation.tables)
+
+    @property
+    def compiler(self) -> Compiler:
+        return Compiler(self.sql, self.scope)
+
+    def computed(self, name: str, value: Typed) -> str:
+        """The column that a value is computed as."""
+        for expr, column in zip(self.exprs, self.columns, strict=True):
+            if column.name == name and expr.meta.eq(value.expr):
+                return name
+        while name == OP or any(column.name == name for column in self.columns):
+            name += "'"
+        self.exprs.append(value.expr)
+        self.columns.append(SqlColumn(name, value.type))
+        return name
+
+
+def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
+    """The plan of the groups, and what SELECT and HAVING see of them. Raises ProgramError."""
+    work = _Grouping(sql, relation)
+    scope, compiler = work.scope, work.compiler
+    found: dict[str, Typed] = {}
+    names: dict[str, Named] = {}
+    in_window: dict[ColumnRole, exp.Expr] = {}
+    keys: list[str] = []
+    written = list(_keys(sql, node, scope))
+    for key in written:
+        text = spelled(scope, key)
+        named = scope.find(key) if isinstance(key, exp.Column) else None
+        if named is not None and named.column.role in _IN_WINDOW:
+            in_window[named.column.role] = key
+            continue
+        if named is not None and named.column.role == ColumnRole.WINDOW_TIME:
+            continue
+        value = compiler.compile(key)
+        if not is_key_type(from_polars(pl.Schema({"key": value.type})).types[0]):
+            raise sql.wrong_type(f"rows are not grouped by {types.name(value.type)}", key, "CAST it")
+        name = work.computed(named.name if named is not None else text, value)
+        keys.append(name)
+        found[text] = Typed(pl.col(name), value.type, key)
+        if named is not None:
+            names[text] = Named(named.name, SqlColumn(name, value.type, ColumnRole.PLAIN))
+    window, source, keys = _window(work, in_window, keys, written)
+    calls = _calls(sql, node, scope)
+    made = {text: aggregated(compiler, call) for text, call in calls.items()}
+    aggregates = tuple(_aggregate(work, text, each) for text, each in made.items())
+    plan = _planned(work, source, keys, aggregates, window, [*calls.values()])
+    for text, each in made.items():
+        found[text] = Typed(each.result(pl.col(text)), each.type, calls[text])
+    if window is not None:
+        _see_window(scope, found, names, plan)
+    return Grouped(sql, scope, plan, found, names)
+
+
+def _keys(sql: SqlText, node: exp.Select, scope: NameScope) -> Iterator[exp.Expr]:
+    """What GROUP BY names: expressions, columns of SELECT by their alias or their place."""
+    group = node.args.get("group")
+    if group is None:
+        return
+    sql.only(group, ("expressions",), " in GROUP BY")
+    for key in group.expressions:
+        of: exp.Expr = key
+        if isinstance(key, exp.Literal) and not key.is_string:
+            place = int(key.this) - 1
+            if not 0 <= place < len(node.expressions):
+                raise sql.error(f"SELECT has {len(node.expressions)} columns", key)
+            of = node.expressions[place].unalias()
+        elif isinstance(key, exp.Column) and not key.table and scope.find(key) is None:
+            aliases = (
+                item for item in node.expressions if item.alias.casefold() == key.name.casefold()
+            )
+            of = next((item.unalias() for item in aliases), key)
+        if next(calls_in(of), None) is not None:
+            raise sql.error("rows are not grouped by an aggregate", key, "group by columns")
+        yield of
+
+
+def _calls(sql: SqlText, node: exp.Select, scope: NameScope) -> dict[str, exp.Expr]:
+    """The calls of aggregates in SELECT and HAVING, by their texts."""
+    parts = [*node.expressions, *([node.args["having"]] if node.args.get("having") else [])]
+    calls: dict[str, exp.Expr] = {}
+    for part in parts:
+        for call in calls_in(part):
+            inner = [each for each in call.walk() if each is not call and is_aggregate(each)]
+            own = call.this if isinstance(call, exp.Filter) else call
+            if any(each is not own for each in inner):
+                raise sql.error("an aggregate stands within another", call, "use a subquery")
+            calls.setdefault(spelled(scope, call), call)
+    return calls
+
+
+def _window(
+    work: _Grouping,
+    in_window: Mapping[ColumnRole, exp.Expr],
+    keys: list[str],
+    written: Sequence[exp.Expr],
+) -> tuple[Window | None, Plan, list[str]]:
+    """The windows of the groups, the rows that are aggregated, and the keys."""
+    sql, plan = work.sql, work.relation.plan
+    if not in_window:
+        return None, plan, keys
+    if len(in_window) < 2:
+        raise sql.error(
+            "a window is known by its start and its end",
+            next(iter(in_window.values())),
+            "write GROUP BY window_start, window_end",
+        )
+    call = windowed_below(plan)
+    if call is None:
+        # Rows of windows that are over: those of one window have its last time.
+        for role, key in in_window.items():
+            value = work.compiler.compile(key)
+            keys.append(work.computed(f"of {role.name.lower()}", value))
+        return AT_ITS_END, plan, keys
+    source = without_windows(plan)
+    if source is None:
+        raise sql.error(
+            "the columns of a window are known when it is over, and are read before GROUP BY",
+            next(iter(in_window.values())),
+            "say it in HAVING, or in a query around this one",
+        )
+    if isinstance(call.window, Session) and {*call.keys} != {*keys}:
+        raise sql.error(
+            f"the sessions are by {', '.join(call.keys) or 'no key'}, and the groups by "
+            f"{', '.join(keys) or 'no key'}",
+            written[0],
+            "write SESSION(TABLE bids PARTITION BY ..., ...) with the keys of GROUP BY",
+        )
+    return call.window, source, keys
+
+
+def _aggregate(work: _Grouping, text: str, each: Aggregated) -> tuple[str, Agg | pl.Expr]:
+    """The aggregate of a column, which is computed before; it is named by its call."""
+    if each.argument is None:
+        return text, each.of("")
+    value = each.argument
+    column = isinstance(value.node, exp.Column) and value.expr.meta.is_column()
+    name = value.expr.meta.output_name() if column else f"in {text}"
+    return text, each.of(work.computed(name, value))
+
+
+def _planned(
+    work: _Grouping,
+    source: Plan,
+    keys: Sequence[str],
+    aggregates: tuple[tuple[str, Agg | pl.Expr], ...],
+    window: Window | None,
+    calls: Sequence[exp.Expr],
+) -> Plan:
+    sql = work.sql
+    if source.changes is not None:
+        if window is not None:
+            raise sql.error(
+                "windows are of rows that stay, and these change: some of them are taken back",
+                calls[0] if calls else None,
+                "group without a window; or window the rows before they are aggregated",
+            )
+        source = retracting(source)
+    if window is None:
+        for (_, made), call in zip(aggregates, calls, strict=True):
+            _check_unbounded(sql, made, call, changing=source.changes is not None)
+        if not keys:
+            constant = Typed(pl.lit(0, dtype=types.BIGINT), types.BIGINT, exp.Null())
+            keys = [work.computed(_ALL, constant)]
+    if not aggregates:
+        aggregates = (("COUNT(*)", agg.count()),)
+    if not work.columns:
+        constant = Typed(pl.lit(0, dtype=types.BIGINT), types.BIGINT, exp.Null())
+        work.computed(_ALL, constant)
+    input = _before(source, tuple(work.exprs), tuple(work.columns))
+    results = tuple(_result_column(input, name, made) for name, made in aggregates)
+    kinds = {column.name: column for column in input.columns}
+    in_front = tuple(kinds[key] for key in keys)
+    if window is None:
+        changes: Changes | None = Changes(tuple(keys), retracts=False)
+        columns = (*in_front, *results)
+    else:
+        changes, columns = None, (*in_front, *WINDOW_COLUMNS[:2], *results)
+    return Aggregate(input, tuple(keys), aggregates, window, columns, changes)
+
+
+def _before(source: Plan, exprs: tuple[pl.Expr, ...], columns: tuple[SqlColumn, ...]) -> Plan:
+    """What is computed before the groups. Of changes each is one of a row that is known whole."""
+    if source.changes is None:
+        return projected(source, exprs, columns)
+    return Project(source, exprs, columns, Changes((), retracts=True))
+
+
+def _result_column(input: Plan, name: str, made: Agg | pl.Expr) -> SqlColumn:
+    assert isinstance(made, Agg)
+    schema = from_polars(pl.Schema({column.name: column.type for column in input.columns}))
+    return SqlColumn(name, types.of_arrow(made.result_type(schema)))
+
+
+def _check_unbounded(sql: SqlText, made: Agg | pl.Expr, call: exp.Expr, *, changing: bool) -> None:
+    """An aggregate that has no end is kept row by row."""
+    of = call.this if isinstance(call, exp.Filter) else call
+    if not (isinstance(made, Agg) and made.can_run()):
+        raise sql.error(
+            f"{kind(of)} keeps all values, and without a window they are kept for ever",
+            call,
+            "group by a window: FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) ... "
+            "GROUP BY window_start, window_end",
+        )
+    if changing and not isinstance(made, SIGNED):
+        raise sql.error(
+            f"{kind(of)} cannot take a row back, and the rows change",
+            call,
+            "of rows that change there are COUNT, SUM and AVG; or take the first by ROW_NUMBER()",
+        )
+
+
+def _see_window(scope: NameScope, found: dict[str, Typed], names: dict[str, Named], plan: Plan) -> None:
+    """The bounds of the window, by the columns that the query knows them by."""
+    start, end = (column.name for column in WINDOW_COLUMNS[:2])
+    assert isinstance(plan, Aggregate)
+    again = plan.window is AT_ITS_END
+    made = {
+        ColumnRole.WINDOW_START: pl.col("of window_start" if again else start),
+        ColumnRole.WINDOW_END: pl.col("of window_end" if again else end),
+    }
+    made[ColumnRole.WINDOW_TIME] = made[ColumnRole.WINDOW_END] - pl.duration(milliseconds=1)
+    for table in scope.tables:
+        for named in table.columns:
+            role = named.column.role
+            expr = made.get(role)
+            if expr is None:
+                continue
+            text = exp.column(exp.to_identifier(named.column.name, quoted=True)).sql(dialect="spark")
+            found[text] = Typed(expr, named.column.type, exp.Null())
+            if role == ColumnRole.WINDOW_TIME:
+                role = ColumnRole.EVENT_TIME
+            names[text] = Named(named.name, SqlColumn(named.column.name, named.column.type, role))
+
+
+def distinct(plan: Plan) -> Plan:
+    """Each row once. Of rows that change, those that are there."""
+    if plan.changes is None:
+        return Distinct(plan, plan.columns)
+    keys = tuple(column.name for column in plan.columns)
+    input = retracting(plan)
+    count = SqlColumn("how often", types.BIGINT)
+    counted = Aggregate(
+        input,
+        keys,
+        ((count.name, agg.count()),),
+        None,
+        (*plan.columns, count),
+        Changes(keys, retracts=False),
+    )
+    return projected(counted, tuple(pl.col(name) for name in keys), plan.columns)

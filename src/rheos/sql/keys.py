@@ -1,0 +1,89 @@
+"""Keys that may be null: in SQL these rows are a group of their own, and a row without a key belongs to
+no subtask. So such a key is two: its value, or any, and whether it is null."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from rheos.graph.changes import OP, Changes
+from rheos.sql import types
+
+if TYPE_CHECKING:
+    from rheos.api.keyed import KeyedStream
+    from rheos.api.streams import DataStream
+
+
+@dataclass(frozen=True)
+class NullableKeys:
+    """The keys of rows, none of which is null."""
+
+    stream: DataStream
+    """The rows, with columns for those that may be."""
+    keys: tuple[str, ...]
+    of: tuple[str, ...]
+    """The keys that may be null."""
+
+    def keyed(self) -> KeyedStream:
+        return self.stream.key_by(*self.keys)
+
+    def restored(self, found: DataStream, changes: Changes | None) -> DataStream:
+        """What was computed by key, with the keys as they were."""
+        if not self.of:
+            return found
+        rows = found.as_rows() if found._type.changes is not None else found
+        hidden = {name for key in self.of for name in (_value(key), _absence(key))}
+        there = {*rows.schema.names}
+        exprs = [
+            pl.when(~pl.col(_absence(key))).then(pl.col(_value(key))).alias(key)
+            for key in self.of
+            if key not in there
+        ]
+        kept = [pl.col(name) for name in rows.schema.names if name not in {*hidden, OP}]
+        op = [pl.col(OP)] if OP in there and found._type.changes is not None else []
+        made = rows.select(*exprs, *kept, *op)
+        return made if changes is None else made._typed(changes)
+
+
+def not_null(stream: DataStream, keys: Sequence[str]) -> NullableKeys:
+    """The rows by keys that may be null."""
+    of = tuple(key for key in keys if stream.schema.field(key).nullable)
+    if not of:
+        return NullableKeys(stream, tuple(keys), of)
+    kinds = {key: types.of_arrow(stream.schema.field(key).type) for key in of}
+    added = [pl.col(key).fill_null(_any(kinds[key])).alias(_value(key)) for key in of]
+    added += [pl.col(key).is_null().alias(_absence(key)) for key in of]
+    changes = stream._type.changes
+    rows = stream if changes is None else stream.as_rows()
+    rows = rows.with_columns(*added)
+    if changes is not None:
+        rows = rows._typed(replace(changes, key=_named(changes.key, of)))
+    return NullableKeys(rows, _named(keys, of), of)
+
+
+def _named(keys: Sequence[str], of: Sequence[str]) -> tuple[str, ...]:
+    named = [_value(key) if key in of else key for key in keys]
+    return (*named, *(_absence(key) for key in of if key in keys))
+
+
+def _value(key: str) -> str:
+    return f"{key} if not null"
+
+
+def _absence(key: str) -> str:
+    return f"{key} is null"
+
+
+def _any(kind: pl.DataType) -> pl.Expr:
+    """A value of the type."""
+    match kind:
+        case pl.String():
+            return pl.lit("")
+        case pl.Binary():
+            return pl.lit(b"")
+        case pl.Boolean():
+            return pl.lit(False)
+    return pl.lit(0).cast(kind)

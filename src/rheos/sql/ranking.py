@@ -1,0 +1,304 @@
+"""ROW_NUMBER: the first rows of each key, or of each key and window, once a filter says how many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.graph.changes import Changes
+from rheos.graph.windows import Window
+from rheos.sql import types
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouping import AT_ITS_END
+from rheos.sql.plan import (
+    ColumnRole,
+    Filter,
+    Plan,
+    Project,
+    Ranked,
+    SqlColumn,
+    TopN,
+    inputs_of,
+    projected,
+    retracting,
+)
+from rheos.sql.text import SqlText
+from rheos.sql.windows import OF_WINDOWS, windowed_below, without_windows
+
+_EXAMPLE = (
+    "write SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) "
+    "AS n FROM bids) WHERE n <= 3"
+)
+_BY = "order of rows"
+_ALL = "all rows"
+
+
+def ranks_in(node: exp.Select) -> list[exp.Expr]:
+    """The columns of SELECT that are numbers of rows."""
+    return [item for item in node.expressions if isinstance(item.unalias(), exp.Window)]
+
+
+def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: Plan) -> tuple[Plan, Typed]:
+    """The rows with their numbers, and the column of those. Raises ProgramError."""
+    node = item.unalias()
+    sql.only(node, ("this", "partition_by", "order", "over"), " of OVER")
+    if not isinstance(node.this, exp.RowNumber):
+        raise sql.error("OVER is computed for ROW_NUMBER alone", node, _EXAMPLE)
+    order = node.args.get("order")
+    if order is None:
+        raise sql.error("rows are numbered in an order", node, _EXAMPLE)
+    exprs = [pl.col(column.name) for column in plan.columns]
+    columns = [*plan.columns]
+    keys, in_window = [], set()
+    for each in node.args.get("partition_by") or []:
+        value = compiler.compile(each)
+        found = _plain(value, plan)
+        if found is None:
+            found = SqlColumn(each.sql(dialect="spark"), value.type)
+            exprs.append(value.expr)
+            columns.append(found)
+        if found.role in OF_WINDOWS:
+            in_window.add(found.role)
+        keys.append(found.name)
+    orders = [_Order.of(sql, compiler, each) for each in order.expressions]
+    by = _sorted_by(sql, orders)
+    window, source = None, plan
+    if {ColumnRole.WINDOW_START, ColumnRole.WINDOW_END} <= in_window:
+        window, source, keys, exprs, columns = _in_window(sql, node, plan, keys, exprs, columns)
+    if not keys and window is None:
+        exprs.append(pl.lit(0, dtype=types.BIGINT))
+        columns.append(SqlColumn(_ALL, types.BIGINT))
+        keys.append(_ALL)
+    source = _known_by_key(sql, node, source, keys)
+    exprs.append(by)
+    columns.append(SqlColumn(_BY, types.of_expression(by, plan.columns)))
+    input = projected(source, tuple(exprs), tuple(columns))
+    rank = SqlColumn(item.alias or node.sql(dialect="spark"), types.BIGINT, ColumnRole.RANK)
+    first = orders[0]
+    of = _plain(first.value, plan)
+    newest = len(orders) == 1 and of is not None and of.role == ColumnRole.EVENT_TIME
+    given = (*(each for each in plan.columns), rank)
+    plan = Ranked(
+        input=input,
+        keys=tuple(keys),
+        by=_BY,
+        smallest=not first.desc,
+        rank=rank.name,
+        window=window,
+        newest=newest and first.desc,
+        at=node,
+        columns=given,
+        changes=None if window is not None else Changes((*keys, rank.name), retracts=True),
+    )
+    return plan, Typed(pl.col(rank.name), rank.type, node)
+
+
+def _plain(value: Typed, plan: Plan) -> SqlColumn | None:
+    """The column that an expression is."""
+    if not value.expr.meta.is_column():
+        return None
+    name = value.expr.meta.output_name()
+    return next((column for column in plan.columns if column.name == name), None)
+
+
+def _in_window(
+    sql: SqlText,
+    node: exp.Expr,
+    plan: Plan,
+    keys: list[str],
+    exprs: list[pl.Expr],
+    columns: list[SqlColumn],
+) -> tuple[Window, Plan, list[str], list[pl.Expr], list[SqlColumn]]:
+    """The windows in which rows are numbered, and those rows."""
+    call = windowed_below(plan)
+    if call is None:
+        return AT_ITS_END, plan, keys, exprs, columns
+    source = without_windows(plan)
+    if source is None:
+        raise sql.error(
+            "the columns of a window are known when it is over, and are read before ROW_NUMBER",
+            node,
+            "say it in a query around this one",
+        )
+    kept = [
+        (expr, column)
+        for expr, column in zip(exprs, columns, strict=True)
+        if column.role not in OF_WINDOWS
+    ]
+    names = {column.name for _, column in kept}
+    inner = [key for key in keys if key in names]
+    return call.window, source, inner, [expr for expr, _ in kept], [column for _, column in kept]
+
+
+def _known_by_key(sql: SqlText, node: exp.Expr, plan: Plan, keys: list[str]) -> Plan:
+    """Of a table that changes, its rows are known by a key; those of other keys say what they were."""
+    changes = plan.changes
+    if changes is None:
+        return plan
+    if not changes.key:
+        raise sql.error(
+            "the rows change, and it is not known by what they are known",
+            node,
+            "keep the columns of GROUP BY in the query within",
+        )
+    return plan if {*keys} <= {*changes.key} else retracting(plan)
+
+
+# --- the order ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Order:
+    """One expression of ORDER BY."""
+
+    value: Typed
+    desc: bool
+    null_is_least: bool
+
+    @staticmethod
+    def of(sql: SqlText, compiler: Compiler, node: exp.Ordered) -> _Order:
+        sql.only(node, ("this", "desc", "nulls_first"))
+        desc = bool(node.args.get("desc"))
+        first = bool(node.args.get("nulls_first", not desc))
+        return _Order(compiler.compile(node.this), desc, first != desc)
+
+    def number(self) -> pl.Expr | None:
+        """Whole numbers in the same order; None for what has none."""
+        value, kind = self.value.expr, types.signed(self.value.type)
+        if kind == types.BOOLEAN or types.is_integer(kind):
+            number = value.cast(types.BIGINT)
+        elif types.is_timestamp(kind):
+            number = value.dt.epoch("us")
+        elif kind == types.DATE:
+            number = value.cast(types.INT).cast(types.BIGINT)
+        else:
+            return None
+        return number.fill_null(-(1 << 63) if self.null_is_least else (1 << 63) - 1)
+
+
+def _sorted_by(sql: SqlText, orders: list[_Order]) -> pl.Expr:
+    """One column in the order of all; null has its place in it."""
+    first, *others = orders
+    if others:
+        return pl.concat_str([_as_text(sql, each, flipped=each.desc != first.desc) for each in orders])
+    number = first.number()
+    if number is not None:
+        return number
+    value, kind = first.value.expr, first.value.type
+    if types.is_floating(kind):
+        least = float("-inf") if first.null_is_least else float("inf")
+        return value.cast(types.DOUBLE).fill_nan(float("inf")).fill_null(least)
+    if kind == types.TEXT:
+        return (pl.lit("x") + value).fill_null("" if first.null_is_least else "y")
+    raise sql.error(
+        f"rows are not ordered by {types.name(kind)}", first.value.node, "CAST it to DOUBLE"
+    )
+
+
+def _as_text(sql: SqlText, order: _Order, *, flipped: bool) -> pl.Expr:
+    """Texts of one length in the order of the values, or in the reverse one."""
+    number = order.number()
+    if number is None:
+        raise sql.error(
+            f"ORDER BY of several takes whole numbers and times, and this is "
+            f"{types.name(order.value.type)}",
+            order.value.node,
+            "order by one column, or CAST it to BIGINT",
+        )
+    wide = number.cast(pl.Decimal(types.MOST_DIGITS, 0))
+    half = pl.lit(1 << 63, dtype=pl.Decimal(types.MOST_DIGITS, 0))
+    placed = half - 1 - wide if flipped else half + wide
+    return placed.cast(types.TEXT).str.zfill(20)
+
+
+# --- how many -----------------------------------------------------------------------------------------
+
+
+def rank_of(plan: Plan) -> str | None:
+    """The column with numbers that are not bounded yet."""
+    return next((each.name for each in plan.columns if each.role == ColumnRole.RANK), None)
+
+
+def bound(condition: exp.Expr, is_rank: object) -> int | None:
+    """How many rows a condition leaves of each key; None where it is no bound of their number."""
+    assert callable(is_rank)
+    if isinstance(condition, exp.Paren):
+        return bound(condition.this, is_rank)
+    if isinstance(condition, exp.Between):
+        low, high = _whole(condition.args["low"]), _whole(condition.args["high"])
+        return high if is_rank(condition.this) and low == 1 else None
+    if not isinstance(condition, exp.EQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
+        return None
+    left, right = condition.this, condition.expression
+    if is_rank(left) and (n := _whole(right)) is not None:
+        match condition:
+            case exp.LTE():
+                return n
+            case exp.LT():
+                return n - 1
+            case exp.EQ():
+                return 1 if n == 1 else None
+    if is_rank(right) and (n := _whole(left)) is not None:
+        match condition:
+            case exp.GTE():
+                return n
+            case exp.GT():
+                return n - 1
+    return None
+
+
+def _whole(node: exp.Expr) -> int | None:
+    return int(node.this) if isinstance(node, exp.Literal) and str(node.this).isdigit() else None
+
+
+def limited(plan: Plan, n: int) -> Plan:
+    """The rows with the first numbers."""
+    match plan:
+        case Ranked():
+            return _top_n(plan, n)
+        case Filter() | Project():
+            inner = limited(plan.input, n)
+            columns = tuple(_bounded(column) for column in plan.columns)
+            if isinstance(plan, Filter):
+                return replace(plan, input=inner, columns=columns, changes=inner.changes)
+            return projected(inner, plan.exprs, columns)
+    raise AssertionError("numbers are those of ROW_NUMBER, with columns computed and rows left out")
+
+
+def _top_n(plan: Ranked, n: int) -> Plan:
+    newest = plan.newest and n == 1 and plan.window is None and plan.input.changes is None
+    changes = plan.changes
+    if changes is not None and n == 1:
+        changes = Changes(plan.keys, retracts=not newest)
+    return TopN(
+        input=plan.input,
+        keys=plan.keys,
+        by=plan.by,
+        smallest=plan.smallest,
+        n=n,
+        rank=plan.rank,
+        window=plan.window,
+        newest=newest,
+        columns=tuple(_bounded(column) for column in plan.columns),
+        changes=changes,
+    )
+
+
+def _bounded(column: SqlColumn) -> SqlColumn:
+    return replace(column, role=ColumnRole.PLAIN) if column.role == ColumnRole.RANK else column
+
+
+def check_bounded(sql: SqlText, plan: Plan) -> None:
+    """Raises ProgramError where rows are numbered without an end."""
+    for each in _all(plan):
+        if isinstance(each, Ranked):
+            raise sql.error("every row would be numbered again with each that comes", each.at, _EXAMPLE)
+
+
+def _all(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for each in inputs_of(plan):
+        yield from _all(each)
