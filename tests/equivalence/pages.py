@@ -700,6 +700,7 @@ def sql() -> dict[str, Wanted]:
             {"often": [{"bids": 60, "bidders": 5}], "first": list(_highest())},
             views={"often": in_the_end, "first": in_the_end},
         ),
+        "payments": Wanted({"answered": list(_answered())}),
     }
 
 
@@ -716,6 +717,14 @@ def _popular() -> Iterable[Row]:
                     "highest": max(100 + i * 7 % 50 for i in of),
                     "serious": len(serious),
                 }
+
+
+def _answered() -> Iterable[Row]:
+    for i in range(15):
+        for at in (20 * i - 1, 20 * i):
+            if at >= 0 and at % 3 == i % 3:
+                bid = {"bidder": f"user {at % 5}", "price": 100 + at * 7 % 50}
+                yield {"auction": i % 3, "cents": 100 * i, **bid}
 
 
 def _highest() -> Iterable[Row]:

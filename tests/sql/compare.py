@@ -69,7 +69,7 @@ def found_by_rheos(queries: Mapping[str, str], runtime: str = "simulated") -> di
     registered(env)
     keys = {}
     for name, text in queries.items():
-        stream = env.sql(text)
+        stream = env.sql(text, state_ttl="forever")
         changes = stream._type.changes
         keys[name] = "\0".join(changes.key) if changes is not None and not changes.retracts else ""
         stream.collect(name)

@@ -431,7 +431,121 @@ RANKS = [
     ),
 ]
 
+JOINS = [
+    Query(
+        "SELECT b.price, s.amount FROM bids b JOIN sales s ON b.auction = s.auction WHERE b.price > 700"
+    ),
+    Query("SELECT price, id FROM bids b, sales s WHERE b.auction = s.auction AND s.id < 5"),
+    Query(
+        "SELECT s.id, s.auction, b.price FROM sales s LEFT JOIN bids b ON s.auction = b.auction "
+        "AND b.price = 10"
+    ),
+    Query(
+        "SELECT s.id, b.price FROM bids b RIGHT JOIN sales s ON s.auction = b.auction AND b.price > 900"
+    ),
+    Query("SELECT s.id, n.n FROM sales s FULL JOIN numbers n ON s.id = n.a"),
+    Query("SELECT n.n, m.n AS other FROM numbers n JOIN numbers m ON n.a = m.b AND n.n < m.n"),
+    Query("SELECT n.n, m.n AS other FROM numbers n LEFT JOIN numbers m ON n.a + 1 = m.b"),
+    Query(
+        "SELECT auction, price, amount FROM bids JOIN sales USING (auction) WHERE price < 50",
+        "SELECT b.auction, price, amount FROM bids b JOIN sales s ON b.auction = s.auction WHERE "
+        "price < 50",
+    ),
+    Query(
+        "SELECT b.bidder, s.id, r.rate FROM bids b JOIN sales s ON b.auction = s.auction JOIN "
+        "rates r ON "
+        "s.auction = r.auction WHERE b.price > 800 AND r.rate > 5"
+    ),
+    Query(
+        "SELECT a.auction, a.n, b.total FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY "
+        "auction) AS a "
+        "JOIN (SELECT auction, SUM(amount) AS total FROM sales GROUP BY auction) AS b ON "
+        "a.auction = b.auction"
+    ),
+    Query(
+        "SELECT b.auction, COUNT(*) AS pairs FROM bids b JOIN sales s ON b.auction = s.auction "
+        "GROUP BY b.auction"
+    ),
+    Query(
+        "SELECT s.id, c.n FROM sales s LEFT JOIN (SELECT auction, COUNT(*) AS n FROM bids GROUP "
+        "BY auction) AS c "
+        "ON s.auction = c.auction"
+    ),
+    Query(
+        "SELECT b.price, s.id FROM bids b JOIN sales s ON b.auction = s.auction AND s.sold "
+        "BETWEEN b.ts AND "
+        "b.ts + INTERVAL '1' MINUTE"
+    ),
+    Query(
+        "SELECT b.price, s.id FROM bids b JOIN sales s ON b.auction = s.auction AND s.sold > b.ts "
+        "- INTERVAL "
+        "'30' SECONDS AND s.sold < b.ts + INTERVAL '50' SECONDS"
+    ),
+    Query(
+        "SELECT b.price, s.id FROM bids b LEFT JOIN sales s ON b.auction = s.auction AND b.ts "
+        "BETWEEN s.sold - "
+        "INTERVAL '1' MINUTE AND s.sold"
+    ),
+    Query(
+        "SELECT b.price, s.id FROM bids b FULL JOIN sales s ON b.auction = s.auction AND b.ts <= "
+        "s.sold AND "
+        "s.sold <= b.ts + INTERVAL '20' SECONDS"
+    ),
+    Query(
+        "SELECT s.id, r.rate FROM sales s, rates r WHERE s.sold >= r.valid AND s.sold <= r.valid "
+        "+ INTERVAL '9' "
+        "SECONDS"
+    ),
+    Query(
+        "SELECT s.id, s.amount * r.rate AS v FROM sales s JOIN rates FOR SYSTEM_TIME AS OF s.sold "
+        "AS r ON "
+        "s.auction = r.auction",
+        "SELECT s.id, s.amount * r.rate AS v FROM sales s ASOF JOIN rates r ON s.auction = "
+        "r.auction AND s.sold "
+        ">= r.valid",
+        spark=False,
+    ),
+    Query(
+        "SELECT s.id, r.rate FROM sales s LEFT JOIN rates FOR SYSTEM_TIME AS OF s.sold AS r ON "
+        "s.auction = "
+        "r.auction",
+        "SELECT s.id, r.rate FROM sales s ASOF LEFT JOIN rates r ON s.auction = r.auction AND "
+        "s.sold >= r.valid",
+        spark=False,
+    ),
+]
+
+SOLD = "TABLE(TUMBLE(TABLE sales, DESCRIPTOR(sold), INTERVAL '5' MINUTES))"
+VIEWS[SOLD] = (
+    "sold_tumbled",
+    "SELECT *, time_bucket(INTERVAL 5 MINUTE, sold) AS window_start, window_start + INTERVAL 5 "
+    "MINUTE AS "
+    "window_end FROM sales",
+)
+
+JOINS += _windowed(
+    f"SELECT b.price, s.id, b.window_start, s.window_end FROM {TUMBLE} AS b JOIN {SOLD} AS s ON "
+    f"b.auction = "
+    "s.auction AND b.window_start = s.window_start AND b.window_end = s.window_end",
+    f"SELECT b.price, s.id, s.window_start FROM {TUMBLE} AS b LEFT JOIN {SOLD} AS s ON "
+    f"b.window_start = "
+    "s.window_start AND b.window_end = s.window_end AND b.price = s.amount * 10",
+    f"SELECT b.n, s.m, b.window_start FROM (SELECT window_start, window_end, COUNT(*) AS n FROM "
+    f"{TUMBLE} GROUP BY "
+    f"window_start, window_end) AS b JOIN (SELECT window_start, window_end, MAX(amount) AS m FROM "
+    f"{SOLD} GROUP BY "
+    "window_start, window_end) AS s ON b.window_start = s.window_start AND b.window_end = s.window_end",
+    f"WITH c AS (SELECT auction, COUNT(*) AS n, window_start, window_end FROM {HOP} GROUP BY "
+    f"auction, window_start, "
+    "window_end) SELECT c.auction, c.n, c.window_start FROM c JOIN (SELECT MAX(n) AS most, "
+    "window_start, window_end "
+    "FROM c GROUP BY window_start, window_end) AS m ON c.window_start = m.window_start AND "
+    "c.window_end = "
+    "m.window_end AND c.n >= m.most",
+)
+
 TOPICS = {
+    "joins": JOINS,
     "select": SELECTS,
     "numbers": NUMBERS,
     "words": WORDS,

@@ -62,11 +62,30 @@ WORDS = pa.table(
     }
 )
 
-TABLES = {"bids": BIDS, "numbers": NUMBERS, "words": WORDS}
+SALES = pa.table(
+    {
+        "id": pa.array(range(40), pa.int64()),
+        "auction": pa.array([None if i == 9 else i * 3 % 7 for i in range(40)], pa.int64()),
+        "amount": pa.array([i * 53 % 97 for i in range(40)], pa.int64()),
+        "sold": pa.array([_at(i * 35 + 10) for i in range(40)], MOMENT),
+    }
+)
+
+RATES = pa.table(
+    {
+        "auction": pa.array([i % 5 for i in range(25)], pa.int64()),
+        "rate": pa.array([i * 7 % 11 for i in range(25)], pa.int64()),
+        "valid": pa.array([_at(i * 60 + 5) for i in range(25)], MOMENT),
+    }
+)
+
+TABLES = {"bids": BIDS, "numbers": NUMBERS, "words": WORDS, "sales": SALES, "rates": RATES}
+_TIMES = {"bids": "ts", "sales": "sold", "rates": "valid"}
 
 
 def registered(env: rh.Environment) -> None:
-    """The tables as streams; bids have event time."""
+    """The tables as streams; some have event time."""
     for name, table in TABLES.items():
-        on = rh.Watermark.bounded_out_of_orderness("30s", on="ts") if name == "bids" else None
-        env.register(name, env.from_source(rh.collection(table), watermark=on, name=name))
+        time = _TIMES.get(name)
+        late = None if time is None else rh.Watermark.bounded_out_of_orderness("30s", on=time)
+        env.register(name, env.from_source(rh.collection(table), watermark=late, name=name))

@@ -121,6 +121,39 @@ WRONG = {
         "OVER is computed for ROW_NUMBER alone",
         "SUM(price) OVER (PARTITION BY auction)",
     ),
+    # Joins.
+    "SELECT * FROM bids b JOIN sales s ON b.auction = s.auction": (
+        "would keep the rows of both sides for ever",
+        "sales s",
+    ),
+    "SELECT b.price FROM bids b JOIN sales s ON b.price > s.amount": (
+        "nothing is equal on both sides",
+        "b.price > s.amount",
+    ),
+    "SELECT b.price FROM bids b CROSS JOIN sales s": ("nothing is equal on both sides", "sales s"),
+    "SELECT auction FROM bids b JOIN sales s ON b.auction = s.auction AND s.sold BETWEEN b.ts AND "
+    "b.ts + INTERVAL '1' HOUR": ("'auction' may be 2 columns", "auction"),
+    "SELECT b.price FROM bids b LEFT JOIN sales s ON b.auction = s.auction AND b.price > 3": (
+        "is by what is equal on both sides",
+        "b.price > 3",
+    ),
+    "SELECT b.price FROM bids b LEFT SEMI JOIN sales s ON b.auction = s.auction": (
+        "LEFT SEMI JOIN is not computed yet",
+        "sales s",
+    ),
+    "SELECT b.price FROM bids b JOIN sales FOR SYSTEM_TIME AS OF b.price AS s ON b.auction = s.id": (
+        "takes the event time of the left side",
+        "b.price",
+    ),
+    "SELECT b.price FROM bids b JOIN numbers FOR SYSTEM_TIME AS OF b.ts AS n ON b.auction = n.a": (
+        "have an event time",
+        "numbers FOR SYSTEM_TIME AS OF b.ts AS n",
+    ),
+    "SELECT b.price FROM bids b JOIN sales s ON b.auction = s.auction AND s.sold BETWEEN b.ts AND "
+    "b.ts - INTERVAL '1' HOUR": (
+        "no two rows lie apart like this",
+        "s.sold BETWEEN b.ts AND b.ts - INTERVAL '1'",
+    ),
     # What a stream has no meaning for.
     "SELECT price FROM bids ORDER BY price": ("a stream has no end", "price"),
     "SELECT price FROM bids LIMIT 3": ("a stream has no end", "3"),

@@ -48,6 +48,7 @@ from rheos.redaction import redacted
 from rheos.site import call_site, located
 
 if TYPE_CHECKING:
+    from rheos.api.joins import TimeToLive
     from rheos.sql.session import SqlSession
 
 _RUNTIMES = {
@@ -249,7 +250,7 @@ class Environment:
                 raise ProgramError("register() takes streams of its own environment")
             self._sql_session().register(name, stream)
 
-    def sql(self, query: str) -> DataStream:
+    def sql(self, query: str, *, state_ttl: TimeToLive | None = None) -> DataStream:
         """The stream of a query over streams that are registered (docs/sql.md).
 
         ```python
@@ -258,9 +259,14 @@ class Environment:
         ```
 
         Needs the extra `rheos[sql]`.
+
+        Args:
+            query: the text of the query.
+            state_ttl: how long a join of all rows keeps each, after its event time, or "forever". A
+                query with such a join says it.
         """
         with located(call_site()):
-            return self._sql_session().query(query)
+            return self._sql_session().query(query, state_ttl)
 
     def _sql_session(self) -> SqlSession:
         if self._sql is None:

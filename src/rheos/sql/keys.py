@@ -54,7 +54,7 @@ def not_null(stream: DataStream, keys: Sequence[str]) -> NullableKeys:
     if not of:
         return NullableKeys(stream, tuple(keys), of)
     kinds = {key: types.of_arrow(stream.schema.field(key).type) for key in of}
-    added = [pl.col(key).fill_null(_any(kinds[key])).alias(_value(key)) for key in of]
+    added = [pl.col(key).fill_null(any_value(kinds[key])).alias(_value(key)) for key in of]
     added += [pl.col(key).is_null().alias(_absence(key)) for key in of]
     changes = stream._type.changes
     rows = stream if changes is None else stream.as_rows()
@@ -77,7 +77,7 @@ def _absence(key: str) -> str:
     return f"{key} is null"
 
 
-def _any(kind: pl.DataType) -> pl.Expr:
+def any_value(kind: pl.DataType) -> pl.Expr:
     """A value of the type."""
     match kind:
         case pl.String():

@@ -13,11 +13,13 @@ from rheos.errors import ProgramError
 from rheos.graph.changes import OP
 from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling
 from rheos.operators.changelog.top_n import RANK
+from rheos.sql.join_streams import joined
 from rheos.sql.keys import not_null
 from rheos.sql.plan import (
     Aggregate,
     Distinct,
     Filter,
+    JoinPlan,
     Plan,
     Project,
     Ranked,
@@ -78,6 +80,9 @@ class Lowering:
                 return of.restored(once, None)
             case TopN():
                 return self._first(plan)
+            case JoinPlan():
+                sides = self.stream(plan.left), self.stream(plan.right)
+                return joined(plan, *sides, lambda made, *of: self._known(made, plan, *of))
             case Ranked():
                 raise AssertionError("numbers of rows are bounded: check_bounded")
             case _:

@@ -8,6 +8,7 @@ Nodes are equal where they are the same one: what is named twice is planned, and
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,6 +21,7 @@ from rheos.graph.changes import Changes
 from rheos.graph.windows import Window
 
 if TYPE_CHECKING:
+    from rheos.api.joins import TimeToLive
     from rheos.api.streams import DataStream
 
 
@@ -183,6 +185,60 @@ class TopN:
     changes: Changes | None
 
 
+@dataclass(frozen=True)
+class CloseInTime:
+    """Rows meet that lie close together: so much later the right one is, from and to."""
+
+    lower: timedelta
+    upper: timedelta
+
+
+@dataclass(frozen=True)
+class InOneWindow:
+    """Rows of one window meet."""
+
+    window: Window | None
+    """None: the windows are over, and their bounds are among the keys."""
+
+
+@dataclass(frozen=True)
+class AsOfTime:
+    """A row meets the version that counted at its time."""
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """All rows meet, for a while."""
+
+    ttl: TimeToLive
+
+
+Meeting: TypeAlias = CloseInTime | InOneWindow | AsOfTime | AllRows
+
+
+@dataclass(frozen=True)
+class JoinKeys:
+    """What is equal on both sides."""
+
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class JoinPlan:
+    """Pairs of rows. Nulls are equal to nothing."""
+
+    left: Plan
+    right: Plan
+    keys: JoinKeys
+    how: str
+    meeting: Meeting
+    columns: Columns
+    width: int
+    """How many of the columns are of the left side."""
+    changes: Changes | None
+
+
 Plan: TypeAlias = (
     Scan
     | ValueRows
@@ -195,6 +251,7 @@ Plan: TypeAlias = (
     | Distinct
     | Ranked
     | TopN
+    | JoinPlan
 )
 
 
@@ -252,6 +309,8 @@ def inputs_of(plan: Plan) -> tuple[Plan, ...]:
             return ()
         case Union(inputs=inputs):
             return inputs
+        case JoinPlan():
+            return plan.left, plan.right
         case _:
             return (plan.input,)
 

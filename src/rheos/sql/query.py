@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
@@ -17,6 +18,8 @@ from rheos.sql import types
 from rheos.sql.catalog import Catalog
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import Grouped, distinct, grouped, is_grouped
+from rheos.sql.join_conditions import parts_of
+from rheos.sql.joins import is_cross, joining
 from rheos.sql.plan import (
     ColumnRole,
     Plan,
@@ -35,6 +38,9 @@ from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText, span_of
 from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, window_call
 
+if TYPE_CHECKING:
+    from rheos.api.joins import TimeToLive
+
 _NO_END = "a stream has no end to sort or to count rows to"
 
 
@@ -46,6 +52,8 @@ class Planner:
     catalog: Catalog
     ctes: Mapping[str, Plan] = field(default_factory=dict)
     """What WITH names, in small letters."""
+    ttl: TimeToLive | None = None
+    """How long joins keep rows."""
 
     def query(self, node: exp.Expr) -> Plan:
         """Raises ProgramError, SchemaError at the place in the text."""
@@ -78,7 +86,7 @@ class Planner:
             plan = planner.query(each.this)
             columns = each.args["alias"].args.get("columns")
             plan = planner._renamed(plan, columns or [], each)
-            planner = Planner(self.sql, self.catalog, {**planner.ctes, each.alias.casefold(): plan})
+            planner = replace(planner, ctes={**planner.ctes, each.alias.casefold(): plan})
         return planner
 
     # --- SELECT ---------------------------------------------------------------------------------------
@@ -92,10 +100,13 @@ class Planner:
                     "for the first rows of each key write ROW_NUMBER() OVER (PARTITION BY ... ORDER BY "
                     "...) and filter by it",
                 )
-        self.sql.only(node, ("with_", "expressions", "from_", "where", "group", "having", "distinct"))
-        relation = self._from(node)
-        if (where := node.args.get("where")) is not None:
-            relation = self._where(relation, where.this)
+        self.sql.only(
+            node, ("with_", "expressions", "from_", "joins", "where", "group", "having", "distinct")
+        )
+        where = node.args.get("where")
+        conditions = [] if where is None else [*parts_of(where.this)]
+        relation = self._from(node, conditions)
+        relation = self._where(relation, conditions)
         scope = NameScope(self.sql, relation.tables)
         sight: NameScope | Grouped = scope
         compiler, plan = Compiler(self.sql, scope), relation.plan
@@ -117,8 +128,8 @@ class Planner:
             made = distinct(made)
         return made
 
-    def _where(self, relation: SqlRelation, condition: exp.Expr) -> SqlRelation:
-        """The rows for which it holds. Where it bounds the numbers of rows, the first so many."""
+    def _where(self, relation: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
+        """The rows for which all hold. Where it bounds the numbers of rows, the first so many."""
         plan, scope = relation.plan, NameScope(self.sql, relation.tables)
         rest, tables = [], relation.tables
         rank = rank_of(plan)
@@ -127,7 +138,7 @@ class Planner:
             found = scope.find(node) if isinstance(node, exp.Column) else None
             return found is not None and found.column.name == rank
 
-        for each in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+        for each in conditions:
             n = None if rank is None else bound(each, is_rank)
             if n is not None and n > 0:
                 plan, rank = limited(plan, n), None
@@ -203,7 +214,8 @@ class Planner:
 
     # --- FROM -----------------------------------------------------------------------------------------
 
-    def _from(self, node: exp.Select) -> SqlRelation:
+    def _from(self, node: exp.Select, conditions: list[exp.Expr]) -> SqlRelation:
+        """The tables. Of the conditions of WHERE, those that join tables are taken out."""
         clause = node.args.get("from_")
         if clause is None:
             # One row without columns; a table has at least one.
@@ -212,7 +224,28 @@ class Planner:
                 ValueRows(one, (SqlColumn("one", types.BIGINT),)), (TableInSight(None, ()),)
             )
         self.sql.only(clause, ("this",))
-        return self._table(clause.this)
+        relation = self._table(clause.this)
+        for each in node.args.get("joins") or []:
+            relation = self._joined(relation, each, conditions)
+        return relation
+
+    def _joined(self, left: SqlRelation, node: exp.Join, where: list[exp.Expr]) -> SqlRelation:
+        work = joining(self.sql, node, self.ttl)
+        right = self._table(node.this)
+        on = [*parts_of(node.args.get("on"))]
+        if is_cross(node):
+            scope = NameScope(self.sql, (*left.tables, *right.tables))
+            one = NameScope(self.sql, left.tables)
+            other = NameScope(self.sql, right.tables)
+            for each in [*where]:
+                columns = [*each.find_all(exp.Column)]
+                known = all(scope.find(column) is not None for column in columns)
+                mine = any(one.find(column) is not None for column in columns)
+                theirs = any(other.find(column) is not None for column in columns)
+                if known and mine and theirs:
+                    on.append(each)
+                    where.remove(each)
+        return work.relation(left, right, on)
 
     def _table(self, node: exp.Expr) -> SqlRelation:
         match node:
@@ -232,7 +265,7 @@ class Planner:
             return self._aliased(self._windowed(call), node)
         if not isinstance(node.this, exp.Identifier):
             raise self.sql.not_computed(node.this)
-        self.sql.only(node, ("this", "alias"), " of a table")
+        self.sql.only(node, ("this", "alias", "version"), " of a table")
         name = node.name
         plan = self.ctes.get(name.casefold()) or self.catalog.find(name)
         if plan is None:

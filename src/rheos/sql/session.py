@@ -23,6 +23,7 @@ from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment
+    from rheos.api.joins import TimeToLive
     from rheos.api.streams import DataStream
 
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -47,7 +48,7 @@ class SqlSession:
             )
         self._catalog.add(name, scan(name, stream))
 
-    def query(self, text: Any) -> DataStream:
+    def query(self, text: Any, ttl: TimeToLive | None = None) -> DataStream:
         """The stream of a query. Raises ProgramError, SchemaError."""
         sql = _text(text)
         with _shown(sql):
@@ -58,7 +59,7 @@ class SqlSession:
             [statement] = statements
             if not isinstance(statement, exp.Query | exp.Values):
                 raise sql.error("sql() takes a query", statement, "write SELECT ... FROM ...")
-            plan = Planner(sql, self._catalog).query(statement)
+            plan = Planner(sql, self._catalog, ttl=ttl).query(statement)
             check_bounded(sql, plan)
             return self._lowering.stream(plan)
 

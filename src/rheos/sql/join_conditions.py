@@ -1,0 +1,154 @@
+"""The condition of a join, taken apart: what is equal on both sides, how far they lie apart in time,
+and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from sqlglot import exp
+
+from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.plan import ColumnRole, SqlColumn
+from rheos.sql.scope import NameScope
+from rheos.sql.text import SqlText
+
+_MS = timedelta(milliseconds=1)
+
+
+@dataclass
+class JoinCondition:
+    """The parts of a condition."""
+
+    equal: list[tuple[Typed, Typed]] = field(default_factory=list)
+    """Of the left side and of the right one."""
+    windows: set[ColumnRole] = field(default_factory=set)
+    """Bounds of windows that are equal."""
+    lower: timedelta | None = None
+    """How much later than the left row the right one is, at the least."""
+    upper: timedelta | None = None
+    """And at the most."""
+    in_time: list[exp.Expr] = field(default_factory=list)
+    """What says so."""
+    of_left: list[exp.Expr] = field(default_factory=list)
+    """What looks at one side alone."""
+    of_right: list[exp.Expr] = field(default_factory=list)
+    rest: list[exp.Expr] = field(default_factory=list)
+
+
+def parts_of(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+    """What is all to hold."""
+    if isinstance(condition, exp.Paren):
+        yield from parts_of(condition.this)
+    elif isinstance(condition, exp.And):
+        for each in (condition.this, condition.expression):
+            yield from parts_of(each)
+    elif condition is not None:
+        yield condition
+
+
+@dataclass(frozen=True)
+class ColumnsOfSides:
+    """The columns of both sides."""
+
+    sql: SqlText
+    scope: NameScope
+    left: frozenset[str]
+    right: frozenset[str]
+
+    def read(self, value: Typed) -> tuple[bool, bool]:
+        """Whether an expression reads the left side, and the right one."""
+        names = {*value.expr.meta.root_names()}
+        return bool(names & self.left), bool(names & self.right)
+
+    def taken_apart(self, conditions: Sequence[exp.Expr]) -> JoinCondition:
+        """Raises ProgramError, SchemaError."""
+        found = JoinCondition()
+        for each in conditions:
+            if not (self._in_time(each, found) or self._equal(each, found)):
+                self._other(each, found)
+        return found
+
+    def _equal(self, node: exp.Expr, found: JoinCondition) -> bool:
+        if not isinstance(node, exp.EQ):
+            return False
+        compiler = Compiler(self.sql, self.scope)
+        one, other = compiler.compile(node.this), compiler.compile(node.expression)
+        if self.read(one) == (False, True) and self.read(other) == (True, False):
+            one, other = other, one
+        if self.read(one) != (True, False) or self.read(other) != (False, True):
+            return False
+        roles = {self._role(one), self._role(other)}
+        if len(roles) == 1 and roles & {ColumnRole.WINDOW_START, ColumnRole.WINDOW_END}:
+            found.windows |= roles
+            return True
+        both, _ = compiler.common((one, other), "a comparison")
+        found.equal.append((both[0], both[1]))
+        return True
+
+    def _role(self, value: Typed) -> ColumnRole:
+        node = value.node
+        named = self.scope.find(node) if isinstance(node, exp.Column) else None
+        return ColumnRole.PLAIN if named is None else named.column.role
+
+    def _other(self, node: exp.Expr, found: JoinCondition) -> None:
+        match self.read(Compiler(self.sql, self.scope).condition(node, "ON")):
+            case (True, False):
+                found.of_left.append(node)
+            case (False, True):
+                found.of_right.append(node)
+            case _:
+                found.rest.append(node)
+
+    # --- times ----------------------------------------------------------------------------------------
+
+    def _in_time(self, node: exp.Expr, found: JoinCondition) -> bool:
+        """Notes how far both sides lie apart, where the condition says that."""
+        if isinstance(node, exp.Between):
+            low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
+            high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
+            trial = JoinCondition()
+            if not (self._in_time(low, trial) and self._in_time(high, trial)):
+                return False
+            self._in_time(low, found)
+            self._in_time(high, found)
+            del found.in_time[-2:]
+            found.in_time.append(node)
+            return True
+        if not isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.EQ):
+            return False
+        one, other = self._moment(node.this), self._moment(node.expression)
+        if one is None or other is None or (one[0].name in self.left) == (other[0].name in self.left):
+            return False
+        # left + a <op> right + b: the right row is later by a - b.
+        flipped = one[0].name in self.right
+        (_, a), (_, b) = (other, one) if flipped else (one, other)
+        apart = a - b
+        at_least = isinstance(node, exp.GT | exp.GTE if flipped else exp.LT | exp.LTE)
+        edge = _MS if isinstance(node, exp.LT | exp.GT) else timedelta(0)
+        if at_least or isinstance(node, exp.EQ):
+            found.lower = max(found.lower or apart + edge, apart + edge)
+        if not at_least or isinstance(node, exp.EQ):
+            found.upper = min(found.upper or apart - edge, apart - edge)
+        found.in_time.append(node)
+        return True
+
+    def _moment(self, node: exp.Expr) -> tuple[SqlColumn, timedelta] | None:
+        """An event time, moved by an interval; None for anything else."""
+        match node:
+            case exp.Paren():
+                return self._moment(node.this)
+            case exp.Column():
+                named = self.scope.find(node)
+                if named is None or named.column.role != ColumnRole.EVENT_TIME:
+                    return None
+                return named.column, timedelta(0)
+            case exp.Add() | exp.Sub() if isinstance(node.expression, exp.Interval):
+                found = self._moment(node.this)
+                length = interval_of(self.sql, node.expression)
+                if found is None or not isinstance(length, timedelta):
+                    return None
+                return found[0], found[1] + (length if isinstance(node, exp.Add) else -length)
+        return None

@@ -1,0 +1,370 @@
+"""Joins: of rows close in time, of one window, with the version of a time, or of all for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.graph.changes import Changes
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.join_conditions import ColumnsOfSides, JoinCondition
+from rheos.sql.plan import (
+    AllRows,
+    AsOfTime,
+    CloseInTime,
+    ColumnRole,
+    InOneWindow,
+    JoinKeys,
+    JoinPlan,
+    Meeting,
+    Plan,
+    SqlColumn,
+    filtered,
+    projected,
+    renamed,
+    retracting,
+)
+from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
+from rheos.sql.text import SqlText
+from rheos.sql.windows import windowed_below, without_windows
+
+if TYPE_CHECKING:
+    from rheos.api.joins import TimeToLive
+
+How = Literal["inner", "left", "right", "full"]
+
+_SIDES: dict[str, How] = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
+
+_FOR_EVER = (
+    'say how long: env.sql(..., state_ttl="7d"), or "forever"; or say how far the rows lie apart in '
+    "event time: AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR"
+)
+
+
+@dataclass(frozen=True)
+class Joining:
+    """A join that is being planned."""
+
+    sql: SqlText
+    node: exp.Join
+    how: How
+    ttl: TimeToLive | None
+    as_of: exp.Expr | None
+    """What FOR SYSTEM_TIME AS OF names."""
+
+    def relation(
+        self, left: SqlRelation, right: SqlRelation, conditions: Sequence[exp.Expr]
+    ) -> SqlRelation:
+        """The pairs. Raises ProgramError, SchemaError."""
+        right = _apart(left, right, self.node.this.alias_or_name)
+        tables = (*left.tables, *right.tables)
+        names = [frozenset(column.name for column in each.plan.columns) for each in (left, right)]
+        sides = ColumnsOfSides(self.sql, NameScope(self.sql, tables), names[0], names[1])
+        found = sides.taken_apart([*conditions, *self._using(left, right)])
+        plans = self._filtered(left.plan, right.plan, found, sides.scope)
+        plan = self._met(plans[0], plans[1], found, sides.scope)
+        after = [*found.rest] if self.how == "inner" else []
+        if self.how == "inner" and isinstance(plan.meeting, CloseInTime):
+            # Event times are whole milliseconds, and columns may be finer.
+            after += found.in_time
+        compiler = Compiler(self.sql, sides.scope)
+        made: Plan = plan
+        for each in after:
+            made = filtered(made, compiler.condition(each, "ON").expr)
+        return SqlRelation(made, _seen((*left.tables, *self._without_using(right)), plan))
+
+    def _without_using(self, right: SqlRelation) -> tuple[TableInSight, ...]:
+        """The right tables without what USING names, which is one column of both sides."""
+        using = self.node.args.get("using") or []
+        if using and self.how in ("right", "full"):
+            raise self.sql.error(
+                f"USING is for an inner or a LEFT JOIN, and this is a {self.how.upper()} JOIN",
+                using[0],
+                "write ON a.id = b.id",
+            )
+        names = {each.name.casefold() for each in using}
+        return tuple(
+            replace(
+                table,
+                columns=tuple(each for each in table.columns if each.name.casefold() not in names),
+            )
+            for table in right.tables
+        )
+
+    def _using(self, left: SqlRelation, right: SqlRelation) -> list[exp.Expr]:
+        made: list[exp.Expr] = []
+        for each in self.node.args.get("using") or []:
+            of = [_table_of(self.sql, side, each) for side in (left, right)]
+            columns = [exp.column(each.copy(), table=alias) for alias in of]
+            made.append(exp.EQ(this=columns[0], expression=columns[1]))
+        return made
+
+    def _filtered(
+        self, left: Plan, right: Plan, found: JoinCondition, scope: NameScope
+    ) -> tuple[Plan, Plan]:
+        """Both sides, without the rows that find no partner and are not kept."""
+        compiler = Compiler(self.sql, scope)
+        kept_left, kept_right = self.how in ("left", "full"), self.how in ("right", "full")
+        refused = [*found.rest] if self.how != "inner" else []
+        refused += found.of_left if kept_left else []
+        refused += found.of_right if kept_right else []
+        if refused:
+            raise self.sql.error(
+                f"a {self.how.upper()} JOIN is by what is equal on both sides, and not by this",
+                refused[0],
+                "say it in WHERE, or in a query for the side that it is of",
+            )
+        for each in [] if kept_left else found.of_left:
+            left = filtered(left, compiler.condition(each, "ON").expr)
+        for each in [] if kept_right else found.of_right:
+            right = filtered(right, compiler.condition(each, "ON").expr)
+        return left, right
+
+    # --- how they meet --------------------------------------------------------------------------------
+
+    def _met(self, left: Plan, right: Plan, found: JoinCondition, scope: NameScope) -> JoinPlan:
+        meeting: Meeting
+        if self.as_of is not None:
+            meeting = self._as_of(left, right, found, scope)
+        elif found.windows:
+            return self._in_window(left, right, found)
+        elif found.lower is not None and found.upper is not None:
+            meeting = self._in_time(left, right, found)
+        else:
+            meeting = self._all_rows(found)
+        left, right, keys = _keyed(left, right, found.equal)
+        left, right = self._known(left, keys.left), self._known(right, keys.right)
+        changes = None
+        if isinstance(meeting, AllRows) and (self.how != "inner" or left.changes or right.changes):
+            changes = Changes(_key_of_pairs(left, right, keys), retracts=True)
+        of_left = left.columns if isinstance(meeting, AsOfTime) else _plain(left.columns)
+        columns = (*of_left, *_plain(right.columns))
+        return JoinPlan(left, right, keys, self.how, meeting, columns, len(of_left), changes)
+
+    def _as_of(self, left: Plan, right: Plan, found: JoinCondition, scope: NameScope) -> AsOfTime:
+        time = self.as_of
+        named = scope.find(time) if isinstance(time, exp.Column) else None
+        of_left = {each.name for each in left.columns if each.role == ColumnRole.EVENT_TIME}
+        if named is None or named.column.name not in of_left:
+            raise self.sql.error(
+                "FOR SYSTEM_TIME AS OF takes the event time of the left side",
+                time,
+                f"write FOR SYSTEM_TIME AS OF {next(iter(of_left), 'its event time')}",
+            )
+        if not any(each.role == ColumnRole.EVENT_TIME for each in right.columns):
+            raise self.sql.error(
+                "the versions of a table have an event time, from which on they count, and these have "
+                "none",
+                self.node.this,
+                "give its source a watermark",
+            )
+        if self.how not in ("inner", "left") or found.lower or found.upper or not found.equal:
+            raise self.sql.error(
+                "FOR SYSTEM_TIME AS OF is an inner or a LEFT JOIN by what is equal on both sides",
+                self.node.this,
+                "write LEFT JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency",
+            )
+        self._stay(left, right, "versions")
+        return AsOfTime()
+
+    def _in_time(self, left: Plan, right: Plan, found: JoinCondition) -> CloseInTime:
+        self._stay(left, right, "an interval in time")
+        lower, upper = found.lower, found.upper
+        assert lower is not None
+        assert upper is not None
+        if self.how == "inner":
+            # What is finer than milliseconds is looked at behind.
+            millisecond = timedelta(milliseconds=1)
+            lower, upper = lower - millisecond, upper + millisecond
+        if lower > upper:
+            raise self.sql.error(
+                "no two rows lie apart like this", found.in_time[0], "the least comes first"
+            )
+        return CloseInTime(lower, upper)
+
+    def _all_rows(self, found: JoinCondition) -> AllRows:
+        if not found.equal:
+            raise self.sql.error(
+                "every row would be a pair with every other: nothing is equal on both sides",
+                self.node.args.get("on") or self.node.this,
+                "write ON a.id = b.id",
+            )
+        if self.ttl is None:
+            raise self.sql.error(
+                "the join would keep the rows of both sides for ever", self.node.this, _FOR_EVER
+            )
+        return AllRows(self.ttl)
+
+    def _stay(self, left: Plan, right: Plan, what: str) -> None:
+        if left.changes is not None or right.changes is not None:
+            raise self.sql.error(
+                f"a join by {what} is of rows that stay, and these change",
+                self.node.this,
+                "join them before they are aggregated",
+            )
+
+    def _known(self, side: Plan, keys: Sequence[str]) -> Plan:
+        """A side of changes, by which rows it is known."""
+        changes = side.changes
+        if changes is None:
+            return side
+        if not changes.key:
+            raise self.sql.error(
+                "a side of the join changes, and it is not known by what its rows are known",
+                self.node.this,
+                "keep the columns of GROUP BY in the query within",
+            )
+        return side if {*keys} <= {*changes.key} else retracting(side)
+
+    def _in_window(self, left: Plan, right: Plan, found: JoinCondition) -> JoinPlan:
+        if len(found.windows) < 2:
+            raise self.sql.error(
+                "a window is known by its start and its end",
+                self.node.this,
+                "write a.window_start = b.window_start AND a.window_end = b.window_end",
+            )
+        self._stay(left, right, "a window")
+        calls = windowed_below(left), windowed_below(right)
+        columns, width = (*left.columns, *right.columns), len(left.columns)
+        if calls[0] is None and calls[1] is None:
+            bounds = [_windows_of(side) for side in (left, right)]
+            left, right, keys = _keyed(left, right, found.equal)
+            pairs = zip(*(each.values() for each in bounds), strict=True)
+            for mine, theirs in pairs:
+                keys = JoinKeys((*keys.left, mine), (*keys.right, theirs))
+            return JoinPlan(left, right, keys, self.how, InOneWindow(None), columns, width, None)
+        sides = [
+            None if call is None else without_windows(side)
+            for call, side in zip(calls, (left, right), strict=True)
+        ]
+        if sides[0] is None or sides[1] is None or calls[0].window != calls[1].window:  # type: ignore[union-attr]
+            raise self.sql.error(
+                "both sides of a join in windows have the same windows",
+                self.node.this,
+                "write the same window function for both",
+            )
+        assert calls[0] is not None
+        left, right, keys = _keyed(sides[0], sides[1], found.equal)
+        met = InOneWindow(calls[0].window)
+        return JoinPlan(left, right, keys, self.how, met, columns, width, None)
+
+
+def _windows_of(side: Plan) -> dict[ColumnRole, str]:
+    wanted = (ColumnRole.WINDOW_START, ColumnRole.WINDOW_END)
+    found = {column.role: column.name for column in side.columns if column.role in wanted}
+    return {role: found[role] for role in wanted}
+
+
+def _table_of(sql: SqlText, side: SqlRelation, name: exp.Expr) -> str | None:
+    """The table of a side that has the column of USING."""
+    for table in side.tables:
+        if any(each.name.casefold() == name.name.casefold() for each in table.columns):
+            return table.alias
+    known = [each.name for table in side.tables for each in table.columns]
+    raise sql.unknown("column", name.name, name, known, "the columns of a side are")
+
+
+def _apart(left: SqlRelation, right: SqlRelation, alias: str) -> SqlRelation:
+    """The right side, with columns that are called as none of the left one."""
+    taken = {column.name for column in left.plan.columns}
+    names: dict[str, str] = {}
+    for column in right.plan.columns:
+        name = column.name
+        while name in taken or (name != column.name and name in names.values()):
+            name = f"{name} of {alias or 'the right side'}"
+        names[column.name] = name
+        taken.add(name)
+    plan = renamed(right.plan, tuple(names.values()))
+    by_name = {column.name: column for column in plan.columns}
+    tables = tuple(
+        TableInSight(
+            table.alias,
+            tuple(Named(of.name, by_name[names[of.column.name]]) for of in table.columns),
+        )
+        for table in right.tables
+    )
+    return SqlRelation(plan, tables)
+
+
+def _keyed(
+    left: Plan, right: Plan, equal: Sequence[tuple[Typed, Typed]]
+) -> tuple[Plan, Plan, JoinKeys]:
+    """Both sides with the columns that are equal."""
+    sides = [
+        _with_keys(left, [one for one, _ in equal], "left"),
+        _with_keys(right, [other for _, other in equal], "right"),
+    ]
+    (left, mine), (right, theirs) = sides
+    return left, right, JoinKeys(mine, theirs)
+
+
+def _with_keys(side: Plan, keys: Sequence[Typed], which: str) -> tuple[Plan, tuple[str, ...]]:
+    exprs = [pl.col(column.name) for column in side.columns]
+    columns = [*side.columns]
+    names: list[str] = []
+    for place, key in enumerate(keys, 1):
+        if key.expr.meta.is_column() and key.expr.meta.output_name() not in names:
+            names.append(key.expr.meta.output_name())
+            continue
+        name = f"{which} key {place}"
+        exprs.append(key.expr)
+        columns.append(SqlColumn(name, key.type))
+        names.append(name)
+    if len(columns) == len(side.columns):
+        return side, tuple(names)
+    return projected(side, tuple(exprs), tuple(columns)), tuple(names)
+
+
+def _key_of_pairs(left: Plan, right: Plan, keys: JoinKeys) -> tuple[str, ...]:
+    """As `api.joins` has it: of rows of both sides that are known, and of the key."""
+    if left.changes is None or right.changes is None:
+        return ()
+    known = {*left.changes.key, *keys.left, *right.changes.key, *keys.right}
+    return tuple(each.name for each in (*left.columns, *right.columns) if each.name in known)
+
+
+def _plain(columns: Sequence[SqlColumn]) -> tuple[SqlColumn, ...]:
+    return tuple(replace(column, role=ColumnRole.PLAIN) for column in columns)
+
+
+def _seen(tables: Sequence[TableInSight], plan: Plan) -> tuple[TableInSight, ...]:
+    """The tables, with their columns as the join gives them."""
+    by_name = {column.name: column for column in plan.columns}
+    return tuple(
+        TableInSight(
+            table.alias,
+            tuple(
+                Named(of.name, by_name[of.column.name])
+                for of in table.columns
+                if of.column.name in by_name
+            ),
+        )
+        for table in tables
+    )
+
+
+def joining(sql: SqlText, node: exp.Join, ttl: TimeToLive | None) -> Joining:
+    """What a JOIN says. Raises ProgramError."""
+    sql.only(node, ("this", "on", "using", "side", "kind"))
+    kind, side = str(node.args.get("kind") or ""), str(node.args.get("side") or "")
+    if kind not in ("", "INNER", "OUTER", "CROSS") or side not in _SIDES:
+        raise sql.error(
+            f"{side} {kind} JOIN is not computed yet".strip(), node.this, "write it as a LEFT JOIN"
+        )
+    table, as_of = node.this, None
+    version = table.args.get("version") if isinstance(table, exp.Table) else None
+    if version is not None:
+        if version.name != "TIMESTAMP" or version.args.get("kind") != "AS OF":
+            raise sql.error("versions are by time", version, "write FOR SYSTEM_TIME AS OF o.ts")
+        as_of = version.expression
+    return Joining(sql, node, _SIDES[side], ttl, as_of)
+
+
+def is_cross(node: exp.Join) -> bool:
+    """Whether what is equal stands in WHERE."""
+    return not node.args.get("on") and not node.args.get("using")
