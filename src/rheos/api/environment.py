@@ -268,6 +268,22 @@ class Environment:
         with located(call_site()):
             return self._sql_session().query(query, state_ttl)
 
+    def sql_script(self, statements: str) -> None:
+        """Adds what the statements of a text say: tables, views, and what is written to which table.
+
+        ```python
+        env.sql_script('''
+            CREATE TABLE hits (page STRING, n BIGINT) WITH ('connector' = 'print');
+            INSERT INTO hits SELECT page, COUNT(*) FROM views GROUP BY page;
+        ''')
+        env.execute("hits")
+        ```
+
+        What is written to all tables is one job, and runs with `execute`.
+        """
+        with located(call_site()):
+            self._sql_session().script(statements)
+
     def _sql_session(self) -> SqlSession:
         if self._sql is None:
             from rheos.sql.session import SqlSession

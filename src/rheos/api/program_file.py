@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rheos.api import overrides
 from rheos.api.overrides import Overrides, ProgramCaptured
-from rheos.errors import ConfigurationError, ProgramError
+from rheos.errors import ConfigurationError, ProgramError, Site
 from rheos.plan.physical import PhysicalPlan
 from rheos.site import done_for
 
@@ -20,6 +20,9 @@ def run_file(file: Path, arguments: Sequence[str]) -> None:
 
     Raises ConfigurationError where there is no such file, and whatever the program raises.
     """
+    if file.suffix == ".sql" and file.is_file():
+        _run_script(file, arguments)
+        return
     if not file.is_file():
         what = "is a folder" if file.is_dir() else "does not exist"
         raise ConfigurationError(
@@ -33,6 +36,21 @@ def run_file(file: Path, arguments: Sequence[str]) -> None:
     finally:
         sys.argv = argv
         sys.path[:] = path
+
+
+def _run_script(file: Path, arguments: Sequence[str]) -> None:
+    """The statements of the file as one job, called as the file."""
+    from rheos.api.environment import Environment
+
+    if arguments:
+        raise ConfigurationError(
+            f"a file of SQL takes no arguments, and these are given: {' '.join(arguments)}",
+            hint="settings are given before the file, and parameters are for files of Python",
+        )
+    with done_for(Site(str(file), 1)):
+        env = Environment()
+        env._sql_session().script(file.read_text(), str(file))
+        env.execute(file.stem)
 
 
 def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) -> ProgramCaptured:

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import polars as pl
+import pyarrow as pa
+
 from rheos.graph.changes import OP
 from rheos.graph.types import empty_frame
+from rheos.graph.windows import Watermark
 from rheos.sql.plan import ColumnRole, Plan, Scan, SqlColumn
+from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
+    from rheos.sql.connectors import WithOptions
+
+
+@dataclass(frozen=True)
+class DeclaredTable:
+    """A table of CREATE TABLE, which is read or written, once a statement does."""
+
+    name: str
+    schema: pa.Schema
+    kinds: Mapping[str, pl.DataType]
+    watermark: Watermark | None
+    key: tuple[str, ...]
+    """PRIMARY KEY: by which it is written."""
+    options: WithOptions
+    sql: SqlText
+    """Where it is declared."""
 
 
 @dataclass
@@ -22,12 +44,33 @@ class Catalog:
     names: dict[str, str] = field(default_factory=dict)
     """As they were given."""
 
+    read: Callable[[DeclaredTable], Plan] | None = None
+    """Makes the rows of a table that is declared."""
+    declarations: dict[str, DeclaredTable] = field(default_factory=dict)
+
     def add(self, name: str, plan: Plan) -> None:
         self.tables[name.casefold()] = plan
         self.names[name.casefold()] = name
 
+    def declare(self, table: DeclaredTable) -> None:
+        self.declarations[table.name] = table
+        self.names[table.name.casefold()] = table.name
+
+    def declared(self, name: str) -> DeclaredTable | None:
+        found = (each for each in self.declarations if each.casefold() == name.casefold())
+        return next((self.declarations[each] for each in found), None)
+
+    def knows(self, name: str) -> bool:
+        return name.casefold() in self.names
+
     def find(self, name: str) -> Plan | None:
-        return self.tables.get(name.casefold())
+        """The rows of a table; None where there is none of that name."""
+        known = self.tables.get(name.casefold())
+        declared = self.declared(name) if known is None else None
+        if declared is None or self.read is None:
+            return known
+        made = self.tables[name.casefold()] = self.read(declared)
+        return made
 
 
 def scan(name: str, stream: DataStream) -> Scan:

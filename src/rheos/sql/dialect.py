@@ -26,6 +26,12 @@ class _UnreadableError(ParseError):
         self.span = span
 
 
+class WatermarkFor(exp.Expression):
+    """WATERMARK FOR ts AS ts - INTERVAL '5' SECOND."""
+
+    arg_types = {"this": True, "expression": True}
+
+
 class _Parser(SparkParser):
     FUNC_TOKENS = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
     FUNCTION_PARSERS = {
@@ -53,6 +59,14 @@ class _Parser(SparkParser):
         while self._next.text.upper() != "DESCRIPTOR" and self._match(TokenType.COMMA):
             keys.append(self._parse_column())
         return exp.PartitionedByProperty(this=table, expressions=keys)
+
+    def _parse_constraint(self) -> exp.Expr | None:
+        if not self._match_text_seq("WATERMARK", "FOR"):
+            return super()._parse_constraint()
+        column = self._parse_column()
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("Expecting AS")
+        return WatermarkFor(this=column, expression=self._parse_disjunction())
 
     def _parse_command(self) -> NoReturn:
         self._parse_as_command(self._prev)

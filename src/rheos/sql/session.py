@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rheos.errors import ConfigurationError, ProgramError
@@ -14,11 +15,14 @@ try:
 except ImportError:
     raise ConfigurationError("SQL needs the package sqlglot", hint="pip install 'rheos[sql]'") from None
 
-from rheos.sql.catalog import Catalog, scan
+from rheos.site import call_site, done_for, located
+from rheos.sql.catalog import Catalog, DeclaredTable, scan
 from rheos.sql.dialect import parse
 from rheos.sql.lowering import Lowering
+from rheos.sql.plan import Plan
 from rheos.sql.query import Planner
 from rheos.sql.ranking import check_bounded
+from rheos.sql.statements import ScriptStatements
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
@@ -33,8 +37,11 @@ class SqlSession:
     """The SQL of one environment."""
 
     def __init__(self, env: Environment) -> None:
-        self._catalog = Catalog()
-        self._lowering = Lowering(env)
+        self._env = env
+        self.catalog = Catalog(read=self._read)
+        self.lowering = Lowering(env)
+        self.ttl: TimeToLive | None = None
+        """What a script has said of state."""
 
     def register(self, name: Any, stream: DataStream) -> None:
         """Makes a stream known to queries. Raises ProgramError."""
@@ -42,11 +49,40 @@ class SqlSession:
             raise ProgramError(
                 f"the name of a table is a word, not {name!r}", hint='write env.register("bids", bids)'
             )
-        if self._catalog.find(name) is not None:
+        if self.catalog.knows(name):
             raise ProgramError(
                 f"there is a table {name!r} already", hint="register the stream by another name"
             )
-        self._catalog.add(name, scan(name, stream))
+        self.catalog.add(name, scan(name, stream))
+
+    def _read(self, table: DeclaredTable) -> Plan:
+        """The rows of a table that is declared."""
+        if table.key:
+            raise table.sql.error(
+                f"{table.name} has a PRIMARY KEY, and such a table is written to alone",
+                None,
+                "read the changes of a table by rh.postgres.changes(...).upserts(key=...)",
+            )
+        source = table.options.source(table.sql, table.schema)
+        stream = self._env.from_source(source, watermark=table.watermark, name=table.name)
+        return scan(table.name, stream)
+
+    def planned(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> Plan:
+        """Raises ProgramError, SchemaError."""
+        said = self.ttl if ttl is None else ttl
+        return Planner(sql, self.catalog, ttl=said).query(query)
+
+    def script(self, text: Any, file: str | None = None) -> None:
+        """Carries out the statements of a text, which may be that of a file: then errors begin with
+        the line of their statement."""
+        sql = replace(_text(text), file=file)
+        statements, here = ScriptStatements(sql, self), call_site()
+        with _shown(sql):
+            parsed = parse(sql)
+        for each in parsed:
+            site = sql.site_of(each) or here
+            with done_for(site), located(site), _shown(sql, each):
+                statements.run(each)
 
     def query(self, text: Any, ttl: TimeToLive | None = None) -> DataStream:
         """The stream of a query. Raises ProgramError, SchemaError."""
@@ -59,9 +95,9 @@ class SqlSession:
             [statement] = statements
             if not isinstance(statement, exp.Query | exp.Values):
                 raise sql.error("sql() takes a query", statement, "write SELECT ... FROM ...")
-            plan = Planner(sql, self._catalog, ttl=ttl).query(statement)
+            plan = self.planned(sql, statement, ttl)
             check_bounded(sql, plan)
-            return self._lowering.stream(plan)
+            return self.lowering.stream(plan)
 
 
 def _text(text: Any) -> SqlText:
@@ -73,11 +109,11 @@ def _text(text: Any) -> SqlText:
 
 
 @contextmanager
-def _shown(sql: SqlText) -> Iterator[None]:
+def _shown(sql: SqlText, at: exp.Expr | None = None) -> Iterator[None]:
     """Errors of the streams that a query becomes show its text, too."""
     try:
         yield
     except ProgramError as error:
         if error.detail is None:
-            error.detail = sql.text.strip()
+            error.detail = sql.begin(at)
         raise

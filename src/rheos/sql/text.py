@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rheos.errors import ProgramError, SchemaError
+from rheos.errors import ProgramError, SchemaError, Site
 
 _MOST_SHOWN = 96
 """Characters of a line that an error shows."""
+
+
+_MOST_LINES = 6
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,19 @@ class SqlText:
     """What the user wrote."""
 
     text: str
+    file: str | None = None
+    """The file that holds it: then errors begin with their own line of it."""
 
     def error(self, what: str, at: exp.Expr | Span | None, hint: str | None = None) -> ProgramError:
         """The error for that place."""
-        return ProgramError(self._placed(what, at), hint=hint, detail=self._shown(at))
+        return ProgramError(
+            self._placed(what, at), hint=hint, detail=self._shown(at), site=self._site(at)
+        )
 
     def wrong_type(self, what: str, at: exp.Expr | Span | None, hint: str) -> SchemaError:
-        return SchemaError(self._placed(what, at), hint=hint, detail=self._shown(at))
+        return SchemaError(
+            self._placed(what, at), hint=hint, detail=self._shown(at), site=self._site(at)
+        )
 
     def unknown(
         self, what: str, name: str, at: exp.Expr, known: Collection[str], listed: str
@@ -58,9 +67,7 @@ class SqlText:
         hint = f"{listed} {names}"
         if close:
             hint = f"did you mean {' or '.join(repr(folded[each]) for each in close)}? {hint}"
-        return SchemaError(
-            self._placed(f"unknown {what} {name!r}", at), hint=hint, detail=self._shown(at)
-        )
+        return self.wrong_type(f"unknown {what} {name!r}", at, hint)
 
     def only(self, node: exp.Expr, handled: Iterable[str], where: str = "") -> None:
         """Raises ProgramError where the node says more than what is `handled`: so nothing that stands
@@ -77,6 +84,13 @@ class SqlText:
     def not_computed(self, node: exp.Expr, hint: str | None = None) -> ProgramError:
         return self.error(f"{kind(node)} is not computed yet", node, hint)
 
+    def begin(self, at: exp.Expr | None = None) -> str:
+        """The first lines of a statement, or of the text."""
+        span = None if at is None else span_of(at)
+        start = 0 if span is None else self.text.rfind("\n", 0, span.start) + 1
+        lines = self.text[start:].strip().splitlines()
+        return "\n".join(lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 1], "..."])
+
     def _span(self, at: exp.Expr | Span | None) -> Span | None:
         if not isinstance(at, exp.Func) or span_of_own(at):
             return span_of(at) if isinstance(at, exp.Expr) else at
@@ -86,15 +100,26 @@ class SqlText:
 
     def _placed(self, what: str, at: exp.Expr | Span | None) -> str:
         span = self._span(at)
-        if span is None or "\n" not in self.text.strip():
+        if span is None or "\n" not in self.text.strip() or self.file is not None:
             return what
-        return f"{what} (line {self.text.count(chr(10), 0, span.start) + 1} of the SQL)"
+        return f"{what} (line {self._line(span)} of the SQL)"
+
+    def _line(self, span: Span) -> int:
+        return self.text.count("\n", 0, span.start) + 1
+
+    def _site(self, at: exp.Expr | Span | None) -> Site | None:
+        span = self._span(at)
+        return None if self.file is None or span is None else Site(self.file, self._line(span))
+
+    def site_of(self, statement: exp.Expr) -> Site | None:
+        """Where a statement begins in its file; None where it is of no file."""
+        return self._site(statement)
 
     def _shown(self, at: exp.Expr | Span | None) -> str:
         """The line with the place underlined."""
         span = _whole(self.text, self._span(at))
         if span is None:
-            return self.text.strip()
+            return self.begin()
         begin = self.text.rfind("\n", 0, span.start) + 1
         end = self.text.find("\n", span.start)
         line = self.text[begin : end if end >= 0 else None].replace("\t", " ")

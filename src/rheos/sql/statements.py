@@ -1,0 +1,228 @@
+"""CREATE TABLE, CREATE VIEW, INSERT INTO and SET: the statements of a script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pyarrow as pa
+from sqlglot import exp
+
+from rheos.connectors.collect import CollectSink
+from rheos.graph.types import from_polars
+from rheos.graph.windows import Watermark
+from rheos.sql import types
+from rheos.sql.catalog import DeclaredTable
+from rheos.sql.connectors import with_options
+from rheos.sql.dialect import WatermarkFor
+from rheos.sql.expressions.casts import named_type
+from rheos.sql.expressions.literals import interval_of
+from rheos.sql.plan import Plan, SqlColumn, projected, renamed
+from rheos.sql.ranking import check_bounded
+from rheos.sql.text import SqlText
+
+if TYPE_CHECKING:
+    from rheos.sql.session import SqlSession
+
+
+@dataclass(frozen=True)
+class ScriptStatements:
+    """Carries out the statements of a text."""
+
+    sql: SqlText
+    session: SqlSession
+
+    def run(self, node: exp.Expr) -> None:
+        """Raises ProgramError, SchemaError at the place in the text."""
+        match node:
+            case exp.Create() if node.args.get("kind") == "TABLE":
+                self._table(node)
+            case exp.Create() if node.args.get("kind") == "VIEW":
+                self._view(node)
+            case exp.Insert():
+                self._insert(node)
+            case exp.Set():
+                self._set(node)
+            case exp.Query():
+                raise self.sql.error(
+                    "nothing is made of the rows of this query",
+                    node,
+                    "write INSERT INTO a table, or CREATE VIEW name AS SELECT ...",
+                )
+            case _:
+                raise self.sql.not_computed(
+                    node, "there are CREATE TABLE, CREATE VIEW, INSERT INTO and SET"
+                )
+
+    def _name(self, node: exp.Expr) -> str:
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            raise self.sql.not_computed(node)
+        self.sql.only(node, ("this",), " of a table's name")
+        if self.session.catalog.knows(node.name):
+            raise self.sql.error(f"there is a table {node.name!r} already", node, "choose another name")
+        return node.name
+
+    def _view(self, node: exp.Create) -> None:
+        self.sql.only(node, ("this", "kind", "expression", "properties"), " of CREATE VIEW")
+        for each in node.args["properties"].expressions if node.args.get("properties") else []:
+            if not isinstance(each, exp.TemporaryProperty):
+                raise self.sql.not_computed(each)
+        named = node.this
+        columns = named.expressions if isinstance(named, exp.Schema) else []
+        name = self._name(named.this if isinstance(named, exp.Schema) else named)
+        plan = self.session.planned(self.sql, node.expression)
+        if columns:
+            if len(columns) != len(plan.columns):
+                raise self.sql.error(f"the query has {len(plan.columns)} columns", named)
+            plan = renamed(plan, tuple(each.name for each in columns))
+        self.session.catalog.add(name, plan)
+
+    # --- tables ---------------------------------------------------------------------------------------
+
+    def _table(self, node: exp.Create) -> None:
+        self.sql.only(node, ("this", "kind", "properties"), " of CREATE TABLE")
+        if not isinstance(node.this, exp.Schema):
+            raise self.sql.error(
+                "a table has columns", node.this, "write CREATE TABLE t (id BIGINT, ...)"
+            )
+        name = self._name(node.this.this)
+        kinds: dict[str, pl.DataType] = {}
+        fields: list[pa.Field] = []
+        watermark: Watermark | None = None
+        key: tuple[str, ...] = ()
+        for each in node.this.expressions:
+            match each:
+                case exp.ColumnDef():
+                    kind, nullable = self._column(each)
+                    if each.name in kinds:
+                        raise self.sql.error(f"two columns have the name {each.name!r}", each)
+                    kinds[each.name] = kind
+                    made = from_polars(pl.Schema({each.name: kind})).field(0)
+                    fields.append(made.with_nullable(nullable))
+                case WatermarkFor():
+                    watermark = self._watermark(each, kinds)
+                case exp.PrimaryKey():
+                    key = tuple(part.name for part in each.expressions)
+                case _:
+                    raise self.sql.not_computed(each)
+        for part in key:
+            if part not in kinds:
+                raise self.sql.unknown("column", part, node.this, kinds, "the columns are")
+        options = with_options(self.sql, node)
+        self.session.catalog.declare(
+            DeclaredTable(name, pa.schema(fields), kinds, watermark, key, options, self.sql)
+        )
+
+    def _column(self, node: exp.ColumnDef) -> tuple[pl.DataType, bool]:
+        self.sql.only(node, ("this", "kind", "constraints"), " of a column")
+        nullable = True
+        for constraint in node.args.get("constraints") or []:
+            match constraint.kind:
+                case exp.NotNullColumnConstraint(args=args) if not args.get("allow_null"):
+                    nullable = False
+                case exp.CommentColumnConstraint():
+                    pass
+                case _:
+                    raise self.sql.error("a column is of a type, and NOT NULL", node)
+        if not isinstance(node.args.get("kind"), exp.DataType):
+            raise self.sql.error("a column has a type", node, "write id BIGINT")
+        return named_type(self.sql, node.args["kind"]), nullable
+
+    def _watermark(self, node: WatermarkFor, kinds: dict[str, pl.DataType]) -> Watermark:
+        name = node.this.name
+        if name not in kinds:
+            raise self.sql.unknown("column", name, node.this, kinds, "the columns before it are")
+        if not types.is_timestamp(kinds[name]):
+            raise self.sql.wrong_type(
+                f"a watermark is of a TIMESTAMP, and {name!r} is {types.name(kinds[name])}",
+                node.this,
+                "declare the column as TIMESTAMP(3)",
+            )
+        of, bound = node.expression, timedelta(0)
+        if isinstance(of, exp.Sub) and isinstance(of.expression, exp.Interval):
+            length = interval_of(self.sql, of.expression)
+            if isinstance(length, timedelta):
+                of, bound = of.this, length
+        if not isinstance(of, exp.Column) or of.name != name:
+            raise self.sql.error(
+                "a watermark is the time, or the time less an interval",
+                node.expression,
+                f"write WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND",
+            )
+        return Watermark.bounded_out_of_orderness(bound, on=name)
+
+    # --- INSERT ---------------------------------------------------------------------------------------
+
+    def _insert(self, node: exp.Insert) -> None:
+        self.sql.only(node, ("this", "expression"), " of INSERT")
+        named = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        target = self.session.catalog.declared(named.name)
+        if target is None:
+            known = self.session.catalog.declarations
+            raise self.sql.unknown("table", named.name, named, known, "the tables to write to are")
+        names = [*target.kinds]
+        if isinstance(node.this, exp.Schema):
+            names = [each.name for each in node.this.expressions]
+            for each in node.this.expressions:
+                if each.name not in target.kinds:
+                    raise self.sql.unknown("column", each.name, each, target.kinds, "the columns are")
+        plan = self.session.planned(self.sql, node.expression)
+        if len(plan.columns) != len(names):
+            raise self.sql.error(
+                f"the query has {len(plan.columns)} columns, and {target.name} takes {len(names)}",
+                named,
+                f"they are {', '.join(names)}",
+            )
+        plan = self._fitted(plan, target, names, node)
+        if target.key and (plan.changes is None or plan.changes.key != target.key):
+            found = "none" if plan.changes is None else ", ".join(plan.changes.key) or "none"
+            raise self.sql.error(
+                f"the table is by the key {', '.join(target.key)}, and the rows are by {found}",
+                named,
+                "group by the columns of the key",
+            )
+        check_bounded(self.sql, plan)
+        sink = target.options.sink(self.sql)
+        stream = self.session.lowering.stream(plan)
+        if isinstance(sink, CollectSink):
+            stream.collect(target.name)
+        else:
+            stream.sink_to(sink, name=target.name)
+
+    def _fitted(self, plan: Plan, target: DeclaredTable, names: list[str], node: exp.Insert) -> Plan:
+        """The rows with the columns of the table, by their places."""
+        by_name = dict(zip(names, plan.columns, strict=True))
+        exprs, columns = [], []
+        for name, kind in target.kinds.items():
+            given = by_name.get(name)
+            if given is None:
+                exprs.append(pl.lit(None, dtype=kind))
+            elif given.type != kind and types.common(given.type, kind) != kind:
+                raise self.sql.wrong_type(
+                    f"{name!r} of {target.name} is {types.name(kind)}, and the query gives "
+                    f"{types.name(given.type)}",
+                    node.this,
+                    f"CAST({given.name} AS {types.name(kind)})",
+                )
+            else:
+                cast = types.cast(pl.col(given.name), given.type, kind)
+                assert cast is not None
+                exprs.append(cast)
+            columns.append(SqlColumn(name, kind))
+        return projected(plan, tuple(exprs), tuple(columns))
+
+    # --- SET ------------------------------------------------------------------------------------------
+
+    def _set(self, node: exp.Set) -> None:
+        for item in node.expressions:
+            pair = item.this
+            name = pair.this.name if isinstance(pair, exp.EQ) else ""
+            if name != "state_ttl" or not isinstance(pair.expression, exp.Literal):
+                raise self.sql.error(
+                    f"{name or item.sql('spark')!r} is no setting of a query",
+                    item,
+                    "there is SET state_ttl = '7d'; settings of the job are given to rheos run",
+                )
+            self.session.ttl = pair.expression.name

@@ -1,0 +1,171 @@
+"""Scripts: tables, views, what is written where, and files of SQL as jobs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import rheos as rh
+from rheos.api.overrides import Overrides
+from rheos.api.partial_settings import from_command
+from rheos.api.program_file import captured_program, planned_program
+from rheos.cli.options import OPTIONS
+from rheos.cli.run import run
+from tests.sql.data import registered
+
+VIEWS = """
+CREATE TABLE views (
+    page STRING NOT NULL,
+    ms BIGINT,
+    at TIMESTAMP(3),
+    WATERMARK FOR at AS at - INTERVAL '5' SECONDS
+) WITH ('connector' = 'files', 'path' = '{folder}/in.jsonl', 'format' = 'jsonl');
+"""
+
+JOB = (
+    VIEWS
+    + """
+-- Rows that took long.
+CREATE VIEW slow (url, at) AS SELECT page, at FROM views WHERE ms > 10;
+
+CREATE TABLE minutes (url STRING, until TIMESTAMP(3), n BIGINT)
+WITH ('connector' = 'files', 'path' = '{folder}/out', 'format' = 'jsonl');
+
+CREATE TABLE pages (n DECIMAL(20, 0), page STRING) WITH ('connector' = 'collect');
+
+INSERT INTO minutes
+SELECT url, window_end, COUNT(*)
+FROM TABLE(TUMBLE(TABLE slow, DESCRIPTOR(at), INTERVAL '1' MINUTE))
+GROUP BY url, window_start, window_end;
+
+INSERT INTO pages (page, n) SELECT url, COUNT(*) FROM slow GROUP BY url;
+"""
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows = [
+        {"page": f"/{i % 2}", "ms": i % 20, "at": f"2026-03-01T12:{i // 60:02}:{i % 60:02}Z"}
+        for i in range(120)
+    ]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def written(folder: Path) -> list[tuple[str, int]]:
+    lines = [line for file in folder.glob("out/*.jsonl") for line in file.read_text().splitlines()]
+    return sorted((row["until"][14:16], row["url"], row["n"]) for row in map(json.loads, lines))
+
+
+EXPECTED = [
+    (
+        f"{minute + 1:02}",
+        f"/{page}",
+        sum(i % 20 > 10 and i % 2 == page for i in range(start, start + 60)),
+    )
+    for minute, start in enumerate((0, 60))
+    for page in range(2)
+]
+
+
+def test_a_script_reads_and_writes_what_it_declares(folder: Path) -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql_script(JOB.format(folder=folder))
+    found = env.execute("script").collected["pages"]
+    assert written(folder) == EXPECTED
+    last = {row["page"]: int(row["n"]) for row in found.to_pylist()}
+    assert last == {
+        f"/{page}": sum(row[2] for row in EXPECTED if row[1] == f"/{page}") for page in range(2)
+    }
+
+
+def test_a_file_of_sql_is_a_job(folder: Path) -> None:
+    file = folder / "job.sql"
+    file.write_text(JOB.format(folder=folder))
+    settings = Overrides((from_command({"runtime": "simulated"}, OPTIONS),))
+    assert run(file, [], settings) == 0
+    assert written(folder) == EXPECTED
+    assert captured_program(file, [], settings).job_name == "job"
+
+
+def test_an_error_of_a_file_begins_with_its_own_line(folder: Path) -> None:
+    file = folder / "job.sql"
+    file.write_text(JOB.format(folder=folder).replace("ms > 10", "mss > 10"))
+    with pytest.raises(rh.SchemaError) as caught:
+        planned_program(file, [], Overrides())
+    assert str(caught.value).startswith(f"{file}:10: unknown column 'mss'\n")
+
+
+def test_a_file_of_sql_takes_no_arguments(folder: Path) -> None:
+    (folder / "job.sql").write_text(JOB.format(folder=folder))
+    with pytest.raises(rh.ConfigurationError, match="takes no arguments"):
+        planned_program(folder / "job.sql", ["--day"], Overrides())
+
+
+def test_views_are_shared_by_what_reads_them(folder: Path) -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql_script(JOB.format(folder=folder))
+    plan = env.explain("plan")
+    assert plan.count("views [") == 1
+    assert plan.count("filter [") == 1
+
+
+def test_state_ttl_is_said_for_the_statements_behind_it() -> None:
+    env = rh.Environment()
+    registered(env)
+    join = "CREATE VIEW {} AS SELECT b.price FROM bids b JOIN sales s ON b.auction = s.auction;"
+    env.sql_script("SET state_ttl = '1d';" + join.format("pairs"))
+    assert env.sql("SELECT * FROM pairs").schema.names == ["price"]
+
+
+WRONG = {
+    "CREATE TABLE t (ts STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'files', 'path' = 'x')": (
+        "a watermark is of a TIMESTAMP, and 'ts' is STRING"
+    ),
+    "CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a + INTERVAL '1' DAY) WITH ('connector' = 'x')": (
+        "the time less an interval"
+    ),
+    "CREATE TABLE t (a INT)": "it is not said where",
+    "CREATE TABLE t (a INT) WITH ('path' = 'x')": "WITH names a connector",
+    "CREATE TABLE t (a INT) WITH ('connector' = 'fils')": "did you mean 'files'?",
+    "CREATE TABLE t (a FROB) WITH ('connector' = 'print')": "FROB",
+    "CREATE TABLE t (a INT DEFAULT 3) WITH ('connector' = 'print')": "a column is of a type",
+    "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t SELECT 'x'": (
+        "'a' of t is INT, and the query gives STRING"
+    ),
+    "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t SELECT 1, 2": (
+        "the query has 2 columns"
+    ),
+    "CREATE TABLE t (a INT) WITH ('connector' = 'print', 'nam' = 'x'); INSERT INTO t SELECT 1": (
+        "unknown option 'nam'"
+    ),
+    "CREATE TABLE t (a INT) WITH ('connector' = 'files'); INSERT INTO t SELECT 1": (
+        "the option 'path' is not given"
+    ),
+    "CREATE TABLE t (a INT) WITH ('connector' = 'print'); CREATE VIEW v AS SELECT * FROM t": (
+        "is written to, and not read"
+    ),
+    "CREATE TABLE t (a BIGINT, n BIGINT, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector' = 'print'); "
+    "INSERT INTO t SELECT auction, price FROM bids": "by the key a, and the rows are by none",
+    "CREATE TABLE t (n BIGINT) WITH ('connector' = 'files', 'path' = 'x'); INSERT INTO t SELECT "
+    "COUNT(*) FROM bids GROUP BY auction": "takes rows back by their key",
+    "INSERT INTO nowhere SELECT 1": "unknown table 'nowhere'",
+    "CREATE VIEW bids AS SELECT 1 AS a": "there is a table 'bids' already",
+    "SELECT 1 AS a": "nothing is made of the rows",
+    "SET parallelism = '3'": "is no setting of a query",
+    "DROP TABLE bids": "DROP is not computed yet",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_in_a_script_says_so(text: str) -> None:
+    env = rh.Environment()
+    registered(env)
+    with pytest.raises(rh.ProgramError) as caught:
+        env.sql_script(text)
+    assert WRONG[text] in str(caught.value)
+    assert caught.value.site is not None
+    assert caught.value.site.file == __file__
