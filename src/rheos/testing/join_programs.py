@@ -88,8 +88,17 @@ def _outputs(joined: DataStream) -> Mapping[str, DataStream]:
     return {
         "out": joined,
         "counts": counts.aggregate(n=agg.count(), l=agg.count("l")),
-        **{tag: joined.side_output(tag) for tag in LATE_OF_TWO},
+        **_late(joined),
     }
+
+
+def _late(joined: DataStream) -> Mapping[str, DataStream]:
+    return {tag: joined.side_output(tag) for tag in LATE_OF_TWO}
+
+
+def _same_late(outputs: Outputs, left: Iterable[int], right: Iterable[int]) -> None:
+    same((o["l"] for o in outputs["late_left"]), left, "late on the left")
+    same((o["r"] for o in outputs["late_right"]), right, "late on the right")
 
 
 def _checked(oracle: Oracle) -> Callable[[list[Arrived], Outputs], None]:
@@ -99,8 +108,7 @@ def _checked(oracle: Oracle) -> Callable[[list[Arrived], Outputs], None]:
         wanted = list(oracle(left, right))
         got = [(o["l"], o["r"]) for o in outputs["out"]]
         same(got, ((found.l, found.r) for found in wanted), "joined rows")
-        same((o["l"] for o in outputs["late_left"]), (r.i for r in late if r.i % 3), "late on the left")
-        same((o["r"] for o in outputs["late_right"]), (r.i for r in late if not r.i % 3), "late, right")
+        _same_late(outputs, (r.i for r in late if r.i % 3), (r.i for r in late if not r.i % 3))
         counts = ((str(o["k"]), millis(o["window_end"]), o["n"], o["l"]) for o in outputs["counts"])
         same(counts, _counted(wanted), "counts of joined rows")
 
@@ -146,7 +154,7 @@ TEMPORAL = _program(
 def _windowed(rows: DataStream) -> Mapping[str, DataStream]:
     left, right = sides(rows)
     joined = left.window_join(right, Tumbling(f"{_WINDOW_MS}ms"), "full", suffix="_r")
-    return {"out": joined, **{tag: joined.side_output(tag) for tag in LATE_OF_TWO}}
+    return {"out": joined, **_late(joined)}
 
 
 _OfBoth = tuple[list[int], list[int]]
@@ -176,8 +184,7 @@ def _check_windowed(rows: list[Arrived], outputs: Outputs) -> None:
     ]
     got = ((millis(o["window_end"]), o["l"], o["r"]) for o in outputs["out"])
     same(got, wanted, "joined rows")
-    same((o["l"] for o in outputs["late_left"]), late[0], "late on the left")
-    same((o["r"] for o in outputs["late_right"]), late[1], "late on the right")
+    _same_late(outputs, *late)
 
 
 WINDOWED = CheckedProgram("window join", _windowed, _check_windowed)
@@ -202,7 +209,7 @@ class MeetInWindow(CoGroupFunction):
 def _co_grouped(rows: DataStream) -> Mapping[str, DataStream]:
     left, right = sides(rows)
     met = left.co_group(right, Tumbling(f"{_WINDOW_MS}ms"), MeetInWindow())
-    return {"out": met, **{tag: met.side_output(tag) for tag in LATE_OF_TWO}}
+    return {"out": met, **_late(met)}
 
 
 def _check_co_grouped(rows: list[Arrived], outputs: Outputs) -> None:
@@ -210,8 +217,7 @@ def _check_co_grouped(rows: list[Arrived], outputs: Outputs) -> None:
     wanted = [(*of, sorted(ones), sorted(others)) for of, (ones, others) in windows.items()]
     got = ((o["k"], o["end"], list(o["left"]), list(o["right"])) for o in outputs["out"])
     same(map(repr, got), map(repr, wanted), "rows that met")
-    same((o["l"] for o in outputs["late_left"]), late[0], "late on the left")
-    same((o["r"] for o in outputs["late_right"]), late[1], "late on the right")
+    _same_late(outputs, *late)
 
 
 CO_GROUPED = CheckedProgram("co-group", _co_grouped, _check_co_grouped)

@@ -1,5 +1,6 @@
 // What may be done to a job, each after a question.
 
+import { openForm } from "./dialog.js";
 import { element } from "./elements.js";
 import { profileButton } from "./flame.js";
 import { post } from "./rest.js";
@@ -45,41 +46,25 @@ function asked(action, job, done) {
   const directory = element("input", { type: "text", name: "directory", placeholder: "its checkpoint directory" });
   const drain = element("input", { type: "checkbox", name: "drain" });
   const parallelism = element("input", { type: "number", name: "parallelism", min: "1", step: "1", required: true });
-  const problem = element("p", { class: "problem", role: "alert", hidden: true });
-  const go = element("button", { type: "submit", class: action.dangerous ? "dangerous" : "main" }, action.label);
-  const dialog = element("dialog", { "aria-label": action.label },
-    element("form", {
-      method: "dialog",
-      onsubmit: async (event) => {
-        event.preventDefault();
-        go.disabled = true;
-        problem.hidden = true;
-        try {
-          const body = {};
-          if (action.directory && directory.value.trim()) body.directory = directory.value.trim();
-          if (action.drain) body.drain = drain.checked;
-          if (action.parallelism) body.parallelism = parallelism.valueAsNumber;
-          const answer = await post(`/jobs/${job.key}/${action.name}`, body);
-          dialog.close();
-          done(said(action, answer, job, body));
-        } catch (error) {
-          problem.textContent = [error.message, error.hint].filter((part) => part).join(": ");
-          problem.hidden = false;
-          go.disabled = false;
-        }
-      },
-    },
-    element("h2", {}, `${action.label}: ${job.name}`),
+  const fields = [
     element("p", {}, action.question),
     action.directory ? element("label", {}, "Below which folder or URL", directory) : null,
     action.parallelism ? element("label", {}, "Parallelism", parallelism) : null,
     action.drain ? element("label", { class: "check" }, drain, "End the input first, so that all windows fire") : null,
-    problem,
-    element("div", { class: "actions" }, go,
-      element("button", { type: "button", onclick: () => dialog.close() }, "Leave it"))));
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+  ];
+  openForm({ "aria-label": action.label }, `${action.label}: ${job.name}`, fields, {
+    go: element("button", { type: "submit", class: action.dangerous ? "dangerous" : "main" }, action.label),
+    leave: "Leave it",
+    work: async (close) => {
+      const body = {};
+      if (action.directory && directory.value.trim()) body.directory = directory.value.trim();
+      if (action.drain) body.drain = drain.checked;
+      if (action.parallelism) body.parallelism = parallelism.valueAsNumber;
+      const answer = await post(`/jobs/${job.key}/${action.name}`, body);
+      close();
+      done(said(action, answer, job, body));
+    },
+  });
 }
 
 function said(action, answer, job, body) {

@@ -1,5 +1,6 @@
 // Where a subtask spends its time: its stacks as a flame graph. A click on a frame makes it the widest.
 
+import { openForm } from "./dialog.js";
 import { drawn, element } from "./elements.js";
 import { post } from "./rest.js";
 
@@ -69,35 +70,18 @@ export function profileButton(job) {
 function asked(job) {
   const subtask = element("input", { type: "number", name: "subtask", min: "0", step: "1", value: "0", required: true });
   const seconds = element("input", { type: "number", name: "seconds", min: "1", max: "600", step: "1", value: "5", required: true });
-  const problem = element("p", { class: "problem", role: "alert", hidden: true });
+  const fields = element("div", { class: "row" },
+    element("label", {}, "Subtask ", subtask), element("label", {}, "Seconds ", seconds));
   const found = element("div", {});
-  const go = element("button", { type: "submit", class: "main" }, "Profile");
-  const dialog = element("dialog", { class: "wide", "aria-label": "Profile a subtask" },
-    element("form", {
-      method: "dialog",
-      onsubmit: async (event) => {
-        event.preventDefault();
-        go.disabled = true;
-        problem.hidden = true;
-        try {
-          const body = { subtask: subtask.valueAsNumber, seconds: seconds.valueAsNumber };
-          const profile = await post(`/jobs/${job.key}/profile`, body);
-          found.replaceChildren(flame(tree(profile.stacks)));
-        } catch (error) {
-          problem.textContent = [error.message, error.hint].filter((part) => part).join(": ");
-          problem.hidden = false;
-        }
-        go.disabled = false;
+  openForm({ class: "wide", "aria-label": "Profile a subtask" },
+    `Where a subtask of ${job.name} spends its time`, fields, {
+      go: element("button", { type: "submit", class: "main" }, "Profile"),
+      leave: "Close",
+      work: async () => {
+        const body = { subtask: subtask.valueAsNumber, seconds: seconds.valueAsNumber };
+        const profile = await post(`/jobs/${job.key}/profile`, body);
+        found.replaceChildren(flame(tree(profile.stacks)));
       },
-    },
-    element("h2", {}, `Where a subtask of ${job.name} spends its time`),
-    element("div", { class: "row" },
-      element("label", {}, "Subtask ", subtask), element("label", {}, "Seconds ", seconds)),
-    problem,
-    element("div", { class: "actions" }, go,
-      element("button", { type: "button", onclick: () => dialog.close() }, "Close"))),
-    found);
-  dialog.addEventListener("close", () => dialog.remove());
-  document.body.append(dialog);
-  dialog.showModal();
+      behind: found,
+    });
 }

@@ -44,12 +44,16 @@ def merged_by_address(
     frames = [frame for frame in frames if frame.height]
     if not frames:
         return None
-    keys = [frame[key].to_numpy().astype(np.int64) for frame in frames]
-    low = min(int(of.min()) for of in keys)
-    places = max(int(of.max()) for of in keys) - low + 1
-    if places > _FEW + _SPARSE * sum(map(len, keys)):
+    keys = [frame[key].to_numpy().astype(np.int64, copy=False) for frame in frames]
+    low, high = min(int(of.min()) for of in keys), max(int(of.max()) for of in keys)
+    most = _FEW + _SPARSE * sum(map(len, keys))
+    if low >= 0 and high < most:
+        low = 0
+    places = high - low + 1
+    if places > most:
         return None
-    addresses = [of - low for of in keys]
+    # Ids that begin near zero are addresses as they are, without a copy.
+    addresses = [of - low for of in keys] if low else keys
     there = np.zeros(places, np.bool_)
     for address in addresses:
         there[address] = True

@@ -69,7 +69,7 @@ class Segment:
     @classmethod
     def of(cls, frame: pl.DataFrame, pane: Sequence[str]) -> Segment:
         panes = panes_of(frame, pane)
-        if len(panes[0]) > 1:
+        if not _ascend(*panes[:2]):
             frame = _by_pane(frame, pane, *panes)
             panes = panes_of(frame, pane)
         return cls(frame, *panes, frame.height, int(frame.estimated_size()))
@@ -145,6 +145,12 @@ def _by_pane(
         if (int(firsts.max()) - low + 1) * most < 2**63:
             return frame[np.argsort((firsts - low) * most + (seconds - seconds.min()))]
     return frame.sort(pane[:2])
+
+
+def _ascend(firsts: Ints, seconds: Ints) -> bool:
+    """Whether runs of panes come in the order of panes, each pane once."""
+    later = (firsts[1:] > firsts[:-1]) | ((firsts[1:] == firsts[:-1]) & (seconds[1:] > seconds[:-1]))
+    return bool(later.all())
 
 
 def panes_of(frame: pl.DataFrame, pane: Sequence[str]) -> tuple[Ints, Ints, Ints]:
