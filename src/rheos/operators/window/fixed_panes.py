@@ -26,7 +26,7 @@ class FixedPanes(PaneStore):
         # Segments of windows that slide mostly hold other slices each: nothing in them is of one pane.
         in_memory = all(isinstance(segment.rows, pl.DataFrame) for segment in segments)
         if in_memory and _apart(segments):
-            # In one piece, as it is read once for each window: what comes in several is copied each time.
+            # In one piece: each window reads it, and rows in several pieces are copied then.
             rows = pl.concat([segment.whole() for segment in segments], how="diagonal", rechunk=True)
             return Segment.of(rows, self.pane)
         return super()._merged(segments)
