@@ -278,6 +278,13 @@ def _windowed(*queries: str) -> list[Query]:
 
 
 WINDOWS = _windowed(
+    f"SELECT window_start, COUNT(*) AS n FROM (SELECT DISTINCT auction, window_start, window_end FROM "
+    f"{TUMBLE}) AS t GROUP BY window_start, window_end",
+    f"SELECT window_start, SUM(n) AS s FROM (SELECT window_start, window_end, COUNT(*) AS n FROM "
+    f"{TUMBLE} "
+    f"GROUP BY window_start, window_end UNION ALL SELECT window_start, window_end, MAX(price) "
+    f"FROM {HOP} "
+    "GROUP BY window_start, window_end) AS t GROUP BY window_start, window_end",
     f"SELECT window_start, window_end, COUNT(*) AS n FROM {TUMBLE} GROUP BY window_start, window_end",
     f"SELECT auction, window_start, window_end, COUNT(*) AS n, SUM(price) AS total, MIN(price) AS low, "
     f"MAX(price) AS high, AVG(price) AS mean, COUNT(bidder) AS known FROM {TUMBLE} "
@@ -323,6 +330,33 @@ WINDOWS = _windowed(
 )
 
 GROUPS = [
+    Query(
+        "SELECT often, COUNT(*) AS n FROM (SELECT auction, COUNT(*) AS often FROM bids GROUP BY "
+        "auction "
+        "HAVING SUM(price) > 7000) AS t GROUP BY often"
+    ),
+    Query(
+        "SELECT auction, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC, auction) AS r FROM "
+        "(SELECT "
+        "auction, COUNT(*) AS n FROM bids WHERE bidder > 1 GROUP BY auction HAVING SUM(price) < "
+        "6000) AS "
+        "s) AS t WHERE r <= 2"
+    ),
+    Query(
+        "SELECT g.auction, g.n, s.id FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY "
+        "auction HAVING "
+        "SUM(price) < 8000) AS g JOIN sales s ON g.auction = s.auction"
+    ),
+    Query(
+        "SELECT auction, SUM(n) AS s FROM (SELECT DISTINCT auction, price % 7 AS n FROM bids) AS "
+        "t GROUP "
+        "BY auction"
+    ),
+    Query(
+        "SELECT k, COUNT(*) AS n FROM (SELECT auction AS k FROM bids UNION ALL SELECT auction "
+        "FROM sales) "
+        "AS t GROUP BY k"
+    ),
     Query(
         "SELECT auction, COUNT(*) AS n, SUM(price) AS total, MIN(price) AS low, MAX(price) AS high, "
         "AVG(price) AS mean FROM bids GROUP BY auction"

@@ -121,6 +121,8 @@ WRONG = {
         "OVER is computed for ROW_NUMBER alone",
         "SUM(price) OVER (PARTITION BY auction)",
     ),
+    "SELECT price FROM bids HAVING price > 3": ("HAVING is of groups", "price > 3"),
+    "SELECT * EXCEPT (price) FROM bids": ("EXCEPT", "price"),
     # Joins.
     "SELECT * FROM bids b JOIN sales s ON b.auction = s.auction": (
         "would keep the rows of both sides for ever",

@@ -29,7 +29,7 @@ from rheos.sql.plan import (
 )
 from rheos.sql.scope import Named, NameScope, SqlRelation
 from rheos.sql.text import SqlText, kind
-from rheos.sql.windows import WINDOW_COLUMNS, windowed_below, without_windows
+from rheos.sql.windows import WINDOW_COLUMNS, settled, windowed_below, without_windows
 from rheos.state.key_groups import is_key_type
 
 _ALL = "all rows"
@@ -356,7 +356,7 @@ def _see_window(scope: NameScope, found: dict[str, Typed], names: dict[str, Name
 def distinct(plan: Plan) -> Plan:
     """Each row once. Of rows that change, those that are there."""
     if plan.changes is None:
-        return Distinct(plan, plan.columns)
+        return Distinct(plan, settled(plan))
     keys = tuple(column.name for column in plan.columns)
     input = retracting(plan)
     count = SqlColumn("how often", types.BIGINT)

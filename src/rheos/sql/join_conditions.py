@@ -129,9 +129,11 @@ class ColumnsOfSides:
         at_least = isinstance(node, exp.GT | exp.GTE if flipped else exp.LT | exp.LTE)
         edge = _MS if isinstance(node, exp.LT | exp.GT) else timedelta(0)
         if at_least or isinstance(node, exp.EQ):
-            found.lower = max(found.lower or apart + edge, apart + edge)
+            least = apart + edge
+            found.lower = least if found.lower is None else max(found.lower, least)
         if not at_least or isinstance(node, exp.EQ):
-            found.upper = min(found.upper or apart - edge, apart - edge)
+            most = apart - edge
+            found.upper = most if found.upper is None else min(found.upper, most)
         found.in_time.append(node)
         return True
 

@@ -142,7 +142,8 @@ class Joining:
         changes = None
         if isinstance(meeting, AllRows) and (self.how != "inner" or left.changes or right.changes):
             changes = Changes(_key_of_pairs(left, right, keys), retracts=True)
-        of_left = left.columns if isinstance(meeting, AsOfTime) else _plain(left.columns)
+        time = ColumnRole.EVENT_TIME if isinstance(meeting, AsOfTime) else ColumnRole.PLAIN
+        of_left = _plain(left.columns, time)
         columns = (*of_left, *_plain(right.columns))
         return JoinPlan(left, right, keys, self.how, meeting, columns, len(of_left), changes)
 
@@ -163,7 +164,7 @@ class Joining:
                 self.node.this,
                 "give its source a watermark",
             )
-        if self.how not in ("inner", "left") or found.lower or found.upper or not found.equal:
+        if self.how not in ("inner", "left") or found.in_time or not found.equal:
             raise self.sql.error(
                 "FOR SYSTEM_TIME AS OF is an inner or a LEFT JOIN by what is equal on both sides",
                 self.node.this,
@@ -328,8 +329,11 @@ def _key_of_pairs(left: Plan, right: Plan, keys: JoinKeys) -> tuple[str, ...]:
     return tuple(each.name for each in (*left.columns, *right.columns) if each.name in known)
 
 
-def _plain(columns: Sequence[SqlColumn]) -> tuple[SqlColumn, ...]:
-    return tuple(replace(column, role=ColumnRole.PLAIN) for column in columns)
+def _plain(columns: Sequence[SqlColumn], kept: ColumnRole = ColumnRole.PLAIN) -> tuple[SqlColumn, ...]:
+    """The columns without what they are beside their values, but for one of that."""
+    return tuple(
+        column if column.role == kept else replace(column, role=ColumnRole.PLAIN) for column in columns
+    )
 
 
 def _seen(tables: Sequence[TableInSight], plan: Plan) -> tuple[TableInSight, ...]:

@@ -36,7 +36,7 @@ from rheos.sql.plan import (
 from rheos.sql.ranking import bound, limited, rank_of, ranked, ranks_in
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText, span_of
-from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, window_call
+from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, settled, window_call
 
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
@@ -114,6 +114,8 @@ class Planner:
             sight = grouped(self.sql, node, relation)
             compiler, plan = sight.compiler, sight.plan
         if (having := node.args.get("having")) is not None:
+            if sight is scope:
+                raise self.sql.error("HAVING is of groups", having, "write WHERE, or GROUP BY")
             plan = filtered(plan, compiler.condition(having.this, "HAVING").expr)
         ranks = ranks_in(node)
         if len(ranks) > 1:
@@ -336,7 +338,7 @@ class Planner:
                 node.expression,
             )
         columns = []
-        for of in zip(*(side.columns for side in sides), strict=True):
+        for of in zip(*(settled(side) for side in sides), strict=True):
             kind: pl.DataType | None = of[0].type
             for other in of[1:]:
                 kind = None if kind is None else types.common(kind, other.type)

@@ -219,6 +219,11 @@ def _as_text(sql: SqlText, order: _Order, *, flipped: bool) -> pl.Expr:
 
 def rank_of(plan: Plan) -> str | None:
     """The column with numbers that are not bounded yet."""
+    below = plan
+    while isinstance(below, Filter | Project):
+        below = below.input
+    if not isinstance(below, Ranked):
+        return None
     return next((each.name for each in plan.columns if each.role == ColumnRole.RANK), None)
 
 

@@ -127,6 +127,17 @@ def windowed_below(plan: Plan) -> Windowed | None:
     return plan if isinstance(plan, Windowed) else None
 
 
+def settled(plan: Plan) -> Columns:
+    """The columns of rows of which the window function is not seen any more: where their windows are
+    not over, those are plain columns."""
+    if windowed_below(plan) is None:
+        return plan.columns
+    return tuple(
+        replace(column, role=ColumnRole.PLAIN) if column.role in OF_WINDOWS else column
+        for column in plan.columns
+    )
+
+
 def without_windows(plan: Plan) -> Plan | None:
     """The same rows, each once and without the columns of windows; None where an expression reads
     those."""
