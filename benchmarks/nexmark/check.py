@@ -9,8 +9,10 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 import rheos as rh
+from benchmarks.nexmark import sql
 from benchmarks.nexmark.events import SCHEMA, Events, frames
 from benchmarks.nexmark.market import market
+from benchmarks.nexmark.queries import QUERIES
 from benchmarks.nexmark.query import Query
 
 Found = dict[str, pl.DataFrame]
@@ -38,6 +40,21 @@ def found_by_rheos(
     collected = env.execute("nexmark").collected
     return {
         query.name: _in_the_end(pl.DataFrame(collected[query.name]), query.key) for query in checked
+    }
+
+
+def found_by_sql(
+    names: Iterable[str], events: int, per_second: float, *, parallelism: int = 2
+) -> Found:
+    """The same of the queries in SQL."""
+    env = rh.Environment(parallelism=parallelism, runtime="simulated")
+    source = rh.generator(Events(per_second), count=events, splits=3, schema=SCHEMA, block_rows=500)
+    sql.registered(env, market(env, source))
+    for name in names:
+        sql.stream_of(env, name).collect(name)
+    collected = env.execute("nexmark in SQL").collected
+    return {
+        name: _in_the_end(pl.DataFrame(rows), QUERIES[name].key) for name, rows in collected.items()
     }
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks.nexmark import measure
+from benchmarks.nexmark import measure, sql
 from benchmarks.nexmark.__main__ import PAGE, RESULTS, experiment, footnote
-from benchmarks.nexmark.check import Found, check, found_by_duckdb, found_by_rheos
+from benchmarks.nexmark.check import Found, check, found_by_duckdb, found_by_rheos, found_by_sql
 from benchmarks.nexmark.events import Events, frames
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.paper.page import rewrite
@@ -37,6 +37,20 @@ def theirs() -> Found:
 @pytest.mark.parametrize("name", CHECKED)
 def test_a_query_finds_what_sql_finds(name: str, ours: Found, theirs: Found) -> None:
     assert check(name, ours, theirs) > 0
+
+
+@pytest.fixture(scope="module")
+def in_sql() -> Found:
+    return found_by_sql(sql.QUERIES, EVENTS, PER_SECOND)
+
+
+@pytest.mark.parametrize("name", sql.QUERIES)
+def test_a_query_in_sql_finds_the_same(name: str, in_sql: Found, theirs: Found) -> None:
+    assert check(name, in_sql, theirs) > 0
+
+
+def test_every_query_is_in_sql_or_says_why_not() -> None:
+    assert {*sql.QUERIES, *sql.MISSING} == {*QUERIES}
 
 
 def test_a_row_that_is_lost_or_doubled_or_another_is_found(theirs: Found) -> None:
