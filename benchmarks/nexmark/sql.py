@@ -53,12 +53,15 @@ QUERIES: Mapping[str, str] = {
     "q5": """
         WITH counts AS (
             SELECT auction, COUNT(*) AS num, window_start, window_end
-            FROM TABLE(HOP(TABLE bid, DESCRIPTOR(date_time), INTERVAL '2' SECONDS, INTERVAL '10' SECONDS))
+            FROM TABLE(
+                HOP(TABLE bid, DESCRIPTOR(date_time), INTERVAL '2' SECONDS, INTERVAL '10' SECONDS))
             GROUP BY auction, window_start, window_end
         )
         SELECT c.auction, c.num
         FROM counts AS c JOIN (
-            SELECT MAX(num) AS most, window_start, window_end FROM counts GROUP BY window_start, window_end
+            SELECT MAX(num) AS most, window_start, window_end
+            FROM counts
+            GROUP BY window_start, window_end
         ) AS m ON c.window_start = m.window_start AND c.window_end = m.window_end AND c.num = m.most
     """,
     "q7": f"""
@@ -83,8 +86,8 @@ QUERIES: Mapping[str, str] = {
         ) AS a ON p.id = a.seller AND p.window_start = a.window_start AND p.window_end = a.window_end
     """,
     "q9": f"""
-        SELECT id, date_time_bid, item_name, description, initial_bid, reserve, date_time, expires, seller,
-            category, extra, bidder, price, extra_bid, number AS rank
+        SELECT id, date_time_bid, item_name, description, initial_bid, reserve, date_time, expires,
+            seller, category, extra, bidder, price, extra_bid, number AS rank
         FROM (
             SELECT a.*, b.date_time AS date_time_bid, b.bidder, b.price, b.extra AS extra_bid,
                 ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.price DESC, b.date_time) AS number
@@ -105,7 +108,8 @@ QUERIES: Mapping[str, str] = {
     "q14": """
         SELECT auction, bidder, date_time, extra, CAST(0.908 * price AS DOUBLE) AS price,
             CASE WHEN HOUR(date_time) BETWEEN 8 AND 18 THEN 'day'
-                WHEN HOUR(date_time) <= 6 OR HOUR(date_time) >= 20 THEN 'night' ELSE 'other' END AS of_day,
+                WHEN HOUR(date_time) <= 6 OR HOUR(date_time) >= 20 THEN 'night'
+                ELSE 'other' END AS of_day,
             LENGTH(extra) - LENGTH(REPLACE(extra, 'c', '')) AS c_counts
         FROM bid
         WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000
