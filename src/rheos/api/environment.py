@@ -18,6 +18,7 @@ from rheos.api.settings import SettingArguments, Settings
 from rheos.api.sources import StreamArguments, spark_stream
 from rheos.api.streams import DataStream
 from rheos.api.watermarks import checked_watermark
+from rheos.connectors.collect import CollectSink
 from rheos.connectors.contract import Source
 from rheos.connectors.spark.dataframe import (
     DataFrameSource,
@@ -28,7 +29,7 @@ from rheos.connectors.spark.dataframe import (
 from rheos.errors import ConfigurationError, ProgramError
 from rheos.graph import render
 from rheos.graph.job_context import JobContext
-from rheos.graph.nodes import MAIN, Graph, Input, SinkSpec, SourceSpec, StreamType
+from rheos.graph.nodes import MAIN, Graph, Input, Node, SinkSpec, SourceSpec, StreamType
 from rheos.graph.parameters import Parameters
 from rheos.graph.validate import (
     check_columns,
@@ -267,6 +268,22 @@ class Environment:
         """
         with located(call_site()):
             return self._sql_session().query(query, state_ttl)
+
+    def explain_sql(self, query: str, *, state_ttl: TimeToLive | None = None) -> str:
+        """What a query computes, with the columns of each step and whether its rows stay or change
+        (append, upsert, retract), and how it would run.
+
+        ```python
+        print(env.explain_sql("SELECT user, COUNT(*) AS n FROM bids GROUP BY user"))
+        ```
+        """
+        site = call_site()
+        with located(site):
+            stream, logical = self._sql_session().explained(query, state_ttl)
+            end = Node(0, "result", None, site, SinkSpec(CollectSink()), (stream._port,), {})
+            graph = self._program.ending_in(end)
+            plan = self._plan_of(graph, "explain")
+            return f"{logical}\n{explain.text(plan, self._runtime_name(graph))}"
 
     def sql_script(self, statements: str) -> None:
         """Adds what the statements of a text say: tables, views, and what is written to which table.

@@ -21,6 +21,7 @@ from rheos.bench import (
     grouping,
     joins,
     patterns,
+    queries,
     state_machine,
     vectorised,
     windows,
@@ -98,12 +99,30 @@ def _grep(env: Environment, load: Load) -> None:
     lines.filter(pl.col("line").str.contains(grep.PATTERN)).name("grep").sink_to(load.sink())
 
 
-def _grouping(env: Environment, load: Load) -> None:
+def _sql_grep(env: Environment, load: Load) -> None:
+    source = load.source(grep.Lines(), pa.schema([pa.field("line", pa.string())]))
+    env.register("lines", env.from_source(MeasuredSource(source, load.folder), name="lines"))
+    env.sql(queries.GREP).sink_to(load.sink())
+
+
+def _measurements(env: Environment, load: Load) -> DataStream:
     assert load.keys is not None
     schema = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.float64(), False)])
-    measurements = env.from_source(
-        load.source(grouping.Measurements(load.keys), schema), name="measurements"
-    )
+    return env.from_source(load.source(grouping.Measurements(load.keys), schema), name="measurements")
+
+
+def _sql_grouping(env: Environment, load: Load) -> None:
+    env.register("measurements", _measurements(env, load))
+    env.sql(queries.GROUPING).as_rows().sink_to(load.sink())
+
+
+def _sql_tumbling(env: Environment, load: Load) -> None:
+    env.register("visits", _timed_rows(env, load, "visits"))
+    env.sql(queries.TUMBLING).sink_to(load.sink())
+
+
+def _grouping(env: Environment, load: Load) -> None:
+    measurements = _measurements(env, load)
     totals = measurements.key_by("k").running(count=agg.count(), sum=agg.sum("v"))
     totals.name("running totals").sink_to(load.sink())
 
@@ -242,6 +261,20 @@ PROGRAMS = {
             "a running count and sum per key, through a shuffle; an update for every record",
             _grouping,
             keys=10_000,
+        ),
+        BenchProgram("sql-grep", "the same as grep, in SQL", _sql_grep, counted_at=SOURCE),
+        BenchProgram(
+            "sql-grouping",
+            "a count and sum per key in SQL, as a table that changes; an update for every record",
+            _sql_grouping,
+            keys=10_000,
+        ),
+        BenchProgram(
+            "sql-tumbling",
+            "the same as tumbling, in SQL",
+            _sql_tumbling,
+            keys=100_000,
+            counted_at=SOURCE,
         ),
         BenchProgram(
             "state-machine",

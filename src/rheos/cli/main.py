@@ -69,6 +69,9 @@ class OutputFormat(StrEnum):
 class Benchmark(StrEnum):
     GREP = "grep"
     GROUPING = "grouping"
+    SQL_GREP = "sql-grep"
+    SQL_GROUPING = "sql-grouping"
+    SQL_TUMBLING = "sql-tumbling"
     STATE_MACHINE = "state-machine"
     VECTORISED = "vectorised"
     COMPILED = "compiled"

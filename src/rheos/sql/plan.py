@@ -313,12 +313,3 @@ def inputs_of(plan: Plan) -> tuple[Plan, ...]:
             return plan.left, plan.right
         case _:
             return (plan.input,)
-
-
-def shown(changes: Changes | None) -> str:
-    """What rows are, in the words of `EXPLAIN`."""
-    if changes is None:
-        return "append"
-    if not changes.retracts:
-        return f"upsert by {', '.join(changes.key)}"
-    return f"retract by {', '.join(changes.key)}" if changes.key else "retract"

@@ -18,6 +18,7 @@ except ImportError:
 from rheos.site import call_site, done_for, located
 from rheos.sql.catalog import Catalog, DeclaredTable, scan
 from rheos.sql.dialect import parse
+from rheos.sql.explain import explained
 from rheos.sql.lowering import Lowering
 from rheos.sql.plan import Plan
 from rheos.sql.query import Planner
@@ -86,6 +87,10 @@ class SqlSession:
 
     def query(self, text: Any, ttl: TimeToLive | None = None) -> DataStream:
         """The stream of a query. Raises ProgramError, SchemaError."""
+        return self.explained(text, ttl)[0]
+
+    def explained(self, text: Any, ttl: TimeToLive | None = None) -> tuple[DataStream, str]:
+        """The stream of a query, and its logical plan. Raises ProgramError, SchemaError."""
         sql = _text(text)
         with _shown(sql):
             statements = parse(sql)
@@ -97,7 +102,7 @@ class SqlSession:
                 raise sql.error("sql() takes a query", statement, "write SELECT ... FROM ...")
             plan = self.planned(sql, statement, ttl)
             check_bounded(sql, plan)
-            return self.lowering.stream(plan)
+            return self.lowering.stream(plan), explained(plan)
 
 
 def _text(text: Any) -> SqlText:

@@ -1,0 +1,105 @@
+"""The logical plan of a query as text: its nodes, their columns, and what their rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from rheos.graph.changes import Changes
+from rheos.graph.render import spell_expression
+from rheos.sql import types
+from rheos.sql.plan import (
+    Aggregate,
+    AllRows,
+    AsOfTime,
+    CloseInTime,
+    Distinct,
+    Filter,
+    InOneWindow,
+    JoinPlan,
+    Meeting,
+    Plan,
+    Project,
+    Ranked,
+    Retract,
+    Scan,
+    TopN,
+    Union,
+    ValueRows,
+    Windowed,
+    inputs_of,
+)
+
+
+def explained(plan: Plan) -> str:
+    """A line for each node, its inputs below it."""
+    return "\n".join(_lines(plan, 0)) + "\n"
+
+
+def _lines(plan: Plan, depth: int) -> Iterator[str]:
+    columns = ", ".join(f"{column.name} {types.name(column.type)}" for column in plan.columns)
+    yield f"{'  ' * depth}{_node(plan)}"
+    yield f"{'  ' * depth}  gives {_mode(plan.changes)}: {columns}"
+    for each in inputs_of(plan):
+        yield from _lines(each, depth + 1)
+
+
+def _mode(changes: Changes | None) -> str:
+    """What the rows are, in the words of changelogs."""
+    if changes is None:
+        return "append"
+    kind = "retract" if changes.retracts else "upsert"
+    return f"{kind} by {', '.join(changes.key)}" if changes.key else kind
+
+
+def _node(plan: Plan) -> str:
+    match plan:
+        case Scan():
+            return f"table {plan.name}"
+        case ValueRows():
+            return f"values ({plan.table.num_rows} rows)"
+        case Filter():
+            return f"filter {spell_expression(plan.condition)}"
+        case Project():
+            named = zip(plan.exprs, plan.columns, strict=True)
+            computed = [
+                f"{column.name} = {spell_expression(expr)}"
+                for expr, column in named
+                if not expr.meta.is_column() or expr.meta.output_name() != column.name
+            ]
+            return f"project {', '.join(computed)}".rstrip()
+        case Retract():
+            return "say what rows were"
+        case Union():
+            return "union all"
+        case Windowed():
+            return f"windows {plan.window!r} by {plan.time}"
+        case Aggregate():
+            of = ", ".join(f"{name} = {agg}" for name, agg in plan.aggregates)
+            window = "" if plan.window is None else f" in {plan.window!r}"
+            return f"aggregate by {', '.join(plan.keys) or 'nothing'}{window}: {of}"
+        case Distinct():
+            return "distinct"
+        case Ranked() | TopN():
+            n = "" if isinstance(plan, Ranked) else f" {plan.n}"
+            return f"first{n} by {', '.join(plan.keys) or 'nothing'}"
+        case JoinPlan():
+            pairs = zip(plan.keys.left, plan.keys.right, strict=True)
+            on = ", ".join(f"{one} = {other}" for one, other in pairs)
+            return f"{plan.how} join {_meeting(plan.meeting)} on {on or 'nothing'}"
+        case _:
+            assert_never(plan)
+
+
+def _meeting(meeting: Meeting) -> str:
+    match meeting:
+        case CloseInTime():
+            return f"in time ({meeting.lower} to {meeting.upper})"
+        case InOneWindow():
+            return "in one window"
+        case AsOfTime():
+            return "as of the time"
+        case AllRows():
+            return f"of all rows (kept {meeting.ttl})"
+        case _:
+            assert_never(meeting)

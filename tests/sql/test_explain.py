@@ -1,0 +1,40 @@
+"""The plan of a query as text."""
+
+from __future__ import annotations
+
+import rheos as rh
+from tests.sql.data import registered
+
+
+def test_each_step_says_what_its_rows_are() -> None:
+    env = rh.Environment()
+    registered(env)
+    text = env.explain_sql(
+        "SELECT n, COUNT(*) AS often FROM (SELECT auction, COUNT(*) AS n FROM bids WHERE price > 3 "
+        "GROUP BY auction) AS t GROUP BY n"
+    )
+    logical, _, physical = text.partition("\n\n")
+    steps = [line.split()[0] for line in logical.splitlines() if " gives " not in line]
+    modes = [
+        line.split(" gives ")[1].split(":")[0] for line in logical.splitlines() if " gives " in line
+    ]
+    assert list(zip(steps, modes, strict=True)) == [
+        ("project", "upsert by n"),
+        ("aggregate", "upsert by n"),
+        ("project", "retract"),
+        ("say", "retract by auction"),
+        ("project", "upsert by auction"),
+        ("aggregate", "upsert by auction"),
+        ("project", "append"),
+        ("filter", "append"),
+        ("table", "append"),
+    ]
+    assert "sql table" in physical
+
+
+def test_what_is_explained_does_not_run() -> None:
+    env = rh.Environment(runtime="simulated")
+    registered(env)
+    env.explain_sql("SELECT price FROM bids")
+    env.sql("SELECT price FROM bids WHERE price = 10").collect("ten")
+    assert [*env.execute("one").collected] == ["ten"]
