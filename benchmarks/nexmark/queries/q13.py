@@ -12,11 +12,16 @@ from rheos import col
 SIZE = 10_000
 
 
-def program(market: Market) -> rh.DataStream:
+def side() -> rh.connectors.Lookup:
+    """What is looked up."""
     keys = pl.Series("key", range(SIZE))
-    side = pl.DataFrame({"key": keys, "value": "value " + keys.cast(pl.String)})
+    table = pl.DataFrame({"key": keys, "value": "value " + keys.cast(pl.String)})
+    return rh.lookup_table(table, key="key")
+
+
+def program(market: Market) -> rh.DataStream:
     bids = market.bids.select("auction", "bidder", "price", "date_time", key=col("auction") % SIZE)
-    found = bids.lookup(rh.lookup_table(side, key="key"), on="key", how="inner")
+    found = bids.lookup(side(), on="key", how="inner")
     return found.select("auction", "bidder", "price", "date_time", "value")
 
 

@@ -20,6 +20,7 @@ from rheos.api.streams import DataStream
 from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.contract import Source
+from rheos.connectors.lookup import Lookup
 from rheos.connectors.spark.dataframe import (
     DataFrameSource,
     dataframe_source,
@@ -233,21 +234,22 @@ class Environment:
 
     # --- SQL ------------------------------------------------------------------------------------------
 
-    def register(self, name: str, stream: DataStream) -> None:
+    def register(self, name: str, stream: DataStream | Lookup) -> None:
         """Makes a stream known to queries as a table: of its rows, or, of changes, the one that they
-        are of.
+        are of. Or a lookup, with which a query joins.
 
         ```python
         env.register("bids", bids)
+        env.register("users", rh.redis.lookup(url, key="user:{id}", schema=User))
         ```
         """
         with located(call_site(), "register"):
-            if not isinstance(stream, DataStream):
+            if not isinstance(stream, DataStream | Lookup):
                 raise ProgramError(
                     f"register() takes a stream, not {stream!r}",
                     hint='write env.register("bids", bids) before key_by()',
                 )
-            if stream._program is not self._program:
+            if isinstance(stream, DataStream) and stream._program is not self._program:
                 raise ProgramError("register() takes streams of its own environment")
             self._sql_session().register(name, stream)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
+from rheos.connectors.lookup import Lookup
 from rheos.graph.changes import OP
 from rheos.graph.types import empty_frame
 from rheos.graph.windows import Watermark
@@ -46,10 +47,16 @@ class Catalog:
 
     read: Callable[[DeclaredTable], Plan] | None = None
     """Makes the rows of a table that is declared."""
+    lookups: dict[str, Lookup] = field(default_factory=dict)
+    """What is looked up outside, by the name in small letters."""
     declarations: dict[str, DeclaredTable] = field(default_factory=dict)
 
     def add(self, name: str, plan: Plan) -> None:
         self.tables[name.casefold()] = plan
+        self.names[name.casefold()] = name
+
+    def add_lookup(self, name: str, lookup: Lookup) -> None:
+        self.lookups[name.casefold()] = lookup
         self.names[name.casefold()] = name
 
     def declare(self, table: DeclaredTable) -> None:

@@ -17,6 +17,7 @@ from rheos.sql.plan import (
     Filter,
     InOneWindow,
     JoinPlan,
+    LookupPlan,
     Meeting,
     Plan,
     Project,
@@ -87,6 +88,8 @@ def _node(plan: Plan) -> str:
             pairs = zip(plan.keys.left, plan.keys.right, strict=True)
             on = ", ".join(f"{one} = {other}" for one, other in pairs)
             return f"{plan.how} join {_meeting(plan.meeting)} on {on or 'nothing'}"
+        case LookupPlan():
+            return f"{plan.how} lookup in {plan.lookup.describe()} by {', '.join(plan.on)}"
         case _:
             assert_never(plan)
 

@@ -20,6 +20,7 @@ from rheos.sql.plan import (
     Distinct,
     Filter,
     JoinPlan,
+    LookupPlan,
     Plan,
     Project,
     Ranked,
@@ -83,6 +84,10 @@ class Lowering:
             case JoinPlan():
                 sides = self.stream(plan.left), self.stream(plan.right)
                 return joined(plan, *sides, lambda made, *of: self._known(made, plan, *of))
+            case LookupPlan():
+                rows = self.stream(plan.input)
+                found = rows.lookup(plan.lookup, plan.on, dict(plan.added), plan.how)  # type: ignore[arg-type]
+                return found.select(*(column.name for column in plan.columns))
             case Ranked():
                 raise AssertionError("numbers of rows are bounded: check_bounded")
             case _:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rheos.aggregates import Agg
+from rheos.connectors.lookup import Lookup
 from rheos.graph.changes import Changes
 from rheos.graph.windows import Window
 
@@ -239,6 +240,20 @@ class JoinPlan:
     changes: Changes | None
 
 
+@dataclass(frozen=True, eq=False)
+class LookupPlan:
+    """Rows with what a system outside has for their keys."""
+
+    input: Plan
+    lookup: Lookup
+    on: tuple[str, ...]
+    added: tuple[tuple[str, str], ...]
+    """Columns that are added, and what the lookup calls them."""
+    how: str
+    columns: Columns
+    changes: None = None
+
+
 Plan: TypeAlias = (
     Scan
     | ValueRows
@@ -252,6 +267,7 @@ Plan: TypeAlias = (
     | Ranked
     | TopN
     | JoinPlan
+    | LookupPlan
 )
 
 

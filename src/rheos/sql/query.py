@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 
+from rheos.connectors.lookup import Lookup
 from rheos.errors import ProgramError
 from rheos.graph.changes import Changes
 from rheos.graph.types import from_polars
@@ -20,6 +21,7 @@ from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import Grouped, distinct, grouped, is_grouped
 from rheos.sql.join_conditions import parts_of
 from rheos.sql.joins import is_cross, joining
+from rheos.sql.lookups import LookupJoin
 from rheos.sql.plan import (
     ColumnRole,
     Plan,
@@ -233,6 +235,10 @@ class Planner:
 
     def _joined(self, left: SqlRelation, node: exp.Join, where: list[exp.Expr]) -> SqlRelation:
         work = joining(self.sql, node, self.ttl)
+        lookup = self._lookup(node.this)
+        if lookup is not None:
+            join = LookupJoin(self.sql, node, lookup, work.how)
+            return join.relation(left, [*parts_of(node.args.get("on"))])
         right = self._table(node.this)
         on = [*parts_of(node.args.get("on"))]
         if is_cross(node):
@@ -271,11 +277,23 @@ class Planner:
         name = node.name
         plan = self.ctes.get(name.casefold()) or self.catalog.find(name)
         if plan is None:
+            if self._lookup(node) is not None:
+                raise self.sql.error(
+                    f"{name} is looked up by key, and has no rows of its own",
+                    node.this,
+                    f"write FROM a stream AS s JOIN {name} ON s.id = {name}.id",
+                )
             known = [*self.ctes, *self.catalog.names.values()]
             error = self.sql.unknown("table", name, node.this, known, "the tables here are")
             error.hint = f"{error.hint}; make one known by env.register({name!r}, stream)"
             raise error
         return self._aliased(plan, node, name)
+
+    def _lookup(self, node: exp.Expr) -> Lookup | None:
+        """What a table of a join is looked up in, where it is no stream."""
+        if not isinstance(node, exp.Table) or node.name.casefold() in self.ctes:
+            return None
+        return self.catalog.lookups.get(node.name.casefold())
 
     def _windowed(self, call: WindowCall) -> Plan:
         """The rows of a table with the windows that they are in."""

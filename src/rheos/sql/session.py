@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rheos.connectors.lookup import Lookup
 from rheos.errors import ConfigurationError, ProgramError
 
 try:
@@ -44,8 +45,8 @@ class SqlSession:
         self.ttl: TimeToLive | None = None
         """What a script has said of state."""
 
-    def register(self, name: Any, stream: DataStream) -> None:
-        """Makes a stream known to queries. Raises ProgramError."""
+    def register(self, name: Any, table: DataStream | Lookup) -> None:
+        """Makes a stream, or a lookup, known to queries. Raises ProgramError."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ProgramError(
                 f"the name of a table is a word, not {name!r}", hint='write env.register("bids", bids)'
@@ -54,7 +55,10 @@ class SqlSession:
             raise ProgramError(
                 f"there is a table {name!r} already", hint="register the stream by another name"
             )
-        self.catalog.add(name, scan(name, stream))
+        if isinstance(table, Lookup):
+            self.catalog.add_lookup(name, table)
+        else:
+            self.catalog.add(name, scan(name, table))
 
     def _read(self, table: DeclaredTable) -> Plan:
         """The rows of a table that is declared."""

@@ -1,0 +1,116 @@
+"""A join with what a system outside has for the row's key when it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.connectors.lookup import Lookup
+from rheos.sql import types
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.plan import LookupPlan, Plan, SqlColumn, filtered, projected
+from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
+from rheos.sql.text import SqlText
+
+
+@dataclass(frozen=True)
+class LookupJoin:
+    """A join with a lookup that is being planned."""
+
+    sql: SqlText
+    node: exp.Join
+    lookup: Lookup
+    how: str
+
+    def relation(self, left: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
+        """The rows with what is found for each. Raises ProgramError, SchemaError."""
+        table, sql = self.node.this, self.sql
+        sql.only(table, ("this", "alias"), " of a lookup")
+        if self.how not in ("inner", "left"):
+            raise sql.error(
+                f"rows are looked up for those that come: there is no {self.how.upper()} JOIN",
+                table,
+                "write JOIN or LEFT JOIN",
+            )
+        if left.plan.changes is not None:
+            raise sql.error("rows that change are not looked up", table, "look them up before")
+        keys, rest = self._keys(left, conditions)
+        plan, on = _with_keys(left.plan, keys)
+        alias = table.alias_or_name
+        added = self._added(plan, alias)
+        columns = (*left.plan.columns, *(column for _, column in added))
+        names = tuple((column.name, of) for of, column in added)
+        plan = LookupPlan(plan, self.lookup, on, names, self.how, columns)
+        found = TableInSight(alias, tuple(Named(of, column) for of, column in added))
+        made: Plan = plan
+        tables = (*left.tables, found)
+        compiler = Compiler(sql, NameScope(sql, tables))
+        for each in rest:
+            if self.how == "left":
+                raise sql.error("a LEFT JOIN is by the keys of the lookup", each, "say it in WHERE")
+            made = filtered(made, compiler.condition(each, "ON").expr)
+        return SqlRelation(made, tables)
+
+    def _keys(
+        self, left: SqlRelation, conditions: Sequence[exp.Expr]
+    ) -> tuple[list[Typed], list[exp.Expr]]:
+        """What the lookup is asked by, for each of its keys; and the other conditions."""
+        found: dict[str, Typed] = {}
+        rest = []
+        compiler = Compiler(self.sql, NameScope(self.sql, left.tables))
+        for each in conditions:
+            sides = (each.this, each.expression) if isinstance(each, exp.EQ) else ()
+            named = [(self._key(one), other) for one, other in zip(sides, reversed(sides), strict=True)]
+            asked = next(((key, by) for key, by in named if key is not None and key not in found), None)
+            if asked is None:
+                rest.append(each)
+            else:
+                found[asked[0]] = compiler.compile(asked[1])
+        missing = [key for key in self.lookup.keys if key not in found]
+        if missing:
+            alias = self.node.this.alias_or_name
+            raise self.sql.error(
+                f"{alias} is asked by {', '.join(self.lookup.keys)}, and {missing[0]!r} is not said",
+                self.node.args.get("on") or self.node.this,
+                f"write ON a.id = {alias}.{missing[0]}",
+            )
+        return [found[key] for key in self.lookup.keys], rest
+
+    def _key(self, node: exp.Expr) -> str | None:
+        """The key of the lookup that a column names, by its table."""
+        if not isinstance(node, exp.Column):
+            return None
+        if node.table.casefold() != self.node.this.alias_or_name.casefold():
+            return None
+        return next((key for key in self.lookup.keys if key.casefold() == node.name.casefold()), None)
+
+    def _added(self, plan: Plan, alias: str) -> list[tuple[str, SqlColumn]]:
+        taken = {column.name for column in plan.columns}
+        added = []
+        for column in self.lookup.schema:
+            name = column.name
+            while name in taken:
+                name = f"{name} of {alias}"
+            taken.add(name)
+            added.append((column.name, SqlColumn(name, types.of_arrow(column.type))))
+        return added
+
+
+def _with_keys(plan: Plan, keys: Sequence[Typed]) -> tuple[Plan, tuple[str, ...]]:
+    """The rows with the columns by which they are looked up."""
+    exprs = [pl.col(column.name) for column in plan.columns]
+    columns = [*plan.columns]
+    names = []
+    for place, key in enumerate(keys, 1):
+        if key.expr.meta.is_column():
+            names.append(key.expr.meta.output_name())
+            continue
+        names.append(f"lookup key {place}")
+        exprs.append(key.expr)
+        columns.append(SqlColumn(names[-1], key.type))
+    if len(columns) == len(plan.columns):
+        return plan, tuple(names)
+    return projected(plan, tuple(exprs), tuple(columns)), tuple(names)
