@@ -25,9 +25,6 @@ def found(query: str) -> Rows:
 
 
 SALES = (
-    "SELECT s.id, n.name, n.price FROM (SELECT id, auction FROM sales WHERE id BETWEEN 7 AND 11) "
-    "AS s"
-)
     "SELECT s.id, n.name, n.price FROM (SELECT id, auction FROM sales WHERE id BETWEEN 7 AND 11) AS s"
 )
 
