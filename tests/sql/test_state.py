@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import rheos as rh
+from rheos.checkpoint.compatibility import compare, refusals
+from rheos.operators.shapes import state_shapes
 from tests.sql.data import registered
 
 WINDOWS = "TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTES))"
@@ -28,6 +31,30 @@ def test_an_aggregate_and_a_filter_more_change_no_id() -> None:
     after = after.replace(WINDOWS, f"{WINDOWS} WHERE price > 10")
     assert ids(BEFORE) == ids(after)
     assert len(ids(BEFORE)) == 1
+
+
+def kept(query: str) -> Any:
+    """What is stored."""
+    env = rh.Environment()
+    registered(env)
+    env.sql(query).collect("found")
+    return state_shapes(env.plan().operators())
+
+
+def refused(before: str, after: str) -> bool:
+    """Whether a job does not go on with the state of another query."""
+    found = compare(kept(before), kept(after), {})
+    assert any("sql" in each.operator for each in found)
+    return refusals(found, allow_dropped=False) is not None
+
+
+def test_state_is_read_with_another_filter_and_other_columns() -> None:
+    after = BEFORE.replace(WINDOWS, f"{WINDOWS} WHERE price > 10")
+    assert not refused(BEFORE, after.replace("COUNT(*) AS n", "COUNT(*) * 2 AS twice"))
+
+
+def test_what_an_aggregate_was_before_nobody_knows() -> None:
+    assert refused(BEFORE, BEFORE.replace("COUNT(*) AS n", "COUNT(*) AS n, COUNT(bidder) AS known"))
 
 
 def test_other_keys_windows_and_tables_are_other_state() -> None:

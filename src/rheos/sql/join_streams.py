@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 
 import polars as pl
 
-from rheos.graph.changes import OP, Changes
+from rheos.graph.changes import Changes
 from rheos.sql import types
 from rheos.sql.grouping import AT_ITS_END
-from rheos.sql.keys import any_value
+from rheos.sql.keys import any_value, selected
 from rheos.sql.plan import (
     AllRows,
     AsOfTime,
@@ -61,12 +61,8 @@ def joined(plan: JoinPlan, left: DataStream, right: DataStream, known: Known) ->
         ]
     one, other = _sides(rows, keys, kept)
     made = known(_met(plan, one, other), "join", plan.how, *plan.keys.left, *plan.keys.right)
-    changing = made._type.changes is not None
     exprs = [_column(plan, column, in_window) for column in plan.columns]
-    if not changing:
-        return made.select(*exprs)
-    assert plan.changes is not None
-    return made.as_rows().select(*exprs, pl.col(OP))._typed(plan.changes)
+    return selected(made, exprs, plan.changes)
 
 
 def _met(plan: JoinPlan, left: KeyedStream, right: KeyedStream) -> DataStream:

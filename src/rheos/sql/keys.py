@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rheos.api.expressions import compile_expressions
 from rheos.graph.changes import OP, Changes
+from rheos.graph.nodes import ExpressionSpec
 from rheos.sql import types
 
 if TYPE_CHECKING:
@@ -34,18 +36,28 @@ class NullableKeys:
         """What was computed by key, with the keys as they were."""
         if not self.of:
             return found
-        rows = found.as_rows() if found._type.changes is not None else found
         hidden = {name for key in self.of for name in (_value(key), _absence(key))}
-        there = {*rows.schema.names}
+        there, changing = {*found.schema.names}, found._type.changes is not None
         exprs = [
             pl.when(~pl.col(_absence(key))).then(pl.col(_value(key))).alias(key)
             for key in self.of
             if key not in there
         ]
-        kept = [pl.col(name) for name in rows.schema.names if name not in {*hidden, OP}]
-        op = [pl.col(OP)] if OP in there and found._type.changes is not None else []
-        made = rows.select(*exprs, *kept, *op)
-        return made if changes is None else made._typed(changes)
+        kept = [
+            pl.col(name)
+            for name in found.schema.names
+            if name not in hidden and not (changing and name == OP)
+        ]
+        return selected(found, [*exprs, *kept], changes)
+
+
+def selected(stream: DataStream, exprs: Sequence[pl.Expr], changes: Changes | None) -> DataStream:
+    """New columns; of changes, with what they say of a row, as changes of the table that these are."""
+    if stream._type.changes is None:
+        return stream.select(*exprs)
+    given = [*exprs, pl.col(OP)]
+    made, schema = compile_expressions("select", given, {}, stream.schema)
+    return stream._then(ExpressionSpec("select", made), "select", schema, None)._typed(changes)
 
 
 def not_null(stream: DataStream, keys: Sequence[str]) -> NullableKeys:
@@ -57,10 +69,10 @@ def not_null(stream: DataStream, keys: Sequence[str]) -> NullableKeys:
     added = [pl.col(key).fill_null(any_value(kinds[key])).alias(_value(key)) for key in of]
     added += [pl.col(key).is_null().alias(_absence(key)) for key in of]
     changes = stream._type.changes
-    rows = stream if changes is None else stream.as_rows()
-    rows = rows.with_columns(*added)
     if changes is not None:
-        rows = rows._typed(replace(changes, key=_named(changes.key, of)))
+        changes = replace(changes, key=_named(changes.key, of))
+    every = [pl.col(name) for name in stream.schema.names if not (changes and name == OP)]
+    rows = selected(stream, [*every, *added], changes)
     return NullableKeys(rows, _named(keys, of), of)
 
 

@@ -10,11 +10,10 @@ import polars as pl
 from rheos import aggregates as agg
 from rheos.connectors.collection import CollectionSource
 from rheos.errors import ProgramError
-from rheos.graph.changes import OP
 from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling
 from rheos.operators.changelog.top_n import RANK
 from rheos.sql.join_streams import joined
-from rheos.sql.keys import not_null
+from rheos.sql.keys import not_null, selected
 from rheos.sql.plan import (
     Aggregate,
     Distinct,
@@ -102,10 +101,7 @@ class Lowering:
         exprs = [
             _called(expr, column.name) for expr, column in zip(plan.exprs, plan.columns, strict=True)
         ]
-        if plan.changes is None:
-            return stream.select(*exprs)
-        changed = stream.as_rows().select(*exprs, pl.col(OP))
-        return changed._typed(plan.changes)
+        return selected(stream, exprs, plan.changes)
 
     def _windowed(self, plan: Windowed) -> DataStream:
         """A row for each window that a row is in. Where the windows are grouped by, they are those of
@@ -163,11 +159,11 @@ class Lowering:
         if plan.newest:
             last = self._known(keyed.dedup("last"), plan, "newest", *plan.keys)
             rank = pl.lit(1, dtype=pl.Int64).alias(plan.rank)
-            return last.as_rows().select(*kept, rank, pl.col(OP))._typed(plan.changes)
+            return selected(last, [*kept, rank], plan.changes)
         first = keyed.top_n(plan.n, by=plan.by, smallest=plan.smallest)
         first = self._known(first, plan, "top", str(plan.n), *plan.keys)
         rank = pl.col(RANK).alias(plan.rank)
-        return first.as_rows().select(*kept, rank, pl.col(OP))._typed(plan.changes)
+        return selected(first, [*kept, rank], plan.changes)
 
     def _first_in_window(self, plan: TopN, rows: DataStream, names: list[str]) -> DataStream:
         assert plan.window is not None
