@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from rheos.errors import InputError, UnrestorableError
 from rheos.graph.nodes import RunningSpec
 from rheos.operators import running_state
 from rheos.operators.running import STATE, RunningOperator, running_schema
-from rheos.protocol.elements import FEW_ROWS, TS, visible
+from rheos.protocol.elements import TS, visible
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.snapshots import PartMode
 from rheos.state.key_groups import key_groups, subtask_of
@@ -127,10 +128,10 @@ NEAR_THE_END = st.sampled_from([2**62, 2**63 - 1, -(2**62), -(2**63)])
         st.tuples(
             st.integers(0, 3), ANY_FLOAT, st.integers(-9, 9) | NEAR_THE_END, st.integers(0, 2**16)
         ),
-        min_size=2 * FEW_ROWS,
-        max_size=3 * FEW_ROWS,
+        min_size=30,
+        max_size=50,
     ),
-    st.integers(1, FEW_ROWS),
+    st.integers(1, 16),
     st.sampled_from([pa.int64(), pa.uint64()]),
 )
 def test_a_few_rows_at_a_time_give_what_many_give_to_the_bit(
@@ -151,15 +152,18 @@ def test_a_few_rows_at_a_time_give_what_many_give_to_the_bit(
         "least": agg.min("v"),
     }
 
-    def outcome(pieces: Sequence[pa.RecordBatch]) -> tuple[list[bytes], str | None]:
+    def outcome(
+        pieces: Sequence[pa.RecordBatch], *, one_by_one: bool
+    ) -> tuple[list[bytes], str | None]:
         """The rows up to an error, and the record that it names."""
         op = operator(schema, aggregates)
         made: list[pa.RecordBatch] = []
-        try:
-            for piece in pieces:
-                made += [out.batch for out in op.on_batch(0, piece)]
-        except InputError as error:
-            return bits(made), error.record
+        with patch.object(running_state, "ONE_BY_ONE_ROWS", len(rows) if one_by_one else 0):
+            try:
+                for piece in pieces:
+                    made += [out.batch for out in op.on_batch(0, piece)]
+            except InputError as error:
+                return bits(made), error.record
         (part,) = op.snapshot(CheckpointId(1)).parts
         return [*bits(made), *bits(part.write().sort_by("key.k").to_batches())], None
 
@@ -168,8 +172,8 @@ def test_a_few_rows_at_a_time_give_what_many_give_to_the_bit(
         return [np.concatenate([c.to_numpy(False) for c in column]).tobytes() for column in columns]
 
     cut_up = [batch.slice(at, few) for at in range(0, len(rows), few)]
-    slowly, its_record = outcome(cut_up)
-    at_once, record = outcome([batch])
+    slowly, its_record = outcome(cut_up, one_by_one=True)
+    at_once, record = outcome([batch], one_by_one=False)
     assert its_record == record
     if record is None:
         assert slowly == at_once

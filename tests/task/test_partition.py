@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from rheos.errors import InputError, Site
 from rheos.state.key_groups import key_groups, subtask_of
+from rheos.task import partition
 from rheos.task.partition import Partitioner
 
 
@@ -27,13 +30,20 @@ def batch_of(keys: list[int]) -> pa.RecordBatch:
 KEYS = st.lists(st.integers(0, 20), max_size=60)
 
 
-@given(KEYS, st.sampled_from([1, 2, 3, 5, 8]), st.sampled_from([8, 100, 128]), st.integers(0, 5))
+@given(
+    KEYS,
+    st.sampled_from([1, 2, 3, 5, 8]),
+    st.sampled_from([8, 100, 128]),
+    st.integers(0, 5),
+    st.booleans(),
+)
 def test_each_row_goes_to_its_owner_once_and_in_order(
-    keys: list[int], parallelism: int, max_parallelism: int, skip: int
+    keys: list[int], parallelism: int, max_parallelism: int, skip: int, many: bool
 ) -> None:
     batch = batch_of(keys).slice(min(skip, len(keys)))
     owners = subtask_of(key_groups(batch, ["k"], max_parallelism), parallelism, max_parallelism)
-    parts = Partitioner(["k"], parallelism, max_parallelism).split(batch)
+    with patch.object(partition, "SEARCH_FROM_ROWS", 0 if many else len(keys) + 1):
+        parts = Partitioner(["k"], parallelism, max_parallelism).split(batch)
     assert len(parts) == parallelism
     rows = batch.to_pylist()
     for subtask, part in enumerate(parts):

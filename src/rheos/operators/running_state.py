@@ -23,7 +23,7 @@ from rheos.graph.types import canonical
 from rheos.operators.contract import PortType
 from rheos.operators.keyed_state import keyed_shape
 from rheos.operators.lives import Lives
-from rheos.protocol.elements import FEW_ROWS, Batch
+from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
 from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
 from rheos.state.key_groups import groups_of_columns
@@ -31,6 +31,9 @@ from rheos.state.key_index import KeyIndex
 from rheos.state.parts import DeltaChain
 from rheos.state.slots import Slots
 
+ONE_BY_ONE_ROWS = 96
+"""Up to so many rows are taken in one by one (measured: half a microsecond a row and aggregate, against
+70 for the calls of numpy that take in a batch)."""
 _FEWEST = 1024
 """Fewer keys than that are not worth being forgotten."""
 
@@ -131,7 +134,7 @@ class RunningState:
     def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
         """Takes a batch in, and gives the aggregates after each of its rows. Raises SumTooLarge."""
         counter = self._counted_by
-        if counter is None and batch.num_rows <= FEW_ROWS:
+        if counter is None and batch.num_rows <= ONE_BY_ONE_ROWS:
             return self._run_few(slots, batch)
         size = len(self._index)
         rows = Segments(slots, size)
