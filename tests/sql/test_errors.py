@@ -111,6 +111,10 @@ WRONG = {
     ),
     "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), "
     "INTERVAL '1' HOUR)) GROUP BY window_start": ("its start and its end", "window_start"),
+    # A bound of the window that is there twice is one all the same.
+    "SELECT began, COUNT(*) AS n FROM (SELECT *, window_start AS began FROM TABLE(TUMBLE(TABLE bids, "
+    "DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS t WHERE window_start > '2026-03-01' "
+    "GROUP BY began, window_end": ("is over, and are read before GROUP BY", "began"),
     "SELECT MAX(COUNT(*)) AS m FROM bids": ("stands within another", "MAX(COUNT(*))"),
     "SELECT price FROM bids WHERE COUNT(*) > 1": ("COUNT() is an aggregate", "COUNT(*)"),
     "SELECT *, ROW_NUMBER() OVER (ORDER BY price) AS n FROM bids": (

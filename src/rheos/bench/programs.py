@@ -93,15 +93,18 @@ class BenchProgram:
     counted_at: Literal["sink", "source"] = SINK
 
 
-def _grep(env: Environment, load: Load) -> None:
+def _lines(env: Environment, load: Load) -> DataStream:
     source = load.source(grep.Lines(), pa.schema([pa.field("line", pa.string())]))
-    lines = env.from_source(MeasuredSource(source, load.folder), name="lines")
+    return env.from_source(MeasuredSource(source, load.folder), name="lines")
+
+
+def _grep(env: Environment, load: Load) -> None:
+    lines = _lines(env, load)
     lines.filter(pl.col("line").str.contains(grep.PATTERN)).name("grep").sink_to(load.sink())
 
 
 def _sql_grep(env: Environment, load: Load) -> None:
-    source = load.source(grep.Lines(), pa.schema([pa.field("line", pa.string())]))
-    env.register("lines", env.from_source(MeasuredSource(source, load.folder), name="lines"))
+    env.register("lines", _lines(env, load))
     env.sql(queries.GREP).sink_to(load.sink())
 
 
@@ -199,9 +202,14 @@ def _timed(env: Environment, load: Load, name: str) -> KeyedStream:
     return _timed_rows(env, load, name).key_by("k")
 
 
-def _timed_rows(env: Environment, load: Load, name: str) -> DataStream:
+def _timed_rows(
+    env: Environment,
+    load: Load,
+    name: str,
+    made: type[joins.Timed] | type[windows.Visits] = joins.Timed,
+) -> DataStream:
     assert load.keys is not None
-    source = MeasuredSource(load.source(joins.Timed(load.keys), _TIMED), load.folder)
+    source = MeasuredSource(load.source(made(load.keys), _TIMED), load.folder)
     return env.from_source(source, watermark=Watermark.monotonic(on="at"), name=name)
 
 
@@ -220,12 +228,7 @@ def _windows(
     window: Window, made: type[joins.Timed] | type[windows.Visits]
 ) -> Callable[[Environment, Load], None]:
     def build(env: Environment, load: Load) -> None:
-        assert load.keys is not None
-        source = load.source(made(load.keys), _TIMED)
-        visits = env.from_source(
-            MeasuredSource(source, load.folder), watermark=Watermark.monotonic(on="at"), name="visits"
-        )
-        found = visits.key_by("k").window(window)
+        found = _timed_rows(env, load, "visits", made).key_by("k").window(window)
         # Latencies count from the last row of a window, `t` (SINCE).
         results = found.aggregate(
             count=agg.count(), sum=agg.sum("v"), max=agg.max("v"), t=agg.max(SINCE)

@@ -29,7 +29,7 @@ from rheos.sql.plan import (
 )
 from rheos.sql.scope import Named, NameScope, SqlRelation
 from rheos.sql.text import SqlText, kind
-from rheos.sql.windows import WINDOW_COLUMNS, settled, windowed_below, without_windows
+from rheos.sql.windows import WINDOW_COLUMNS, last_time, settled, windowed_below, without_windows
 from rheos.state.key_groups import is_key_type
 
 _ALL = "all rows"
@@ -276,16 +276,14 @@ def _planned(
                 "group without a window; or window the rows before they are aggregated",
             )
         source = retracting(source)
+    constant = Typed(pl.lit(0, dtype=types.BIGINT), types.BIGINT, exp.Null())
     if window is None:
         for (_, made), call in zip(aggregates, calls, strict=True):
             _check_unbounded(sql, made, call, changing=source.changes is not None)
-        if not keys:
-            constant = Typed(pl.lit(0, dtype=types.BIGINT), types.BIGINT, exp.Null())
-            keys = [work.computed(_ALL, constant)]
+        keys = keys or [work.computed(_ALL, constant)]
     if not aggregates:
         aggregates = (("COUNT(*)", agg.count()),)
     if not work.columns:
-        constant = Typed(pl.lit(0, dtype=types.BIGINT), types.BIGINT, exp.Null())
         work.computed(_ALL, constant)
     input = _before(source, tuple(work.exprs), tuple(work.columns))
     results = tuple(_result_column(input, name, made) for name, made in aggregates)
@@ -339,7 +337,7 @@ def _see_window(scope: NameScope, found: dict[str, Typed], names: dict[str, Name
         ColumnRole.WINDOW_START: pl.col("of window_start" if again else start),
         ColumnRole.WINDOW_END: pl.col("of window_end" if again else end),
     }
-    made[ColumnRole.WINDOW_TIME] = made[ColumnRole.WINDOW_END] - pl.duration(milliseconds=1)
+    made[ColumnRole.WINDOW_TIME] = last_time(made[ColumnRole.WINDOW_END])
     for table in scope.tables:
         for named in table.columns:
             role = named.column.role

@@ -21,6 +21,7 @@ from rheos.sql.plan import (
     JoinPlan,
     SqlColumn,
 )
+from rheos.sql.windows import OF_WINDOWS, last_time, window_names
 
 if TYPE_CHECKING:
     from rheos.api.keyed import KeyedStream
@@ -48,7 +49,7 @@ def joined(plan: JoinPlan, left: DataStream, right: DataStream, known: Known) ->
         )
     ]
     keys = [
-        [_bound(key, which) if in_window and key in _bounds(columns) else key for key in of]
+        [_bound(key, which) if in_window and key in window_names(columns) else key for key in of]
         for of, columns, which in (
             (plan.keys.left, plan.left.columns, "left"),
             (plan.keys.right, plan.right.columns, "right"),
@@ -83,12 +84,6 @@ def _met(plan: JoinPlan, left: KeyedStream, right: KeyedStream) -> DataStream:
 
 # --- windows ------------------------------------------------------------------------------------------
 
-_IN_WINDOW = (ColumnRole.WINDOW_START, ColumnRole.WINDOW_END, ColumnRole.WINDOW_TIME)
-
-
-def _bounds(columns: Sequence[SqlColumn]) -> set[str]:
-    return {column.name for column in columns if column.role in _IN_WINDOW}
-
 
 def _bound(name: str, which: str) -> str:
     return f"{name} of the {which} row"
@@ -96,7 +91,7 @@ def _bound(name: str, which: str) -> str:
 
 def _without_bounds(stream: DataStream, columns: Sequence[SqlColumn], which: str) -> DataStream:
     """Columns of windows that are over have other names beside those of the join."""
-    names = _bounds(columns)
+    names = window_names(columns)
     if not names:
         return stream
     every = stream.schema.names
@@ -108,7 +103,7 @@ def _without_bounds(stream: DataStream, columns: Sequence[SqlColumn], which: str
 def _column(plan: JoinPlan, column: SqlColumn, in_window: bool) -> pl.Expr:
     """A column of the plan, of the pairs."""
     name = column.name
-    if not in_window or column.role not in _IN_WINDOW:
+    if not in_window or column.role not in OF_WINDOWS:
         return pl.col(name)
     assert isinstance(plan.meeting, InOneWindow)
     which = "left" if column in plan.columns[: plan.width] else "right"
@@ -118,7 +113,7 @@ def _column(plan: JoinPlan, column: SqlColumn, in_window: bool) -> pl.Expr:
     value = {
         ColumnRole.WINDOW_START: pl.col("window_start"),
         ColumnRole.WINDOW_END: end,
-        ColumnRole.WINDOW_TIME: end - pl.duration(milliseconds=1),
+        ColumnRole.WINDOW_TIME: last_time(end),
     }[column.role]
     return pl.when(pl.col(f"{which} row")).then(value).alias(name)
 

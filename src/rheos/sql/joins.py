@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
-import polars as pl
 from sqlglot import exp
 
 from rheos.graph.changes import Changes
@@ -25,11 +24,11 @@ from rheos.sql.plan import (
     Plan,
     SqlColumn,
     filtered,
-    projected,
     renamed,
     retracting,
+    with_keys,
 )
-from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
+from rheos.sql.scope import NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.text import SqlText
 from rheos.sql.windows import windowed_below, without_windows
 
@@ -76,7 +75,9 @@ class Joining:
         made: Plan = plan
         for each in after:
             made = filtered(made, compiler.condition(each, "ON").expr)
-        return SqlRelation(made, _seen((*left.tables, *self._without_using(right)), plan))
+        given = {column.name: column for column in plan.columns}
+        seen = with_columns((*left.tables, *self._without_using(right)), given)
+        return SqlRelation(made, seen)
 
     def _without_using(self, right: SqlRelation) -> tuple[TableInSight, ...]:
         """The right tables without what USING names, which is one column of both sides."""
@@ -282,43 +283,17 @@ def _apart(left: SqlRelation, right: SqlRelation, alias: str) -> SqlRelation:
         taken.add(name)
     plan = renamed(right.plan, tuple(names.values()))
     by_name = {column.name: column for column in plan.columns}
-    tables = tuple(
-        TableInSight(
-            table.alias,
-            tuple(Named(of.name, by_name[names[of.column.name]]) for of in table.columns),
-        )
-        for table in right.tables
-    )
-    return SqlRelation(plan, tables)
+    now = {before: by_name[name] for before, name in names.items()}
+    return SqlRelation(plan, with_columns(right.tables, now))
 
 
 def _keyed(
     left: Plan, right: Plan, equal: Sequence[tuple[Typed, Typed]]
 ) -> tuple[Plan, Plan, JoinKeys]:
     """Both sides with the columns that are equal."""
-    sides = [
-        _with_keys(left, [one for one, _ in equal], "left"),
-        _with_keys(right, [other for _, other in equal], "right"),
-    ]
-    (left, mine), (right, theirs) = sides
+    left, mine = with_keys(left, [one for one, _ in equal], "left")
+    right, theirs = with_keys(right, [other for _, other in equal], "right")
     return left, right, JoinKeys(mine, theirs)
-
-
-def _with_keys(side: Plan, keys: Sequence[Typed], which: str) -> tuple[Plan, tuple[str, ...]]:
-    exprs = [pl.col(column.name) for column in side.columns]
-    columns = [*side.columns]
-    names: list[str] = []
-    for place, key in enumerate(keys, 1):
-        if key.expr.meta.is_column() and key.expr.meta.output_name() not in names:
-            names.append(key.expr.meta.output_name())
-            continue
-        name = f"{which} key {place}"
-        exprs.append(key.expr)
-        columns.append(SqlColumn(name, key.type))
-        names.append(name)
-    if len(columns) == len(side.columns):
-        return side, tuple(names)
-    return projected(side, tuple(exprs), tuple(columns)), tuple(names)
 
 
 def _key_of_pairs(left: Plan, right: Plan, keys: JoinKeys) -> tuple[str, ...]:
@@ -333,22 +308,6 @@ def _plain(columns: Sequence[SqlColumn], kept: ColumnRole = ColumnRole.PLAIN) ->
     """The columns without what they are beside their values, but for one of that."""
     return tuple(
         column if column.role == kept else replace(column, role=ColumnRole.PLAIN) for column in columns
-    )
-
-
-def _seen(tables: Sequence[TableInSight], plan: Plan) -> tuple[TableInSight, ...]:
-    """The tables, with their columns as the join gives them."""
-    by_name = {column.name: column for column in plan.columns}
-    return tuple(
-        TableInSight(
-            table.alias,
-            tuple(
-                Named(of.name, by_name[of.column.name])
-                for of in table.columns
-                if of.column.name in by_name
-            ),
-        )
-        for table in tables
     )
 
 

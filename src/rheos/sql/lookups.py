@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import polars as pl
 from sqlglot import exp
 
 from rheos.connectors.lookup import Lookup
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.plan import LookupPlan, Plan, SqlColumn, filtered, projected
+from rheos.sql.plan import LookupPlan, Plan, SqlColumn, filtered, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText
 
@@ -38,7 +37,7 @@ class LookupJoin:
         if left.plan.changes is not None:
             raise sql.error("rows that change are not looked up", table, "look them up before")
         keys, rest = self._keys(left, conditions)
-        plan, on = _with_keys(left.plan, keys)
+        plan, on = with_keys(left.plan, keys, "lookup")
         alias = table.alias_or_name
         added = self._added(plan, alias)
         columns = (*left.plan.columns, *(column for _, column in added))
@@ -97,20 +96,3 @@ class LookupJoin:
             taken.add(name)
             added.append((column.name, SqlColumn(name, types.of_arrow(column.type))))
         return added
-
-
-def _with_keys(plan: Plan, keys: Sequence[Typed]) -> tuple[Plan, tuple[str, ...]]:
-    """The rows with the columns by which they are looked up."""
-    exprs = [pl.col(column.name) for column in plan.columns]
-    columns = [*plan.columns]
-    names = []
-    for place, key in enumerate(keys, 1):
-        if key.expr.meta.is_column():
-            names.append(key.expr.meta.output_name())
-            continue
-        names.append(f"lookup key {place}")
-        exprs.append(key.expr)
-        columns.append(SqlColumn(names[-1], key.type))
-    if len(columns) == len(plan.columns):
-        return plan, tuple(names)
-    return projected(plan, tuple(exprs), tuple(columns)), tuple(names)

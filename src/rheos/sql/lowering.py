@@ -10,7 +10,7 @@ import polars as pl
 from rheos import aggregates as agg
 from rheos.connectors.collection import CollectionSource
 from rheos.errors import ProgramError
-from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling
+from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
 from rheos.operators.changelog.top_n import RANK
 from rheos.sql.join_streams import joined
 from rheos.sql.keys import not_null, selected
@@ -31,7 +31,7 @@ from rheos.sql.plan import (
     Windowed,
     inputs_of,
 )
-from rheos.sql.windows import WINDOW_COLUMNS
+from rheos.sql.windows import WINDOW_COLUMNS, last_time
 
 if TYPE_CHECKING:
     from rheos.api.environment import Environment
@@ -60,7 +60,7 @@ class Lowering:
             case ValueRows():
                 return self._env.from_source(CollectionSource(plan.table, None), name="VALUES")
             case Filter():
-                return self._filtered(plan)
+                return self.stream(plan.input).filter(plan.condition)
             case Project():
                 return self._projected(plan)
             case Retract():
@@ -91,10 +91,6 @@ class Lowering:
                 raise AssertionError("numbers of rows are bounded: check_bounded")
             case _:
                 assert_never(plan)
-
-    def _filtered(self, plan: Filter) -> DataStream:
-        stream = self.stream(plan.input)
-        return stream.filter(plan.condition)
 
     def _projected(self, plan: Project) -> DataStream:
         stream = self.stream(plan.input)
@@ -128,9 +124,8 @@ class Lowering:
         names = [column.name for column in WINDOW_COLUMNS]
         bounds = [
             pl.struct(
-                start.cast(pl.Datetime("ms")).dt.replace_time_zone("UTC").alias(names[0]),
-                end.cast(pl.Datetime("ms")).dt.replace_time_zone("UTC").alias(names[1]),
-                (end - 1).cast(pl.Datetime("ms")).dt.replace_time_zone("UTC").alias(names[2]),
+                at.cast(pl.Datetime("ms")).dt.replace_time_zone("UTC").alias(name)
+                for at, name in zip((start, end, end - 1), names, strict=True)
             )
             for start, end in spans
         ]
@@ -150,10 +145,9 @@ class Lowering:
 
     def _first(self, plan: TopN) -> DataStream:
         rows = self.stream(plan.input)
-        names = [column.name for column in plan.input.columns]
-        kept = [pl.col(column.name) for column in plan.columns if column.name != plan.rank]
         if plan.window is not None:
-            return self._first_in_window(plan, rows, names)
+            return self._first_in_window(plan, plan.window, rows)
+        kept = [pl.col(column.name) for column in plan.columns if column.name != plan.rank]
         of = not_null(rows, plan.keys)
         keyed = of.keyed()
         if plan.newest:
@@ -165,19 +159,17 @@ class Lowering:
         rank = pl.col(RANK).alias(plan.rank)
         return selected(first, [*kept, rank], plan.changes)
 
-    def _first_in_window(self, plan: TopN, rows: DataStream, names: list[str]) -> DataStream:
-        assert plan.window is not None
-        others = [name for name in names if name not in plan.keys]
-        top = agg.top_k(plan.by, plan.n, of=others, smallest=plan.smallest)
+    def _first_in_window(self, plan: TopN, window: Window, rows: DataStream) -> DataStream:
+        names = [column.name for column in plan.input.columns]
         # Columns of windows that are over have other names beside those of this one.
         bounds = {column.name: f"of {column.name}" for column in WINDOW_COLUMNS if column.name in names}
         if bounds:
             rows = rows.select(*(pl.col(name).alias(bounds.get(name, name)) for name in names))
-            of = [bounds.get(name, name) for name in others]
-            top = agg.top_k(plan.by, plan.n, of=of, smallest=plan.smallest)
+        others = [bounds.get(name, name) for name in names if name not in plan.keys]
+        top = agg.top_k(plan.by, plan.n, of=others, smallest=plan.smallest)
         keys = [bounds.get(key, key) for key in plan.keys]
         nullable = not_null(rows, keys)
-        windows = nullable.keyed().window(plan.window) if keys else rows.window_all(plan.window)
+        windows = nullable.keyed().window(window) if keys else rows.window_all(window)
         found = self._known(windows.aggregate(top=top), plan, "top", str(plan.n), *keys)
         found = nullable.restored(found, None)
         rank = "number of the row"
@@ -188,7 +180,7 @@ class Lowering:
             if column.name == plan.rank:
                 exprs.append(pl.col(rank).alias(plan.rank))
             elif column.name == "window_time" and column.name in ends:
-                exprs.append((pl.col("window_end") - pl.duration(milliseconds=1)).alias(column.name))
+                exprs.append(last_time(pl.col("window_end")).alias(column.name))
             else:
                 exprs.append(pl.col(bounds.get(column.name, column.name)).alias(column.name))
         return numbered.select(*exprs)

@@ -7,6 +7,7 @@ Nodes are equal where they are the same one: what is named twice is planned, and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
@@ -24,6 +25,7 @@ from rheos.graph.windows import Window
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
     from rheos.api.streams import DataStream
+    from rheos.sql.expressions.table import Typed
 
 
 class ColumnRole(Enum):
@@ -317,6 +319,25 @@ def renamed(input: Plan, names: tuple[str, ...]) -> Plan:
         for name, column in zip(names, input.columns, strict=True)
     )
     return projected(input, tuple(pl.col(column.name) for column in input.columns), columns)
+
+
+def with_keys(input: Plan, keys: Sequence[Typed], what: str) -> tuple[Plan, tuple[str, ...]]:
+    """The rows with a column of its own for each key, and the names of these: `what` begins those of
+    the ones that are computed."""
+    exprs = [pl.col(column.name) for column in input.columns]
+    columns = [*input.columns]
+    names: list[str] = []
+    for place, key in enumerate(keys, 1):
+        if key.expr.meta.is_column() and key.expr.meta.output_name() not in names:
+            names.append(key.expr.meta.output_name())
+            continue
+        name = f"{what} key {place}"
+        exprs.append(key.expr)
+        columns.append(SqlColumn(name, key.type))
+        names.append(name)
+    if len(columns) == len(input.columns):
+        return input, tuple(names)
+    return projected(input, tuple(exprs), tuple(columns)), tuple(names)
 
 
 def inputs_of(plan: Plan) -> tuple[Plan, ...]:

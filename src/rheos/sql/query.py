@@ -36,7 +36,7 @@ from rheos.sql.plan import (
     retracting,
 )
 from rheos.sql.ranking import bound, limited, rank_of, ranked, ranks_in
-from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
+from rheos.sql.scope import NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.text import SqlText, span_of
 from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, settled, window_call
 
@@ -149,13 +149,7 @@ class Planner:
             else:
                 rest.append(each)
         if rank is None and plan is not relation.plan:
-            tables = tuple(
-                TableInSight(
-                    table.alias,
-                    tuple(Named(of.name, _now(of.column, plan)) for of in table.columns),
-                )
-                for table in tables
-            )
+            tables = with_columns(tables, {column.name: column for column in plan.columns})
         compiler = Compiler(self.sql, NameScope(self.sql, tables))
         for each in rest:
             plan = filtered(plan, compiler.condition(each, "WHERE").expr)
@@ -416,8 +410,3 @@ class Planner:
         frame = pl.DataFrame(series)
         table = frame.rechunk().to_arrow().cast(from_polars(frame.schema)).combine_chunks()
         return ValueRows(table, tuple(SqlColumn(*each) for each in frame.schema.items()))
-
-
-def _now(column: SqlColumn, plan: Plan) -> SqlColumn:
-    """The column as a plan has it."""
-    return next(each for each in plan.columns if each.name == column.name)

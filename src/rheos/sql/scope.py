@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -29,6 +29,23 @@ class TableInSight:
 
     alias: str | None
     columns: tuple[Named, ...]
+
+
+def with_columns(
+    tables: Iterable[TableInSight], columns: Mapping[str, SqlColumn]
+) -> tuple[TableInSight, ...]:
+    """The tables with the columns that there are now in the place of those of these names."""
+    return tuple(
+        TableInSight(
+            table.alias,
+            tuple(
+                Named(of.name, columns[of.column.name])
+                for of in table.columns
+                if of.column.name in columns
+            ),
+        )
+        for table in tables
+    )
 
 
 @dataclass(frozen=True)

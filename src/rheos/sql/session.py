@@ -91,22 +91,29 @@ class SqlSession:
 
     def query(self, text: Any, ttl: TimeToLive | None = None) -> DataStream:
         """The stream of a query. Raises ProgramError, SchemaError."""
-        return self.explained(text, ttl)[0]
+        sql = _text(text)
+        with _shown(sql):
+            return self.lowering.stream(self._planned_alone(sql, ttl))
 
     def explained(self, text: Any, ttl: TimeToLive | None = None) -> tuple[DataStream, str]:
         """The stream of a query, and its logical plan. Raises ProgramError, SchemaError."""
         sql = _text(text)
         with _shown(sql):
-            statements = parse(sql)
-            if len(statements) != 1:
-                at = statements[1] if statements else None
-                raise sql.error("sql() takes one query", at, "write each by itself: env.sql(...)")
-            [statement] = statements
-            if not isinstance(statement, exp.Query | exp.Values):
-                raise sql.error("sql() takes a query", statement, "write SELECT ... FROM ...")
-            plan = self.planned(sql, statement, ttl)
-            check_bounded(sql, plan)
+            plan = self._planned_alone(sql, ttl)
             return self.lowering.stream(plan), explained(plan)
+
+    def _planned_alone(self, sql: SqlText, ttl: TimeToLive | None) -> Plan:
+        """The plan of a text that is one query."""
+        statements = parse(sql)
+        if len(statements) != 1:
+            at = statements[1] if statements else None
+            raise sql.error("sql() takes one query", at, "write each by itself: env.sql(...)")
+        [statement] = statements
+        if not isinstance(statement, exp.Query | exp.Values):
+            raise sql.error("sql() takes a query", statement, "write SELECT ... FROM ...")
+        plan = self.planned(sql, statement, ttl)
+        check_bounded(sql, plan)
+        return plan
 
 
 def _text(text: Any) -> SqlText:

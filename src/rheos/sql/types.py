@@ -268,6 +268,11 @@ def _text_to_boolean(value: pl.Expr) -> pl.Expr:
     )
 
 
+def moment(micros: pl.Expr) -> pl.Expr:
+    """The TIMESTAMP so many microseconds after the beginning of 1970."""
+    return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+
+
 def _to_timestamp(value: pl.Expr, kind: pl.DataType, to: pl.Datetime) -> pl.Expr | None:
     if is_timestamp(kind):
         zoned = kind.time_zone  # type: ignore[attr-defined]
@@ -283,7 +288,7 @@ def _to_timestamp(value: pl.Expr, kind: pl.DataType, to: pl.Datetime) -> pl.Expr
     if kind == TEXT:
         return _text_to_timestamp(value, to)
     if is_integer(kind) and to.time_zone is not None:
-        return (value.cast(BIGINT) * 1_000_000).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+        return moment(value.cast(BIGINT) * 1_000_000)
     return None
 
 

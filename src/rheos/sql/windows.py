@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -114,10 +114,14 @@ def _window(name: str, lengths: Mapping[str, timedelta]) -> Window:
             return Session(lengths["GAP"])
 
 
-def bounds(columns: Columns) -> dict[ColumnRole, str]:
-    """The columns of the window that the rows are of."""
-    wanted = OF_WINDOWS
-    return {column.role: column.name for column in columns if column.role in wanted}
+def window_names(columns: Iterable[SqlColumn]) -> set[str]:
+    """The columns of the windows that the rows are of; a bound may be there more than once."""
+    return {column.name for column in columns if column.role in OF_WINDOWS}
+
+
+def last_time(end: pl.Expr) -> pl.Expr:
+    """The last millisecond of windows that end so: their column WINDOW_TIME."""
+    return end - pl.duration(milliseconds=1)
 
 
 def windowed_below(plan: Plan) -> Windowed | None:
@@ -167,4 +171,4 @@ def without_windows(plan: Plan) -> Plan | None:
 
 
 def _reads(expr: pl.Expr, input: Plan) -> bool:
-    return bool(set(expr.meta.root_names()) & {*bounds(input.columns).values()})
+    return bool(set(expr.meta.root_names()) & window_names(input.columns))

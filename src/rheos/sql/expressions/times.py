@@ -161,17 +161,17 @@ def date_trunc(compiler: Compiler, node: exp.TimestampTrunc) -> Typed:
 
 @function("timestamp_millis", {"this": WHOLE}, types.TIMESTAMP)
 def timestamp_millis(this: pl.Expr) -> pl.Expr:
-    return (this * 1000).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    return types.moment(this * 1000)
 
 
 @function("timestamp_micros", {"this": WHOLE}, types.TIMESTAMP)
 def timestamp_micros(this: pl.Expr) -> pl.Expr:
-    return this.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    return types.moment(this)
 
 
 @function("timestamp_seconds", {"this": WHOLE}, types.TIMESTAMP)
 def timestamp_seconds(this: pl.Expr) -> pl.Expr:
-    return (this * 1_000_000).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    return types.moment(this * 1_000_000)
 
 
 @function(exp.UnixMillis, {"this": MOMENT}, types.BIGINT)
