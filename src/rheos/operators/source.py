@@ -241,8 +241,10 @@ class SourceOperator(Operator):
         Rejected rows come as batches of the tag `rejected`, beside the rows and not counted with them.
         Ask for `watermark` and `idle` after each poll. After `EndOfInput` it is not called again.
         """
-        with self._located():
+        try:  # Not by `_located`: a context manager costs as much as a small read.
             return self._poll(max_rows)
+        except RheosError as error:
+            raise error.located(site=self.ctx.site, operator=self.ctx.name) from error.__cause__
 
     @contextmanager
     def _located(self) -> Iterator[None]:

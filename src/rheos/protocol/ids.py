@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 
 JobId = NewType("JobId", str)
 
@@ -30,9 +29,9 @@ Subtask = NewType("Subtask", int)
 KeyGroup = NewType("KeyGroup", int)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ChannelId:
-    """One FIFO lane: an edge of the plan, from one subtask to another."""
+class ChannelId(NamedTuple):
+    """One FIFO lane: an edge of the plan, from one subtask to another. A tuple: it is looked up several
+    times for each batch."""
 
     edge: int
     sender: int

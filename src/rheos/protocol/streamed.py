@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from rheos.errors import TransportError
 from rheos.protocol import wire
@@ -55,8 +56,7 @@ def head(header: bytes, payload_bytes: int, lies: Lies) -> bytes:
     return _PREFIX.pack(payload_bytes, lies) + header
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     header: bytes
     payload: bytes | None
     in_memory_bytes: int

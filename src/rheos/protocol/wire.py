@@ -8,8 +8,8 @@ IPC record batches without their schema, which both ends know from the plan.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -54,8 +54,7 @@ class FrameKind(IntEnum):
     LATENCY = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """`value` is the timestamp of a watermark, the checkpoint of a barrier, or the number of a lap; of
     a latency marker it is when it was born and, in the last 16 bits, the chain of its source."""
 
@@ -89,12 +88,13 @@ def decode_header(frame: bytes) -> Header:
         raise TransportError(f"a peer's header has {len(frame)} bytes, not {HEADER_BYTES}")
     _, version, kind, attempt, edge, sender, receiver, sequence, value = _HEADER.unpack(frame)
     check_version(version)
-    if kind not in _KINDS:
+    known = _KINDS.get(kind)
+    if known is None:
         raise TransportError(f"a peer's frame is of no kind that there is: {kind}")
-    return Header(FrameKind(kind), attempt, ChannelId(edge, sender, receiver), sequence, value)
+    return Header(known, attempt, ChannelId(edge, sender, receiver), sequence, value)
 
 
-_KINDS = frozenset(FrameKind)
+_KINDS = {int(kind): kind for kind in FrameKind}
 
 
 def check_version(version: int) -> None:

@@ -74,9 +74,12 @@ class KeyIndex(KeySlots):
         self._chunks: list[list[pa.Array]] = [[] for _ in types]
         self._size = 0
 
+    def __len__(self) -> int:
+        return self._size
+
     def lookup_or_add(self, columns: Sequence[pa.Array]) -> Slots:
         slots = super().lookup_or_add(columns)
-        size = len(self)
+        size = super().__len__()
         if size > self._size:
             plain_columns = [plain(column, position) for position, column in enumerate(columns)]
             self._keep(plain_columns, slots, size)

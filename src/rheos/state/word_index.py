@@ -50,7 +50,7 @@ class WordIndex:
         if len(words) <= FEW_ROWS and (known := self._table.find_few(words.tolist())) is not None:
             return np.array(known, dtype=np.int32)
         slots = self._table.find(words)
-        fresh = np.flatnonzero(slots < 0)
+        (fresh,) = (slots < 0).nonzero()
         if len(fresh):
             words = words[fresh]
             self._add(_distinct(words))

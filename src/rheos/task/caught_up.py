@@ -24,6 +24,7 @@ class CaughtUpReporter:
             if isinstance(operator, SourceOperator) and operator.until_now
         }
         """Those that still have something to give."""
+        self.watches = bool(self._reading)
 
     def poll(self) -> list[CaughtUp]:
         """What is news since the last call."""

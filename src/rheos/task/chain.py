@@ -208,9 +208,7 @@ class ChainRunner:
             self._overtake(due)
             return Ran.WORKED
         worked = False
-        for number in range(self._elements_per_run + 1):
-            if number == self._elements_per_run and not self._rests:
-                break
+        for _ in range(self._elements_per_run):
             if self._work is None:
                 if not self._outputs.writable:
                     return Ran.SUSPENDED if worked else Ran.BLOCKED
@@ -221,6 +219,9 @@ class ChainRunner:
             if self._resume():
                 return Ran.SUSPENDED if worked else Ran.BLOCKED
             worked = True
+            if self._rests:
+                self._wake_at_us = self._poll_at_us
+                return Ran.SETTLED
         return Ran.WORKED
 
     def _resume(self) -> bool:
@@ -237,24 +238,23 @@ class ChainRunner:
         """Sends what buffers hold, as timeouts and credits allow."""
         return self._outputs.pump()
 
-    def next_flush_us(self) -> int | None:
-        return self._outputs.next_flush_us()
-
     def next_timer_ms(self) -> int | None:
         return None if self.ended or self._ran.blocked else self._tree.next_timer_ms()
 
-    def next_wake_us(self) -> int | None:
-        """When a source's reader wants to be asked again, or what is worked on ahead, by the monotonic
-        clock."""
-        return None if self._ran.blocked else self._wake_at_us
-
-    def next_overtake_us(self) -> int | None:
-        """When a barrier that waits may wait no longer, by the monotonic clock."""
-        return self._barriers.next_overdue_us()
+    def next_us(self) -> int | None:
+        """When time alone lets it go on, by the monotonic clock: a buffer is to be sent, a barrier that
+        waits may wait no longer, or a source's reader, or what is worked on ahead, is to be asked."""
+        next_us = self._outputs.next_flush_us()
+        overdue_us = self._barriers.next_overdue_us()
+        if overdue_us is not None and (next_us is None or overdue_us < next_us):
+            next_us = overdue_us
+        ask_us = None if self._ran.blocked else self._wake_at_us
+        return ask_us if ask_us is not None and (next_us is None or ask_us < next_us) else next_us
 
     # --- choosing work ----------------------------------------------------------------------------
 
     def _next_work(self) -> Work | None:
+        self._rests = False
         if self._restored:
             return self._read_restored()
         if (triggered := self._barriers.next_triggered()) is not None:
@@ -314,7 +314,6 @@ class ChainRunner:
     def _read_source(self) -> Work | None:
         assert self._source is not None
         self._wake_at_us = None
-        self._rests = False
         if self._draining:
             return self._end()
         now_us = self._clock.monotonic_us()
@@ -333,9 +332,11 @@ class ChainRunner:
         return self._polled(polled)
 
     def _are_few(self, polled: Sequence[Out]) -> bool:
-        if sum(out.batch.num_rows for out in polled) >= self._few_rows:
-            return False
-        return sum(self._sizes[out.tag].of(out.batch) for out in polled) < _FEW_BYTES
+        rows = size_bytes = 0
+        for out in polled:
+            rows += out.batch.num_rows
+            size_bytes += self._sizes[out.tag].of(out.batch)
+        return rows < self._few_rows and size_bytes < _FEW_BYTES
 
     # --- kinds of work ----------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rheos.operators.contract import Operator
 from rheos.operators.source import SourceOperator
@@ -15,8 +15,13 @@ class DriftReporter:
     """Of one slot, once its operators are open."""
 
     def __init__(
-        self, attempt: Attempt, subtask: int, operators: Mapping[OperatorId, Operator]
+        self,
+        attempt: Attempt,
+        subtask: int,
+        operators: Mapping[OperatorId, Operator],
+        now_us: Callable[[], int],
     ) -> None:
+        self._now_us = now_us
         self._attempt = attempt
         self._subtask = subtask
         self._next_us = 0
@@ -28,14 +33,16 @@ class DriftReporter:
             and operator.alignment is not None
             and operator.ctx.parallelism > 1
         }
+        self.watches = bool(self._alignments)
 
     def heard(self, message: Align) -> None:
         if message.operator in self._alignments:
             self._alignments[message.operator].align(message.least_ms)
 
-    def poll(self, now_us: int) -> list[Reached]:
+    def poll(self) -> list[Reached]:
         """What is news since the last call, from time to time."""
-        if not self._alignments or now_us < self._next_us:
+        now_us = self._now_us()
+        if now_us < self._next_us:
             return []
         self._next_us = now_us + DRIFT_LOOK_US
         news = []

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial, reduce
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -56,8 +57,7 @@ class Lifecycle(Enum):
     DONE = "released by the driver"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What a step came to."""
 
     worked: bool
@@ -243,7 +243,10 @@ class SubtaskEngine:
         self._phases = PhaseReporter(self._attempt, self._subtask, self._operators)
         self._caught_up = CaughtUpReporter(self._attempt, self._subtask, self._operators)
         self._found = FoundSplits(self._subtask, self._operators)
-        self._drift = DriftReporter(self._attempt, self._subtask, self._operators)
+        now_us = self._clock.monotonic_us
+        self._drift = DriftReporter(self._attempt, self._subtask, self._operators, now_us)
+        reporters = (self._phases, self._caught_up, self._drift)
+        self._reporters = [reporter for reporter in reporters if reporter.watches]
         for chain in self._chains:
             # What had come further is ahead: also where a changed program has made one chain of two.
             for planned in reversed(chain.chain.operators):
@@ -314,12 +317,9 @@ class SubtaskEngine:
             now_us = self._clock.monotonic_us()
             spent.turn(ran, turn_us, now_us)
             turn_us = now_us
-        for news in self._phases.poll():
-            self._report(news)
-        for caught_up in self._caught_up.poll():
-            self._report(caught_up)
-        for far in self._drift.poll(began_us):
-            self._report(far)
+        for reporter in self._reporters:
+            for news in reporter.poll():
+                self._report(news)
         if self._checkpoints.busy:
             restless |= self._checkpoints.poll()
         if self.lifecycle is Lifecycle.RUNNING and all(chain.ended for chain in self._chains):
@@ -352,15 +352,9 @@ class SubtaskEngine:
         wake_us = self._next_progress_us - now_us
         now_ms: int | None = None
         for chain in self._chains:
-            flush_us = chain.next_flush_us()
-            if flush_us is not None:
-                wake_us = min(wake_us, flush_us - now_us)
-            overtake_us = chain.next_overtake_us()
-            if overtake_us is not None:
-                wake_us = min(wake_us, overtake_us - now_us)
-            ask_us = chain.next_wake_us()
-            if ask_us is not None:
-                wake_us = min(wake_us, ask_us - now_us)
+            next_us = chain.next_us()
+            if next_us is not None:
+                wake_us = min(wake_us, next_us - now_us)
             timer_ms = chain.next_timer_ms()
             if timer_ms is not None:
                 now_ms = self._clock.now_ms() if now_ms is None else now_ms

@@ -213,14 +213,16 @@ class OutputEdge:
         """
         if self._timeout_us is None:
             return None
-        waiting = [
-            lane.since_us
-            for lane in self._lanes
-            if lane.pieces
-            and not lane.sealed
-            and self._transport.credits(lane.channel) >= self._eager_from
-        ]
-        return min(waiting) + self._timeout_us if waiting else None
+        since_us: int | None = None
+        for lane in self._lanes:
+            if (
+                lane.pieces
+                and not lane.sealed
+                and (since_us is None or lane.since_us < since_us)
+                and self._transport.credits(lane.channel) >= self._eager_from
+            ):
+                since_us = lane.since_us
+        return None if since_us is None else since_us + self._timeout_us
 
     def mark(self, mark: Mark) -> None:
         """Sends a mark to every target, behind the rows before it.
@@ -323,7 +325,7 @@ class Outputs:
     @property
     def writable(self) -> bool:
         """EX8: whether work may be begun that writes to any of them."""
-        return all(edge.writable for edge in self._all)
+        return not [edge for edge in self._all if not edge.writable]
 
     def overdraw(self, overdraft: bool) -> None:
         """From here on rows and marks are taken beyond all bounds; or no longer."""
@@ -347,7 +349,12 @@ class Outputs:
         return min((t for e in self._all if (t := e.oldest_us()) is not None), default=None)
 
     def next_flush_us(self) -> int | None:
-        return min((t for e in self._all if (t := e.next_flush_us()) is not None), default=None)
+        next_us: int | None = None
+        for edge in self._all:
+            flush_us = edge.next_flush_us()
+            if flush_us is not None and (next_us is None or flush_us < next_us):
+                next_us = flush_us
+        return next_us
 
     def flush(self) -> bool:
         """Sends what is buffered, as credit allows. Whether a mark that must not wait may be given: no

@@ -93,7 +93,7 @@ def _cut_in_place(batch: Batch, owners: Sequence[int], parts: list[Batch | None]
 def _order(owners: npt.NDArray[np.uint16], targets: int) -> npt.NDArray[np.int64]:
     if targets <= _SEARCH_UP_TO and len(owners) >= SEARCH_FROM_ROWS:
         return np.concatenate([np.flatnonzero(owners == target) for target in range(targets)])
-    return np.argsort(owners, kind="stable")
+    return owners.argsort(kind="stable")
 
 
 def gather(batch: Batch, order: npt.NDArray[np.int64]) -> Batch:

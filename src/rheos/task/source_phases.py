@@ -25,6 +25,7 @@ class PhaseReporter:
             if isinstance(operator, SourceOperator) and operator.waits_for_others
         }
         """Those with a phase to come that others have a say in."""
+        self.watches = bool(self._sources)
 
     def opened(self, message: OpenPhase) -> None:
         if message.operator in self._sources:

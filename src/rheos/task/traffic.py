@@ -52,24 +52,17 @@ class Traffic:
 class Ran(Enum):
     """What came of letting a chain run."""
 
-    WORKED = "worked, and may have more to do"
-    SETTLED = "worked, and has nothing more to do"
-    SUSPENDED = "worked, until there was no credit to emit more"
-    STARVED = "nothing to do"
-    BLOCKED = "work at hand, but no credit to emit it"
+    WORKED = "worked, and may have more to do", True, False
+    SETTLED = "worked, and has nothing more to do", True, False
+    SUSPENDED = "worked, until there was no credit to emit more", True, True
+    STARVED = "nothing to do", False, False
+    BLOCKED = "work at hand, but no credit to emit it", False, True
 
-    @property
-    def worked(self) -> bool:
-        return self in _HAVE_WORKED
-
-    @property
-    def blocked(self) -> bool:
-        """Whether it waits for credit: until that comes, no time that passes lets it go on, but that of
-        a barrier that may overtake."""
-        return self is Ran.BLOCKED or self is Ran.SUSPENDED
-
-
-_HAVE_WORKED = (Ran.WORKED, Ran.SETTLED, Ran.SUSPENDED)
+    def __init__(self, meaning: str, worked: bool, blocked: bool) -> None:
+        """`blocked`: it waits for credit. Until that comes, no time that passes lets it go on, but that
+        of a barrier that may overtake."""
+        self.worked = worked
+        self.blocked = blocked
 
 
 @dataclass(slots=True)

@@ -46,7 +46,9 @@ _MAX_SELECTED = 1024
 
 _ANCILLARY_BYTES = socket.CMSG_SPACE(array("i").itemsize)
 _CREDENTIALS = struct.Struct("3i")
-_NOT_INHERITED = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+# Plain numbers: what Python's flags do costs as much as a read.
+_NOT_INHERITED = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+_TRUNCATED = int(socket.MSG_CTRUNC)
 _Ready: TypeAlias = Callable[[int], None]
 
 
@@ -272,6 +274,8 @@ class _Connection:
         if taken:
             _close(descriptor)
             descriptor = None
+        if taken == sum(map(len, parts)):
+            return
         for part in parts:
             if taken < len(part):
                 if not self._kept:
@@ -374,7 +378,8 @@ class _Incoming(_Connection):
                 break
             except OSError:
                 data, ancillary, flags = b"", [], 0
-            self._take_descriptors(ancillary, flags)
+            if ancillary or flags & _TRUNCATED:
+                self._take_descriptors(ancillary, flags)
             if not data:
                 self.leave()
                 break
@@ -391,7 +396,7 @@ class _Incoming(_Connection):
                 self._descriptors.extend(descriptors)
         if len(self._descriptors) > _MAX_DESCRIPTORS:
             raise TransportError("a peer sends descriptors without payloads")
-        if flags & socket.MSG_CTRUNC:
+        if flags & _TRUNCATED:
             raise TransportError(
                 "a payload's descriptor was lost",
                 hint="may the process open more files (ulimit -n)?",
