@@ -1,0 +1,1 @@
+"""Programs of other systems with the meaning of those in `rheos.bench`, measured beside them."""
