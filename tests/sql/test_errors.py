@@ -52,6 +52,11 @@ def test_a_long_line_is_cut_around_the_place() -> None:
     assert place(error) == "pric"
 
 
+def test_names_of_functions_that_come_close_are_named() -> None:
+    error = refused("SELECT uper(channel) FROM bids")
+    assert error.hint == "did you mean 'upper' or 'power'? the functions are those of docs/sql.md"
+
+
 WRONG = {
     # Syntax.
     "SELEC price FROM bids": ("this is no SQL", "FROM"),
@@ -69,7 +74,7 @@ WRONG = {
     ),
     "SELECT word.x FROM words": ("word.x is no column", "word.x"),
     # Types.
-    "SELECT auction + channel FROM bids": ("numbers are computed with", "channel"),
+    "SELECT auction + channel FROM bids": ("arithmetic takes numbers", "channel"),
     "SELECT price FROM bids WHERE channel = 3": ("a comparison takes values of one type", "3"),
     "SELECT price FROM bids WHERE price": ("WHERE takes a condition", "price"),
     "SELECT price FROM bids WHERE ts > 'noon'": ("'noon' is no TIMESTAMP", "'noon'"),

@@ -131,7 +131,7 @@ WRONG = {
     "CREATE TABLE t (a INT)": "it is not said where",
     "CREATE TABLE t (a INT) WITH ('path' = 'x')": "WITH names a connector",
     "CREATE TABLE t (a INT) WITH ('connector' = 'fils')": "did you mean 'files'?",
-    "CREATE TABLE t (a FROB) WITH ('connector' = 'print')": "FROB",
+    "CREATE TABLE t (a FROB) WITH ('connector' = 'print')": "there is no type FROB",
     "CREATE TABLE t (a INT DEFAULT 3) WITH ('connector' = 'print')": "a column is of a type",
     "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t SELECT 'x'": (
         "'a' of t is INT, and the query gives STRING"

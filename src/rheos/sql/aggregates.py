@@ -101,9 +101,7 @@ def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> Ag
 @_aggregate(exp.CountIf)
 def _count_if(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
     if value.type != types.BOOLEAN:
-        raise compiler.sql.wrong_type(
-            f"COUNT_IF takes a condition, and this is {types.name(value.type)}", node, "compare it"
-        )
+        raise compiler.wrong_type("COUNT_IF takes a condition", value, "compare it", at=node)
     holds = Typed(pl.when(value.expr).then(pl.lit(True)), types.BOOLEAN, node)
     return Aggregated(holds, agg.count, types.BIGINT)
 
@@ -111,10 +109,8 @@ def _count_if(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
 def _number(compiler: Compiler, node: exp.Expr, value: Typed) -> Typed:
     number = types.signed(value.type)
     if not types.is_number(number):
-        raise compiler.sql.wrong_type(
-            f"{kind(node)} takes numbers, and this is {types.name(value.type)}",
-            value.node,
-            "say what you mean by CAST(... AS ...)",
+        raise compiler.wrong_type(
+            f"{kind(node)} takes numbers", value, "say what you mean by CAST(... AS ...)"
         )
     return compiler.cast(value, number)
 
@@ -173,11 +169,7 @@ def _of_its_type(make: Callable[[str], Agg | pl.Expr]) -> Maker:
 
     def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
         if isinstance(value.type, pl.List | pl.Struct):
-            raise compiler.sql.wrong_type(
-                f"{kind(node)} takes single values, and this is {types.name(value.type)}",
-                value.node,
-                "name a part of it",
-            )
+            raise compiler.wrong_type(f"{kind(node)} takes single values", value, "name a part of it")
         if value.type == types.NULL:
             raise compiler.sql.wrong_type(
                 f"{kind(node)} of NULL has no type", value.node, "write CAST(NULL AS STRING)"
@@ -196,11 +188,7 @@ _aggregate(exp.Last)(_of_its_type(agg.last))
 def _of_conditions(make: Callable[[str], Agg]) -> Maker:
     def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
         if value.type != types.BOOLEAN:
-            raise compiler.sql.wrong_type(
-                f"{kind(node)} takes conditions, and this is {types.name(value.type)}",
-                value.node,
-                "compare it",
-            )
+            raise compiler.wrong_type(f"{kind(node)} takes conditions", value, "compare it")
         number = Typed(value.expr.cast(pl.Int8()), pl.Int8(), value.node)
         return Aggregated(number, make, types.BOOLEAN, lambda found: found == 1)
 

@@ -68,6 +68,14 @@ class _Parser(SparkParser):
             self.raise_error("Expecting AS")
         return WatermarkFor(this=column, expression=self._parse_disjunction())
 
+    def _parse_types(
+        self, check_func: bool = False, schema: bool = False, *args: Any, **kwargs: Any
+    ) -> exp.Expr | None:
+        kind: exp.Expr | None = super()._parse_types(check_func, schema, *args, **kwargs)
+        if kind is None and schema and self._curr.token_type == TokenType.VAR:
+            self.raise_error(f"there is no type {self._curr.text}")
+        return kind
+
     def _parse_command(self) -> NoReturn:
         self._parse_as_command(self._prev)
 
@@ -119,6 +127,10 @@ def _unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
     if message.startswith("Expecting"):
         # The bracket that is wanted stands ahead of the word at which it was missed.
         return sql.error(f"this is no SQL: {message.lower()} here, or before it", span, _HINT)
+    if message.startswith("there is no type"):
+        return sql.error(
+            message, span, "types are those of Spark's SQL: STRING, BIGINT, TIMESTAMP(3), ..."
+        )
     if message.endswith("is not known here"):
         return sql.error(message, span, "write a query, as in SELECT ... FROM ...")
     return sql.error("this is no SQL: it cannot be read from here on", span, _HINT)

@@ -13,9 +13,9 @@ from rheos.errors import ProgramError, SchemaError, Site
 
 _MOST_SHOWN = 96
 """Characters of a line that an error shows."""
-
-
 _MOST_LINES = 6
+_MOST_LISTED = 20
+"""Names that an error lists."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class SqlText:
         folded = {each.casefold(): each for each in known}
         close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
         names = ", ".join(known) or "none"
-        hint = f"{listed} {names}"
+        hint = f"{listed} {names}" if len(known) <= _MOST_LISTED else f"{listed} those of docs/sql.md"
         if close:
             hint = f"did you mean {' or '.join(repr(folded[each]) for each in close)}? {hint}"
         return self.wrong_type(f"unknown {what} {name!r}", at, hint)

@@ -114,9 +114,7 @@ def _number(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
     value = compiler.compile(node)
     kind = types.signed(value.type)
     if not types.is_number(kind):
-        raise compiler.sql.wrong_type(
-            f"{what} takes a number, and this is {types.name(kind)}",
-            node,
-            "say what you mean by CAST(... AS ...)",
+        raise compiler.wrong_type(
+            f"{what} takes a number", value, "say what you mean by CAST(... AS ...)", at=node
         )
     return compiler.cast(value, kind)

@@ -19,10 +19,8 @@ def element(compiler: Compiler, node: exp.Bracket) -> Typed:
     if isinstance(value.type, pl.Struct) and isinstance(at.constant, str):
         return field(compiler, value, at.constant, node)
     if not isinstance(value.type, pl.List) or not types.is_integer(at.type):
-        raise compiler.sql.wrong_type(
-            f"[...] takes an element of an ARRAY, and this is {types.name(value.type)}",
-            node,
-            "write list[0] for the first",
+        raise compiler.wrong_type(
+            "[...] takes an element of an ARRAY", value, "write list[0] for the first", at=node
         )
     first = node.args.get("offset") or 0
     index = at.expr - first
@@ -50,10 +48,8 @@ def dot(compiler: Compiler, node: exp.Dot) -> Typed:
     compiler.sql.only(node, ("this", "expression"))
     value = compiler.compile(node.this)
     if not isinstance(value.type, pl.Struct):
-        raise compiler.sql.wrong_type(
-            f"a point stands before a field of a STRUCT, and this is {types.name(value.type)}",
-            node,
-            "write column.field",
+        raise compiler.wrong_type(
+            "a point stands before a field of a STRUCT", value, "write column.field", at=node
         )
     return field(compiler, value, node.expression.name, node)
 
@@ -63,7 +59,5 @@ def size(compiler: Compiler, node: exp.ArraySize) -> Typed:
     compiler.sql.only(node, ("this",))
     value = compiler.compile(node.this)
     if not isinstance(value.type, pl.List):
-        raise compiler.sql.wrong_type(
-            f"SIZE takes an ARRAY, and this is {types.name(value.type)}", node, "name a list"
-        )
+        raise compiler.wrong_type("SIZE takes an ARRAY", value, "name a list", at=node)
     return Typed(value.expr.list.len().cast(types.INT), types.INT, node)

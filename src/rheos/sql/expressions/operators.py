@@ -22,10 +22,8 @@ def _numbers(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Ty
     for value in _operands(compiler, node, *flags):
         kind = types.signed(value.type)
         if not types.is_number(kind) and kind != types.NULL:
-            raise compiler.sql.wrong_type(
-                f"numbers are computed with, and this is {types.name(value.type)}",
-                value.node,
-                "say what you mean by CAST(... AS ...)",
+            raise compiler.wrong_type(
+                "arithmetic takes numbers", value, "say what you mean by CAST(... AS ...)"
             )
         both.append(compiler.cast(value, types.DOUBLE if kind == types.NULL else kind))
     return both[0], both[1]
@@ -86,10 +84,8 @@ def _moved(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed | No
 
 
 def _no_time(compiler: Compiler, value: Typed) -> Exception:
-    return compiler.sql.wrong_type(
-        f"an interval is added to a time, and this is {types.name(value.type)}",
-        value.node,
-        "say what you mean by CAST(... AS TIMESTAMP)",
+    return compiler.wrong_type(
+        "an interval is added to a time", value, "say what you mean by CAST(... AS TIMESTAMP)"
     )
 
 
@@ -182,11 +178,7 @@ def _wholes(compiler: Compiler, node: exp.Expr, what: str) -> tuple[Typed, Typed
     both = _numbers(compiler, node)
     for value in both:
         if not types.is_integer(value.type):
-            raise compiler.sql.wrong_type(
-                f"{what} takes whole numbers, and this is {types.name(value.type)}",
-                value.node,
-                "write CAST(... AS BIGINT)",
-            )
+            raise compiler.wrong_type(f"{what} takes whole numbers", value, "write CAST(... AS BIGINT)")
     return both
 
 
@@ -212,9 +204,7 @@ def neg(compiler: Compiler, node: exp.Neg) -> Typed:
     value = compiler.compile(node.this)
     kind = types.signed(value.type)
     if not types.is_number(kind):
-        raise compiler.sql.wrong_type(
-            f"a minus stands before a number, and this is {types.name(kind)}", node, "leave it out"
-        )
+        raise compiler.wrong_type("a minus stands before a number", value, "leave it out", at=node)
     if value.is_constant:
         negative = -value.constant
         return Typed(pl.lit(negative, dtype=kind), kind, node, negative, is_constant=True)

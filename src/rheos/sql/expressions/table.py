@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import polars as pl
 from sqlglot import exp
 
+from rheos.errors import SchemaError
 from rheos.sql import types
 from rheos.sql.text import SqlText, kind
 
@@ -50,21 +51,31 @@ class Compiler:
         if isinstance(node, exp.Anonymous):
             made = NAMED.get(node.name.casefold())
             if made is None:
-                raise self.sql.unknown("function", node.name, node, NAMED, "functions by name are")
+                raise self.sql.unknown(
+                    "function", node.name, node, function_names(), "the functions are"
+                )
             return made(self, node)
         handler = HANDLERS.get(type(node))
         if handler is None:
             raise self._refused(node)
         return handler(self, node)
 
+    def wrong_type(self, what: str, value: Typed, hint: str, at: exp.Expr | None = None) -> SchemaError:
+        """The error for a value of a type that does not fit, at its place or another; `what` says what
+        is wanted, as in "SIZE takes an ARRAY"."""
+        return self.sql.wrong_type(
+            f"{what}, and this is {types.name(value.type)}", at or value.node, hint
+        )
+
     def condition(self, node: exp.Expr, where: str) -> Typed:
         """An expression that is true or not."""
         made = self.compile(node)
         if made.type not in (types.BOOLEAN, types.NULL):
-            raise self.sql.wrong_type(
-                f"{where} takes a condition, and this is {types.name(made.type)}",
-                node,
+            raise self.wrong_type(
+                f"{where} takes a condition",
+                made,
                 "compare it with something, as in status < 400",
+                at=node,
             )
         return self.cast(made, types.BOOLEAN)
 
@@ -137,6 +148,13 @@ Handler: TypeAlias = Callable[[Compiler, Any], Typed]
 HANDLERS: dict[type[exp.Expr], Handler] = {}
 NAMED: dict[str, Handler] = {}
 """Functions that sqlglot has no class for, by their names."""
+
+
+def function_names() -> list[str]:
+    """The functions that are computed, as SQL calls them."""
+    classes = [node for node in HANDLERS if issubclass(node, exp.Func)]
+    return [*NAMED, *(name.lower() for node in classes for name in node.sql_names())]
+
 
 N = TypeVar("N", bound=Handler)
 
@@ -251,9 +269,7 @@ def _argument(
     if wanted.to is not None and _is_time(wanted.to):
         value = compiler.cast_text(value, wanted.to)
     if not (wanted.fits(value.type) or value.type == types.NULL):
-        raise compiler.sql.wrong_type(
-            f"{kind(node)} takes {wanted.what}, and this is {types.name(value.type)}", given, _CAST
-        )
+        raise compiler.wrong_type(f"{kind(node)} takes {wanted.what}", value, _CAST, at=given)
     if wanted.constant:
         if not value.is_constant or value.constant is None:
             raise compiler.sql.error(f"{kind(node)} takes {wanted.what} here", given)

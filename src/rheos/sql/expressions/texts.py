@@ -65,10 +65,8 @@ def trim(compiler: Compiler, node: exp.Trim) -> Typed:
 def _text(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
     value = compiler.compile(node)
     if value.type not in (types.TEXT, types.NULL):
-        raise compiler.sql.wrong_type(
-            f"{what} takes a STRING, and this is {types.name(value.type)}",
-            node,
-            "say what you mean by CAST(... AS STRING)",
+        raise compiler.wrong_type(
+            f"{what} takes a STRING", value, "say what you mean by CAST(... AS STRING)", at=node
         )
     return compiler.cast(value, types.TEXT)
 

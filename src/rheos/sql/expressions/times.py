@@ -17,6 +17,7 @@ from rheos.sql.expressions.table import (
     computes,
     function,
 )
+from rheos.sql.text import kind
 
 _PARTS: dict[str, Any] = {
     "YEAR": lambda t: t.dt.year(),
@@ -56,10 +57,11 @@ def _time(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
     if value.type == types.TEXT:
         value = compiler.cast_text(value, types.TIMESTAMP)
     if value.type != types.DATE and not types.is_timestamp(value.type):
-        raise compiler.sql.wrong_type(
-            f"{what} takes a DATE or TIMESTAMP, and this is {types.name(value.type)}",
-            node,
+        raise compiler.wrong_type(
+            f"{what} takes a DATE or TIMESTAMP",
+            value,
             "say what you mean by CAST(... AS TIMESTAMP)",
+            at=node,
         )
     return value
 
@@ -219,7 +221,7 @@ def date_format(compiler: Compiler, node: exp.TimeToStr) -> Typed:
 @computes(exp.CurrentTimestamp, exp.CurrentDate, exp.Rand, exp.Uuid)
 def by_chance(compiler: Compiler, node: exp.Expr) -> Typed:
     raise compiler.sql.error(
-        f"{type(node).__name__} would give other values when a job goes on after a failure",
+        f"{kind(node)} would give other values when a job goes on after a failure",
         node,
         "compute it where the rows come from, or in a function: stream.map(...)",
     )
