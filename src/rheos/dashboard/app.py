@@ -95,6 +95,7 @@ class Dashboard:
                 Mount(BASE, routes=[*map(self._route, OPERATIONS), *self._event_routes()]),
                 Route("/openapi.json", self._openapi),
                 Route("/healthz", self._healthy),
+                Route("/readyz", self._ready),
                 Mount("/", StaticFiles(directory=PAGE, html=True)),
             ],
             middleware=[
@@ -201,6 +202,13 @@ class Dashboard:
 
     async def _healthy(self, request: Request) -> Response:
         return JSONResponse({"healthy": True})
+
+    async def _ready(self, request: Request) -> Response:
+        try:
+            ready = await asyncio.to_thread(self._jobs.readiness.ready)
+        except RheosError:
+            ready = False  # Why is said to who has a token.
+        return JSONResponse({"ready": ready}, 200 if ready else 503)
 
 
 async def _body(request: Request, operation: Operation) -> Any:

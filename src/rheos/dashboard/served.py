@@ -24,6 +24,7 @@ from rheos.control.job_list import (
     stored_jobs,
 )
 from rheos.control.registry import JobRecord, Registry
+from rheos.dashboard.readiness import Readiness
 from rheos.errors import ConfigurationError
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import figures_object
@@ -67,6 +68,7 @@ class ServedJobs:
         self._registry = registry or Registry()
         self._stored_jobs: list[StoredJob] = []
         self._read_at_s = -inf
+        self.readiness = Readiness(self._registry)
 
     def listed(self) -> list[dict[str, Any]]:
         """The running ones, oldest first; then those of directories that do not run here."""
