@@ -121,7 +121,7 @@ def main(argv: Sequence[str]) -> None:
         f"\na row {model.row_us:.4f} µs, an element {model.element_us:.0f} µs, "
         f"a piece {model.piece_us:.1f} µs\n"
     )
-    print("| slots | rows of an element | M records/s of a core | all cores | exchange of a slot |")
+    print("| slots | rows of an element | M records/s of a core | in all | exchange of a slot |")
     print("|---:|---:|---:|---:|---:|")
     for slots in given.at:
         rate = 1 / model.record_us(slots, config)
