@@ -394,6 +394,26 @@ GROUPS = [
     Query("SELECT DISTINCT channel, price > 500 AS dear FROM bids"),
     Query("SELECT DISTINCT n FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction) AS t"),
     Query("SELECT auction FROM bids UNION SELECT bidder FROM bids"),
+    Query("SELECT auction FROM bids INTERSECT SELECT bidder FROM bids"),
+    Query("SELECT bidder FROM bids EXCEPT SELECT auction FROM bids WHERE price > 500"),
+    Query("SELECT channel, bidder FROM bids EXCEPT SELECT channel, auction FROM bids"),
+    Query(
+        "SELECT price % 40 AS v FROM bids EXCEPT SELECT auction FROM bids "
+        "EXCEPT SELECT bidder FROM bids"
+    ),
+    Query(
+        "SELECT bidder FROM bids INTERSECT SELECT auction FROM bids "
+        "INTERSECT SELECT price % 7 FROM bids"
+    ),
+    Query("SELECT n FROM numbers EXCEPT SELECT a FROM numbers"),
+    Query(
+        "SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction EXCEPT "
+        "SELECT bidder, COUNT(*) AS n FROM bids GROUP BY bidder"
+    ),
+    Query(
+        "SELECT here, COUNT(*) AS n FROM (SELECT channel AS here, auction AS there FROM bids INTERSECT "
+        "SELECT channel, bidder FROM bids) AS t GROUP BY here"
+    ),
     Query(
         "SELECT auction AS k, COUNT(*) AS n FROM bids GROUP BY auction UNION ALL SELECT bidder, "
         "COUNT(*) "

@@ -180,9 +180,17 @@ WRONG = {
         "a query within an expression",
         "max(n) FROM numbers",
     ),
-    "SELECT price FROM bids EXCEPT SELECT n FROM numbers": (
-        "EXCEPT",
-        "price FROM bids EXCEPT SELECT n FROM numbers",
+    "SELECT price FROM bids EXCEPT ALL SELECT n FROM numbers": (
+        "EXCEPT ALL is not computed yet",
+        "n FROM numbers",
+    ),
+    "SELECT price, auction FROM bids INTERSECT SELECT n FROM numbers": (
+        "INTERSECT takes queries of as many columns, and these have 2 and 1",
+        "n FROM numbers",
+    ),
+    "SELECT price FROM bids INTERSECT SELECT word FROM words": (
+        "column 'price' is BIGINT in one query and STRING in the other",
+        "word FROM words",
     ),
 }
 

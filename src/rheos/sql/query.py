@@ -1,4 +1,4 @@
-"""Tree to plan: SELECT, UNION, WITH, VALUES, and what stands in FROM."""
+"""Tree to plan: SELECT, WITH, VALUES, and what stands in FROM."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rheos.connectors.lookup import Lookup
-from rheos.errors import ProgramError
-from rheos.graph.changes import Changes
 from rheos.graph.types import from_polars
 from rheos.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
@@ -25,25 +23,21 @@ from rheos.sql.lookups import LookupJoin
 from rheos.sql.plan import (
     ColumnRole,
     Plan,
-    Project,
     SqlColumn,
-    Union,
     ValueRows,
     Windowed,
     filtered,
     projected,
     renamed,
-    retracting,
 )
 from rheos.sql.ranking import bound, limited, rank_of, ranked, ranks_in
 from rheos.sql.scope import NameScope, SqlRelation, TableInSight, with_columns
-from rheos.sql.text import SqlText, span_of
-from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, settled, window_call
+from rheos.sql.set_operations import NO_END, set_operation
+from rheos.sql.text import SqlText
+from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, window_call
 
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
-
-_NO_END = "a stream has no end to sort or to count rows to"
 
 
 @dataclass(frozen=True)
@@ -63,17 +57,13 @@ class Planner:
         match node:
             case exp.Select():
                 return planner._select(node)
-            case exp.Union():
-                return planner._union(node)
+            case exp.SetOperation():
+                return set_operation(planner, node)
             case exp.Subquery():
                 self.sql.only(node, ("this",))
                 return planner.query(node.this)
             case exp.Values():
                 return planner._values(node)
-            case exp.SetOperation():
-                raise self.sql.error(
-                    f"{node.key.upper()} is not computed yet", span_of(node), "write it as a join"
-                )
         raise self.sql.error("this is no query", node, "write SELECT ... FROM ...")
 
     def _with(self, node: exp.Expr) -> Planner:
@@ -97,7 +87,7 @@ class Planner:
         for name in ("order", "limit", "sort", "offset", "fetch"):
             if (clause := node.args.get(name)) is not None:
                 raise self.sql.error(
-                    f"{_NO_END}: {clause.key.upper()} is not computed",
+                    f"{NO_END}: {clause.key.upper()} is not computed",
                     clause,
                     "for the first rows of each key write ROW_NUMBER() OVER (PARTITION BY ... ORDER BY "
                     "...) and filter by it",
@@ -331,61 +321,7 @@ class Planner:
             )
         return renamed(plan, tuple(each.name for each in names))
 
-    # --- UNION, VALUES --------------------------------------------------------------------------------
-
-    def _union(self, node: exp.Union) -> Plan:
-        for name in ("order", "limit", "offset"):
-            if (clause := node.args.get(name)) is not None:
-                raise self.sql.error(f"{_NO_END}: {clause.key.upper()} is not computed", clause)
-        self.sql.only(node, ("with_", "this", "expression", "distinct"))
-        sides = [self.query(node.this), self.query(node.expression)]
-        united = self._united(sides, node)
-        return distinct(united) if node.args.get("distinct") else united
-
-    def _united(self, sides: list[Plan], node: exp.Union) -> Plan:
-        widths = [len(side.columns) for side in sides]
-        if len(set(widths)) > 1:
-            raise self.sql.error(
-                f"UNION takes queries of as many columns, and these have {widths[0]} and {widths[1]}",
-                node.expression,
-            )
-        columns = []
-        for of in zip(*(settled(side) for side in sides), strict=True):
-            kind: pl.DataType | None = of[0].type
-            for other in of[1:]:
-                kind = None if kind is None else types.common(kind, other.type)
-            if kind is None:
-                raise self.sql.wrong_type(
-                    f"column {of[0].name!r} is {types.name(of[0].type)} in one query and "
-                    f"{types.name(of[1].type)} in the other",
-                    node.expression,
-                    "say what you mean by CAST(... AS ...)",
-                )
-            roles = {column.role for column in of}
-            columns.append(
-                SqlColumn(of[0].name, kind, roles.pop() if len(roles) == 1 else ColumnRole.PLAIN)
-            )
-        changing = any(side.changes is not None for side in sides)
-        united = tuple(self._fitted(side, tuple(columns), changing) for side in sides)
-        changes = Changes((), retracts=True) if changing else None
-        return Union(united, tuple(columns), changes)
-
-    def _fitted(self, side: Plan, columns: tuple[SqlColumn, ...], changing: bool) -> Plan:
-        """The columns of a union; where it changes, as changes without a key."""
-        exprs = []
-        for column, wanted in zip(side.columns, columns, strict=True):
-            cast = types.cast(pl.col(column.name), column.type, wanted.type)
-            assert cast is not None, "they have a common type"
-            exprs.append(cast)
-        if not changing:
-            return Project(side, tuple(exprs), columns, None)
-        if side.changes is None:
-            raise ProgramError(
-                "UNION takes two tables that change, or two streams of rows",
-                hint="write both as tables that change",
-                detail=self.sql.text,
-            )
-        return Project(retracting(side), tuple(exprs), columns, Changes((), retracts=True))
+    # --- VALUES -------------------------------------------------------------------------------------
 
     def _values(self, node: exp.Values) -> Plan:
         self.sql.only(node, ("expressions", "alias"))

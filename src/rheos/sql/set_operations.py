@@ -1,0 +1,145 @@
+"""UNION, INTERSECT and EXCEPT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.errors import ProgramError
+from rheos.graph.changes import Changes
+from rheos.sql import types
+from rheos.sql.grouping import distinct
+from rheos.sql.plan import ColumnRole, Plan, Project, SqlColumn, Union, projected, retracting
+from rheos.sql.windows import settled
+
+if TYPE_CHECKING:
+    from rheos.sql.query import Planner
+
+NO_END = "a stream has no end to sort or to count rows to"
+_ROWS = " rows"
+"""What INTERSECT and EXCEPT group: a name that no query can say."""
+
+
+def set_operation(planner: Planner, node: exp.SetOperation) -> Plan:
+    """What the planner makes of it. Raises ProgramError, SchemaError at the place in the text."""
+    match node:
+        case exp.Union():
+            return _union(planner, node)
+        case exp.Intersect() | exp.Except():
+            return _compared(planner, node)
+    raise planner.sql.not_computed(node)
+
+
+def _sides(planner: Planner, node: exp.SetOperation) -> list[Plan]:
+    """Both queries, which have as many columns."""
+    for name in ("order", "limit", "offset"):
+        if (clause := node.args.get(name)) is not None:
+            raise planner.sql.error(f"{NO_END}: {clause.key.upper()} is not computed", clause)
+    planner.sql.only(node, ("with_", "this", "expression", "distinct"))
+    sides = [planner.query(node.this), planner.query(node.expression)]
+    widths = [len(side.columns) for side in sides]
+    if len(set(widths)) > 1:
+        raise planner.sql.error(
+            f"{node.key.upper()} takes queries of as many columns, and these have {widths[0]} and "
+            f"{widths[1]}",
+            node.expression,
+        )
+    return sides
+
+
+def _union(planner: Planner, node: exp.Union) -> Plan:
+    united = _united(planner, _sides(planner, node), node)
+    return distinct(united) if node.args.get("distinct") else united
+
+
+def _compared(planner: Planner, node: exp.Intersect | exp.Except) -> Plan:
+    """INTERSECT and EXCEPT: rows are grouped by all their columns, and how many each side has of
+    them says whether they are there."""
+    if not node.args.get("distinct"):
+        raise planner.sql.error(
+            f"{node.key.upper()} ALL is not computed yet", node.expression, "leave ALL out"
+        )
+    sides = _sides(planner, node)
+    if len({side.changes is None for side in sides}) > 1:
+        # One of them changes: of the other, rows that are the same make one row of a table.
+        sides = [
+            _by_all(planner, side, side.columns) if side.changes is None else side for side in sides
+        ]
+    here, there = (_unused(name, sides[0].columns) for name in ("here", "there"))
+    marked = []
+    for side, marks in zip(sides, ((1, 0), (0, 1)), strict=True):
+        exprs = [pl.col(column.name) for column in side.columns]
+        exprs += [pl.lit(mark, dtype=types.BIGINT) for mark in marks]
+        columns = (*side.columns, *(SqlColumn(name, types.BIGINT) for name in (here, there)))
+        marked.append(projected(side, tuple(exprs), columns))
+    counts = [exp.Sum(this=exp.column(name, quoted=True)) for name in (here, there)]
+    wanted = exp.GT if isinstance(node, exp.Intersect) else exp.EQ
+    is_here = exp.GT(this=counts[0], expression=exp.Literal.number(0))
+    is_there = wanted(this=counts[1], expression=exp.Literal.number(0))
+    united = _united(planner, marked, node)
+    return _by_all(planner, united, sides[0].columns, exp.and_(is_here, is_there))
+
+
+def _by_all(
+    planner: Planner, plan: Plan, columns: Sequence[SqlColumn], having: exp.Expr | None = None
+) -> Plan:
+    """The rows grouped by these columns: a table with each of them once."""
+    names = [exp.column(column.name, quoted=True) for column in columns]
+    table = exp.Table(this=exp.to_identifier(_ROWS, quoted=True))
+    groups = exp.select(*names).from_(table).group_by(*names)
+    if having is not None:
+        groups = groups.having(having)
+    return replace(planner, ctes={**planner.ctes, _ROWS: plan}).query(groups)
+
+
+def _united(planner: Planner, sides: list[Plan], node: exp.SetOperation) -> Plan:
+    columns = []
+    for of in zip(*(settled(side) for side in sides), strict=True):
+        kind: pl.DataType | None = of[0].type
+        for other in of[1:]:
+            kind = None if kind is None else types.common(kind, other.type)
+        if kind is None:
+            raise planner.sql.wrong_type(
+                f"column {of[0].name!r} is {types.name(of[0].type)} in one query and "
+                f"{types.name(of[1].type)} in the other",
+                node.expression,
+                "say what you mean by CAST(... AS ...)",
+            )
+        roles = {column.role for column in of}
+        columns.append(
+            SqlColumn(of[0].name, kind, roles.pop() if len(roles) == 1 else ColumnRole.PLAIN)
+        )
+    changing = any(side.changes is not None for side in sides)
+    united = tuple(_fitted(planner, side, tuple(columns), changing) for side in sides)
+    changes = Changes((), retracts=True) if changing else None
+    return Union(united, tuple(columns), changes)
+
+
+def _fitted(planner: Planner, side: Plan, columns: tuple[SqlColumn, ...], changing: bool) -> Plan:
+    """The columns of a union; where it changes, as changes without a key."""
+    exprs = []
+    for column, wanted in zip(side.columns, columns, strict=True):
+        cast = types.cast(pl.col(column.name), column.type, wanted.type)
+        assert cast is not None, "they have a common type"
+        exprs.append(cast)
+    if not changing:
+        return Project(side, tuple(exprs), columns, None)
+    if side.changes is None:
+        raise ProgramError(
+            "a table that changes and a stream of rows are not put together",
+            hint="GROUP BY all columns makes a table of a stream; write both as tables that change",
+            detail=planner.sql.text,
+        )
+    return Project(retracting(side), tuple(exprs), columns, Changes((), retracts=True))
+
+
+def _unused(name: str, columns: Sequence[SqlColumn]) -> str:
+    """A name for a column beside these."""
+    taken = {column.name.casefold() for column in columns}
+    while name in taken:
+        name += "_"
+    return name
