@@ -57,6 +57,12 @@ def test_names_of_functions_that_come_close_are_named() -> None:
     assert error.hint == "did you mean 'upper' or 'power'? the functions are those of docs/sql.md"
 
 
+def test_of_a_wide_table_all_columns_are_named() -> None:
+    many = ", ".join(f"price AS p{i}" for i in range(40))
+    error = refused(f"SELECT nothing_like_it FROM (SELECT {many} FROM bids)")
+    assert error.hint == "the columns here are " + ", ".join(f"p{i}" for i in range(40))
+
+
 WRONG = {
     # Syntax.
     "SELEC price FROM bids": ("this is no SQL", "FROM"),

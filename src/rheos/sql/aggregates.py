@@ -17,7 +17,7 @@ from sqlglot import exp
 from rheos import aggregates as agg
 from rheos.aggregates import Agg
 from rheos.sql import types
-from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.expressions.table import CAST, Compiler, Typed
 from rheos.sql.text import kind
 
 
@@ -109,9 +109,7 @@ def _count_if(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
 def _number(compiler: Compiler, node: exp.Expr, value: Typed) -> Typed:
     number = types.signed(value.type)
     if not types.is_number(number):
-        raise compiler.wrong_type(
-            f"{kind(node)} takes numbers", value, "say what you mean by CAST(... AS ...)"
-        )
+        raise compiler.wrong_type(f"{kind(node)} takes numbers", value, CAST)
     return compiler.cast(value, number)
 
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 from rheos.errors import ProgramError
 from rheos.graph.changes import Changes
 from rheos.sql import types
+from rheos.sql.expressions.table import CAST
 from rheos.sql.grouping import distinct
 from rheos.sql.plan import ColumnRole, Plan, Project, SqlColumn, Union, projected, retracting
 from rheos.sql.windows import settled
@@ -107,7 +108,7 @@ def _united(planner: Planner, sides: list[Plan], node: exp.SetOperation) -> Plan
                 f"column {of[0].name!r} is {types.name(of[0].type)} in one query and "
                 f"{types.name(of[1].type)} in the other",
                 node.expression,
-                "say what you mean by CAST(... AS ...)",
+                CAST,
             )
         roles = {column.role for column in of}
         columns.append(

@@ -14,8 +14,6 @@ from rheos.errors import ProgramError, SchemaError, Site
 _MOST_SHOWN = 96
 """Characters of a line that an error shows."""
 _MOST_LINES = 6
-_MOST_LISTED = 20
-"""Names that an error lists."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +56,20 @@ class SqlText:
         )
 
     def unknown(
-        self, what: str, name: str, at: exp.Expr, known: Collection[str], listed: str
+        self,
+        what: str,
+        name: str,
+        at: exp.Expr,
+        known: Collection[str],
+        listed: str,
+        *,
+        names_them: bool = True,
     ) -> SchemaError:
-        """The error for a name that is not there, with those that come close."""
+        """The error for a name that is not there, with those that come close, and behind `listed` all
+        that are known, unless there are too many to be named."""
         folded = {each.casefold(): each for each in known}
         close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
-        names = ", ".join(known) or "none"
-        hint = f"{listed} {names}" if len(known) <= _MOST_LISTED else f"{listed} those of docs/sql.md"
+        hint = f"{listed} {', '.join(known) or 'none'}" if names_them else listed
         if close:
             hint = f"did you mean {' or '.join(repr(folded[each]) for each in close)}? {hint}"
         return self.wrong_type(f"unknown {what} {name!r}", at, hint)

@@ -9,7 +9,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.sql import types
-from rheos.sql.expressions.table import NUMBER, REAL, Compiler, Typed, computes, function
+from rheos.sql.expressions.table import CAST, NUMBER, REAL, Compiler, Typed, computes, function
 
 
 def _real(node: type[exp.Expr], compute: Callable[[pl.Expr], pl.Expr]) -> None:
@@ -114,7 +114,5 @@ def _number(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
     value = compiler.compile(node)
     kind = types.signed(value.type)
     if not types.is_number(kind):
-        raise compiler.wrong_type(
-            f"{what} takes a number", value, "say what you mean by CAST(... AS ...)", at=node
-        )
+        raise compiler.wrong_type(f"{what} takes a number", value, CAST, at=node)
     return compiler.cast(value, kind)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from rheos.sql import types
 from rheos.sql.expressions.literals import interval_of
-from rheos.sql.expressions.table import Compiler, Typed, computes
+from rheos.sql.expressions.table import CAST, Compiler, Typed, computes
 
 
 def _operands(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Typed]:
@@ -22,9 +22,7 @@ def _numbers(compiler: Compiler, node: exp.Expr, *flags: str) -> tuple[Typed, Ty
     for value in _operands(compiler, node, *flags):
         kind = types.signed(value.type)
         if not types.is_number(kind) and kind != types.NULL:
-            raise compiler.wrong_type(
-                "arithmetic takes numbers", value, "say what you mean by CAST(... AS ...)"
-            )
+            raise compiler.wrong_type("arithmetic takes numbers", value, CAST)
         both.append(compiler.cast(value, types.DOUBLE if kind == types.NULL else kind))
     return both[0], both[1]
 

@@ -51,8 +51,9 @@ class Compiler:
         if isinstance(node, exp.Anonymous):
             made = NAMED.get(node.name.casefold())
             if made is None:
+                listed = "the functions are those of docs/sql.md"
                 raise self.sql.unknown(
-                    "function", node.name, node, function_names(), "the functions are"
+                    "function", node.name, node, function_names(), listed, names_them=False
                 )
             return made(self, node)
         handler = HANDLERS.get(type(node))
@@ -86,7 +87,7 @@ class Compiler:
         made = types.cast(value.expr, value.type, to)
         if made is None:
             raise self.sql.wrong_type(
-                f"{types.name(value.type)} cannot become {types.name(to)}", value.node, _CAST
+                f"{types.name(value.type)} cannot become {types.name(to)}", value.node, CAST
             )
         return replace(value, expr=made, type=to, is_constant=False)
 
@@ -103,7 +104,7 @@ class Compiler:
                     f"{where} takes values of one type, and this is {types.name(value.type)} beside "
                     f"{types.name(kind)}",
                     value.node,
-                    _CAST,
+                    CAST,
                 )
             kind = both
         return [self.cast(value, kind) for value in values], kind
@@ -137,7 +138,7 @@ class Compiler:
         return self.sql.not_computed(node)
 
 
-_CAST = "say what you mean by CAST(... AS ...)"
+CAST = "say what you mean by CAST(... AS ...)"
 
 
 def _is_time(kind: pl.DataType) -> bool:
@@ -269,7 +270,7 @@ def _argument(
     if wanted.to is not None and _is_time(wanted.to):
         value = compiler.cast_text(value, wanted.to)
     if not (wanted.fits(value.type) or value.type == types.NULL):
-        raise compiler.wrong_type(f"{kind(node)} takes {wanted.what}", value, _CAST, at=given)
+        raise compiler.wrong_type(f"{kind(node)} takes {wanted.what}", value, CAST, at=given)
     if wanted.constant:
         if not value.is_constant or value.constant is None:
             raise compiler.sql.error(f"{kind(node)} takes {wanted.what} here", given)
