@@ -36,6 +36,9 @@ CELLS = (
     "grep --checkpoint-interval 5s",
 )
 
+RHEOS = Path(sys.executable).parent / "rheos"
+"""That of this virtual environment."""
+
 HEADER = (
     "| command | records/s/core | spread | CPU share | records per CPU s | p50 ms | p99 ms "
     "| checkpoints | memory MiB |",
@@ -51,6 +54,11 @@ RATIOS = (
     "| command | records/s | records per CPU s | p50 | p99 | CPU shares |",
     "|---|---:|---:|---:|---:|---:|",
 )
+
+
+def spread(values: Sequence[float], form: str) -> str:
+    """The median, and in brackets the least and the largest."""
+    return f"{median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 def measure(rheos: Path, cell: str, seconds: float) -> dict[str, Any]:
@@ -127,7 +135,7 @@ def main() -> None:
     ]
     if not cells or given.rounds < 1:
         parser.error("there is nothing to run")
-    sides = [Path(sys.executable).parent / "rheos", *([given.against] if given.against else [])]
+    sides = [RHEOS, *([given.against] if given.against else [])]
     runs: dict[tuple[Path, str], list[dict[str, Any]]] = {(s, c): [] for s in sides for c in cells}
     for round_ in range(given.rounds):
         for cell in cells:

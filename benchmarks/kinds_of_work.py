@@ -14,11 +14,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.compare import measure
+from benchmarks.compare import RHEOS, measure, spread
 
 GROUPING = "grouping --keys 100000"
 STATE_MACHINE = "state-machine"
@@ -61,16 +60,12 @@ def row(kind: Kind, runs: Sequence[Any], beside: Sequence[Any]) -> str:
         f"`rheos bench {kind.cell}`",
         f"`{kind.beside}`",
         f"{kind.target:g}",
-        _spread(rates),
-        _spread(times),
+        spread(rates, ".2f"),
+        spread(times, ".2f"),
         f"{median(one['records_per_s'] for one in runs) / 1e6:.2f}",
         f"{median(one['processor_us_per_record'] for one in runs):.2f}",
     ]
     return f"| {' | '.join(cells)} |"
-
-
-def _spread(ratios: Sequence[float]) -> str:
-    return f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def main() -> None:
@@ -85,12 +80,11 @@ def main() -> None:
     if not kinds or given.rounds < 1:
         parser.error("there is nothing to run")
     cells = [*dict.fromkeys(kind.beside for kind in kinds), *(kind.cell for kind in kinds)]
-    rheos = Path(sys.executable).parent / "rheos"
     runs: dict[str, list[dict[str, Any]]] = {cell: [] for cell in cells}
     for number in range(given.rounds):
         for cell in cells:
             print(f"round {number + 1} of {given.rounds}: {cell}", file=sys.stderr)
-            runs[cell].append(measure(rheos, cell, given.seconds))
+            runs[cell].append(measure(RHEOS, cell, given.seconds))
     print(*HEADER, sep="\n")
     for kind in kinds:
         print(row(kind, runs[kind.cell], runs[kind.beside]))

@@ -25,14 +25,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.compare import measure
+from benchmarks.compare import RHEOS, measure
 from rheos.task.config import TaskConfig
 
 MEASURED = (2, 4, 8, 16, 32)
@@ -100,11 +99,10 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--at", type=int, nargs="+", default=[100, 1000], metavar="P")
     given = parser.parse_args(argv)
-    rheos = Path(sys.executable).parent / "rheos"
     runs: dict[int, list[dict[str, Any]]] = {slots: [] for slots in MEASURED}
     for _ in range(given.rounds):
         for slots in MEASURED:
-            runs[slots].append(measure(rheos, f"grouping --parallelism {slots}", given.seconds))
+            runs[slots].append(measure(RHEOS, f"grouping --parallelism {slots}", given.seconds))
             print(f"measured {slots} slots", file=sys.stderr, flush=True)
     config = TaskConfig()
     us = {slots: median(run["processor_us_per_record"] for run in runs[slots]) for slots in MEASURED}

@@ -16,11 +16,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from statistics import median
 from typing import Any
 
-from benchmarks.compare import measure
+from benchmarks.compare import RHEOS, measure, spread
 from benchmarks.peers.flink import Flink
 from benchmarks.peers.pauses import naps_ms
 
@@ -56,16 +54,9 @@ def figures(runs: Sequence[dict[str, Any]]) -> list[str]:
         (lambda run: run["latency_ms"]["p50"], ".2f"),
         (lambda run: run["latency_ms"]["p99"], ".2f"),
     ]
-    return [_spread([read(run) for run in runs], form) for read, form in found]
-
-
-def _spread(values: Sequence[float | None], form: str) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return "none"
-    if len(known) == 1:
-        return format(known[0], form)
-    return f"{median(known):{form}} ({min(known):{form}} to {max(known):{form}})"
+    columns = [([read(run) for run in runs], form) for read, form in found]
+    known = [([value for value in values if value is not None], form) for values, form in columns]
+    return [spread(values, form) if values else "none" for values, form in known]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -75,10 +66,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--only", nargs="+", metavar="TEXT", help="only cells in which one of these is")
     given = parser.parse_args(argv)
     cells = [cell for cell in CELLS if not given.only or any(text in cell for text in given.only)]
-    rheos = Path(sys.executable).parent / "rheos"
     flink = Flink()
     systems: dict[str, System] = {
-        "Rheos": lambda cell, seconds: measure(rheos, cell, seconds),
+        "Rheos": lambda cell, seconds: measure(RHEOS, cell, seconds),
         "Flink": flink.measure,
     }
     runs: dict[tuple[str, str], list[dict[str, Any]]] = {}

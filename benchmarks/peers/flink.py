@@ -1,8 +1,7 @@
 """Flink on this machine: its jars, and a benchmark run by them in a Java process of its own.
 
-The jars are those that the wheel `apache-flink-libraries` brings. It is installed into a virtual
-environment in the user's cache, which nothing else uses, and the programs in `java/` are compiled
-against them there.
+The jars are those that the wheel `apache-flink-libraries` brings. It is installed into a folder of its
+own in the user's cache, and the programs in `java/` are compiled against them.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rheos.host.user_cache import user_cache
+from rheos.spark.jvm_options import find_java
 
 VERSION = "2.3.0"
 _SOURCES = Path(__file__).parent / "java"
@@ -27,18 +27,21 @@ _OPENED = ("java.lang", "java.nio", "java.time", "java.util", "java.util.concurr
 class Flink:
     """Flink of one version, ready to run."""
 
-    def __init__(self, version: str = VERSION) -> None:
-        """Fetches and compiles what is not there yet. Raises CalledProcessError."""
-        self._folder = user_cache(f"flink-{version}")
+    def __init__(self) -> None:
+        """Fetches what is not there yet, and compiles. Raises ConfigurationError where there is no
+        Java, and CalledProcessError."""
+        self._java, _ = find_java("Flink")
+        self._folder = user_cache(f"flink-{VERSION}")
         if not self._folder.exists():
-            _install(self._folder, version)
+            _install(self._folder)
         self._classes = tempfile.TemporaryDirectory(prefix="rheos-peer-")
         sources = sorted(map(str, _SOURCES.glob("*.java")))
-        compiler = [_java("javac"), "-nowarn", "-cp", self._jars(), "-d", self._classes.name]
+        javac = str(Path(self._java).with_name("javac"))
+        compiler = [javac, "-nowarn", "-cp", self._jars(), "-d", self._classes.name]
         subprocess.run([*compiler, *sources], check=True, stderr=subprocess.DEVNULL)
 
     def _jars(self) -> str:
-        (libraries,) = self._folder.glob("lib/python*/site-packages/pyflink/lib")
+        libraries = self._folder / "pyflink" / "lib"
         return os.pathsep.join(
             str(jar)
             for kind in ("flink-dist-*.jar", "log4j-*.jar")
@@ -50,7 +53,7 @@ class Flink:
         takes: a benchmark and its options. Raises CalledProcessError."""
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
         classes = os.pathsep.join([self._classes.name, self._jars()])
-        program = [_java("java"), *opened, "-Xmx2g", "-cp", classes, "Peer"]
+        program = [self._java, *opened, "-Xmx2g", "-cp", classes, "Peer"]
         done = subprocess.run(
             [*program, *cell.split(), "--seconds", f"{seconds:g}"],
             stdout=subprocess.PIPE,
@@ -65,16 +68,13 @@ class Flink:
         self._classes.cleanup()
 
 
-def _install(folder: Path, version: str) -> None:
+def _install(folder: Path) -> None:
     """The folder is there whole or not at all."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as made:
-        subprocess.run([sys.executable, "-m", "venv", made], check=True)
-        pip = [f"{made}/bin/python", "-m", "pip", "install", "-q", "--no-deps"]
-        subprocess.run([*pip, f"apache-flink-libraries=={version}"], check=True)
-        shutil.copytree(made, folder, symlinks=True)
-
-
-def _java(tool: str) -> str:
-    home = os.environ.get("JAVA_HOME")
-    return str(Path(home, "bin", tool)) if home else tool
+    new = tempfile.mkdtemp(prefix=".new-", dir=folder.parent)
+    try:
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", new]
+        subprocess.run([*pip, f"apache-flink-libraries=={VERSION}"], check=True)
+        os.rename(new, folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)

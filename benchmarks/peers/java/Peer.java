@@ -1,5 +1,4 @@
 import java.lang.management.ManagementFactory;
-import java.time.Duration;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
@@ -48,6 +47,9 @@ public final class Peer {
         private final double ratePerSubtask;
         private final long lookEveryNs;
         private volatile boolean running = true;
+        transient SplittableRandom random;
+        transient int subtask;
+        transient int subtasks;
 
         /** A rate of 0 is none. Rows that are due are looked for so often, at least. */
         Paced(double ratePerSubtask, long lookEveryNs) {
@@ -56,6 +58,13 @@ public final class Peer {
         }
 
         abstract T row(long number, long sinceNs);
+
+        @Override
+        public void open(OpenContext ctx) {
+            subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+            subtasks = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
+            random = new SplittableRandom(subtask);
+        }
 
         @Override
         public void run(SourceContext<T> ctx) {
@@ -86,16 +95,10 @@ public final class Peer {
 
     static final class Measurements extends Paced<Tuple3<Long, Double, Long>> {
         private final int keys;
-        private transient SplittableRandom random;
 
         Measurements(int keys, double rate, long lookEveryNs) {
             super(rate, lookEveryNs);
             this.keys = keys;
-        }
-
-        @Override
-        public void open(OpenContext ctx) {
-            random = new SplittableRandom(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
         }
 
         @Override
@@ -107,20 +110,10 @@ public final class Peer {
     /** A user's events are all of one subtask; its users come in rounds. */
     static final class Events extends Paced<Tuple3<Long, String, Long>> {
         private final int users;
-        private transient SplittableRandom random;
-        private transient int subtask;
-        private transient int subtasks;
 
         Events(int users, double rate, long lookEveryNs) {
             super(rate, lookEveryNs);
             this.users = users;
-        }
-
-        @Override
-        public void open(OpenContext ctx) {
-            subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
-            subtasks = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
-            random = new SplittableRandom(subtask);
         }
 
         @Override
@@ -241,7 +234,7 @@ public final class Peer {
             default -> throw new IllegalArgumentException("there is no peer of " + args[0]);
         }
         JobClient job = env.executeAsync(args[0]);
-        Thread.sleep(Duration.ofMillis((long) (warmup * 1000)).toMillis());
+        Thread.sleep((long) (warmup * 1000));
         long began = System.nanoTime();
         long before = processorNs();
         Measured.open();
