@@ -244,14 +244,17 @@ class SourceOperator(Operator):
         try:  # Not by `_located`: a context manager costs as much as a small read.
             return self._poll(max_rows)
         except RheosError as error:
-            raise error.located(site=self.ctx.site, operator=self.ctx.name) from error.__cause__
+            raise self._placed(error) from error.__cause__
 
     @contextmanager
     def _located(self) -> Iterator[None]:
         try:
             yield
         except RheosError as error:
-            raise error.located(site=self.ctx.site, operator=self.ctx.name) from error.__cause__
+            raise self._placed(error) from error.__cause__
+
+    def _placed(self, error: RheosError) -> RheosError:
+        return error.located(site=self.ctx.site, operator=self.ctx.name)
 
     def watermark(self) -> int:
         """The least watermark of the unfinished splits that are not idle; never less than before."""

@@ -43,6 +43,7 @@ from rheos.task.ahead import WorkAhead
 from rheos.task.barriers import WaitingBarriers
 from rheos.task.chain_snapshot import ChainSnapshot
 from rheos.task.config import TaskConfig
+from rheos.task.deadlines import earlier
 from rheos.task.in_flight import InFlight
 from rheos.task.inputs import Arrival, Channel, GateEvent, InputGate
 from rheos.task.laps import LoopHead
@@ -244,12 +245,9 @@ class ChainRunner:
     def next_us(self) -> int | None:
         """When time alone lets it go on, by the monotonic clock: a buffer is to be sent, a barrier that
         waits may wait no longer, or a source's reader, or what is worked on ahead, is to be asked."""
-        next_us = self._outputs.next_flush_us()
-        overdue_us = self._barriers.next_overdue_us()
-        if overdue_us is not None and (next_us is None or overdue_us < next_us):
-            next_us = overdue_us
         ask_us = None if self._ran.blocked else self._wake_at_us
-        return ask_us if ask_us is not None and (next_us is None or ask_us < next_us) else next_us
+        overdue_us = self._barriers.next_overdue_us()
+        return earlier(earlier(self._outputs.next_flush_us(), overdue_us), ask_us)
 
     # --- choosing work ----------------------------------------------------------------------------
 
@@ -332,11 +330,9 @@ class ChainRunner:
         return self._polled(polled)
 
     def _are_few(self, polled: Sequence[Out]) -> bool:
-        rows = size_bytes = 0
-        for out in polled:
-            rows += out.batch.num_rows
-            size_bytes += self._sizes[out.tag].of(out.batch)
-        return rows < self._few_rows and size_bytes < _FEW_BYTES
+        if sum(out.batch.num_rows for out in polled) >= self._few_rows:
+            return False
+        return sum(self._sizes[out.tag].of(out.batch) for out in polled) < _FEW_BYTES
 
     # --- kinds of work ----------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from rheos.protocol.elements import (
 from rheos.protocol.ids import ChannelId
 from rheos.protocol.ports import Clock, Transport
 from rheos.task.config import TaskConfig
+from rheos.task.deadlines import earlier
 from rheos.task.in_flight import InFlight
 from rheos.task.routing import router
 from rheos.task.traffic import Traffic
@@ -213,16 +214,14 @@ class OutputEdge:
         """
         if self._timeout_us is None:
             return None
-        since_us: int | None = None
-        for lane in self._lanes:
-            if (
-                lane.pieces
-                and not lane.sealed
-                and (since_us is None or lane.since_us < since_us)
-                and self._transport.credits(lane.channel) >= self._eager_from
-            ):
-                since_us = lane.since_us
-        return None if since_us is None else since_us + self._timeout_us
+        waiting = [
+            lane.since_us
+            for lane in self._lanes
+            if lane.pieces
+            and not lane.sealed
+            and self._transport.credits(lane.channel) >= self._eager_from
+        ]
+        return min(waiting) + self._timeout_us if waiting else None
 
     def mark(self, mark: Mark) -> None:
         """Sends a mark to every target, behind the rows before it.
@@ -325,6 +324,7 @@ class Outputs:
     @property
     def writable(self) -> bool:
         """EX8: whether work may be begun that writes to any of them."""
+        # A list: a generator costs more than the one or two edges that there mostly are.
         return not [edge for edge in self._all if not edge.writable]
 
     def overdraw(self, overdraft: bool) -> None:
@@ -351,9 +351,7 @@ class Outputs:
     def next_flush_us(self) -> int | None:
         next_us: int | None = None
         for edge in self._all:
-            flush_us = edge.next_flush_us()
-            if flush_us is not None and (next_us is None or flush_us < next_us):
-                next_us = flush_us
+            next_us = earlier(next_us, edge.next_flush_us())
         return next_us
 
     def flush(self) -> bool:

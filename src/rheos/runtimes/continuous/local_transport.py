@@ -274,8 +274,6 @@ class _Connection:
         if taken:
             _close(descriptor)
             descriptor = None
-        if taken == sum(map(len, parts)):
-            return
         for part in parts:
             if taken < len(part):
                 if not self._kept:
@@ -378,8 +376,7 @@ class _Incoming(_Connection):
                 break
             except OSError:
                 data, ancillary, flags = b"", [], 0
-            if ancillary or flags & _TRUNCATED:
-                self._take_descriptors(ancillary, flags)
+            self._take_descriptors(ancillary, flags)
             if not data:
                 self.leave()
                 break
