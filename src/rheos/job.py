@@ -65,6 +65,8 @@ class JobConfig:
     """State of the savepoint that the program has no place for is left behind."""
     history: HistoryConfig | None = field(default_factory=HistoryConfig)
     """How its figures are kept; None keeps none."""
+    log_level: int | None = 20
+    """What its workers log from this level of Python's logging on is kept; None keeps nothing."""
     min_parallelism: int | None = None
     """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
     until_now: bool = False

@@ -14,6 +14,7 @@ pytest.importorskip("starlette", reason="the extra rheos[dashboard] is not insta
 from starlette.testclient import TestClient
 
 from rheos.control.controlled import ControlledJob
+from rheos.control.job_logs import LogFile
 from rheos.dashboard.access import Access, Audit, Holder, Role
 from rheos.dashboard.app import Dashboard
 from rheos.dashboard.feeds import Feeds
@@ -32,7 +33,8 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     made = StandIn()
     made.allowed.set()
     config = JobConfig(job=JobId("job"), checkpoint_dir="/data")
-    controlled = ControlledJob(made, outline(), config, "continuous")
+    log = LogFile(config.writer, config.job)
+    controlled = ControlledJob(made, outline(), config, "continuous", log=log)
     yield made
     made.over.set()
     controlled.wait()

@@ -12,6 +12,7 @@ import pytest
 from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import AttemptStarted
 from rheos.dashboard.operations import OPERATIONS
+from rheos.driver.logged import JOBS
 from rheos.errors import CheckpointError, Site
 from rheos.host.stores import open_store
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
@@ -40,6 +41,18 @@ def test_a_job_is_shown_as_it_is(asking: Asking) -> None:
     (checkpoint,) = asking.get(f"/jobs/{key}/checkpoints")
     assert (checkpoint["checkpoint"], checkpoint["savepoint"]) == (INFO.checkpoint, INFO.savepoint)
     assert asking.get(f"/jobs/{key}/story") == list(STORY)
+
+
+def test_what_was_logged(asking: Asking) -> None:
+    key = asking.key()
+    for said in ("one", "two", "three"):
+        JOBS.info("%s", said, extra={"job": "job", "attempt": 2})
+    lines = asking.get(f"/jobs/{key}/logs?lines=2")
+    assert [(line["message"], line["attempt"], line["level"]) for line in lines] == [
+        ("two", 2, "info"),
+        ("three", 2, "info"),
+    ]
+    assert asking.refused(f"/jobs/{key}/logs?lines=-1") == (400, "'-1' is no number of lines")
 
 
 def test_of_the_history_what_is_asked_for(asking: Asking) -> None:

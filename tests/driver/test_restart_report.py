@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import rheos as rh
+from rheos.driver.logged import JOBS
 from rheos.driver.restart_report import RestartReport
 from rheos.job import JobState, JobStatus
 from rheos.protocol.ids import JobId
+
+
+def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The warnings that are on a terminal: pytest shows what only the log of the job has, too."""
+    return [record.getMessage() for record in caplog.records if record.name == "rheos"]
 
 
 def test_each_restart_is_reported_and_its_cause_in_full_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -21,12 +28,11 @@ def test_each_restart_is_reported_and_its_cause_in_full_once(caplog: pytest.LogC
     for restarts, failure in [(0, None), (1, lost), (1, lost), (2, lost), (3, "another"), (3, None)]:
         report.heard(replace(status, restarts=restarts, failure=failure))
     report.heard(replace(status, state=JobState.FAILED, restarts=4, failure="it was the last"))
-    assert [record.getMessage() for record in caplog.records] == [
+    assert reported(caplog) == [
         f"the job 'shop' restarts (for the 1st time): {lost}",
         "the job 'shop' restarts (again, for the 2nd time): a worker is lost",
         "the job 'shop' restarts (for the 3rd time): another",
     ]
-    assert {(record.name, record.levelname) for record in caplog.records} == {("rheos", "WARNING")}
 
 
 def test_a_call_that_is_never_answered_is_reported_in_simulation(
@@ -41,8 +47,30 @@ def test_a_call_that_is_never_answered_is_reported_in_simulation(
     rows.map_async(ask, timeout="300ms", returns={"n": int}).name("ask").collect("answers")
     with pytest.raises(rh.UnavailableError, match="was not answered"):
         env.execute("asks")
-    said = [record.getMessage() for record in caplog.records]
+    said = reported(caplog)
     assert said
     assert all(line.startswith("the job 'asks' restarts (") for line in said)
     assert all(f"{__file__}:" in line for line in said)
     assert "what to do" in said[0]
+
+
+def test_the_log_of_the_job_has_its_states_and_failed_checkpoints() -> None:
+    said: list[tuple[str, str]] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append((record.levelname, record.getMessage()))  # type: ignore[method-assign]
+    JOBS.addHandler(handler)
+    report = RestartReport()
+    status = JobStatus(JobId("j"), "shop", JobState.RUNNING, 1, 1.0, 0.0, None, 0, 0, None, 0, 0.0, 0.0)
+    for heard in (
+        status,
+        status,
+        replace(status, checkpoints_failed=2),
+        replace(status, checkpoints_failed=2, state=JobState.FAILED, failure="it was the last"),
+    ):
+        report.heard(heard)
+    JOBS.removeHandler(handler)
+    assert said == [
+        ("INFO", "the job 'shop' is running"),
+        ("WARNING", "2 checkpoints have failed so far"),
+        ("ERROR", "the job 'shop' has failed: it was the last"),
+    ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, get_args
 
 from rheos.api.partial_settings import Merged
-from rheos.api.settings import RuntimeName, Settings
+from rheos.api.settings import LogLevel, RuntimeName, Settings
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
 from rheos.connectors.files.listing import absolute
 from rheos.errors import ConfigurationError, ProgramError
@@ -62,6 +63,7 @@ def resolve(merged: Merged) -> Resolved:
         allow_dropped=_flag(merged, "allow_dropped"),
         min_parallelism=_min_parallelism(merged, parallelism),
         history=_history(merged),
+        log_level=_log_level(merged),
     )
     return Resolved(parallelism, said.max_parallelism, runtime, config)
 
@@ -112,6 +114,19 @@ def _history(merged: Merged) -> HistoryConfig | None:
     if merged.settings.history_interval is None:
         return None
     return HistoryConfig(_positive_ms(merged, "history_interval"))
+
+
+def _log_level(merged: Merged) -> int | None:
+    said = merged.settings.log_level
+    if said is None:
+        return None
+    with merged.checking("log_level"):
+        if said not in get_args(LogLevel):
+            raise ConfigurationError(
+                f"there is no level {said!r} of logging",
+                hint='write "debug", "info", "warning" or "error", or None for no log file',
+            )
+    return logging.getLevelNamesMapping()[said.upper()]
 
 
 def _task(merged: Merged) -> TaskConfig:

@@ -25,6 +25,7 @@ from rheos.redaction import redacted_repr
 
 RuntimeName: TypeAlias = Literal["auto", "continuous", "batch", "simulated"]
 StateChoice: TypeAlias = StateConfig | Literal["memory", "rocksdb"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 Folder: TypeAlias = str | os.PathLike[str]
 
 
@@ -94,6 +95,8 @@ class Settings:
             from the last checkpoint; a worker that has not heard of its driver for so long leaves.
         history_interval: how often the job's figures are kept beside its checkpoints: 360 times, and
             1008 times one for each 60 of them. At 10 s that is an hour and a week. None keeps none.
+        log_level: what the program and its libraries log in the workers, from this level on, is kept in
+            the job's log file: "debug", "info", "warning" or "error". None keeps no file.
     """
 
     parallelism: int | None = None
@@ -117,6 +120,7 @@ class Settings:
     encrypt: bool | None = None
     heartbeat_timeout: Duration = "15s"
     history_interval: Duration | None = "10s"
+    log_level: LogLevel | None = "info"
 
     __repr__ = redacted_repr
 
@@ -145,3 +149,4 @@ class SettingArguments(TypedDict, total=False):
     encrypt: bool | None
     heartbeat_timeout: Duration
     history_interval: Duration | None
+    log_level: LogLevel | None

@@ -1,8 +1,9 @@
 """The commands that look at running jobs and command them: `jobs`, `checkpoints`, `metrics`, `story`,
-`profile`, `why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
+`logs`, `profile`, `why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -86,6 +87,31 @@ def story(job: Job) -> None:
     from rheos.cli.jobs import show_story
 
     raise typer.Exit(show_story(job))
+
+
+class Level(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@app.command()
+def logs(
+    job: Job,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+    ] = False,
+    lines: Annotated[
+        int, typer.Option(min=0, max=1000, help="How many of the newest lines to begin with.")
+    ] = 100,
+    level: Annotated[Level, typer.Option(help="Of this level and above.")] = Level.DEBUG,
+    json: Annotated[bool, typer.Option("--json", help="Print each line as JSON.")] = False,
+) -> None:
+    """Print what a job and the program's functions have logged, of a job that has ended, too."""
+    from rheos.cli.logs import show_logs
+
+    raise typer.Exit(show_logs(job, follow=follow, lines=lines, level=level.value, as_json=json))
 
 
 @app.command()

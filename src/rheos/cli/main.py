@@ -26,6 +26,8 @@ from rheos.cli.options import (
     File,
     FromSavepoint,
     Json,
+    LogJson,
+    LogLevelOption,
     Master,
     MaxConcurrent,
     MetricsPlace,
@@ -184,6 +186,8 @@ def run(
     metrics_port: MetricsPlace = None,
     otlp: OtlpUrl = None,
     with_dashboard: WithDashboard = False,
+    log_level: LogLevelOption = None,
+    log_json: LogJson = False,
 ) -> None:
     """Run a job file. What is given here wins over what the file says."""
     with _cancelled_by_ctrl_c():
@@ -207,13 +211,14 @@ def run(
             "checkpoints.unaligned_after": unaligned_after,
             "checkpoints.max_concurrent": max_concurrent_checkpoints,
             "checkpoints.at_least_once": at_least_once or None,
+            "log_level": log_level,
         }
         settings = _settings(config, given)
         if for_ is not None:
             settings = replace(settings, until_ms=duration_ms(for_))
         settings = replace(settings, parameters=parameters(param), until_now=until is not None)
         dashboard = DashboardConfig(port=0) if with_dashboard else None
-        watched = Watched(metrics_port, otlp, dashboard)
+        watched = Watched(metrics_port, otlp, dashboard, log_json)
         raise typer.Exit(run(file, arguments or [], settings, watched))
 
 

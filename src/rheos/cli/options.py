@@ -173,6 +173,22 @@ AtLeastOnce = Annotated[
 ]
 
 
+LogLevelOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Keep what workers log from this level on: debug, info, warning or error.",
+        show_default=False,
+    ),
+]
+LogJson = Annotated[
+    bool,
+    typer.Option(
+        "--log-json",
+        help="Print the lines of the jobs' logs to stderr as JSON, in place of their status.",
+    ),
+]
+
+
 class Until(StrEnum):
     NOW = "now"
 
@@ -223,5 +239,6 @@ OPTIONS = {
     "checkpoints.unaligned_after": "--unaligned-after",
     "checkpoints.max_concurrent": "--max-concurrent-checkpoints",
     "checkpoints.at_least_once": "--at-least-once",
+    "log_level": "--log-level",
 }
 """The option of each setting that has one."""

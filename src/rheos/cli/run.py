@@ -18,6 +18,7 @@ from rheos.api.overrides import Overrides
 from rheos.api.program_file import run_file
 from rheos.cli.failures import FAILED, report
 from rheos.cli.status import StatusDisplay, final_table
+from rheos.control.job_logs import LogStream
 from rheos.control.metrics_port import MetricsPort
 from rheos.control.otlp_export import OtlpExport
 from rheos.dashboard.serving import DashboardConfig, DashboardServer
@@ -36,6 +37,8 @@ class Watched:
     otlp: str | None = None
     """The collector of OpenTelemetry that these are sent to."""
     dashboard: DashboardConfig | None = None
+    log_json: bool = False
+    """Whether all that they log goes to stderr as JSON, in place of what is shown to people."""
 
     def begin(self, jobs: Sequence[JobHandle], beside: ExitStack) -> None:
         """Until `beside` ends. Raises ConfigurationError."""
@@ -43,6 +46,8 @@ class Watched:
         def figures() -> list[JobFigures]:
             return [job.figures() for job in jobs]
 
+        if self.log_json:
+            beside.callback(LogStream(sys.stderr).close)
         if self.metrics_port is not None:
             port = MetricsPort(self.metrics_port, figures)
             beside.callback(port.close)
@@ -61,22 +66,25 @@ def run(
     """Runs the file, and the jobs that it starts to their end. Gives the exit code: that of the
     program, and 1 where a job has failed."""
     jobs: list[JobHandle] = []
+    watched = watched or Watched()
     with ExitStack() as beside:
         try:
-            (watched or Watched()).begin(jobs, beside)
+            watched.begin(jobs, beside)
         except ConfigurationError as error:
             return report(error)
-        return _run(file, arguments, settings, jobs)
+        return _run(file, arguments, settings, jobs, quiet=watched.log_json)
 
 
-def _run(file: Path, arguments: Sequence[str], settings: Overrides, jobs: list[JobHandle]) -> int:
+def _run(
+    file: Path, arguments: Sequence[str], settings: Overrides, jobs: list[JobHandle], *, quiet: bool
+) -> int:
     environments: list[Environment] = []
 
     def submitted(handle: JobHandle) -> None:
         jobs.append(handle)
         _interrupt_raises()
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=quiet)
     with _interrupts_restored():
         ended: BaseException | None = None
         with StatusDisplay(console) as display:

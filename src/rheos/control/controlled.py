@@ -14,6 +14,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from rheos.control.driver_note import HeldNote, NoteKeeper
+from rheos.control.job_logs import LogFile, log_path
 from rheos.control.processes import this_process
 from rheos.control.registry import JobRecord, Registry
 from rheos.control.server import CommandServer
@@ -64,10 +65,14 @@ class ControlledRuntime:
             note = _noted(config)
             if note is not None:
                 undo.callback(note.close)
+            log = None
+            if config.log_level is not None:
+                log = LogFile(config.writer, config.job)
+                undo.callback(log.close)
             handle = self._runtime.submit(plan, config, listener)
             undo.pop_all()
         program = started_program(plan.context.parameters.over)
-        job = ControlledJob(handle, PlanOutline.of(plan), config, self._name, note, program)
+        job = ControlledJob(handle, PlanOutline.of(plan), config, self._name, note, program, log)
         try:
             self._runtime.settle(handle, config)
         except KeyboardInterrupt:
@@ -87,8 +92,10 @@ class ControlledJob:
         runtime: str,
         note: NoteKeeper | None = None,
         program: StartedProgram | None = None,
+        log: LogFile | None = None,
     ) -> None:
         self.job = job
+        self._log = log
         self._program = program
         self._config = config
         self._note = note
@@ -120,6 +127,7 @@ class ControlledJob:
             started_ms=SystemClock().now_ms(),
             endpoint=self._server.endpoint,
             token=token,
+            log=None if self._log is None else str(log_path(self._config.writer)),
             program=self._program,
         )
         try:
@@ -193,6 +201,8 @@ class ControlledJob:
                 self._closed = True
                 if self._note is not None:
                     self._note.close()
+                if self._log is not None:
+                    self._log.close()
                 # Last: who sees that the record is gone may start the job again.
                 self._registry.remove(self._key)
         if self._server is not None:

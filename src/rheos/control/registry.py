@@ -41,6 +41,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Wall-clock time, ms since the epoch."""
     endpoint: str
     token: str
+    log: str | None = None
+    """The file of its log lines; None where it keeps none."""
     program: StartedProgram | None = None
     """None where it is no file, or the driver is of a version that did not say."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rheos.control.job_logs import LoggedLine
 from rheos.dashboard import served
 from rheos.dashboard.access import Role
 from rheos.dashboard.served import Served, ServedJobs
@@ -144,6 +145,14 @@ OPERATIONS = (
         "What has happened to the job and what was done about it: the last thousand events",
         lambda asked: served.story(_of(asked)),
         list[str],
+    ),
+    Operation(
+        "logs",
+        f"{_JOB}/logs",
+        "What the job and the program's functions have logged: the newest lines, the oldest first",
+        lambda asked: served.logs(_of(asked), asked.query.get("lines", [])),
+        list[LoggedLine],
+        query={"lines": "How many, 1000 at the most; 200 where it is not said"},
     ),
     Operation(
         "savepoint",

@@ -6,11 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 from time import monotonic
 from typing import Any, TypeAlias
 
 import msgspec
 
+from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
 from rheos.control.job_list import (
     ListedJob,
@@ -23,9 +25,11 @@ from rheos.control.job_list import (
     stored_job_object,
     stored_jobs,
 )
+from rheos.control.job_logs import MAX_LINES, LoggedLine, log_path, newest_lines
 from rheos.control.registry import JobRecord, Registry
 from rheos.dashboard.readiness import Readiness
 from rheos.errors import ConfigurationError
+from rheos.job import JobConfig
 from rheos.observe.history_files import HistoryView
 from rheos.observe.model import figures_object
 from rheos.protocol.ids import JobId
@@ -34,6 +38,7 @@ from rheos.redaction import redacted
 
 _LOOK_TIMEOUT_S = 5.0
 _OPERATE_TIMEOUT_S = 600.0
+_LOG_LINES = 200
 _DIRECTORIES_EVERY_S = 10.0
 """A checkpoint directory may have thousands of files, far away."""
 
@@ -177,6 +182,20 @@ def checkpoints(served: Served) -> list[dict[str, Any]]:
 
 def story(served: Served) -> list[str]:
     return _asked(served, "story").story()
+
+
+def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
+    """Of a job that does not run, too: its file is where its driver has left it. Raises
+    ConfigurationError where `wanted` is no number of lines."""
+    most = wanted[-1] if wanted else str(_LOG_LINES)
+    if not most.isdecimal() or not 0 < int(most) <= MAX_LINES:
+        raise ConfigurationError(f"{most!r} is no number of lines", hint=f"ask for 1 to {MAX_LINES}")
+    match served:
+        case JobRecord():
+            path = None if served.log is None else Path(served.log)
+        case StoredJob():
+            path = log_path(JobConfig(served.job, checkpoint_dir=absolute(served.directory)).writer)
+    return [] if path is None else newest_lines(path, int(most))
 
 
 # --- what is done to one ----------------------------------------------------------------------------

@@ -65,6 +65,7 @@ from rheos.driver.figures import FiguresKeeper
 from rheos.driver.history import HistoryKeeper
 from rheos.driver.launcher import Launcher, LauncherEvent
 from rheos.driver.listings import Listings
+from rheos.driver.logged import pass_on
 from rheos.driver.metrics import JobMetrics
 from rheos.driver.profiles import ProfileService
 from rheos.driver.savepoints import OpenStore, SavepointService, open_folder
@@ -88,7 +89,15 @@ from rheos.observe.history_files import HistoryView
 from rheos.observe.model import JobFigures
 from rheos.operators.shapes import state_shapes
 from rheos.plan.physical import PhysicalPlan
-from rheos.protocol.control import Acknowledge, Failed, Progress, Reached, StacksSampled, Totals
+from rheos.protocol.control import (
+    Acknowledge,
+    Failed,
+    Logged,
+    Progress,
+    Reached,
+    StacksSampled,
+    Totals,
+)
 from rheos.protocol.ids import OperatorId
 from rheos.protocol.ports import Clock, Completion, IoExecutor, Store
 from rheos.protocol.splits import Split
@@ -133,6 +142,7 @@ class Master:
         self._plan = plan
         self._job = config.job
         self._writer = config.writer
+        self._names = {operator.id: operator.name for operator in plan.operators()}
         self._store = store
         self._clock = clock
         self._launcher = launcher
@@ -143,7 +153,7 @@ class Master:
         self._log_identity: str | None = None
         self._on_driver = published_here(plan)
         shape = JobShape(
-            {operator.id: operator.name for operator in plan.operators()},
+            self._names,
             plan.parallelism,
             plan.max_parallelism,
             state_shapes(plan.operators()),
@@ -321,6 +331,8 @@ class Master:
             case Reached():
                 for message in self._drift.reported(event):
                     self._launcher.send(message)
+            case Logged():
+                pass_on(event, self._job, self._names)
             case StacksSampled():
                 self._profiles.sampled(event)
             case Failed():

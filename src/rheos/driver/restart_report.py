@@ -1,9 +1,10 @@
-"""Says that a job restarts, and why, however it was started."""
+"""Says that a job restarts, and why, however it was started; and to its log what else becomes of it."""
 
 from __future__ import annotations
 
 import logging
 
+from rheos.driver.logged import JOBS
 from rheos.job import JobState, JobStatus
 
 LOGGER = logging.getLogger("rheos")
@@ -17,9 +18,21 @@ class RestartReport:
     def __init__(self) -> None:
         self._restarts = 0
         self._cause: str | None = None
+        self._state: JobState | None = None
+        self._checkpoints_failed = 0
 
     def heard(self, status: JobStatus) -> None:
         """Called with each status."""
+        of_job = {"job": status.job, "attempt": status.attempt}
+        if status.checkpoints_failed > self._checkpoints_failed:
+            self._checkpoints_failed = status.checkpoints_failed
+            JOBS.warning("%d checkpoints have failed so far", status.checkpoints_failed, extra=of_job)
+        if status.state is not self._state:
+            self._state = status.state
+            if status.state is JobState.FAILED:
+                JOBS.error("the job %r has failed: %s", status.name, status.failure, extra=of_job)
+            else:
+                JOBS.info("the job %r is %s", status.name, status.state.value, extra=of_job)
         if status.restarts <= self._restarts or status.state is JobState.FAILED:
             return  # What a job ends by is its error.
         self._restarts = status.restarts
@@ -33,6 +46,7 @@ class RestartReport:
             again,
             _nth(status.restarts),
             said,
+            extra=of_job,
         )
 
 

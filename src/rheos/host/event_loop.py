@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from rheos.host.at_work import carried
 from rheos.host.completion import FutureCompletion
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ class ThreadedLoop:
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="rheos-async", daemon=True)
+        self._thread = threading.Thread(target=carried(self._run), name="rheos-async", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:

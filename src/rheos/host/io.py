@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from typing import Any, TypeVar
 
+from rheos.host.at_work import carried
 from rheos.host.completion import FutureCompletion
 from rheos.host.event_loop import ThreadedLoop
 from rheos.protocol.ports import EventLoop
@@ -43,7 +44,7 @@ class ThreadedIo:
         self.wake = wake
 
     def submit(self, work: Callable[[], T]) -> FutureCompletion[T]:
-        future = self._pool.submit(work)
+        future = self._pool.submit(carried(work))
         self._under_way.add(future)
         future.add_done_callback(self._ended)
         return FutureCompletion(future)

@@ -10,6 +10,7 @@ import msgspec
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.error_data import ErrorData
 from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
+from rheos.protocol.log_lines import LogLine
 from rheos.protocol.readings import Reading
 from rheos.protocol.snapshots import StateHandle
 from rheos.protocol.splits import Split
@@ -232,6 +233,15 @@ class StacksSampled(Message, frozen=True):
     profile: StackProfile
 
 
+class Logged(Message, frozen=True):
+    """What was logged in the subtask's process since the last time, in order."""
+
+    subtask: int
+    lines: list[LogLine]
+    dropped: int = 0
+    """How many lines there were beyond what is kept."""
+
+
 class Drained(Message, frozen=True):
     """All input of the subtask has ended and is processed; it waits for the final checkpoint."""
 
@@ -295,6 +305,7 @@ ToMaster = (
     | SplitsTaken
     | Reached
     | StacksSampled
+    | Logged
     | Drained
     | Failed
     | Progress

@@ -182,6 +182,11 @@ class ChainRunner:
         except Exception as error:
             raise self._tree.located(error) from error
 
+    @property
+    def at(self) -> OperatorId:
+        """The operator that has been called last."""
+        return self._tree.at
+
     def operator(self, id: OperatorId) -> Operator:
         return self._tree.operators[id]
 

@@ -120,6 +120,8 @@ class SubtaskEngine:
         self._rooms: dict[ChainId, LoopRoom] = {}
         self._chains = [self._build_chain(chain) for chain in plan.chains]
         self._turns = [(chain, TimeSpent()) for chain in reversed(self._chains)]
+        self._turn: ChainRunner | None = None
+        """The chain that has been called last."""
         self._gates = {
             edge_id: chain.gate
             for chain in self._chains
@@ -237,6 +239,7 @@ class SubtaskEngine:
     def open(self) -> None:
         """Opens every operator with its restored state. Called once, before all that follows."""
         for chain in self._chains:
+            self._turn = chain
             ids = [planned.id for planned in chain.chain.operators]
             restored = self._assignment.restored
             chain.open({id: without_in_flight(restored[id]) for id in ids if id in restored})
@@ -307,6 +310,7 @@ class SubtaskEngine:
         blocked = False
         turn_us = began_us
         for chain, spent in self._turns:
+            self._turn = chain
             ran = chain.run()
             sent = chain.pump()
             worked |= sent or ran.worked
@@ -325,6 +329,7 @@ class SubtaskEngine:
         if self.lifecycle is Lifecycle.RUNNING and all(chain.ended for chain in self._chains):
             for chain in self._chains:
                 # While the job has not finished: an error of theirs still fails it.
+                self._turn = chain
                 chain.close_functions()
             self.lifecycle = Lifecycle.DRAINED
             self._report(control.Drained(attempt=self._attempt, subtask=self._subtask))
@@ -369,6 +374,10 @@ class SubtaskEngine:
             control.Committed(attempt=self._attempt, subtask=self._subtask, checkpoint=committed)
         )
         return True
+
+    def at_work(self) -> OperatorId | None:
+        """The operator that is called, or was last: by the thread that steps, at any moment."""
+        return None if self._turn is None else self._turn.at
 
     # --- reports and the end ----------------------------------------------------------------------
 

@@ -54,6 +54,7 @@ def open_slot(
     scratch: str | None = None,
     inline_bytes: int = INLINE_BYTES,
     process: ProcessReadings = list,
+    works_for: Callable[[Callable[[], OperatorId | None]], None] = lambda at_work: None,
 ) -> SubtaskEngine:
     """The engine, open and ready for its first step. Raises RheosError; then nothing is left open.
 
@@ -61,6 +62,7 @@ def open_slot(
     may be called on the I/O executor. `report` takes the messages for the master. `scratch` is a local
     folder of this slot alone, which need not exist yet; None where there is no disk. State of up to
     `inline_bytes` lies in the log itself. `process` reads the figures of the process that hosts it.
+    `works_for` is handed, first of all, what says which operator this thread works for.
     """
     snapshots = SnapshotWriter(
         deployment.job, deployment.attempt, subtask, store, io, state_format.encode, inline_bytes
@@ -97,6 +99,7 @@ def open_slot(
         open_store=open_store,
         process=process,
     )
+    works_for(engine.at_work)
     try:
         engine.open()
     except BaseException:

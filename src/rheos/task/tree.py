@@ -143,6 +143,11 @@ class OperatorTree(Generic[T]):
         return list(times.values())
 
     @property
+    def at(self) -> OperatorId:
+        """The operator that has been called last."""
+        return self._ids[self._at]
+
+    @property
     def operators(self) -> Mapping[OperatorId, Operator]:
         return dict(zip(self._ids, self._operators, strict=True))
 

@@ -11,12 +11,13 @@ import { count, duration, inUnit, moment, share, size } from "./text.js";
 import { timelines } from "./timelines.js";
 
 const CHECKPOINTS_EVERY_MS = 5000;
+const LOG_EVERY_MS = 3000;
 
 export async function showJob(view, key, signal, notice) {
   const part = (name) => element("section", { class: name });
   const parts = {
     head: part("head"), failure: part("failure"), graph: part("graph"), operator: part("operator-place"),
-    lines: part("lines"), slots: part("slots"), checkpoints: part("checkpoints"), story: part("story"),
+    lines: part("lines"), slots: part("slots"), checkpoints: part("checkpoints"), log: part("log"), story: part("story"),
   };
   view.replaceChildren(...Object.values(parts));
   const seen = { plan: null, figures: new Figures(null), chosen: null, job: null };
@@ -52,6 +53,7 @@ export async function showJob(view, key, signal, notice) {
     if (!signal.aborted) setTimeout(again, CHECKPOINTS_EVERY_MS);
   };
   again();
+  logOf(parts.log, key, signal);
   await listen(`/jobs/${key}/events`, signal, async (kind, data) => {
     if (kind === "problem") {
       if (data.what?.startsWith("there is no job")) ended(parts, seen.job);
@@ -170,6 +172,30 @@ function storyOf(place, key, signal) {
       if (event.target.open) lines.textContent = (await get(`/jobs/${key}/story`, signal)).join("\n");
     },
   }, element("summary", {}, "What has happened, and what was done about it"), lines));
+}
+
+function logOf(place, key, signal) {
+  const lines = element("pre", { class: "long" });
+  const details = element("details", { ontoggle: () => look() }, element("summary", {}, "What was logged"), lines);
+  const look = async () => {
+    if (!details.open || signal.aborted) return;
+    try {
+      const found = await get(`/jobs/${key}/logs`, signal);
+      const below = lines.scrollTop + lines.clientHeight >= lines.scrollHeight - 4;
+      lines.textContent = found.map(logLine).join("\n") || "Nothing yet.";
+      if (below) lines.scrollTop = lines.scrollHeight;
+    } catch {
+      // What is wrong is said by the events.
+    }
+    setTimeout(look, LOG_EVERY_MS);
+  };
+  place.replaceChildren(details);
+}
+
+function logLine(line) {
+  const where = [line.operator, line.subtask === undefined ? "driver" : `subtask ${line.subtask}`];
+  const said = `${line.time} ${line.level.toUpperCase().padEnd(7)} [${where.filter((part) => part).join(", ")}] ${line.message}`;
+  return line.error ? `${said}\n${line.error}` : said;
 }
 
 function legend() {

@@ -97,6 +97,7 @@ class SparkLauncher:
             token=self._token,
             security=self._security,
             sockets=self._folder.path if self._folder else None,
+            log_level=self._config.log_level,
         )
         payload = pack(slot, plan.operators())
         self._attempt = attempt

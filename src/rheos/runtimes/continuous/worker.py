@@ -14,10 +14,12 @@ import zmq
 from pyspark import BarrierTaskContext
 
 from rheos.errors import ConfigurationError, FencedError, InternalError, RheosError, TransportError
+from rheos.host.at_work import works_for
 from rheos.host.closing import close_logged
 from rheos.host.freed_memory import freed_memory_kept
 from rheos.host.garbage import collect_seldom
 from rheos.host.io import SystemClock, ThreadedIo
+from rheos.host.log_capture import LogCapture
 from rheos.host.process_figures import ProcessFigures
 from rheos.host.scratch import scratch_folder
 from rheos.host.socket_folder import in_folder
@@ -59,6 +61,8 @@ class SlotJob:
     sockets: str | None
     """The folder of the job's sockets, where all run on one machine; else None, and a worker listens at
     the address that Spark advertises for its executor."""
+    log_level: int | None
+    """What is logged in the worker from this level on goes to the driver; None for nothing."""
 
 
 def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
@@ -89,8 +93,9 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
         if isinstance(answer, JoinRefused):
             raise FencedError(f"the driver refused subtask {subtask}: {answer.reason}")
         transport.connect(answer.addresses)
-        with scratch_folder(deployment.state.directory) as scratch, freed_memory_kept():
-            _run_slot(slot, subtask, transport, client, waker, scratch)
+        logs = _Logs(slot, subtask, client)
+        with scratch_folder(deployment.state.directory) as scratch, freed_memory_kept(), logs:
+            _run_slot(slot, subtask, transport, client, waker, scratch, logs)
     finally:
         transport.close()
         client.close()
@@ -151,6 +156,7 @@ def _run_slot(
     client: ControlClient,
     waker: Callable[[], None],
     scratch: str,
+    logs: _Logs,
 ) -> None:
     plan = slot.deployment.plan
     plan = replace(plan, context=job_files.local(plan.context))
@@ -171,18 +177,21 @@ def _run_slot(
             report=client.send,
             scratch=scratch,
             process=process,
+            works_for=works_for,
         )
         # What the start made lives as long as the task: the collector need not look at it again.
         gc.freeze()
         collect_seldom()
-        replaced = _loop(engine, transport, client, samples)
+        replaced = _loop(engine, transport, client, samples, logs)
         engine.report_progress()
     except Exception as error:
         replaced = isinstance(error, TransportError)  # Another slot has gone.
         reported = error if isinstance(error, RheosError) else InternalError.of(error)
+        logs.send()  # What led to it comes before it.
         _report_failure(client, slot.deployment.attempt, subtask, reported)
         raise reported from error
     finally:
+        works_for(None)
         process.close()
         samples.close()
         _leave(io, engine, replaced)
@@ -238,18 +247,58 @@ class _Samples:
         self._sampler.close()
 
 
+class _Logs:
+    """What is logged in this process while the slot runs; nothing where the job keeps no log."""
+
+    def __init__(self, slot: SlotJob, subtask: int, client: ControlClient) -> None:
+        self._attempt = slot.deployment.attempt
+        self._subtask = subtask
+        self._client = client
+        self._capture = None if slot.log_level is None else LogCapture(slot.log_level)
+
+    def __enter__(self) -> None:
+        if self._capture is not None:
+            self._capture.open()
+
+    def __exit__(self, *of: object) -> None:
+        if self._capture is not None:
+            self._capture.close()
+
+    def send_if_due(self) -> None:
+        if self._capture is not None and self._capture.is_due():
+            self.send()
+
+    def send(self) -> None:
+        """Called by the slot's own thread, as all that sends."""
+        if self._capture is None:
+            return
+        lines, dropped = self._capture.take()
+        if lines or dropped:
+            self._client.send(
+                control.Logged(
+                    attempt=self._attempt, subtask=self._subtask, lines=lines, dropped=dropped
+                )
+            )
+
+
 def _loop(
-    engine: SubtaskEngine, transport: FramedTransport, client: ControlClient, samples: _Samples
+    engine: SubtaskEngine,
+    transport: FramedTransport,
+    client: ControlClient,
+    samples: _Samples,
+    logs: _Logs,
 ) -> bool:
     """Returns when the slot is to leave: whether the attempt is replaced."""
     while True:
         for found in samples.found():
             client.send(found)
+        logs.send_if_due()
         for message in client.receive():
             if isinstance(message, control.SampleStacks):
                 samples.begin(message)
             engine.deliver(message)
             if engine.lifecycle is Lifecycle.DONE:
+                logs.send()
                 return isinstance(message, control.Cancel) and message.replaced
         step = engine.step()
         if step.wake_after_us is not None:
