@@ -71,6 +71,8 @@ class JobConfig:
     """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
     until_now: bool = False
     """It stops, with a checkpoint, once it has read what its sources have when it is submitted."""
+    standby: bool = False
+    """Where another driver runs it, it is taken over when that one is gone."""
 
     __repr__ = redacted_repr
 

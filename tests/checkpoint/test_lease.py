@@ -28,6 +28,12 @@ def test_a_job_without_a_note_is_free() -> None:
     )  # Given back while it was watched.
 
 
+@pytest.mark.parametrize("driver", Driver)
+def test_a_note_that_is_released_frees_the_job(driver: Driver) -> None:
+    released = msgspec.structs.replace(NOTE, released=True)
+    assert decide(NOTE, released, driver, 0) is NoteVerdict.FREE
+
+
 @pytest.mark.parametrize("watched_ms", [0, WATCH_MS])
 def test_a_dead_driver_frees_the_job_and_a_living_one_keeps_it_at_once(watched_ms: int) -> None:
     assert decide(NOTE, NOTE, Driver.DEAD, watched_ms) is NoteVerdict.FREE

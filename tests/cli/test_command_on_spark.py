@@ -63,7 +63,8 @@ def test_a_running_job_is_found_and_not_started_twice_and_ctrl_c_cancels_it(tmp_
     assert rest.endswith("cancelled\n")
     assert "Traceback" not in rest
     assert json.loads(rheos("jobs", "--json").stdout) == []
-    assert list(directory.rglob("driver.json")) == []
+    (note,) = directory.rglob("driver.json")
+    assert json.loads(note.read_bytes())["outcome"] == "cancelled"
 
 
 @pytest.fixture

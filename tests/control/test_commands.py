@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import zmq
 
+from rheos.checkpoint.driver_note import DriverNote
 from rheos.control.commands import MAX_REQUEST_BYTES, GetStatus, JobClient, encode
 from rheos.control.controlled import ControlledJob, ControlledRuntime
 from rheos.control.processes import this_process
@@ -282,5 +283,6 @@ def test_what_a_job_does_not_need_comes_when_it_can_be_found(tmp_path: Path, job
 def test_a_job_that_does_not_begin_is_not_in_use(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no slots"):
         submit(Submits(ConfigurationError("no slots")), tmp_path)
-    assert list(tmp_path.rglob("driver.json")) == []
+    (note,) = tmp_path.rglob("driver.json")
+    assert msgspec.json.decode(note.read_bytes(), type=DriverNote).released
     assert (Registry().records(), threads()) == ([], set())

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from rheos.checkpoint.driver_note import RENEW_MS, WATCH_MS, Driver, DriverNote
+from rheos.checkpoint.events import Outcome
 from rheos.control import driver_note
 from rheos.control.driver_note import HeldNote, NoteKeeper, driver_of
 from rheos.control.processes import ProcessId, this_process
@@ -55,6 +56,10 @@ def acquire(
     return taken
 
 
+def released(store: MemoryStore) -> bool:
+    return msgspec.json.decode(store.files[PATH], type=DriverNote).released
+
+
 def owner_in(store: MemoryStore) -> str:
     return msgspec.json.decode(store.files[PATH], type=DriverNote).owner
 
@@ -64,7 +69,8 @@ def test_a_job_nobody_runs_is_taken_at_once_and_given_back() -> None:
     taken = acquire(note(store, "a"), time)
     assert (taken.held, owner_in(store), time.now_us) == (True, "a", 0)
     taken.release()
-    assert store.files == {}
+    assert released(store)
+    assert acquire(note(store, "b"), time).held
 
 
 def test_a_living_driver_of_this_host_refuses_at_once() -> None:
@@ -163,7 +169,7 @@ def test_a_renewal_that_takes_long_does_not_bring_the_note_back(
     keeper.close()
     may_end.set()
     keeper._thread.join(20)
-    assert store.files == {}
+    assert released(store)
 
 
 @pytest.mark.parametrize("operation", ["get", "put_if_absent", "put"])
@@ -189,3 +195,86 @@ def test_a_store_that_fails_stops_nobody(operation: str) -> None:
 def test_a_note_of_another_version_can_only_be_watched() -> None:
     note = DriverNote(owner="a", driver="d", process=msgspec.Raw(b'{"pod":"p"}'), since_ms=0)
     assert driver_of(note) is Driver.UNKNOWN
+
+
+# --- standing by ------------------------------------------------------------------------------------
+
+
+def stands_by(taken: HeldNote, time: Time) -> DriverNote | None:
+    return taken.stand_by(time, time.pause, time.told.append)
+
+
+def test_one_that_stands_by_takes_the_job_when_its_driver_falls_silent() -> None:
+    store, time = MemoryStore(), Time()
+    first = acquire(note(store, "a"), time)
+    lives_ms = 60_000
+    time.then = lambda ms: first.renew() and None if ms < lives_ms and ms % RENEW_MS == 0 else None
+    waits = note(store, "b")
+    assert stands_by(waits, time) is None
+    assert (waits.held, owner_in(store), time.told) == (True, "b", ["process 7 on host away"])
+    assert lives_ms < time.now_ms() <= lives_ms + WATCH_MS + 2_000
+    assert not first.renew()
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_one_that_stands_by_ends_with_the_job(outcome: Outcome) -> None:
+    store, time = MemoryStore(), Time()
+    first = acquire(note(store, "a"), time)
+    time.then = lambda ms: first.release(outcome) if ms >= 5_000 else None
+    waits = note(store, "b")
+    ended = stands_by(waits, time)
+    assert ended is not None
+    assert (ended.owner, ended.outcome, waits.held) == ("a", outcome, False)
+    assert time.now_ms() <= 6_000
+    # Whoever starts the job now starts it.
+    assert acquire(note(store, "c"), time).held
+
+
+def test_one_that_is_cut_off_from_the_store_waits_and_takes_nothing() -> None:
+    """The driver lives, and is heard of again when the network is back."""
+    store, time = MemoryStore(), Time()
+    first = acquire(note(store, "a"), time)
+    cut_off = range(10_000, 120_000)
+
+    def fails(moment: str, operation: str, path: str) -> None:
+        if time.now_ms() in cut_off:
+            raise OSError("no route to host")
+
+    def then(ms: int) -> None:
+        store.on_access = None
+        if ms % RENEW_MS == 0 and ms < 150_000:
+            first.renew()
+        store.on_access = fails
+
+    time.then = then
+    assert stands_by(note(store, "b"), time) is None
+    assert time.now_ms() > 150_000
+
+
+def test_of_two_that_stand_by_one_takes_the_job_and_the_other_goes_on_waiting() -> None:
+    """They look in the same moment, and both write: the last one has it."""
+    store, time = MemoryStore(), Time()
+    acquire(note(store, "a"), time)
+    second = note(store, "b", this_process())
+
+    def in_between(moment: str, operation: str, path: str) -> None:
+        if (moment, operation) == ("after", "put"):
+            store.on_access = None
+            assert stands_by(second, Time(now_us=time.now_us, then=lambda ms: None)) is None
+
+    store.on_access = in_between
+    first = note(store, "c")
+    time.then = lambda ms: second.release(Outcome.FINISHED) if second.held and ms > 60_000 else None
+    ended = stands_by(first, time)
+    assert ended is not None
+    assert ended.owner == "b"
+    assert (second.held, first.held) == (False, False)
+
+
+def test_how_a_job_ended_is_not_said_of_a_job_that_another_has_taken() -> None:
+    store, time = MemoryStore(), Time()
+    first = acquire(note(store, "a"), time)
+    acquire(note(store, "b"), time)
+    first.release(Outcome.CANCELLED)
+    assert owner_in(store) == "b"
+    assert msgspec.json.decode(store.files[PATH], type=DriverNote).outcome is None

@@ -104,10 +104,18 @@ class Cluster:
         words = [self._spark_class, "org.apache.spark.deploy.worker.Worker", *at, *memory, self.url]
         self._started.command(host.within(words), **self.surroundings(host.address))
 
-    def run(self, rows: int, rate_per_s: int, on: Host | None = None, folder: str = "") -> Run:
+    def run(
+        self,
+        rows: int,
+        rate_per_s: int,
+        on: Host | None = None,
+        folder: str = "",
+        standby: bool = False,
+    ) -> Run:
         """The driver is on its own host `on`, or else on the master's. `folder`, below the test's own,
         is where it finds its checkpoints and puts its output."""
-        return Run(self, self._started, self._folder, self._folder / folder, rows, rate_per_s, on)
+        shared = self._folder / folder
+        return Run(self, self._started, self._folder, shared, rows, rate_per_s, on, standby)
 
 
 class Run:
@@ -122,6 +130,7 @@ class Run:
         rows: int,
         rate_per_s: int,
         host: Host | None,
+        standby: bool,
     ) -> None:
         self._rows = rows
         self._out, self._checkpoints = shared / "out", shared / "checkpoints"
@@ -131,7 +140,8 @@ class Run:
         words = [str(self._out), str(self._checkpoints), str(rows), str(rate_per_s), str(self._said)]
         here = host.address if host else cluster.network.address
         rheos = str(Path(sys.executable).parent / "rheos")
-        command = [rheos, "run", str(job), "--master", cluster.url, *words]
+        options = ["--master", cluster.url, *(["--standby"] if standby else [])]
+        command = [rheos, "run", str(job), *options, *words]
         settings = ["--conf", f"spark.driver.host={here}", "--conf", "spark.cores.max=4"]
         if host is not None:
             # Two of them may have executors at a time.
@@ -156,6 +166,18 @@ class Run:
         except (FileNotFoundError, json.JSONDecodeError):
             return [0, 0]
         return found
+
+    def stands_by(self) -> None:
+        wait_for(lambda: "standing by: the job 'numbers'" in self._living(), 400)
+
+    def has_written(self, entries: int) -> None:
+        """So many to the log, which may be of several drivers."""
+        wait_for(lambda: self._living() != "" and len(self.log()) >= entries, 400)
+
+    def _living(self) -> str:
+        """What a driver that has not ended has said so far."""
+        assert self.driver.poll() is None, self.output()[-4000:]
+        return self.output()
 
     def output(self) -> str:
         return self._started.output(self.driver)

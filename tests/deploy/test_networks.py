@@ -19,6 +19,8 @@ from tests.processes import Started
 pytestmark = [pytest.mark.spark, pytest.mark.deploy, pytest.mark.slow]
 
 ROWS = 3_000
+WATCHED = 30
+"""So many checkpoints take longer than a silent driver is watched."""
 WORSE = Quality(delay_ms=40, jitter_ms=10, loss=0.05)
 
 
@@ -82,6 +84,47 @@ def test_a_driver_that_was_cut_off_finds_its_job_taken_and_does_nothing(
     assert first.output().count("another driver has taken over the job 'numbers'") == 1
     assert "run a job from one driver at a time, or give each its own name" in first.output()
     assert f"the job was run by process 1 on host {host.name}" in second.output()
+    second.ends_exactly()
+    assert {entry.owner for entry in second.log()[taken - 1 :]}.isdisjoint({owner})
+
+
+def test_one_that_stands_by_takes_over_behind_a_partition_and_never_are_there_two(
+    network: Network, started: Started, tmp_path: Path
+) -> None:
+    """Each of two hosts loses the network, and with it the store: first the one that stands by, which
+    takes nothing; then the one that runs the job, which comes back and finds it taken."""
+    shared, dead = tmp_path / "shared", tmp_path / "dead"
+    shared.mkdir()
+    dead.mkdir()
+    for name in ("checkpoints", "out"):
+        (dead / name).touch()
+
+    cluster = Cluster(network, tmp_path, started, workers=1, cores=4)
+    here, there = network.host(), network.host()
+    first = cluster.run(ROWS, 30, on=here, folder="shared", standby=True)
+    first.has_read(30)
+    owner = first.log()[-1].owner
+    second = cluster.run(ROWS, 30, on=there, folder="shared", standby=True)
+    second.stands_by()
+
+    there.unplug()
+    there.cover(second.driver.pid, shared, by=dead)
+    first.has_written(len(first.log()) + WATCHED)
+    there.uncover(second.driver.pid, shared)
+    there.plug()
+    first.has_written(len(first.log()) + WATCHED)
+    assert {entry.owner for entry in first.log()} == {owner}
+
+    here.unplug()
+    here.cover(first.driver.pid, shared, by=dead)
+    second.checkpointed_after(owner)
+    taken = len(second.log())
+    here.uncover(first.driver.pid, shared)
+    here.plug()
+    assert first.driver.wait(400) == 1, first.output()[-4000:]
+    assert "another driver has taken over the job 'numbers'" in first.output()
+    assert f"process 1 on host {here.name} is gone: taking the job" in second.output()
+
     second.ends_exactly()
     assert {entry.owner for entry in second.log()[taken - 1 :]}.isdisjoint({owner})
 

@@ -333,7 +333,12 @@ class Environment:
         with located(call_site()):
             graph, plan = self._plan(name)
             runtime = self._choose(graph)
-            config = replace(self._config, job=self._job_id(name), until_now=said.until_now)
+            config = replace(
+                self._config,
+                job=self._job_id(name),
+                until_now=said.until_now,
+                standby=said.standby,
+            )
             listener = None if said.listener is None else said.listener(name)
             handle = runtime.submit(plan, config, listener)
         self._program.executed(graph)
@@ -465,6 +470,8 @@ class Environment:
         until_ms = overrides.current().until_ms
         if overrides.current().until_now:
             self._check_until_now(chosen)
+        if overrides.current().standby:
+            self._check_standby(chosen)
         if chosen == "simulated":
             from rheos.runtimes.simulated.runtime import SimulatedRuntime
 
@@ -494,6 +501,20 @@ class Environment:
                 "--until now goes on where the last run was, and nothing says where that is kept",
                 hint='give the job a checkpoint directory: rh.Environment(checkpoint_dir="..."), or '
                 "--checkpoint-dir",
+            )
+
+    def _check_standby(self, runtime: str) -> None:
+        if runtime != "continuous":
+            raise ConfigurationError(
+                f"--standby goes on with a job whose driver was lost, and a {runtime} job begins anew",
+                hint='write --runtime continuous, or runtime="continuous"; or leave out --standby',
+            )
+        if self._config.checkpoint_dir is None:
+            raise ConfigurationError(
+                "--standby goes on from the checkpoints of the driver that was lost, and nothing says "
+                "where they are",
+                hint="give the job a checkpoint directory that both drivers reach: "
+                'rh.Environment(checkpoint_dir="..."), or --checkpoint-dir',
             )
 
     def _job_id(self, name: str) -> JobId:

@@ -43,6 +43,8 @@ class Overrides:
     """After so much virtual time the input of a simulated job ends."""
     until_now: bool = False
     """A job stops once it has read what its sources have when it is submitted."""
+    standby: bool = False
+    """A job that another driver runs is waited for, and taken over when that driver is gone."""
 
     def said(self, name: str) -> Any:
         """The setting of that name, as far as it is said here; otherwise None."""

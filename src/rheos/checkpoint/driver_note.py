@@ -1,6 +1,7 @@
 """Whether a job is being run by another driver: a note beside the log, and what follows from it.
 
-    <job>/driver.json     the driver that runs the job; renewed every few seconds, removed at the end
+    <job>/driver.json     the driver that runs the job; renewed every few seconds, and released
+                          in the end, with how the job has ended
 
 Only a courtesy: whoever starts a job twice learns it at once, before anything is claimed. If two
 drivers both find the job free, the log decides between them, as always (CP2, CP24).
@@ -13,6 +14,7 @@ from enum import Enum
 
 import msgspec
 
+from rheos.checkpoint.events import Outcome
 from rheos.checkpoint.names import safe_name
 from rheos.protocol.ids import JobId
 
@@ -38,6 +40,10 @@ class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
     """Whose note it is. Empty in one that 0.1.0 wrote."""
     crc32: int | None = None
     """Of the note without it. None in one that 0.1.0 wrote."""
+    released: bool = False
+    """The driver no longer runs the job."""
+    outcome: Outcome | None = None
+    """How the job has ended. None, and released: its driver has failed, and the job has not ended."""
 
 
 def encode_note(note: DriverNote) -> bytes:
@@ -86,7 +92,7 @@ def decide(
     `driver` is the process of `latest`. A driver that cannot be looked at lives as long as it renews
     its note, or another has written one meanwhile.
     """
-    if latest is None or driver is Driver.DEAD:
+    if latest is None or latest.released or driver is Driver.DEAD:
         return NoteVerdict.FREE
     if driver is Driver.ALIVE:
         return NoteVerdict.IN_USE

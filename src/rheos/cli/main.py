@@ -37,6 +37,7 @@ from rheos.cli.options import (
     Param,
     PassingOn,
     RuntimeOption,
+    Standby,
     StateBackendOption,
     StateMemory,
     UnalignedAfter,
@@ -181,6 +182,7 @@ def run(
     max_concurrent_checkpoints: MaxConcurrent = None,
     at_least_once: AtLeastOnce = False,
     until: UntilOption = None,
+    standby: Standby = False,
     for_: VirtualTime = None,
     param: Param = None,
     metrics_port: MetricsPlace = None,
@@ -216,7 +218,9 @@ def run(
         settings = _settings(config, given)
         if for_ is not None:
             settings = replace(settings, until_ms=duration_ms(for_))
-        settings = replace(settings, parameters=parameters(param), until_now=until is not None)
+        settings = replace(
+            settings, parameters=parameters(param), until_now=until is not None, standby=standby
+        )
         dashboard = DashboardConfig(port=0) if with_dashboard else None
         watched = Watched(metrics_port, otlp, dashboard, log_json)
         raise typer.Exit(run(file, arguments or [], settings, watched))

@@ -203,6 +203,15 @@ UntilOption = Annotated[
     ),
 ]
 
+Standby = Annotated[
+    bool,
+    typer.Option(
+        "--standby",
+        help="Where another driver runs the job, wait, and take it over when that one is gone. Ends "
+        "when the job does. Needs --checkpoint-dir.",
+    ),
+]
+
 Param = Annotated[
     list[str] | None,
     typer.Option(

@@ -3,6 +3,7 @@ job that another driver runs already is refused."""
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sys
 import threading
@@ -13,14 +14,18 @@ from dataclasses import replace
 from typing import Protocol
 from uuid import uuid4
 
+from rheos.checkpoint.events import Outcome
 from rheos.control.driver_note import HeldNote, NoteKeeper
 from rheos.control.job_logs import LogFile, log_path
 from rheos.control.processes import this_process
 from rheos.control.registry import JobRecord, Registry
 from rheos.control.server import CommandServer
+from rheos.control.standing_by import EndedElsewhere, stand_by
 from rheos.control.started_program import StartedProgram, started_program
+from rheos.driver.master import OUTCOMES
+from rheos.errors import FencedError
 from rheos.host.io import SystemClock
-from rheos.host.stores import open_store
+from rheos.host.stores import check_writable, open_store
 from rheos.job import (
     CheckpointInfo,
     JobConfig,
@@ -59,20 +64,27 @@ class ControlledRuntime:
         plan: PhysicalPlan,
         config: JobConfig,
         listener: Callable[[JobStatus], None] | None = None,
-    ) -> ControlledJob:
-        """Also raises ConfigurationError where another driver runs the job."""
+    ) -> JobHandle:
+        """Also raises ConfigurationError where another driver runs the job. With `config.standby` it
+        waits until that one is gone; where the job ends first, what is returned is over."""
+        program = started_program(plan.context.parameters.over)
         with ExitStack() as undo:
-            note = _noted(config)
-            if note is not None:
-                undo.callback(note.close)
+            keeper: NoteKeeper | None = None
+            if config.checkpoint_dir is not None:  # Else no other driver could run it.
+                note = _note(config, config.checkpoint_dir)
+                if not config.standby:
+                    note.acquire(SystemClock(), time.sleep, config.checkpoint_dir, watching=_say)
+                elif (ended := stand_by(note, plan, config, self._name, program)) is not None:
+                    return EndedElsewhere(plan, config, ended)
+                keeper = NoteKeeper(note)
+                undo.callback(keeper.close)
             log = None
             if config.log_level is not None:
                 log = LogFile(config.writer, config.job)
                 undo.callback(log.close)
             handle = self._runtime.submit(plan, config, listener)
             undo.pop_all()
-        program = started_program(plan.context.parameters.over)
-        job = ControlledJob(handle, PlanOutline.of(plan), config, self._name, note, program, log)
+        job = ControlledJob(handle, PlanOutline.of(plan), config, self._name, keeper, program, log)
         try:
             self._runtime.settle(handle, config)
         except KeyboardInterrupt:
@@ -167,7 +179,7 @@ class ControlledJob:
         self.job.cancel()
         if self._note is not None:
             # It has stopped: who does not wait for its result may start it again all the same.
-            self._note.close()
+            self._note.close(self._outcome() or Outcome.CANCELLED)
 
     def savepoint(self, directory: str | None = None) -> str:
         return self.job.savepoint(directory)
@@ -193,6 +205,17 @@ class ControlledJob:
     def story(self) -> Sequence[str]:
         return self.job.story()
 
+    def _outcome(self) -> Outcome | None:
+        """How the job has ended; None where its driver has failed, or was replaced, and the job goes
+        on."""
+        with contextlib.suppress(Exception):
+            try:
+                self.job.wait(0)
+            except FencedError:
+                return None
+        state = self.job.status().state
+        return next((outcome for outcome, of in OUTCOMES.items() if of is state), None)
+
     def _close(self) -> None:
         """Once the job has ended: takes away its record. Returns when it is gone, whichever
         thread was first."""
@@ -200,7 +223,7 @@ class ControlledJob:
             if not self._closed:
                 self._closed = True
                 if self._note is not None:
-                    self._note.close()
+                    self._note.close(self._outcome())
                 if self._log is not None:
                     self._log.close()
                 # Last: who sees that the record is gone may start the job again.
@@ -209,16 +232,12 @@ class ControlledJob:
             self._server.close()
 
 
-def _noted(config: JobConfig) -> NoteKeeper | None:
-    """None where there is no directory that another driver could use."""
-    if config.checkpoint_dir is None:
-        return None
-    clock = SystemClock()
+def _note(config: JobConfig, directory: str) -> HeldNote:
     # Nothing rests on the note, so it need not be on the disk at once.
-    store = open_store(config.checkpoint_dir, durable=False)
-    note = HeldNote(store, config.job, this_process(), uuid4().hex, clock.now_ms())
-    note.acquire(clock, time.sleep, config.checkpoint_dir, watching=_say)
-    return NoteKeeper(note)
+    store = open_store(directory, durable=False)
+    if config.standby:
+        check_writable(store, directory)  # It would be found when the job is taken over.
+    return HeldNote(store, config.job, this_process(), uuid4().hex, SystemClock().now_ms())
 
 
 def _say(driver: str) -> None:

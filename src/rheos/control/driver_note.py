@@ -6,6 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import assert_never
 
 import msgspec
 
@@ -19,12 +20,16 @@ from rheos.checkpoint.driver_note import (
     encode_note,
     note_path,
 )
+from rheos.checkpoint.events import Outcome
+from rheos.checkpoint.standby import LOOK_EVERY_MS, Standby, Standing
 from rheos.control.processes import Liveness, ProcessId, liveness
 from rheos.errors import ConfigurationError
 from rheos.protocol.ids import JobId
 from rheos.protocol.ports import Clock, Store
 
 _LOOK_EVERY_MS = 500
+_SETTLE_MS = 200
+"""So long a note takes to be written, as a rule."""
 
 _DRIVERS = {
     Liveness.ALIVE: Driver.ALIVE,
@@ -87,6 +92,44 @@ class HeldNote:
                         watching(latest.driver)
                 pause(_LOOK_EVERY_MS / 1000)
 
+    def stand_by(
+        self,
+        clock: Clock,
+        pause: Callable[[float], object],
+        behind: Callable[[str], object] = lambda driver: None,
+        looks: Callable[[DriverNote], Driver] | None = None,
+    ) -> DriverNote | None:
+        """Waits until nobody runs the job, and takes it: None. Where it has ended under another driver
+        meanwhile it is not taken, and this is that one's note. `behind` is called with each driver that
+        it stands behind. While the store cannot be read it waits."""
+        look = driver_of if looks is None else looks
+        standby, told = Standby(), ""
+        while True:
+            # What a store raises is not always an OSError. It may go better the next time.
+            with contextlib.suppress(Exception):
+                latest = self._read()
+                driver = Driver.UNKNOWN if latest is None else look(latest)
+                match standby.look(latest, driver, clock.monotonic_us() // 1000):
+                    case Standing.OVER:
+                        return latest
+                    case Standing.TAKES_OVER:
+                        if self._take(latest) and self._still_held(pause):
+                            return None
+                    case Standing.BEHIND:
+                        if latest is not None and latest.owner != told:
+                            told = latest.owner
+                            behind(latest.driver)
+                    case other:
+                        assert_never(other)
+            pause(LOOK_EVERY_MS / 1000)
+
+    def _still_held(self, pause: Callable[[float], object]) -> bool:
+        """Others that stand by may have taken it in the same moment: the last one to write has it."""
+        pause(_SETTLE_MS / 1000)
+        present = self._read()
+        self.held = present is not None and present.owner == self._note.owner
+        return self.held
+
     def renew(self) -> bool:
         """False where the job is another's now: then there is nothing more to renew."""
         if not self.held:
@@ -102,14 +145,16 @@ class HeldNote:
             pass  # It may go better the next time.
         return True
 
-    def release(self) -> None:
+    def release(self, outcome: Outcome | None = None) -> None:
+        """The job has ended so; None: it has not, and another driver may go on with it."""
         if not self.held:
             return
         self.held = False
         with contextlib.suppress(OSError):
             present = self._read()
             if present is not None and present.owner == self._note.owner:
-                self._store.delete(self._path)
+                last = msgspec.structs.replace(self._note, released=True, outcome=outcome)
+                self._store.put(self._path, encode_note(last))
 
     def _take(self, stale: DriverNote | None) -> bool:
         """False where another has been quicker."""
@@ -152,12 +197,16 @@ class NoteKeeper:
 
     def __init__(self, note: HeldNote) -> None:
         self._note = note
+        self._outcome: Outcome | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="rheos-driver-note", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """Waits no longer than for a slow store to take a note. May be called again."""
+    def close(self, outcome: Outcome | None = None) -> None:
+        """`outcome`: how the job has ended; None where its driver failed. Waits no longer than for a
+        slow store to take a note. May be called again: the first call counts."""
+        if not self._over.is_set():
+            self._outcome = outcome
         self._over.set()
         self._thread.join(RENEW_MS / 1000)
 
@@ -169,4 +218,4 @@ class NoteKeeper:
                     return
         # By the thread that renews it: a renewal that takes long would bring the note back.
         with contextlib.suppress(Exception):
-            self._note.release()
+            self._note.release(self._outcome)

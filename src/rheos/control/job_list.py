@@ -22,6 +22,8 @@ from rheos.protocol.ids import JobId, job_slug
 from rheos.protocol.ports import Store
 from rheos.redaction import redacted
 
+STANDING_BY = "standing by"
+"""The state of a job here whose driver waits to take it over."""
 _LOOK_TIMEOUT_S = 3.0
 
 
@@ -38,6 +40,8 @@ class ListedJob:
     @property
     def state(self) -> str:
         """In words; where it gave no answer, as much as is known."""
+        if self.record.stands_by:
+            return STANDING_BY
         if self.status is not None:
             loops = "".join(
                 f", its input has ended and {name!r} still goes round (lap {laps:,})"
@@ -61,6 +65,8 @@ def listed_jobs(registry: Registry) -> list[ListedJob]:
 
 
 def listed_job(record: JobRecord) -> ListedJob:
+    if record.stands_by:
+        return ListedJob(record, None)
     try:
         return ListedJob(record, JobClient(record, _LOOK_TIMEOUT_S).status())
     except RheosError:
@@ -72,8 +78,8 @@ def job_object(job: ListedJob) -> dict[str, Any]:
     return {
         "id": record.job,
         "name": record.name,
-        "state": None if status is None else status.state.value,
-        "problem": job.state if status is None else None,
+        "state": job.state if record.stands_by else None if status is None else status.state.value,
+        "problem": job.state if status is None and not record.stands_by else None,
         "runtime": record.runtime,
         "parallelism": status.parallelism if status else None,
         "attempt": status.attempt if status else None,

@@ -45,6 +45,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The file of its log lines; None where it keeps none."""
     program: StartedProgram | None = None
     """None where it is no file, or the driver is of a version that did not say."""
+    stands_by: bool = False
+    """The driver waits to take the job over; it cannot be spoken to."""
 
     def __str__(self) -> str:
         """Short, to distinguish jobs on a screen."""
@@ -128,15 +130,9 @@ class Registry:
 def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
     """The job that is meant: by its id, name or driver's process id, or a beginning of id or name; with
     `@` and the checkpoint directory behind it where several have the same. The first of these that
-    any job fits counts. Raises ConfigurationError where there is none, or more than one."""
-    ways = [
-        [r for r in records if r.job == wanted],
-        [r for r in records if r.name == wanted],
-        [r for r in records if str(r.process.pid) == wanted],
-        [r for r in records if _is_at(r, wanted)],
-        [r for r in records if wanted and (r.job.startswith(wanted) or r.name.startswith(wanted))],
-    ]
-    fitting = next((way for way in ways if way), [])
+    any job fits counts; drivers that stand by are not meant. Raises ConfigurationError where there is
+    none, or more than one."""
+    fitting = _fitting(wanted, [record for record in records if not record.stands_by])
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
@@ -144,6 +140,12 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
             f"{wanted!r} may be any of {len(fitting)} running jobs",
             hint="say which by its whole id, its process id, or JOB@DIRECTORY",
             detail="\n".join(map(str, fitting)),
+        )
+    for waits in _fitting(wanted, [record for record in records if record.stands_by]):
+        raise ConfigurationError(
+            f"the job {waits.job!r} does not run here: {waits.process} stands by for it",
+            hint="give the command where the job runs; a driver that stands by is ended by Ctrl-C or "
+            "SIGTERM",
         )
     if not records:
         raise ConfigurationError(
@@ -155,6 +157,17 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
         hint="name one of those that run",
         detail="\n".join(map(str, records)),
     )
+
+
+def _fitting(wanted: str, records: Sequence[JobRecord]) -> list[JobRecord]:
+    ways = [
+        [r for r in records if r.job == wanted],
+        [r for r in records if r.name == wanted],
+        [r for r in records if str(r.process.pid) == wanted],
+        [r for r in records if _is_at(r, wanted)],
+        [r for r in records if wanted and (r.job.startswith(wanted) or r.name.startswith(wanted))],
+    ]
+    return next((way for way in ways if way), [])
 
 
 def _is_at(record: JobRecord, wanted: str) -> bool:

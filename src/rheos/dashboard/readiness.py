@@ -6,11 +6,16 @@ import threading
 from math import inf
 from time import monotonic
 
-from rheos.control.job_list import listed_jobs
+from rheos.control.job_list import ListedJob, listed_jobs
 from rheos.control.registry import Registry
 from rheos.job import JobState
 
 _LOOKED_EVERY_S = 1.0
+
+
+def _is_well(job: ListedJob) -> bool:
+    running = job.status is not None and job.status.state is JobState.RUNNING
+    return running or job.record.stands_by
 
 
 class Readiness:
@@ -24,16 +29,13 @@ class Readiness:
         self._looked_s = -inf
 
     def ready(self) -> bool:
-        """Whether a job runs here, and each that does says that it is running: none is starting, has
-        failed and waits to be tried again, or gives no answer. Who asks while another one looks is told
-        what was found before. Raises RheosError where the registry cannot be read."""
+        """Whether a job runs here or a driver stands by, and each that runs says so: none is starting,
+        has failed and waits to be tried again, or gives no answer. Who asks while another one looks is
+        told what was found before. Raises RheosError where the registry cannot be read."""
         if monotonic() >= self._looked_s + _LOOKED_EVERY_S and self._looking.acquire(blocking=False):
             try:
                 jobs = listed_jobs(self._registry)
-                running = [
-                    each.status is not None and each.status.state is JobState.RUNNING for each in jobs
-                ]
-                self._ready = bool(running) and all(running)
+                self._ready = bool(jobs) and all(map(_is_well, jobs))
                 self._looked_s = monotonic()
             finally:
                 self._looking.release()

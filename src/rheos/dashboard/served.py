@@ -114,7 +114,7 @@ def _stored_job(job: JobId, directory: str) -> StoredJob:
 
 
 def _running_object(job: ListedJob) -> dict[str, Any]:
-    return {"key": job.record.key, "runs": True, **job_object(job)}
+    return {"key": job.record.key, "runs": not job.record.stands_by, **job_object(job)}
 
 
 # --- what is asked of one ---------------------------------------------------------------------------
@@ -222,7 +222,16 @@ def cancel(served: Served) -> None:
 
 
 def _client(record: JobRecord) -> JobClient:
+    _check_runs(record)
     return JobClient(record, _LOOK_TIMEOUT_S)
+
+
+def _check_runs(record: JobRecord) -> None:
+    if record.stands_by:
+        raise NotRunningError(
+            f"the job {record.job!r} does not run here: its driver stands by",
+            hint="ask where the driver is that runs it",
+        )
 
 
 def _asked(served: Served, what: str) -> JobClient:
@@ -234,4 +243,5 @@ def _asked(served: Served, what: str) -> JobClient:
 def _operated(served: Served) -> JobClient:
     if isinstance(served, StoredJob):
         raise NotRunningError(f"the job {served.job!r} does not run")
+    _check_runs(served)
     return JobClient(served, _OPERATE_TIMEOUT_S)

@@ -106,7 +106,7 @@ from rheos.protocol.stacks import StackProfile
 _SURELY_LEFT_S = 3600
 """After this time no driver is still writing an entry of the log."""
 
-_OUTCOMES = {
+OUTCOMES = {
     Outcome.FINISHED: JobState.FINISHED,
     Outcome.CANCELLED: JobState.CANCELLED,
     Outcome.STOPPED: JobState.STOPPED,
@@ -512,7 +512,7 @@ class Master:
 
     def _state(self) -> JobState:
         if self._end is not None:
-            return _OUTCOMES[self._end.outcome]
+            return OUTCOMES[self._end.outcome]
         match self._coordinator.state:
             case LifecycleState.RUNNING | LifecycleState.FINISHING | LifecycleState.LEAVING:
                 return JobState.RUNNING

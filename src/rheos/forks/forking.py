@@ -176,7 +176,7 @@ def _found(job: str, checkpoint_dir: str | None, against: str | os.PathLike[str]
         id, store = record.job, open_store(place, make=False)
     else:
         store, id, _ = stored_job(job, absolute(checkpoint_dir))
-        running = (each for each in Registry().records() if each.job == id)
+        running = (each for each in Registry().records() if each.job == id and not each.stands_by)
         started = next((each.program for each in running), None)
     if against is not None:
         started = _stated(Path(against), started)

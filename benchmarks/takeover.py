@@ -1,0 +1,163 @@
+"""How long a job takes to go on under a driver that stands by when its own is killed.
+
+usage: python benchmarks/takeover.py [TIMES] [--away]
+
+Two drivers of one job, each by `rheos run --standby`; the one that runs it is killed with SIGKILL after
+some checkpoints. With --away they have process ids of their own, as on two hosts, so that the one that
+stands by can only watch the note of the other; that needs root. Parts follow one another:
+
+    noticed     the other driver says that it takes the job over
+    claimed     its attempt is in the log: Spark's session is there
+    running     its first checkpoint is in the log: workers have the program and their state
+    published   the sink has published a new file
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from rheos.checkpoint.log import JobLog
+from rheos.checkpoint.log_entries import CheckpointCompleted, LogEntry, decode_entry
+from rheos.host.stores import open_store
+from rheos.protocol.ids import JobId
+
+JOB = """
+import sys
+import rheos as rh
+
+env = rh.Environment(2, runtime="continuous", checkpoint_interval="500ms")
+numbers = env.from_source(
+    rh.generator(lambda block: {"k": block.index() % 1000}, rate_per_s=10_000, splits=2)
+)
+numbers.key_by("k").running(n=rh.agg.count()).sink_to(rh.files.sink(sys.argv[1]))
+env.execute("takeover")
+"""
+_WITHIN_S = 180.0
+
+
+class Driver:
+    """One of the two, and what it says."""
+
+    def __init__(self, folder: Path, name: str, away: bool) -> None:
+        self.said = folder / f"{name}.log"
+        rheos = str(Path(sys.executable).parent / "rheos")
+        command = [rheos, "run", "job.py", "--checkpoint-dir", "kept", "--standby", "out"]
+        if away:
+            command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
+        with self.said.open("w") as out:
+            self.process = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdout=out,
+                stderr=out,
+                env={**os.environ, "RHEOS_HOME": str(folder)},
+            )
+
+    def says(self, what: str) -> float:
+        def said() -> bool:
+            assert self.process.poll() is None, self.said.read_text()
+            return what in self.said.read_text()
+
+        return until(said)
+
+    def memory_mb(self) -> float:
+        """Of the driver, and of all that it has started."""
+        own = psutil.Process(self.process.pid)
+        return sum(each.memory_info().rss for each in (own, *own.children(recursive=True))) / 1e6
+
+    def kill(self) -> float:
+        """Its JVM and workers see that it is gone, and follow."""
+        own = psutil.Process(self.process.pid)
+        rest = own.children(recursive=True)
+        at = time.monotonic()
+        (rest[0] if rest and "unshare" in own.name() else own).send_signal(signal.SIGKILL)
+        self.process.wait()
+        return at
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+def until(condition: Callable[[], bool]) -> float:
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() - began > _WITHIN_S:
+            raise TimeoutError(f"it did not come about within {_WITHIN_S:g} s")
+        time.sleep(0.02)
+    return time.monotonic()
+
+
+def entries(folder: Path) -> list[LogEntry]:
+    store = open_store(str(folder / "kept"))
+    log = JobLog(store, JobId("takeover"))
+    paths = sorted(store.list(log.folder))
+    return [decode_entry(store.get(path), path).entry for path in paths]
+
+
+def parts(folder: Path, away: bool) -> tuple[dict[str, float], float]:
+    """Seconds since the kill, by part; and the megabytes of the driver that stood by."""
+    (folder / "job.py").write_text(JOB)
+    first = Driver(folder, "first", away)
+    second: Driver | None = None
+    try:
+        until(lambda: first.process.poll() is not None or len(entries(folder)) >= 4)
+        second = Driver(folder, "second", away)
+        second.says("standing by")
+        began = len(entries(folder))
+        until(lambda: len(entries(folder)) >= began + 10)  # What it starts ahead has started.
+        waits_mb = second.memory_mb()
+        killed = first.kill()
+        owner = entries(folder)[-1].owner
+        at = {"noticed": second.says("taking the job")}
+        at["claimed"] = until(lambda: entries(folder)[-1].owner != owner)
+        old = set((folder / "out").glob("part-*"))
+        newest = lambda: entries(folder)[-1]  # noqa: E731
+        at["running"] = until(
+            lambda: newest().owner != owner and isinstance(newest(), CheckpointCompleted)
+        )
+        at["published"] = until(lambda: bool(set((folder / "out").glob("part-*")) - old))
+        return {part: moment - killed for part, moment in at.items()}, waits_mb
+    finally:
+        for driver in (first, second):
+            if driver is not None:
+                driver.end()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("times", nargs="?", type=int, default=3)
+    parser.add_argument("--away", action="store_true")
+    given = parser.parse_args()
+    runs = []
+    for _ in range(given.times):
+        with tempfile.TemporaryDirectory() as folder:
+            runs.append(parts(Path(folder), given.away))
+    waits_mb = statistics.median(mb for _, mb in runs)
+    where = "elsewhere" if given.away else "on the same host"
+    print(
+        f"{given.times} times, {where}; the driver that stands by has {waits_mb:,.0f} MB; seconds since"
+    )
+    print("the kill, median (least to most), and of which this part")
+    before = [0.0] * given.times
+    for part in runs[0][0]:
+        moments = [at[part] for at, _ in runs]
+        step = statistics.median(m - b for m, b in zip(moments, before, strict=True))
+        span = f"{statistics.median(moments):6.2f} ({min(moments):.2f} to {max(moments):.2f})"
+        print(f"  {part:<12}{span}{step:10.2f}")
+        before = moments
+
+
+if __name__ == "__main__":
+    main()

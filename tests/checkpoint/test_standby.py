@@ -1,0 +1,89 @@
+"""When a driver that stands by takes a job over, as a decision over a timeline of looks at the note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+
+from rheos.checkpoint.driver_note import RENEW_MS, WATCH_MS, Driver, DriverNote
+from rheos.checkpoint.events import Outcome
+from rheos.checkpoint.standby import LOOK_EVERY_MS, Standby, Standing
+
+NOTE = DriverNote(owner="a", driver="process 7 on host h", since_ms=0)
+BEHIND, TAKES_OVER, OVER = Standing.BEHIND, Standing.TAKES_OVER, Standing.OVER
+
+
+def renewed(times: int, owner: str = "a") -> DriverNote:
+    return msgspec.structs.replace(NOTE, owner=owner, renewals=times)
+
+
+def ended(outcome: Outcome, owner: str = "a") -> DriverNote:
+    return msgspec.structs.replace(NOTE, owner=owner, released=True, outcome=outcome)
+
+
+def looks(
+    standby: Standby,
+    notes: Iterable[DriverNote | None],
+    driver: Driver = Driver.UNKNOWN,
+    from_ms: int = 0,
+) -> list[Standing]:
+    """What follows from each, a second apart."""
+    return [standby.look(note, driver, from_ms + n * LOOK_EVERY_MS) for n, note in enumerate(notes)]
+
+
+def test_a_job_nobody_runs_is_taken_at_once() -> None:
+    assert looks(Standby(), [None]) == [TAKES_OVER]
+
+
+def test_behind_a_driver_that_renews_it_waits_for_ever() -> None:
+    notes = [renewed(second * 1000 // RENEW_MS) for second in range(3_600)]
+    assert set(looks(Standby(), notes)) == {BEHIND}
+
+
+def test_a_driver_elsewhere_that_falls_silent_is_replaced_when_it_was_watched() -> None:
+    seen = looks(Standby(), [renewed(1), renewed(1), renewed(2), *[renewed(2)] * 8])
+    silent = WATCH_MS // LOOK_EVERY_MS
+    assert seen == [BEHIND] * (2 + silent) + [TAKES_OVER] * (9 - silent)
+
+
+def test_a_driver_of_this_host_is_believed_at_once() -> None:
+    assert looks(Standby(), [renewed(1)], Driver.DEAD) == [TAKES_OVER]
+    frozen = [renewed(1)] * 60
+    assert set(looks(Standby(), frozen, Driver.ALIVE)) == {BEHIND}
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_has_ended_while_it_stood_by_is_over(outcome: Outcome) -> None:
+    assert looks(Standby(), [renewed(1), ended(outcome)]) == [BEHIND, OVER]
+    # Also where another took it over first, and was quick.
+    assert looks(Standby(), [renewed(1), ended(outcome, "b")]) == [BEHIND, OVER]
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_what_had_ended_before_is_started(outcome: Outcome) -> None:
+    assert looks(Standby(), [ended(outcome)]) == [TAKES_OVER]
+
+
+def test_a_driver_that_failed_gives_the_job_back_and_is_replaced_at_once() -> None:
+    given_back = msgspec.structs.replace(NOTE, released=True)
+    assert looks(Standby(), [renewed(1), given_back]) == [BEHIND, TAKES_OVER]
+
+
+def test_a_store_that_has_lost_the_note_is_not_where_the_job_is() -> None:
+    """Such as a folder that is no longer mounted: the job would begin anew in it."""
+    assert looks(Standby(), [renewed(1), None, None, renewed(2)]) == [BEHIND] * 4
+
+
+def test_another_that_was_quicker_is_watched_anew() -> None:
+    notes = [*[renewed(4)] * 7, *[renewed(0, "b")] * 7]
+    assert set(looks(Standby(), notes)) == {BEHIND}
+
+
+def test_time_in_which_it_did_not_look_itself_does_not_count() -> None:
+    """It stood still for an hour, or could not read the store: the driver may have done so, too."""
+    standby = Standby()
+    assert looks(standby, [renewed(1)]) == [BEHIND]
+    later = looks(standby, [renewed(1)] * 7, from_ms=3_600_000)
+    assert later == [BEHIND] * 5 + [TAKES_OVER] * 2

@@ -1,0 +1,38 @@
+"""`rheos run --standby`: what it needs is said at once. How it waits is tested in tests/control, and on
+hosts that are cut off in tests/deploy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rheos.cli.main import app
+
+PROGRAM = """
+import rheos as rh
+
+env = rh.Environment(parallelism=1)
+env.from_source(rh.generator(lambda block: {"n": block.index()}, count=1)).collect("rows")
+env.execute("numbers")
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--runtime", "continuous"], "give the job a checkpoint directory that both drivers reach"),
+        (["--runtime", "batch", "--checkpoint-dir", "kept"], "a batch job begins anew"),
+        (["--runtime", "simulated", "--checkpoint-dir", "kept"], "a simulated job begins anew"),
+    ],
+)
+def test_what_it_needs_is_said_at_the_line_that_starts_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("job.py").write_text(PROGRAM)
+    done = CliRunner().invoke(app, ["run", "--standby", *options, "job.py"])
+    assert done.exit_code == 2
+    assert "job.py:6: --standby goes on" in done.output
+    assert says in done.output

@@ -1,0 +1,178 @@
+"""A second driver of a job that stands by: what it shows meanwhile, and how its wait ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rheos.checkpoint.driver_note import DriverNote
+from rheos.checkpoint.events import Outcome
+from rheos.control import standing_by
+from rheos.control.controlled import ControlledRuntime
+from rheos.control.job_list import job_object, listed_jobs
+from rheos.control.registry import Registry, find_job
+from rheos.dashboard.readiness import Readiness
+from rheos.errors import CheckpointError, ConfigurationError, FencedError, JobFailedError, RheosError
+from rheos.job import JobConfig, JobHandle, JobResult, JobState
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.ids import JobId
+from tests.cli.stand_ins import STATUS, StandIn
+
+Meanwhile = Callable[[Callable[[], None]], None]
+
+
+class Ends(StandIn):
+    """A job that ends as it is told."""
+
+    def end(self, state: JobState, error: RheosError | None = None) -> None:
+        self.shown = replace(STATUS, state=state)
+        self.failure = error
+        self.over.set()
+
+
+class Submits:
+    def __init__(self, job: StandIn) -> None:
+        self.job = job
+        self.submitted = False
+
+    def submit(self, plan: Any, config: JobConfig, listener: Any = None) -> Any:
+        self.submitted = True
+        return self.job
+
+    def settle(self, job: Any, config: JobConfig) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Sets what happens between two looks, once."""
+    left: list[Callable[[], None]] = []
+
+    def pause(seconds: float) -> None:
+        if left:
+            left.pop()()
+
+    monkeypatch.setattr(standing_by, "sleep", pause)
+    return left.append
+
+
+def submit(runtime: Submits, directory: Path, standby: bool = True) -> JobHandle:
+    return ControlledRuntime("continuous", runtime).submit(
+        PhysicalPlan("a job", (), (), parallelism=1, max_parallelism=128),
+        JobConfig(job=JobId("job"), checkpoint_dir=str(directory), standby=standby),
+    )
+
+
+def ended(handle: JobHandle) -> JobResult | RheosError:
+    try:
+        return handle.wait()
+    except RheosError as error:
+        return error
+
+
+def note(directory: Path) -> DriverNote:
+    return msgspec.json.decode((directory / "job" / "driver.json").read_bytes(), type=DriverNote)
+
+
+def test_a_job_nobody_runs_is_run(tmp_path: Path, meanwhile: Meanwhile) -> None:
+    job = Ends()
+    handle = submit(Submits(job), tmp_path)
+    assert [record.stands_by for record in Registry().records()] == [False]
+    job.end(JobState.FINISHED)
+    assert isinstance(ended(handle), JobResult)
+
+
+def test_it_is_shown_while_it_stands_by_and_commands_mean_the_one_that_runs(
+    tmp_path: Path, meanwhile: Meanwhile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = Ends()
+    handle = submit(Submits(first), tmp_path, standby=False)
+    seen: list[Any] = []
+
+    def look() -> None:
+        jobs = listed_jobs(Registry())
+        seen.extend(job_object(job)["state"] for job in jobs)
+        assert not find_job("job", Registry().records()).stands_by
+        with pytest.raises(ConfigurationError, match="stands by for it"):
+            find_job("job", [job.record for job in jobs if job.record.stands_by])
+        assert Readiness(Registry()).ready()
+        first.end(JobState.STOPPED)
+        ended(handle)
+
+    meanwhile(look)
+    submit(Submits(Ends()), tmp_path)
+    assert sorted(seen) == ["running", "standing by"]
+    assert Registry().records() == []
+    said = capsys.readouterr().err
+    assert "standing by: the job 'job' is run by process" in said
+    assert "the job 'job' was stopped under process" in said
+
+
+@pytest.mark.parametrize("state", [JobState.FINISHED, JobState.STOPPED, JobState.CANCELLED])
+def test_a_job_that_was_ended_on_purpose_is_not_started_again(
+    tmp_path: Path, meanwhile: Meanwhile, state: JobState
+) -> None:
+    first, runtime = Ends(), Submits(Ends())
+    handle = submit(Submits(first), tmp_path, standby=False)
+    meanwhile(lambda: (first.end(state), ended(handle))[0])
+    over = submit(runtime, tmp_path)
+    result = ended(over)
+    assert isinstance(result, JobResult)
+    assert (result.status.state, runtime.submitted) == (state, False)
+    with pytest.raises(CheckpointError, match="under process"):
+        over.savepoint()
+    assert over.checkpoints() == ()
+
+
+def test_a_job_that_has_failed_is_not_tried_again_and_is_an_error(
+    tmp_path: Path, meanwhile: Meanwhile
+) -> None:
+    first, runtime = Ends(), Submits(Ends())
+    handle = submit(Submits(first), tmp_path, standby=False)
+    meanwhile(lambda: (first.end(JobState.FAILED, RheosError("division by zero")), ended(handle))[0])
+    error = ended(submit(runtime, tmp_path))
+    assert isinstance(error, JobFailedError)
+    assert "has failed under process" in error.what
+    assert not runtime.submitted
+
+
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        (JobState.RUNNING, JobFailedError("the JVM was lost")),
+        (JobState.FAILED, FencedError("another driver has taken over")),
+    ],
+    ids=["crashed", "replaced"],
+)
+def test_where_the_driver_failed_and_not_the_job_it_is_taken_over(
+    tmp_path: Path,
+    meanwhile: Meanwhile,
+    state: JobState,
+    error: RheosError,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first, second = Ends(), Ends()
+    handle = submit(Submits(first), tmp_path, standby=False)
+    meanwhile(lambda: (first.end(state, error), ended(handle))[0])
+    taken = submit(Submits(second), tmp_path)
+    assert "is gone: taking the job 'job' over" in capsys.readouterr().err
+    assert note(tmp_path).outcome is None
+    second.end(JobState.FINISHED)
+    ended(taken)
+    assert note(tmp_path).outcome is Outcome.FINISHED
+
+
+def test_a_directory_that_cannot_be_written_is_refused_before_it_waits(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("a file")
+    with pytest.raises(ConfigurationError):
+        submit(Submits(Ends()), tmp_path / "kept")
