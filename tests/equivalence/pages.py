@@ -701,6 +701,7 @@ def sql() -> dict[str, Wanted]:
             views={"often": _last_of_bids, "first": in_the_end},
         ),
         "payments": Wanted({"answered": list(_answered())}),
+        "words of bidders": Wanted({"words": list(_words_of_bidders())}),
     }
 
 
@@ -722,6 +723,14 @@ def _popular() -> Iterable[Row]:
                     "highest": max(100 + i * 7 % 50 for i in of),
                     "serious": len(serious),
                 }
+
+
+def _words_of_bidders() -> Iterable[Row]:
+    for minute in range(5):
+        prices = [100 + i * 7 % 50 for i in range(60 * minute, 60 * minute + 60)]
+        spread = 2 * (max(prices) - min(prices))
+        found = {"word": "user", "most": max(prices) / 100, "spread": spread}
+        yield {"window_end": _in_march(minute + 1), **found}
 
 
 def _answered() -> Iterable[Row]:

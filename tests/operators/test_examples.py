@@ -20,6 +20,7 @@ import pytest
 
 import rheos as rh
 from rheos.operators import build, changelog, lookup
+from rheos.operators.call import CallForm, CallSpec
 from rheos.operators.contract import Operator
 from rheos.protocol.elements import WatermarkMark
 from rheos.testing import (
@@ -47,6 +48,7 @@ KINDS = [
     "rheos.operators.window.cumulating",
     "rheos.operators.window.triggered.spec",
     "rheos.operators.vectorised",
+    "rheos.operators.call",
     "rheos.operators.explode",
     "rheos.operators.ingestion_time",
     "rheos.operators.rows_by_time",
@@ -79,6 +81,8 @@ GIVEN = {
     "timedelta": timedelta,
     "Iterator": Iterator,
     "dataclass": dataclass,
+    "CallForm": CallForm,
+    "CallSpec": CallSpec,
     "rh": rh,
     "np": np,
     "pa": pa,

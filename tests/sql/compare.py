@@ -41,15 +41,20 @@ def counted(rows: Iterable[Iterable[Any]]) -> Rows:
     return Counter(tuple(_plain(value) for value in row) for row in rows)
 
 
-def rows_of(table: pa.Table) -> Rows:
-    """The rows that are there in the end: changes are applied."""
+def key_of(stream: rh.DataStream) -> tuple[str, ...]:
+    """By what rows replace each other, where they are upserts."""
+    changes = stream._type.changes
+    return changes.key if changes is not None and not changes.retracts else ()
+
+
+def rows_of(table: pa.Table, key: tuple[str, ...] = ()) -> Rows:
+    """The rows that are there in the end: changes are applied; upserts by their key."""
     names = table.column_names
     if "op" not in names:
         return counted(zip(*(table[name].to_pylist() for name in names), strict=True))
     at = names.index("op")
     left: Rows = Counter()
     newest: dict[Any, Any] = {}
-    key = [name for name in (table.schema.metadata or {}).get(b"key", b"").decode().split("\0") if name]
     for row in zip(*(table[name].to_pylist() for name in names), strict=True):
         values = tuple(_plain(value) for place, value in enumerate(row) if place != at)
         if key:
@@ -70,14 +75,10 @@ def found_by_rheos(queries: Mapping[str, str], runtime: str = "simulated") -> di
     keys = {}
     for name, text in queries.items():
         stream = env.sql(text, state_ttl="forever")
-        changes = stream._type.changes
-        keys[name] = "\0".join(changes.key) if changes is not None and not changes.retracts else ""
+        keys[name] = key_of(stream)
         stream.collect(name)
     found = env.execute("queries").collected
-    return {
-        name: rows_of(table.replace_schema_metadata({"key": keys[name]}))
-        for name, table in found.items()
-    }
+    return {name: rows_of(table, keys[name]) for name, table in found.items()}
 
 
 def found_by_duckdb(queries: Mapping[str, str]) -> dict[str, Rows]:

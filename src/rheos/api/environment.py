@@ -253,6 +253,28 @@ class Environment:
                 raise ProgramError("register() takes streams of its own environment")
             self._sql_session().register(name, stream)
 
+    def register_function(self, name: str, fn: Any, returns: Any = None) -> None:
+        """Makes a Python function known to queries (docs/sql.md). Its annotations say what it takes and
+        gives.
+
+        ```python
+        def dollars(cents: int) -> float:
+            return cents / 100
+
+        env.register_function("dollars", dollars)
+        env.sql("SELECT auction, dollars(price) AS price FROM bids")
+        ```
+
+        Args:
+            name: what queries call it.
+            fn: a function of values; of columns (`pl.Series`, `pa.Array`); of expressions (`pl.Expr`);
+                one that yields rows; an `rh.RichFunction`; or, as an aggregate, an
+                `rh.AggregateFunction`.
+            returns: the type of what it gives, where its annotations do not say it.
+        """
+        with located(call_site(), "register_function"):
+            self._sql_session().register_function(name, fn, returns)
+
     def sql(self, query: str, *, state_ttl: TimeToLive | None = None) -> DataStream:
         """The stream of a query over streams that are registered (docs/sql.md).
 

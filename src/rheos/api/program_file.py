@@ -20,9 +20,6 @@ def run_file(file: Path, arguments: Sequence[str]) -> None:
 
     Raises ConfigurationError where there is no such file, and whatever the program raises.
     """
-    if file.suffix == ".sql" and file.is_file():
-        _run_script(file, arguments)
-        return
     if not file.is_file():
         what = "is a folder" if file.is_dir() else "does not exist"
         raise ConfigurationError(
@@ -32,7 +29,10 @@ def run_file(file: Path, arguments: Sequence[str]) -> None:
     sys.argv = [str(file), *arguments]
     sys.path.insert(0, str(file.resolve().parent))
     try:
-        runpy.run_path(str(file), run_name="__main__")
+        if file.suffix == ".sql":
+            _run_script(file, arguments)
+        else:
+            runpy.run_path(str(file), run_name="__main__")
     finally:
         sys.argv = argv
         sys.path[:] = path

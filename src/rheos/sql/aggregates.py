@@ -18,6 +18,7 @@ from rheos import aggregates as agg
 from rheos.aggregates import Agg
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST, Compiler, Typed
+from rheos.sql.functions import UserAggregateCall, UserFunction
 from rheos.sql.text import kind
 
 
@@ -36,6 +37,8 @@ class Aggregated:
     type: pl.DataType
     result: Callable[[pl.Expr], pl.Expr] = _same
     """What becomes of its result."""
+    fold: UserFunction | None = None
+    """What makes the result of the list of its values."""
 
 
 Maker: TypeAlias = Callable[[Compiler, exp.Expr, Typed], Aggregated]
@@ -60,6 +63,8 @@ def aggregated(compiler: Compiler, node: exp.Expr) -> Aggregated:
         compiler.sql.only(node, ("this", "expression"))
         call = node.this
         condition = compiler.condition(node.expression.this, "FILTER").expr
+    if isinstance(call, UserAggregateCall):
+        return _of_user(compiler, call, condition)
     if isinstance(call, exp.Count):
         return _count(compiler, call, condition)
     known = _MAKERS.get(type(call))
@@ -70,6 +75,27 @@ def aggregated(compiler: Compiler, node: exp.Expr) -> Aggregated:
     if isinstance(call.this, exp.Distinct):
         raise compiler.sql.error(f"{kind(call)} of DISTINCT values is not computed yet", call)
     return maker(compiler, call, _where(compiler.compile(call.this), condition))
+
+
+def _of_user(compiler: Compiler, node: UserAggregateCall, condition: pl.Expr | None) -> Aggregated:
+    """All values are collected; several of a row as a struct."""
+    of = node.function
+    given = of.arguments(compiler, node)
+    value = given[0]
+    if of.record is not None:
+        named = {each.name: value for each, value in zip(of.takes, given, strict=True)}
+        there = [
+            value.expr.is_not_null() for name, value in named.items() if not _may_be_null(of, name)
+        ]
+        both = pl.struct(*(value.expr.alias(name) for name, value in named.items()))
+        fields = {name: value.type for name, value in named.items()}
+        expr = pl.when(pl.all_horizontal(there)).then(both) if there else both
+        value = Typed(expr, pl.Struct(fields), node)
+    return Aggregated(_where(value, condition), agg.collect, pl.List(value.type), fold=of)
+
+
+def _may_be_null(of: UserFunction, name: str) -> bool:
+    return any(each.name == name and each.takes_null for each in of.takes)
 
 
 def _where(value: Typed, condition: pl.Expr | None) -> Typed:

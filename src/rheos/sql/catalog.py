@@ -13,6 +13,7 @@ from rheos.connectors.lookup import Lookup
 from rheos.graph.changes import OP
 from rheos.graph.types import empty_frame
 from rheos.graph.windows import Watermark
+from rheos.sql.functions import UserCall
 from rheos.sql.plan import ColumnRole, Plan, Scan, SqlColumn
 from rheos.sql.text import SqlText
 
@@ -50,6 +51,8 @@ class Catalog:
     lookups: dict[str, Lookup] = field(default_factory=dict)
     """What is looked up outside, by the name in small letters."""
     declarations: dict[str, DeclaredTable] = field(default_factory=dict)
+    functions: dict[str, type[UserCall]] = field(default_factory=dict)
+    """Those of the user, by the name in small letters."""
 
     def add(self, name: str, plan: Plan) -> None:
         self.tables[name.casefold()] = plan

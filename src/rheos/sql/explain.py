@@ -12,8 +12,10 @@ from rheos.sql.plan import (
     Aggregate,
     AllRows,
     AsOfTime,
+    CallPlan,
     CloseInTime,
     Distinct,
+    Explode,
     Filter,
     InOneWindow,
     JoinPlan,
@@ -69,6 +71,10 @@ def _node(plan: Plan) -> str:
                 if not expr.meta.is_column() or expr.meta.output_name() != column.name
             ]
             return f"project {', '.join(computed)}".rstrip()
+        case CallPlan():
+            return f"call {plan.spec.summary()}"
+        case Explode():
+            return f"explode {plan.column}"
         case Retract():
             return "say what rows were"
         case Union():

@@ -16,6 +16,7 @@ from rheos.graph.windows import Session, Tumbling, Window
 from rheos.operators.changelog.table import SIGNED
 from rheos.sql import types
 from rheos.sql.aggregates import Aggregated, aggregated, is_aggregate
+from rheos.sql.calls import folded
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import (
     Aggregate,
@@ -165,11 +166,16 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
     made = {text: aggregated(compiler, call) for text, call in calls.items()}
     aggregates = tuple(_aggregate(work, text, each) for text, each in made.items())
     plan = _planned(work, source, keys, aggregates, window, [*calls.values()])
+    behind = plan
     for text, each in made.items():
-        found[text] = Typed(each.result(pl.col(text)), each.type, calls[text])
+        value = Typed(each.result(pl.col(text)), each.type, calls[text])
+        if each.fold is not None:
+            behind, column = folded(behind, each.fold, text, text)
+            value = Typed(pl.col(column.name), column.type, calls[text])
+        found[text] = value
     if window is not None:
         _see_window(scope, found, names, plan)
-    return Grouped(sql, scope, plan, found, names)
+    return Grouped(sql, scope, behind, found, names)
 
 
 def _keys(sql: SqlText, node: exp.Select, scope: NameScope) -> Iterator[exp.Expr]:

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, assert_never
 import polars as pl
 
 from rheos import aggregates as agg
+from rheos.api.typing_of_functions import function_name
 from rheos.connectors.collection import CollectionSource
 from rheos.errors import ProgramError
+from rheos.graph.types import from_polars
 from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
 from rheos.operators.changelog.top_n import RANK
 from rheos.sql.join_streams import joined
 from rheos.sql.keys import not_null, selected
 from rheos.sql.plan import (
     Aggregate,
+    CallPlan,
     Distinct,
+    Explode,
     Filter,
     JoinPlan,
     LookupPlan,
@@ -63,6 +67,12 @@ class Lowering:
                 return self.stream(plan.input).filter(plan.condition)
             case Project():
                 return self._projected(plan)
+            case CallPlan():
+                return self._called(plan)
+            case Explode():
+                rows = self.stream(plan.input)
+                rows = rows if plan.changes is None else rows.as_rows()
+                return rows.explode(plan.column)._typed(plan.changes)
             case Retract():
                 of = not_null(self.stream(plan.input), plan.changes.key)
                 return of.restored(of.stream.retractions(), plan.changes)
@@ -98,6 +108,13 @@ class Lowering:
             _called(expr, column.name) for expr, column in zip(plan.exprs, plan.columns, strict=True)
         ]
         return selected(stream, exprs, plan.changes)
+
+    def _called(self, plan: CallPlan) -> DataStream:
+        stream = self.stream(plan.input)
+        made = from_polars(pl.Schema({column.name: column.type for column in plan.columns}))
+        schema = stream.schema.append(made.field(plan.spec.column))
+        name = f"call({function_name(plan.spec.fn)})"
+        return stream._then(plan.spec, name, schema, None)._typed(plan.changes)
 
     def _windowed(self, plan: Windowed) -> DataStream:
         """A row for each window that a row is in. Where the windows are grouped by, they are those of

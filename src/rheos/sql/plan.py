@@ -21,6 +21,7 @@ from rheos.aggregates import Agg
 from rheos.connectors.lookup import Lookup
 from rheos.graph.changes import Changes
 from rheos.graph.windows import Window
+from rheos.operators.call import CallSpec
 
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
@@ -92,6 +93,26 @@ class Project:
     input: Plan
     exprs: tuple[pl.Expr, ...]
     """In the order of the columns."""
+    columns: Columns
+    changes: Changes | None
+
+
+@dataclass(frozen=True, eq=False)
+class CallPlan:
+    """A column more, which a function of the user gives."""
+
+    input: Plan
+    spec: CallSpec
+    columns: Columns
+    changes: Changes | None
+
+
+@dataclass(frozen=True, eq=False)
+class Explode:
+    """A row for each element of a list, whose structs become columns."""
+
+    input: Plan
+    column: str
     columns: Columns
     changes: Changes | None
 
@@ -261,6 +282,8 @@ Plan: TypeAlias = (
     | ValueRows
     | Filter
     | Project
+    | CallPlan
+    | Explode
     | Retract
     | Union
     | Windowed

@@ -14,11 +14,13 @@ from rheos.connectors.lookup import Lookup
 from rheos.graph.types import from_polars
 from rheos.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
+from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
 from rheos.sql.catalog import Catalog
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import Grouped, distinct, grouped, is_grouped
 from rheos.sql.join_conditions import parts_of
 from rheos.sql.joins import is_cross, joining
+from rheos.sql.laterals import lateral, lateral_join
 from rheos.sql.lookups import LookupJoin
 from rheos.sql.plan import (
     ColumnRole,
@@ -93,17 +95,29 @@ class Planner:
                     "...) and filter by it",
                 )
         self.sql.only(
-            node, ("with_", "expressions", "from_", "joins", "where", "group", "having", "distinct")
+            node,
+            (
+                *("with_", "expressions", "from_", "joins", "laterals"),
+                *("where", "group", "having", "distinct"),
+            ),
         )
         where = node.args.get("where")
         conditions = [] if where is None else [*parts_of(where.this)]
         relation = self._from(node, conditions)
-        relation = self._where(relation, conditions)
+        named_by_text(node)
+        simple = [each for each in conditions if next(user_calls(each), None) is None]
+        relation = self._where(relation, simple)
+        relation, calling = with_calls(
+            self.sql, relation, [each for each in conditions if each not in simple]
+        )
+        relation = self._where(relation, calling)
+        relation, _ = with_calls(self.sql, relation, _parts_of_groups(node))
         scope = NameScope(self.sql, relation.tables)
         sight: NameScope | Grouped = scope
         compiler, plan = Compiler(self.sql, scope), relation.plan
         if is_grouped(node):
             sight = grouped(self.sql, node, relation)
+            sight = with_calls_of_groups(self.sql, sight, _parts_of_groups(node))
             compiler, plan = sight.compiler, sight.plan
         if (having := node.args.get("having")) is not None:
             if sight is scope:
@@ -215,9 +229,13 @@ class Planner:
         relation = self._table(clause.this)
         for each in node.args.get("joins") or []:
             relation = self._joined(relation, each, conditions)
+        for each in node.args.get("laterals") or []:
+            relation = lateral(self.sql, relation, each, outer=bool(each.args.get("outer")))
         return relation
 
     def _joined(self, left: SqlRelation, node: exp.Join, where: list[exp.Expr]) -> SqlRelation:
+        if isinstance(node.this, exp.Lateral | exp.Unnest):
+            return lateral_join(self.sql, left, node)
         work = joining(self.sql, node, self.ttl)
         lookup = self._lookup(node.this)
         if lookup is not None:
@@ -237,6 +255,8 @@ class Planner:
                 if known and mine and theirs:
                     on.append(each)
                     where.remove(each)
+        left, on = with_calls(self.sql, left, on, right)
+        right, on = with_calls(self.sql, right, on, left)
         return work.relation(left, right, on)
 
     def _table(self, node: exp.Expr) -> SqlRelation:
@@ -346,3 +366,8 @@ class Planner:
         frame = pl.DataFrame(series)
         table = frame.rechunk().to_arrow().cast(from_polars(frame.schema)).combine_chunks()
         return ValueRows(table, tuple(SqlColumn(*each) for each in frame.schema.items()))
+
+
+def _parts_of_groups(node: exp.Select) -> list[exp.Expr]:
+    """What is computed behind WHERE."""
+    return [*node.expressions, *(each for name in ("group", "having") if (each := node.args.get(name)))]

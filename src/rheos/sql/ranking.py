@@ -14,6 +14,7 @@ from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import AT_ITS_END
 from rheos.sql.plan import (
+    CallPlan,
     ColumnRole,
     Filter,
     Plan,
@@ -220,7 +221,7 @@ def _as_text(sql: SqlText, order: _Order, *, flipped: bool) -> pl.Expr:
 def rank_of(plan: Plan) -> str | None:
     """The column with numbers that are not bounded yet."""
     below = plan
-    while isinstance(below, Filter | Project):
+    while isinstance(below, Filter | Project | CallPlan):
         below = below.input
     if not isinstance(below, Ranked):
         return None
@@ -264,10 +265,10 @@ def limited(plan: Plan, n: int) -> Plan:
     match plan:
         case Ranked():
             return _top_n(plan, n)
-        case Filter() | Project():
+        case Filter() | Project() | CallPlan():
             inner = limited(plan.input, n)
             columns = tuple(_bounded(column) for column in plan.columns)
-            if isinstance(plan, Filter):
+            if not isinstance(plan, Project):
                 return replace(plan, input=inner, columns=columns, changes=inner.changes)
             return projected(inner, plan.exprs, columns)
     raise AssertionError("numbers are those of ROW_NUMBER, with columns computed and rows left out")

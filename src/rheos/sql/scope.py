@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 from sqlglot import exp
@@ -29,6 +29,8 @@ class TableInSight:
 
     alias: str | None
     columns: tuple[Named, ...]
+    hidden: bool = False
+    """What was computed for the query alone, which * does not name."""
 
 
 def with_columns(
@@ -36,9 +38,9 @@ def with_columns(
 ) -> tuple[TableInSight, ...]:
     """The tables with the columns that there are now in the place of those of these names."""
     return tuple(
-        TableInSight(
-            table.alias,
-            tuple(
+        replace(
+            table,
+            columns=tuple(
                 Named(of.name, columns[of.column.name])
                 for of in table.columns
                 if of.column.name in columns
@@ -114,7 +116,8 @@ class NameScope:
                 f"{name!r} may be {len(found)} columns", node, f"write {wanted or 'which one it is'}"
             )
         if not found:
-            known = list(dict.fromkeys(each.name for each in columns))
+            hidden = {each for table in self.tables if table.hidden for each in table.columns}
+            known = list(dict.fromkeys(each.name for each in columns if each not in hidden))
             raise self.sql.unknown("column", name, node, known, "the columns here are")
         return found[0]
 
@@ -125,7 +128,8 @@ class NameScope:
         """All columns, or those of a table."""
         if table is None:
             for each in self.tables:
-                yield from each.columns
+                if not each.hidden:
+                    yield from each.columns
             return
         found = [each for each in self.tables if _same(each.alias, table)]
         if not found:

@@ -20,6 +20,7 @@ from rheos.site import call_site, done_for, located
 from rheos.sql.catalog import Catalog, DeclaredTable, scan
 from rheos.sql.dialect import parse
 from rheos.sql.explain import explained
+from rheos.sql.functions import called, resolved
 from rheos.sql.lowering import Lowering
 from rheos.sql.plan import Plan
 from rheos.sql.query import Planner
@@ -60,6 +61,19 @@ class SqlSession:
         else:
             self.catalog.add(name, scan(name, table))
 
+    def register_function(self, name: Any, fn: Any, returns: Any = None) -> None:
+        """Makes a Python function known to queries. Raises ProgramError, SchemaError."""
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ProgramError(
+                f"the name of a function is a word, not {name!r}",
+                hint='write env.register_function("dollars", dollars)',
+            )
+        if name.casefold() in self.catalog.functions:
+            raise ProgramError(
+                f"there is a function {name!r} already", hint="register it by another name"
+            )
+        self.catalog.functions[name.casefold()] = called(name, fn, returns)
+
     def _read(self, table: DeclaredTable) -> Plan:
         """The rows of a table that is declared."""
         if table.key:
@@ -75,6 +89,7 @@ class SqlSession:
     def planned(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> Plan:
         """Raises ProgramError, SchemaError."""
         said = self.ttl if ttl is None else ttl
+        resolved(query, self.catalog.functions)
         return Planner(sql, self.catalog, ttl=said).query(query)
 
     def script(self, text: Any, file: str | None = None) -> None:

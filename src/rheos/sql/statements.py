@@ -1,4 +1,4 @@
-"""CREATE TABLE, CREATE VIEW, INSERT INTO and SET: the statements of a script."""
+"""CREATE TABLE, CREATE VIEW, CREATE FUNCTION, INSERT INTO and SET: the statements of a script."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rheos.graph.windows import Watermark
 from rheos.sql import types
 from rheos.sql.catalog import DeclaredTable
 from rheos.sql.connectors import with_options
+from rheos.sql.create_function import create_function
 from rheos.sql.dialect import WatermarkFor
 from rheos.sql.expressions.casts import named_type
 from rheos.sql.expressions.literals import interval_of
@@ -41,6 +42,8 @@ class ScriptStatements:
                 self._table(node)
             case exp.Create() if node.args.get("kind") == "VIEW":
                 self._view(node)
+            case exp.Create() if node.args.get("kind") == "FUNCTION":
+                create_function(self.sql, self.session, node)
             case exp.Insert():
                 self._insert(node)
             case exp.Set():
@@ -53,7 +56,7 @@ class ScriptStatements:
                 )
             case _:
                 raise self.sql.not_computed(
-                    node, "there are CREATE TABLE, CREATE VIEW, INSERT INTO and SET"
+                    node, "there are CREATE TABLE, CREATE VIEW, CREATE FUNCTION, INSERT INTO and SET"
                 )
 
     def _name(self, node: exp.Expr) -> str:

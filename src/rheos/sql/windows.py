@@ -12,7 +12,17 @@ from sqlglot import exp
 from rheos.errors import ProgramError
 from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
 from rheos.sql.expressions.literals import interval_of
-from rheos.sql.plan import ColumnRole, Columns, Filter, Plan, Project, SqlColumn, Windowed
+from rheos.sql.plan import (
+    CallPlan,
+    ColumnRole,
+    Columns,
+    Explode,
+    Filter,
+    Plan,
+    Project,
+    SqlColumn,
+    Windowed,
+)
 from rheos.sql.text import SqlText
 
 BOUND = pl.Datetime("ms", "UTC")
@@ -126,7 +136,7 @@ def last_time(end: pl.Expr) -> pl.Expr:
 
 def windowed_below(plan: Plan) -> Windowed | None:
     """The window function whose rows these are, with columns computed and rows left out."""
-    while isinstance(plan, Filter | Project):
+    while isinstance(plan, Filter | Project | CallPlan | Explode):
         plan = plan.input
     return plan if isinstance(plan, Windowed) else None
 
@@ -153,6 +163,15 @@ def without_windows(plan: Plan) -> Plan | None:
             if inner is None or _reads(plan.condition, plan.input):
                 return None
             return replace(plan, input=inner, columns=inner.columns)
+        case CallPlan() | Explode():
+            inner = without_windows(plan.input)
+            if inner is None:
+                return None
+            read = plan.spec.arguments if isinstance(plan, CallPlan) else (plan.column,)
+            if {*read} & window_names(plan.input.columns):
+                return None
+            left = tuple(column for column in plan.columns if column.role not in OF_WINDOWS)
+            return replace(plan, input=inner, columns=left)
         case Project():
             inner = without_windows(plan.input)
             if inner is None:

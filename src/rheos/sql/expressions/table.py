@@ -27,6 +27,17 @@ class Typed:
     is_constant: bool = False
 
 
+class OwnCall(exp.Expression, exp.Func):
+    """A call of what the user has made known, and not of a function of SQL."""
+
+    arg_types = {"expressions": False}
+    is_var_len_args = True
+
+    def typed(self, compiler: Compiler) -> Typed:
+        """Its value, as an expression of the row's columns. Raises ProgramError, SchemaError."""
+        raise NotImplementedError
+
+
 class Columns(Protocol):
     """What names of columns mean."""
 
@@ -56,6 +67,8 @@ class Compiler:
                     "function", node.name, node, function_names(), listed, names_them=False
                 )
             return made(self, node)
+        if isinstance(node, OwnCall):
+            return node.typed(self)
         handler = HANDLERS.get(type(node))
         if handler is None:
             raise self._refused(node)

@@ -1,0 +1,49 @@
+"""Calls of the user's functions as nodes of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.operators.call import CallForm, CallSpec
+from rheos.sql import types
+from rheos.sql.expressions.table import Typed
+from rheos.sql.functions import Folded, UserFunction
+from rheos.sql.plan import CallPlan, Plan, SqlColumn, with_keys
+
+
+def with_call(
+    plan: Plan, of: UserFunction, arguments: Sequence[Typed], text: str
+) -> tuple[Plan, SqlColumn]:
+    """The rows with what the function gives for each, and the column of that."""
+    plan, names = with_keys(plan, arguments, f"in {text}")
+    takes_null = [name for place, name in enumerate(names) if of.parameter(place).takes_null]
+    assert of.gives is not None
+    return _called(plan, text, of.fn, names, of.form, takes_null, of.gives)
+
+
+def folded(plan: Plan, of: UserFunction, values: str, text: str) -> tuple[Plan, SqlColumn]:
+    """Groups with what an aggregate makes of the lists of their values."""
+    assert of.gives is not None
+    fold = Folded(of.fn, of.record)
+    return _called(plan, f"{text} of all", fold, (values,), CallForm.VALUES, (values,), of.gives)
+
+
+def _called(
+    plan: Plan,
+    text: str,
+    fn: Any,
+    arguments: Sequence[str],
+    form: CallForm,
+    takes_null: Sequence[str],
+    gives: pa.DataType,
+) -> tuple[Plan, SqlColumn]:
+    name, taken = text, {column.name for column in plan.columns}
+    while name in taken:
+        name += "'"
+    kind = types.of_arrow(pa.list_(gives) if form is CallForm.MANY else gives)
+    made = SqlColumn(name, kind)
+    spec = CallSpec(name, fn, tuple(arguments), form, tuple(takes_null))
+    return CallPlan(plan, spec, (*plan.columns, made), plan.changes), made

@@ -1,0 +1,58 @@
+"""CREATE FUNCTION name AS 'module.function' LANGUAGE PYTHON."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from rheos.errors import ProgramError
+from rheos.graph.aggregate_functions import AggregateFunction
+from rheos.graph.functions import RichFunction
+from rheos.sql.text import SqlText
+
+if TYPE_CHECKING:
+    from rheos.sql.session import SqlSession
+
+_EXAMPLE = "write CREATE FUNCTION dollars AS 'my_functions.dollars' LANGUAGE PYTHON"
+
+
+def create_function(sql: SqlText, session: SqlSession, node: exp.Create) -> None:
+    """Makes a function of a Python module known. Raises ProgramError at the place in the text."""
+    sql.only(node, ("this", "kind", "expression", "properties"), " of CREATE FUNCTION")
+    properties = node.args.get("properties")
+    for each in properties.expressions if properties is not None else []:
+        if isinstance(each, exp.LanguageProperty):
+            if each.name.upper() != "PYTHON":
+                raise sql.error(f"functions are in Python, not in {each.name}", each, _EXAMPLE)
+        elif not isinstance(each, exp.TemporaryProperty):
+            raise sql.not_computed(each)
+    path = node.expression
+    if not isinstance(node.this, exp.Table) or not isinstance(path, exp.Literal) or not path.is_string:
+        raise sql.error("a function is in a module of Python", node, _EXAMPLE)
+    fn = _imported(sql, path)
+    if isinstance(fn, type) and issubclass(fn, AggregateFunction | RichFunction):
+        fn = fn()
+    try:
+        session.register_function(node.this.name, fn)
+    except ProgramError as error:
+        raise sql.error(error.what, path, error.hint) from None
+
+
+def _imported(sql: SqlText, path: exp.Literal) -> Any:
+    module, _, name = path.name.rpartition(".")
+    if not module:
+        raise sql.error(f"{path.name!r} names no module", path, _EXAMPLE)
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise sql.error(
+            f"the module {module!r} cannot be imported: {error}",
+            path,
+            "it stands in the folder of the script, or is installed",
+        ) from None
+    try:
+        return getattr(found, name)
+    except AttributeError:
+        raise sql.error(f"the module {module!r} has no {name!r}", path, _EXAMPLE) from None

@@ -1,0 +1,335 @@
+"""Functions of the user, in Python: what they take and give, by their annotations.
+
+def dollars(cents: int) -> float                        of the values of a row
+def score(text: pl.Series) -> pl.Series                 of columns; returns= says the type
+def total(price: pl.Expr, n: pl.Expr) -> pl.Expr        an expression, which has no call at all
+def words(text: str) -> Iterator[Word]                  a table
+class Spread(rh.AggregateFunction)                      an aggregate
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import inspect
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, ClassVar
+
+import polars as pl
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.parsers.spark import SparkParser
+
+from rheos.api.typing_of_functions import UNSAID, Signature, declared_type, function_name
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.aggregate_functions import AggregateFunction
+from rheos.graph.functions import RichFunction
+from rheos.operators.call import CallForm
+from rheos.protocol.columns import without_none
+from rheos.protocol.types import arrow_type, schema_of
+from rheos.sql import types
+from rheos.sql.dialect import WINDOWS
+from rheos.sql.expressions.table import CAST, NAMED, Compiler, OwnCall, Typed
+from rheos.sql.text import kind
+
+_TABLES = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
+_COLUMNS = {pl.Series: CallForm.SERIES, pa.Array: CallForm.ARROW}
+
+
+class FunctionKind(Enum):
+    """Where a function stands in a query."""
+
+    EXPRESSION = auto()
+    SCALAR = auto()
+    TABLE = auto()
+    AGGREGATE = auto()
+
+
+@dataclass(frozen=True)
+class SqlParameter:
+    """What a function takes at a place."""
+
+    name: str
+    type: pl.DataType | None
+    """None: values of any type."""
+    takes_null: bool
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function that queries know by name."""
+
+    name: str
+    fn: Any
+    kind: FunctionKind
+    form: CallForm
+    takes: tuple[SqlParameter, ...]
+    further: SqlParameter | None
+    """What it takes beyond them, as in *names."""
+    gives: pa.DataType | None
+    """Of a table, that of its rows; None: the expression says."""
+    record: type | None = None
+    """Of an aggregate that takes several values, what they are handed as."""
+
+    def arguments(self, compiler: Compiler, node: exp.Expr) -> list[Typed]:
+        """The arguments of a call, as the function takes them. Raises ProgramError, SchemaError."""
+        given = node.expressions
+        least = sum(not each.optional for each in self.takes)
+        most = None if self.further is not None else len(self.takes)
+        if len(given) < least or (most is not None and len(given) > most):
+            counted = (
+                str(least) if least == most else f"{least} to {most}" if most else f"{least} or more"
+            )
+            raise compiler.sql.error(
+                f"{kind(node)} takes {counted} arguments, and has {len(given)}",
+                node,
+                f"it is {function_name(self.fn)}({', '.join(each.name for each in self.takes)})",
+            )
+        return [
+            _fitted(compiler, compiler.compile(each), self.parameter(place), node)
+            for place, each in enumerate(given)
+        ]
+
+    def parameter(self, place: int) -> SqlParameter:
+        found = self.takes[place] if place < len(self.takes) else self.further
+        assert found is not None, "the call has no more arguments than there are parameters"
+        return found
+
+
+def _fitted(compiler: Compiler, value: Typed, wanted: SqlParameter, node: exp.Expr) -> Typed:
+    to = wanted.type
+    if to is None:
+        return value
+    if types.is_timestamp(to) or to == types.DATE:
+        value = compiler.cast_text(value, to)
+    if types.is_decimal(to) and (types.is_integer(value.type) or types.is_decimal(value.type)):
+        return compiler.cast(value, types.as_decimal(value.type))
+    if types.common(types.signed(value.type), to) != to:
+        raise compiler.wrong_type(
+            f"{kind(node)} takes {types.name(to)} as {wanted.name!r}", value, CAST, at=value.node
+        )
+    return compiler.cast(value, to)
+
+
+class UserCall(OwnCall):
+    """A call of a function of the user. Each function has a class of its own."""
+
+    function: ClassVar[UserFunction]
+
+    def typed(self, compiler: Compiler) -> Typed:
+        of = self.function
+        if of.kind is FunctionKind.EXPRESSION:
+            return _inlined(compiler, self)
+        hints = {
+            FunctionKind.TABLE: (
+                "gives a table",
+                f"write FROM t, LATERAL TABLE({of.name}(...)) AS f, or LATERAL VIEW {of.name}(...) f",
+            ),
+            FunctionKind.AGGREGATE: ("is an aggregate", "aggregate in SELECT or in HAVING"),
+        }
+        what, hint = hints.get(
+            of.kind, ("is not called here", "call it in a query within, and name what it gives")
+        )
+        raise compiler.sql.error(f"{kind(self)} {what}", self, hint)
+
+
+class UserAggregateCall(UserCall, exp.AggFunc):
+    """A call of an aggregate of the user."""
+
+
+def _inlined(compiler: Compiler, node: UserCall) -> Typed:
+    """What a function of expressions makes of its arguments."""
+    of = node.function
+    given = [value.expr for value in of.arguments(compiler, node)]
+    made = of.fn(*given)
+    if not isinstance(made, pl.Expr):
+        raise compiler.sql.error(
+            f"{function_name(of.fn)} gave {type(made).__name__}, and should give an expression", node
+        )
+    kinds = {
+        typed.expr.meta.output_name(): typed.type
+        for typed in (compiler.compile(each) for each in node.find_all(exp.Column))
+        if typed.expr.meta.is_column()
+    }
+    try:
+        given_type = pl.LazyFrame(schema=kinds).select(made.alias("made")).collect_schema()["made"]
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        said = str(error).strip().splitlines()[0]
+        raise compiler.sql.wrong_type(
+            f"{function_name(of.fn)} does not fit its arguments: {said}", node, CAST
+        ) from None
+    return Typed(made, given_type, node)
+
+
+def resolved(tree: exp.Expr, functions: typing.Mapping[str, type[UserCall]]) -> None:
+    """Makes the calls of functions that are known calls of these."""
+    if not functions:
+        return
+    for node in [*tree.find_all(exp.Anonymous)]:
+        known = functions.get(node.name.casefold())
+        if known is not None:
+            call = known(expressions=node.expressions)
+            call.meta.update(node.meta)
+            node.replace(call)
+
+
+# --- what it takes and gives --------------------------------------------------------------------------
+
+
+def called(name: str, fn: Any, returns: Any) -> type[UserCall]:
+    """The class of the calls of a function. Raises ProgramError, SchemaError."""
+    upper = name.upper()
+    if upper in SparkParser.FUNCTIONS or name.casefold() in NAMED or upper in (*WINDOWS, "TABLE"):
+        raise ProgramError(
+            f"SQL has a function {upper} of its own", hint="register the function by another name"
+        )
+    of = _aggregate(name, fn) if isinstance(fn, AggregateFunction) else _function(name, fn, returns)
+    base = UserAggregateCall if of.kind is FunctionKind.AGGREGATE else UserCall
+    return type(upper, (base,), {"_sql_names": [upper], "function": of})
+
+
+def _function(name: str, fn: Any, returns: Any) -> UserFunction:
+    if not callable(fn) or (isinstance(fn, type) and issubclass(fn, AggregateFunction | RichFunction)):
+        made = f", {fn.__name__}()" if isinstance(fn, type) else ""
+        raise ProgramError(
+            f"register_function() takes a function, not {fn!r}",
+            hint=f"write env.register_function({name!r}{made or ', dollars'})",
+        )
+    signature = Signature(fn)
+    takes, further = _parameters(fn, signature)
+    said = signature.result if returns is None else returns
+    annotations = {without_none(each)[0] for each in signature.parameters if _hashable(each)}
+    if pl.Expr in annotations:
+        any_type = tuple(SqlParameter(each.name, None, True, each.optional) for each in takes)
+        return UserFunction(name, fn, FunctionKind.EXPRESSION, CallForm.VALUES, any_type, further, None)
+    for column, form in _COLUMNS.items():
+        if column in annotations:
+            if returns is None:
+                raise SchemaError(
+                    f"{function_name(fn)} does not say the type of the values in the "
+                    f"{column.__name__} that it gives",
+                    hint=f"write env.register_function({name!r}, {function_name(fn)}, returns=float)",
+                )
+            gives = _type(returns, fn)
+            return UserFunction(name, fn, FunctionKind.SCALAR, form, takes, further, gives)
+    if said in (UNSAID, Any, None, type(None)):
+        raise SchemaError(
+            f"{function_name(fn)} does not say the type of what it gives",
+            hint="annotate its result, as in `-> float`, or write "
+            f"env.register_function({name!r}, {function_name(fn)}, returns=float)",
+        )
+    of = without_none(said)[0]
+    if (typing.get_origin(of) or of) in _TABLES:
+        element = (*typing.get_args(of), UNSAID)[0]
+        if element in (UNSAID, Any):
+            raise SchemaError(
+                f"{function_name(fn)} does not say the type of the rows that it gives",
+                hint="annotate its result as `-> Iterator[Word]`, where Word is a dataclass",
+            )
+        gives = _type(element, fn)
+        return UserFunction(name, fn, FunctionKind.TABLE, CallForm.MANY, takes, further, gives)
+    gives = _type(said, fn)
+    return UserFunction(name, fn, FunctionKind.SCALAR, CallForm.VALUES, takes, further, gives)
+
+
+def _aggregate(name: str, fn: AggregateFunction[Any]) -> UserFunction:
+    """An aggregate takes one value, or several as the fields of a dataclass."""
+    add, result = Signature(fn.add), Signature(fn.get_result).result
+    if result in (UNSAID, Any):
+        raise SchemaError(
+            f"{type(fn).__name__} does not say the type of what it gives",
+            hint="annotate its method: `def get_result(self, accumulator: Range) -> float`",
+        )
+    gives = _type(result, fn)
+    record, null = without_none(add.first)
+    if isinstance(record, type) and hasattr(record, "__dataclass_fields__"):
+        takes = tuple(
+            SqlParameter(field.name, types.of_arrow(field.type), field.nullable)
+            for field in schema_of(record)
+        )
+        return UserFunction(
+            name, fn, FunctionKind.AGGREGATE, CallForm.VALUES, takes, None, gives, record
+        )
+    parameter = SqlParameter("record", _taken(record, fn), null)
+    return UserFunction(name, fn, FunctionKind.AGGREGATE, CallForm.VALUES, (parameter,), None, gives)
+
+
+def _parameters(fn: Any, signature: Signature) -> tuple[tuple[SqlParameter, ...], SqlParameter | None]:
+    takes, further = [], None
+    try:
+        named = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        raise SchemaError(
+            f"{function_name(fn)} does not say what it takes",
+            hint="write a function around it: def name(value: float) -> float",
+        ) from None
+    for said, each in zip(signature.parameters, named, strict=True):
+        if each.kind is inspect.Parameter.VAR_KEYWORD or (
+            each.kind is inspect.Parameter.KEYWORD_ONLY and each.default is not each.empty
+        ):
+            continue
+        if each.kind is inspect.Parameter.KEYWORD_ONLY:
+            raise SchemaError(
+                f"{function_name(fn)} takes {each.name!r} by its name, and SQL gives arguments by "
+                "their places",
+                hint="take the * out of its parameters",
+            )
+        annotation, null = without_none(said)
+        made = SqlParameter(
+            each.name, _taken(annotation, fn), null or said is UNSAID, each.default is not each.empty
+        )
+        if each.kind is inspect.Parameter.VAR_POSITIONAL:
+            further = made
+        else:
+            takes.append(made)
+    return tuple(takes), further
+
+
+def _taken(annotation: Any, fn: Any) -> pl.DataType | None:
+    """The type of a parameter; None where it takes any."""
+    if annotation in (UNSAID, Any, pl.Expr, *_COLUMNS):
+        return None
+    return types.of_arrow(_type(annotation, fn))
+
+
+def _type(said: Any, fn: Any) -> pa.DataType:
+    """The type of values. Raises SchemaError, which says whose they are."""
+    if isinstance(said, pa.DataType):
+        return said
+    if isinstance(said, dict | pa.Schema):
+        return pa.struct(list(declared_type(said).schema))
+    try:
+        return arrow_type(said)
+    except SchemaError as error:
+        error.what = f"{function_name(fn)}: {error.what}"
+        raise
+
+
+def _hashable(annotation: Any) -> bool:
+    return isinstance(annotation, collections.abc.Hashable)
+
+
+# --- aggregates ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Folded:
+    """An aggregate as a function of all values, in their order."""
+
+    function: AggregateFunction[Any]
+    record: type | None
+
+    def __call__(self, values: Sequence[Any] | None) -> Any:
+        of = self.function
+        accumulator = of.create_accumulator()
+        for value in values or ():
+            taken = value if self.record is None else self.record(**value)
+            accumulator = of.add(taken, accumulator)
+        return of.get_result(accumulator)
+
+    @property
+    def __name__(self) -> str:
+        return type(self.function).__name__

@@ -1,0 +1,126 @@
+"""Tables that are made of each row: LATERAL TABLE(f(x)), UNNEST(list), LATERAL VIEW EXPLODE(list)."""
+
+from __future__ import annotations
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.graph.changes import Changes
+from rheos.sql.calls import with_call
+from rheos.sql.expressions.table import Compiler
+from rheos.sql.functions import FunctionKind, UserCall
+from rheos.sql.plan import Explode, Plan, SqlColumn, projected, retracting, with_keys
+from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
+from rheos.sql.text import SqlText, kind
+
+_ELEMENT = "element"
+_EXAMPLE = "write FROM t, LATERAL TABLE(words(t.text)) AS w, or FROM t, UNNEST(t.items) AS i(item)"
+
+
+def lateral_join(sql: SqlText, left: SqlRelation, node: exp.Join) -> SqlRelation:
+    """Each row with those of a table that is made of it. Raises ProgramError."""
+    sql.only(node, ("this", "on", "side", "kind"), " of LATERAL")
+    side, on = str(node.args.get("side") or ""), node.args.get("on")
+    if side not in ("", "LEFT"):
+        raise sql.error(f"there is no {side} JOIN with LATERAL", node.this, "write JOIN or LEFT JOIN")
+    if on is not None and not (isinstance(on, exp.Boolean) and on.this):
+        raise sql.error("what is made of a row is joined with it ON TRUE", on, "say it in WHERE")
+    return lateral(sql, left, node.this, outer=side == "LEFT")
+
+
+def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> SqlRelation:
+    """The rows, each once for every row of its table; with `outer`, once where that is empty."""
+    plan, values, names, fields = _list(sql, left, node)
+    list_type = values.type
+    assert isinstance(list_type, pl.List)
+    inner = list_type.inner
+    assert isinstance(inner, pl.DataType)
+    alias = node.args.get("alias")
+    said = [each.name for each in alias.args.get("columns") or []] if alias is not None else []
+    if not fields and said and isinstance(inner, pl.Struct) and len(said) > 1:
+        fields = True
+    kinds = dict(inner.to_schema()) if fields and isinstance(inner, pl.Struct) else {names: inner}
+    if said and len(said) != len(kinds):
+        raise sql.error(f"there are {len(kinds)} columns, and {len(said)} names for them", alias)
+    plan, element = _exploded(plan, values, outer=outer)
+    whole = pl.col(element)
+    exprs = [pl.col(column.name) for column in plan.columns if column.name != element]
+    columns = [column for column in plan.columns if column.name != element]
+    taken, made = {column.name for column in columns}, []
+    for place, (name, of) in enumerate(kinds.items()):
+        shown = unique = said[place] if said else name
+        while unique in taken:
+            unique = f"{unique} of {alias.name if alias is not None else names}"
+        taken.add(unique)
+        value = whole.struct.field(name) if fields and isinstance(inner, pl.Struct) else whole
+        exprs.append(value.alias(unique))
+        assert isinstance(of, pl.DataType)
+        columns.append(SqlColumn(unique, of))
+        made.append(Named(shown, columns[-1]))
+    plan = projected(plan, tuple(exprs), tuple(columns))
+    table = TableInSight((alias.name or None) if alias is not None else None, tuple(made))
+    return SqlRelation(plan, (*left.tables, table))
+
+
+def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[Plan, SqlColumn, str, bool]:
+    """The rows with the list that is taken apart, its column, what its elements are called, and whether
+    their fields are columns."""
+    call = node.this
+    if isinstance(node, exp.Unnest):
+        sql.only(node, ("expressions", "alias"))
+        if len(node.expressions) != 1:
+            raise sql.error("UNNEST takes one ARRAY", node, _EXAMPLE)
+        return (*_array(sql, left, node.expressions[0], "UNNEST"), "element", True)
+    sql.only(node, ("this", "alias", "view", "outer"))
+    if isinstance(call, exp.Explode):
+        sql.only(call, ("this",))
+        return (*_array(sql, left, call.this, "EXPLODE"), "col", False)
+    if isinstance(call, exp.Anonymous) and call.name.upper() == "TABLE" and len(call.expressions) == 1:
+        [call] = call.expressions
+    if not isinstance(call, UserCall):
+        raise sql.error(f"{kind(call)} gives no table", call, _EXAMPLE)
+    of = call.function
+    if of.kind is not FunctionKind.TABLE:
+        raise sql.error(
+            f"{kind(call)} gives one value for a row, and no table",
+            call,
+            "call it in SELECT; or annotate its result as `-> Iterator[Word]`",
+        )
+    given = of.arguments(Compiler(sql, NameScope(sql, left.tables)), call)
+    return (*with_call(left.plan, of, given, call.sql(dialect="spark")), of.name, True)
+
+
+def _array(sql: SqlText, left: SqlRelation, node: exp.Expr, what: str) -> tuple[Plan, SqlColumn]:
+    compiler = Compiler(sql, NameScope(sql, left.tables))
+    value = compiler.compile(node)
+    if not isinstance(value.type, pl.List):
+        raise compiler.wrong_type(f"{what} takes an ARRAY", value, "name a list", at=node)
+    plan, [name] = with_keys(left.plan, [value], f"in {node.sql(dialect='spark')}")
+    return plan, SqlColumn(name, value.type)
+
+
+def _exploded(plan: Plan, values: SqlColumn, *, outer: bool) -> tuple[Plan, str]:
+    """The rows with an element in a column of its own."""
+    element = _ELEMENT
+    while any(column.name == element for column in plan.columns):
+        element += "_"
+    list_type = values.type
+    assert isinstance(list_type, pl.List)
+    inner = list_type.inner
+    assert isinstance(inner, pl.DataType)
+    # A struct of one field, so that a struct within stays whole.
+    wrapped = pl.col(values.name).list.eval(pl.struct(pl.element().alias(element)))
+    if outer:
+        nothing = pl.concat_list(pl.struct(pl.lit(None, dtype=inner).alias(element)))
+        there = pl.col(values.name).list.len() > 0
+        wrapped = pl.when(there).then(wrapped).otherwise(nothing)
+    if plan.changes is not None:
+        plan = retracting(plan)
+    lists = "lists of elements"
+    exprs = [pl.col(column.name) for column in plan.columns]
+    wide = pl.List(pl.Struct({element: inner}))
+    columns = (*plan.columns, SqlColumn(lists, wide))
+    plan = projected(plan, (*exprs, wrapped.alias(lists)), columns)
+    changes = None if plan.changes is None else Changes((), retracts=True)
+    left = (*(column for column in plan.columns if column.name != lists), SqlColumn(element, inner))
+    return Explode(plan, lists, left, changes), element
