@@ -702,6 +702,18 @@ def sql() -> dict[str, Wanted]:
         ),
         "payments": Wanted({"answered": list(_answered())}),
         "words of bidders": Wanted({"words": list(_words_of_bidders())}),
+        "dips": Wanted(
+            {
+                "dips": [
+                    {
+                        "symbol": "ACME",
+                        "begun": _in_march(0) + timedelta(seconds=4),
+                        "bottom": _in_march(0) + timedelta(seconds=7),
+                        "bottom_price": 14,
+                    }
+                ]
+            }
+        ),
     }
 
 

@@ -12,7 +12,7 @@ from rheos.api.expressions import compile_expressions
 from rheos.api.patterns import Pattern
 from rheos.api.typing_of_functions import input_record
 from rheos.errors import ProgramError, SchemaError
-from rheos.graph.patterns import Absence, Condition, Group, Part, PatternStep
+from rheos.graph.patterns import Absence, Condition, Group, Part, PatternStep, PatternTree
 from rheos.graph.types import canonical_schema
 from rheos.operators.pattern.automaton import compiled
 from rheos.operators.pattern.matches import step_types
@@ -20,15 +20,21 @@ from rheos.operators.pattern.operator import PatternSpec
 from rheos.site import located
 
 
-def detected(pattern: Any, schema: pa.Schema, keys: Sequence[str]) -> tuple[PatternSpec, pa.Schema]:
-    """The operator, and the columns of matches. Raises ProgramError and SchemaError, with the line of
-    the step that is wrong."""
+def tree_of(pattern: Any) -> PatternTree:
+    """The pattern that a user gave. Raises ProgramError."""
     if not isinstance(pattern, Pattern):
         raise ProgramError(
             f"detect() takes a pattern, not {pattern!r}",
             hint='write .detect(rh.pattern.begin("a").where(...).followed_by("b").where(...))',
         )
-    written = pattern.tree()
+    return pattern.tree()
+
+
+def detected(
+    written: PatternTree, schema: pa.Schema, keys: Sequence[str]
+) -> tuple[PatternSpec, pa.Schema]:
+    """The operator, and the columns of matches. Raises ProgramError and SchemaError, with the line of
+    the step that is wrong."""
     tree = replace(written, parts=tuple(_checked(part, schema) for part in written.parts))
     automaton = compiled(tree)
     for name in automaton.names:

@@ -13,7 +13,7 @@ from rheos.api.batch_functions import batch_output, check_batch_function, has_ti
 from rheos.api.changes import check_table, check_top_n
 from rheos.api.compiled import check_compiled
 from rheos.api.connected import KeyedConnectedStreams, connect_keyed
-from rheos.api.detecting import detected
+from rheos.api.detecting import detected, tree_of
 from rheos.api.function_checks import (
     check_function,
     check_order,
@@ -61,6 +61,7 @@ from rheos.graph.nodes import (
     Spec,
     StreamType,
 )
+from rheos.graph.patterns import PatternTree
 from rheos.graph.validate import (
     aggregate_fields,
     check_aggregates,
@@ -337,10 +338,13 @@ class KeyedStream:
         that did not become whole within their time to `"timed_out"`.
         """
         with located(call_site(), "detect"):
-            spec, schema = detected(pattern, self.schema, self.keys)
-            self._go_by_event_time("detect()")
-            type = StreamType(schema, event_time=True)
-            return self._then(spec, "detect", {MAIN: type, TIMED_OUT: type, LATE: self._type})
+            return self._detected(tree_of(pattern))
+
+    def _detected(self, pattern: PatternTree) -> DataStream:
+        spec, schema = detected(pattern, self.schema, self.keys)
+        self._go_by_event_time("detect()")
+        type = StreamType(schema, event_time=True)
+        return self._then(spec, "detect", {MAIN: type, TIMED_OUT: type, LATE: self._type})
 
     # --- two streams ----------------------------------------------------------------------------------
 

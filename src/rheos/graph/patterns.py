@@ -80,6 +80,8 @@ class Quantifier:
     """What comes behind takes no row that the part could take."""
     optional: bool = False
     """It may also be left out."""
+    reluctant: bool = False
+    """Where the pattern is `preferring`: it is rather taken fewer times than more."""
     until: Condition | None = None
     """From the first such row on it takes no more."""
 
@@ -103,6 +105,7 @@ class Quantifier:
         optional = "?" if not times or not self.optional else " or none"
         words = [times + optional * self.optional]
         words += ["greedy"] * self.greedy
+        words += ["reluctant"] * self.reluctant
         if self.repeats and self.inner is not Contiguity.FOLLOWED_BY:
             words.append("consecutive" if self.inner is Contiguity.NEXT else "combinations")
         if self.until is not None:
@@ -182,14 +185,25 @@ class PatternTree:
     within_ms: int | None
     """From the first row of a match to its last, less than this. None: however long it takes."""
     after_match: AfterMatch
+    preferring: bool = False
+    """Of the matches that begin at one row only one is given, as a regular expression finds it: what
+    repeats is taken as often as it can be, or as seldom where it is reluctant. Rows follow each other
+    directly, and there are neither absences nor `until`."""
 
     def __str__(self) -> str:
         within = [] if self.within_ms is None else [f"within {self.within_ms} ms"]
-        return "; ".join([_text(self.parts), *within, str(self.after_match)])
+        return "; ".join([self._kind() + _text(self.parts), *within, str(self.after_match)])
 
     def structure(self) -> str:
         """What partial matches depend on: names, order, contiguity and how often, but no conditions."""
-        return _text(self.parts, conditions=False)
+        return self._kind() + _text(self.parts, conditions=False)
+
+    def repeated(self) -> list[bool]:
+        """By step: whether it may take several rows, itself or with its group."""
+        return [*_repeated(self.parts, False)]
+
+    def _kind(self) -> str:
+        return "one of each row: " if self.preferring else ""
 
 
 def steps(parts: Sequence[Part]) -> Iterator[PatternStep]:
@@ -200,6 +214,17 @@ def steps(parts: Sequence[Part]) -> Iterator[PatternStep]:
                 yield part
             case Group():
                 yield from steps(part.parts)
+            case Absence():
+                pass
+
+
+def _repeated(parts: Sequence[Part], inside: bool) -> Iterator[bool]:
+    for part in parts:
+        match part:
+            case PatternStep():
+                yield inside or part.quantifier.repeats
+            case Group():
+                yield from _repeated(part.parts, inside or part.quantifier.repeats)
             case Absence():
                 pass
 

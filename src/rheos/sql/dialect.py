@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 from rheos.errors import ProgramError
+from rheos.sql.match_parser import MatchParser
 from rheos.sql.text import Span, SqlText
 
 WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
@@ -32,10 +32,10 @@ class WatermarkFor(exp.Expression):
     arg_types = {"this": True, "expression": True}
 
 
-class _Parser(SparkParser):
-    FUNC_TOKENS = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
+class _Parser(MatchParser):
+    FUNC_TOKENS = {*MatchParser.FUNC_TOKENS, TokenType.SESSION}
     FUNCTION_PARSERS = {
-        **SparkParser.FUNCTION_PARSERS,
+        **MatchParser.FUNCTION_PARSERS,
         **{name: lambda self, name=name: self._parse_window_function(name) for name in WINDOWS},
     }
 
@@ -94,6 +94,7 @@ class StreamSql(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'"]
+        KEYWORDS = {**Spark.Tokenizer.KEYWORDS, "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE}
 
     Parser = _Parser
 
@@ -127,6 +128,8 @@ def _unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
     if message.startswith("Expecting"):
         # The bracket that is wanted stands ahead of the word at which it was missed.
         return sql.error(f"this is no SQL: {message.lower()} here, or before it", span, _HINT)
+    if message.endswith("is not computed in PATTERN"):
+        return sql.error(message, span, "a pattern has variables, groups and how often they are taken")
     if message.startswith("there is no type"):
         return sql.error(
             message, span, "types are those of Spark's SQL: STRING, BIGINT, TIMESTAMP(3), ..."

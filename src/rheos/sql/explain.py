@@ -20,6 +20,7 @@ from rheos.sql.plan import (
     InOneWindow,
     JoinPlan,
     LookupPlan,
+    MatchPlan,
     Meeting,
     Plan,
     Project,
@@ -96,6 +97,8 @@ def _node(plan: Plan) -> str:
             return f"{plan.how} join {_meeting(plan.meeting)} on {on or 'nothing'}"
         case LookupPlan():
             return f"{plan.how} lookup in {plan.lookup.describe()} by {', '.join(plan.on)}"
+        case MatchPlan():
+            return f"match by {', '.join(plan.keys)}: {plan.pattern}"
         case _:
             assert_never(plan)
 

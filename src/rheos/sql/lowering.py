@@ -24,6 +24,7 @@ from rheos.sql.plan import (
     Filter,
     JoinPlan,
     LookupPlan,
+    MatchPlan,
     Plan,
     Project,
     Ranked,
@@ -97,6 +98,10 @@ class Lowering:
                 rows = self.stream(plan.input)
                 found = rows.lookup(plan.lookup, plan.on, dict(plan.added), plan.how)  # type: ignore[arg-type]
                 return found.select(*(column.name for column in plan.columns))
+            case MatchPlan():
+                of = not_null(self.stream(plan.input), plan.keys)
+                found = of.keyed()._detected(plan.pattern)
+                return of.restored(self._known(found, plan, "match", *plan.keys), None)
             case Ranked():
                 raise AssertionError("numbers of rows are bounded: check_bounded")
             case _:

@@ -20,6 +20,7 @@ from sqlglot import exp
 from rheos.aggregates import Agg
 from rheos.connectors.lookup import Lookup
 from rheos.graph.changes import Changes
+from rheos.graph.patterns import PatternTree
 from rheos.graph.windows import Window
 from rheos.operators.call import CallSpec
 
@@ -277,6 +278,17 @@ class LookupPlan:
     changes: None = None
 
 
+@dataclass(frozen=True, eq=False)
+class MatchPlan:
+    """The matches of a pattern: the keys, and for each variable the rows that it took."""
+
+    input: Plan
+    keys: tuple[str, ...]
+    pattern: PatternTree
+    columns: Columns
+    changes: None = None
+
+
 Plan: TypeAlias = (
     Scan
     | ValueRows
@@ -293,6 +305,7 @@ Plan: TypeAlias = (
     | TopN
     | JoinPlan
     | LookupPlan
+    | MatchPlan
 )
 
 

@@ -22,6 +22,8 @@ from rheos.sql.join_conditions import parts_of
 from rheos.sql.joins import is_cross, joining
 from rheos.sql.laterals import lateral, lateral_join
 from rheos.sql.lookups import LookupJoin
+from rheos.sql.match_parser import MatchRecognize
+from rheos.sql.matching import matched
 from rheos.sql.plan import (
     ColumnRole,
     Plan,
@@ -268,6 +270,8 @@ class Planner:
                 return self._aliased(self.query(node.this), node)
             case exp.Values():
                 return self._aliased(self._values(node), node)
+            case MatchRecognize():
+                return self._aliased(matched(self.sql, node, self._table(node.this)), node)
         raise self.sql.not_computed(node)
 
     def _named_table(self, node: exp.Table) -> SqlRelation:

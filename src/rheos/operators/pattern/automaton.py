@@ -33,6 +33,7 @@ from rheos.graph.patterns import (
     PatternTree,
     steps,
 )
+from rheos.operators.pattern.preference import in_order_of_preference
 
 EVERY = 1
 """The bit that each row has."""
@@ -119,6 +120,8 @@ class Automaton:
     begins: tuple[PatternEdge, ...]
     """Those that any row may begin a match by."""
     within_ms: int | None
+    preferring: bool = False
+    """Edges stand in the order of preference, and each is preferred to ending."""
 
     @property
     def begin_wakes(self) -> int:
@@ -239,6 +242,8 @@ class _Compiler:
             made = self._edges(len(edges), leads, -1, -1, Contiguity.FOLLOWED_BY, guards, False)
             edges += made
             by_position[end.position].append(made[0])
+        if self._pattern.preferring:
+            by_position, found = in_order_of_preference(self._pattern.parts, by_position)
         positions = tuple(
             PatternPosition(
                 number,
@@ -249,17 +254,16 @@ class _Compiler:
             )
             for number, place in enumerate(self._places)
         )
-        repeats = [False] * len(self._steps)
-        _mark_repeated(self._pattern.parts, repeats, iter(range(len(repeats))), False)
         automaton = Automaton(
             names=tuple(step.name for step in self._steps),
-            repeats=tuple(repeats),
+            repeats=tuple(self._pattern.repeated()),
             conditions=tuple(self._conditions),
             bits=tuple(map(self._bit, range(len(self._conditions)))),
             positions=positions,
             edges=tuple(edges),
             begins=tuple(by_position[_START]),
             within_ms=self._pattern.within_ms,
+            preferring=self._pattern.preferring,
         )
         self._check(automaton)
         return automaton
@@ -484,6 +488,8 @@ class _Compiler:
         for absence in self._absences():
             if not absence.condition or absence.condition.same(step.condition):
                 return f"{absence.name!r} before it rules out every row that it could take"
+        if self._pattern.preferring:
+            return "a match is whole before it comes there: leave out what is reluctant at the end"
         return "a step before it can never take a row"
 
     def _absences(self) -> list[Absence]:
@@ -506,21 +512,6 @@ def _wakes(edges: Iterable[PatternEdge]) -> int:
     for edge in edges:
         wakes |= edge.wakes
     return wakes
-
-
-def _mark_repeated(
-    parts: Sequence[Part], repeats: list[bool], numbers: Iterable[int], inside: bool
-) -> None:
-    """Which steps may take several rows, themselves or as parts of a group that repeats."""
-    numbers = iter(numbers)
-    for part in parts:
-        match part:
-            case PatternStep():
-                repeats[next(numbers)] = inside or part.quantifier.repeats
-            case Group():
-                _mark_repeated(part.parts, repeats, numbers, inside or part.quantifier.repeats)
-            case Absence():
-                pass
 
 
 def _is_false(condition: Condition) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce
 from operator import and_
 from typing import Any, TypeAlias
@@ -56,6 +57,15 @@ class ConditionBits:
             holds = series.fill_null(False).to_numpy()
             bits[holds] |= np.uint64(bit)
         return bits
+
+
+class EarlierRows(dict[str, list[Any]]):
+    """By step, the rows that a match has taken so far."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__((name, []) for name in names)
+        self.in_order: list[Any] = []
+        """Those of all steps."""
 
 
 class ConditionFunctions:
@@ -121,11 +131,12 @@ class ConditionFunctions:
         values = tuple(row.values())
         return values[0] if len(values) == 1 else values
 
-    def _taken(self, node: MatchNode | None, record: type | None) -> dict[str, list[Any]]:
-        """By step, the rows that a match has taken."""
-        found: dict[str, list[Any]] = {name: [] for name in self._automaton.names}
+    def _taken(self, node: MatchNode | None, record: type | None) -> EarlierRows:
+        found = EarlierRows(self._automaton.names)
         if node is not None:
             for event, position in node.rows():
                 step = self._automaton.names[self._automaton.positions[position].step]
-                found[step].append(self._record(event, record))
+                row = self._record(event, record)
+                found[step].append(row)
+                found.in_order.append(row)
         return found

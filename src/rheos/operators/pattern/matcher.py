@@ -9,7 +9,11 @@ What is found is given in an order that depends on the rows alone. Where matches
 (`AfterMatch`), one waits until no partial match is left that began before it: that may still become a
 match, and rule it out. Of matches that begin at one row the one comes first that was found first, and
 of those found at one row the one that took earlier rows: (1, 2, 4) comes before (1, 3, 4), and that
-before (1, 4)."""
+before (1, 4).
+
+Where the pattern is *preferring*, the partial matches that began at one row stand in the order of
+preference, and each row moves all of them. When one is whole, those behind it are gone, and so is what
+was found of that row before; it waits for those that stand before it, which may still be whole, too."""
 
 from __future__ import annotations
 
@@ -42,6 +46,9 @@ class Matcher:
         self._holds = holds
         self._within_ms = automaton.within_ms
         self._asks = tuple(bool(condition.functions) for condition in automaton.conditions)
+        looks_back = any(f.sees_earlier for each in automaton.conditions for f in each.functions)
+        self._alike_at_one_position = automaton.preferring and not looks_back
+        assert not (automaton.preferring and after_match.skip is Skip.NO_SKIP), "one match of each row"
         self._skips_by = (
             automaton.names.index(after_match.step) if after_match.step is not None else None
         )
@@ -55,7 +62,9 @@ class Matcher:
         partials: list[Partial] = []
         automaton = self._automaton
         moved = bool(alive.wakes & bits)
-        if moved:
+        if automaton.preferring:
+            moved = self._moved_in_order(alive, event, bits, partials, found)
+        elif moved:
             for partial in alive.partials:
                 if partial.wakes & bits:
                     self._moved(partial, event, bits, partials, found)
@@ -66,6 +75,8 @@ class Matcher:
         for edge in automaton.begins:
             if edge.wakes & bits and self._takes(edge, event, bits, None):
                 self._taken(edge, event, None, event, at_ms, partials, found)
+                if automaton.preferring and automaton.positions[edge.target].found:
+                    break
         if not moved and not found and len(partials) == len(alive.partials):
             return []
         alive.partials = partials
@@ -122,6 +133,28 @@ class Matcher:
             partials.append(Partial(node, tuple(left), wakes, began, since_ms))
         partials += taken
 
+    def _moved_in_order(
+        self, alive: Alive, event: int, bits: int, partials: list[Partial], found: list[WholeMatch]
+    ) -> bool:
+        """Adds what partial matches of a preferring pattern become by a row; False: there are none."""
+        whole_of = None
+        reached: set[tuple[int, int]] = set()
+        for partial in alive.partials:
+            if partial.began == whole_of:
+                continue
+            for edge in partial.open:
+                if not self._takes(edge, event, bits, partial.node):
+                    continue
+                # What is alike from here on is the same match, by a way that is less preferred.
+                if self._alike_at_one_position and (partial.began, edge.target) in reached:
+                    continue
+                reached.add((partial.began, edge.target))
+                self._taken(edge, event, partial.node, partial.began, partial.since_ms, partials, found)
+                if self._automaton.positions[edge.target].found:
+                    whole_of = partial.began
+                    break
+        return bool(alive.partials)
+
     def _taken(
         self,
         edge: PatternEdge,
@@ -172,21 +205,22 @@ class Matcher:
             at_ms = alive.expires_ms
             over = [p for p in alive.partials if p.since_ms + self._within_ms <= at_ms]
             alive.partials = [p for p in alive.partials if p.since_ms + self._within_ms > at_ms]
-            late, found = self._over(over)
+            late, found = self._over(alive, over)
             given += [MatchOutcome(node, at_ms, timed_out=True) for node in late]
             given += self._finished(alive, found, at_ms)
             self.refresh(alive)
         return given
 
-    def _over(self, over: list[Partial]) -> tuple[list[MatchNode], list[WholeMatch]]:
+    def _over(self, alive: Alive, over: list[Partial]) -> tuple[list[MatchNode], list[WholeMatch]]:
         """Of matches whose time is over those that did not become whole, and those that now are."""
         late: list[MatchNode] = []
         found: list[WholeMatch] = []
         were_found: list[MatchNode] = []
+        waiting = {each.began for each in alive.found} if self._automaton.preferring else set()
         for partial in over:
             if any(edge.leads is Leads.ENDS_IN_TIME for edge in partial.open):
                 found.append(WholeMatch(partial.node, partial.began))
-            elif self._automaton.positions[partial.node.position].found:
+            elif partial.began in waiting or self._automaton.positions[partial.node.position].found:
                 were_found.append(partial.node)
             else:
                 late.append(partial.node)
@@ -215,12 +249,15 @@ class Matcher:
         if self._after.skip is Skip.NO_SKIP:
             return [MatchOutcome(each.node, at_ms) for each in found]
         if found:
+            if self._automaton.preferring:
+                better = {each.began for each in found}
+                alive.found = [each for each in alive.found if each.began not in better]
             # Sorting is stable: what was found before stays before.
             alive.found = sorted([*alive.found, *found], key=lambda each: each.began)
         given: list[MatchOutcome] = []
         while alive.found:
             first = alive.found[0]
-            if alive.partials and alive.partials[0].began < first.began:
+            if alive.partials and self._may_rule_out(alive.partials[0], first):
                 break
             alive.found = alive.found[1:]
             given.append(MatchOutcome(first.node, at_ms))
@@ -228,6 +265,12 @@ class Matcher:
             alive.found = [each for each in alive.found if each.began >= ruled_out]
             alive.partials = [p for p in alive.partials if p.began >= ruled_out]
         return given
+
+    def _may_rule_out(self, partial: Partial, found: WholeMatch) -> bool:
+        """Whether a match that is not whole yet would come before one that is."""
+        if self._automaton.preferring:
+            return partial.began <= found.began
+        return partial.began < found.began
 
     def _ruled_out(self, found: WholeMatch) -> int:
         """No match that begins before the row of this number is given any more."""

@@ -1,0 +1,190 @@
+"""MATCH_RECOGNIZE as a tree: sqlglot keeps its pattern as a text, without places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import TokenType
+
+
+class MatchRecognize(exp.Expression):
+    """The rows of a table that form a pattern."""
+
+    arg_types = {
+        "this": True,
+        "partition_by": False,
+        "order": False,
+        "measures": False,
+        "all_rows": False,
+        "after": False,
+        "pattern": True,
+        "within": False,
+        "define": False,
+        "alias": False,
+    }
+
+
+class RowSequence(exp.Expression):
+    """Parts of a pattern, one behind the other."""
+
+    arg_types = {"expressions": True}
+
+
+class RowVariable(exp.Expression):
+    arg_types = {"this": True}
+
+
+class RowRepeated(exp.Expression):
+    """A part with how often it is taken: whole numbers, `most` None where there is no end."""
+
+    arg_types = {"this": True, "least": True, "most": False, "reluctant": False}
+
+
+class RowAlternatives(exp.Expression):
+    """A | B."""
+
+    arg_types = {"expressions": True}
+
+
+class AfterMatchSkip(exp.Expression):
+    """`to` is PAST LAST ROW, TO NEXT ROW, TO FIRST or TO LAST; `this` the variable of the last two."""
+
+    arg_types = {"to": True, "this": False}
+
+
+_UNBOUNDED: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
+def _offset_call(name: str, node: type[exp.Expr]) -> Any:
+    """FIRST and LAST with a number are not those of Spark, which takes a condition there."""
+
+    def made(args: list[exp.Expr]) -> exp.Expr:
+        if len(args) == 2 and isinstance(args[1], exp.Literal):
+            return exp.Anonymous(this=name, expressions=args)
+        known: exp.Expr = SparkParser.FUNCTIONS[name](args)
+        return known
+
+    return made
+
+
+class MatchParser(SparkParser):
+    FUNCTIONS = {
+        **SparkParser.FUNCTIONS,
+        "FIRST": _offset_call("FIRST", exp.First),
+        "LAST": _offset_call("LAST", exp.Last),
+    }
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        table: exp.Expr | None = super()._parse_table(*args, **kwargs)
+        if table is not None and self._match(TokenType.MATCH_RECOGNIZE):
+            return self._parse_rows_of(table)
+        return table
+
+    def _parse_rows_of(self, table: exp.Expr) -> exp.Expr:
+        token = self._prev
+        self._match_l_paren()
+        said: dict[str, Any] = {
+            "partition_by": self._parse_partition_by(),
+            "order": self._parse_order(),
+        }
+        if self._match_text_seq("MEASURES"):
+            said["measures"] = self._parse_csv(self._parse_measure)
+        if not self._match_text_seq("ONE", "ROW", "PER", "MATCH") and self._match_text_seq("ALL"):
+            said["all_rows"] = exp.Var(this="ALL").update_positions(self._prev)
+            self._match_text_seq("ROWS", "PER", "MATCH")
+        if self._match_text_seq("AFTER", "MATCH", "SKIP"):
+            said["after"] = self._parse_skip()
+        if not self._match_text_seq("PATTERN"):
+            self.raise_error("Expecting PATTERN")
+        self._match_l_paren()
+        said["pattern"] = self._parse_row_pattern()
+        self._match_r_paren()
+        if self._match_text_seq("WITHIN"):
+            said["within"] = self._parse_interval()
+        if self._match_text_seq("DEFINE"):
+            said["define"] = self._parse_csv(self._parse_name_as_expression)
+        self._match_r_paren()
+        made = MatchRecognize(this=table, alias=self._parse_table_alias(), **said)
+        return made.update_positions(token)
+
+    def _parse_measure(self) -> exp.Expr:
+        # Of one row for a match, RUNNING is what FINAL is: the match is over.
+        self._match_texts(("FINAL", "RUNNING"))
+        value = self._parse_disjunction()
+        if not self._match(TokenType.ALIAS):
+            self.raise_error("Expecting AS")
+        return exp.Alias(this=value, alias=self._parse_id_var(any_token=True))
+
+    def _parse_skip(self) -> exp.Expr:
+        for words in ("PAST LAST ROW", "TO NEXT ROW"):
+            if self._match_text_seq(*words.split()):
+                return AfterMatchSkip(to=words)
+        if not self._match_text_seq("TO"):
+            self.raise_error("Expecting PAST or TO")
+        first = self._match_text_seq("FIRST")
+        if not first:
+            self._match_text_seq("LAST")
+        variable = self._parse_id_var(any_token=True)
+        return AfterMatchSkip(to="TO FIRST" if first else "TO LAST", this=variable)
+
+    def _parse_row_pattern(self) -> exp.Expr:
+        alternatives = [self._parse_row_sequence()]
+        while self._match(TokenType.PIPE):
+            alternatives.append(self._parse_row_sequence())
+        return alternatives[0] if len(alternatives) == 1 else RowAlternatives(expressions=alternatives)
+
+    def _parse_row_sequence(self) -> exp.Expr:
+        parts: list[exp.Expr] = []
+        while self._curr and self._curr.token_type not in (TokenType.R_PAREN, TokenType.PIPE):
+            parts.append(self._parse_row_repeated(self._parse_row_part()))
+        if not parts:
+            self.raise_error("Expecting a variable")
+        return RowSequence(expressions=parts)
+
+    def _parse_row_part(self) -> exp.Expr:
+        if self._match(TokenType.L_PAREN):
+            inner = self._parse_row_pattern()
+            self._match_r_paren()
+            return inner
+        if not self._curr.text.isidentifier():
+            self.raise_error(f"{self._curr.text!r} is not computed in PATTERN")
+        if self._curr.text.upper() == "PERMUTE" and self._next.token_type == TokenType.L_PAREN:
+            self.raise_error("PERMUTE is not computed in PATTERN")
+        return RowVariable(this=self._parse_id_var(any_token=True))
+
+    def _parse_row_repeated(self, part: exp.Expr) -> exp.Expr:
+        if self._match(TokenType.DQMARK):
+            return RowRepeated(this=part, least=0, most=1, reluctant=True)
+        times = _UNBOUNDED.get(self._curr.text)
+        if times is not None:
+            self._advance()
+        elif self._match(TokenType.L_BRACE):
+            times = self._parse_row_times()
+        else:
+            return part
+        reluctant = self._match(TokenType.PLACEHOLDER)
+        return RowRepeated(this=part, least=times[0], most=times[1], reluctant=bool(reluctant))
+
+    def _parse_row_times(self) -> tuple[int, int | None]:
+        """{n}, {n,}, {n,m} and {,m}, behind the bracket."""
+        if self._curr.token_type == TokenType.DASH:
+            self.raise_error("{- -} is not computed in PATTERN")
+        least = self._parse_whole()
+        most: int | None = least
+        if self._match(TokenType.COMMA):
+            most = self._parse_whole()
+        elif least is None:
+            self.raise_error("Expecting a number")
+        if not self._match(TokenType.R_BRACE):
+            self.raise_error("Expecting }")
+        return least or 0, most
+
+    def _parse_whole(self) -> int | None:
+        if self._curr.token_type != TokenType.NUMBER:
+            return None
+        if not self._curr.text.isdigit():
+            self.raise_error("Expecting a whole number")
+        self._advance()
+        return int(self._prev.text)

@@ -1,0 +1,213 @@
+"""MATCH_RECOGNIZE: rows that form a pattern, one row for each match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.graph.patterns import AfterMatch, Condition, Function, PatternTree, Skip
+from rheos.site import call_site
+from rheos.sql import types
+from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.table import Compiler
+from rheos.sql.join_conditions import parts_of
+from rheos.sql.match_parser import MatchRecognize
+from rheos.sql.plan import ColumnRole, MatchPlan, Plan, SqlColumn, projected
+from rheos.sql.row_navigation import LooksBack, RowColumns, RowNavigation
+from rheos.sql.row_patterns import RowPattern
+from rheos.sql.scope import NameScope, SqlRelation
+from rheos.sql.text import SqlText
+
+_ALL = "all rows"
+"""The key where there is no PARTITION BY."""
+
+
+def matched(sql: SqlText, node: MatchRecognize, relation: SqlRelation) -> Plan:
+    """The rows of matches: the columns of PARTITION BY, then those of MEASURES. Raises ProgramError."""
+    return _Matching(sql, node, relation).plan()
+
+
+@dataclass
+class _Matching:
+    sql: SqlText
+    node: MatchRecognize
+    relation: SqlRelation
+    computed: RowColumns = field(default_factory=RowColumns)
+
+    def plan(self) -> Plan:
+        sql, node = self.sql, self.node
+        if self.relation.plan.changes is not None:
+            raise sql.error(
+                "patterns are of rows that stay, and these change", node.this, "look before"
+            )
+        if (rows := node.args.get("all_rows")) is not None:
+            raise sql.error("ALL ROWS PER MATCH is not computed", rows, "write ONE ROW PER MATCH")
+        time = self._time()
+        pattern = RowPattern.of(sql, node.args["pattern"])
+        keys = self._keys(pattern)
+        conditions = self._conditions(pattern, time)
+        if node.args.get("within") is None:
+            self._check_ends(pattern, conditions)
+        site = sql.site_of(node) or call_site()
+        tree = PatternTree(
+            pattern.parts(conditions, site), self._within_ms(), self._after(pattern), preferring=True
+        )
+        repeats = dict(zip(pattern.variables, tree.repeated(), strict=True))
+        navigation = RowNavigation(sql, self._scope, pattern, self.computed, time, repeats=repeats)
+        measures = [self._measure(navigation, each) for each in node.args.get("measures") or []]
+        if not measures:
+            raise sql.error("a match has MEASURES", node, "write MEASURES LAST(A.price) AS price")
+        return self._planned(tree, keys, repeats, measures)
+
+    @property
+    def _scope(self) -> NameScope:
+        return NameScope(self.sql, self.relation.tables)
+
+    # --- the rows -------------------------------------------------------------------------------------
+
+    def _time(self) -> str:
+        """The event time, by which rows are in order."""
+        order = self.node.args.get("order")
+        hint = "write ORDER BY the event time, which the table has by its watermark"
+        if order is None:
+            raise self.sql.error("a pattern is of rows in their order", self.node, hint)
+        first, *others = order.expressions
+        named = self._scope.named(first.this) if isinstance(first.this, exp.Column) else None
+        if named is None or named.column.role != ColumnRole.EVENT_TIME or first.args.get("desc"):
+            raise self.sql.error("rows are in the order of event time, the first ahead", first, hint)
+        if others:
+            raise self.sql.error(
+                "rows of one time are in the order of their columns, and of no other",
+                others[0],
+                "order by the event time alone",
+            )
+        return named.name
+
+    def _keys(self, pattern: RowPattern) -> tuple[str, ...]:
+        keys: list[str] = []
+        for each in self.node.args.get("partition_by") or []:
+            value = Compiler(self.sql, self._scope).compile(each)
+            name = each.name if isinstance(each, exp.Column) else each.sql(dialect="spark")
+            if name in pattern.variables:
+                raise self.sql.error(
+                    f"a variable has the name of the key {name!r}",
+                    each,
+                    "call it otherwise",
+                )
+            if name in keys:
+                raise self.sql.error(f"{name!r} stands twice in PARTITION BY", each)
+            keys.append(self.computed.name(value, name))
+        if not keys:
+            one = pl.lit(0, dtype=types.BIGINT)
+            self.computed.exprs.append(one)
+            self.computed.columns.append(SqlColumn(_ALL, types.BIGINT))
+            keys.append(_ALL)
+        return tuple(keys)
+
+    # --- conditions -----------------------------------------------------------------------------------
+
+    def _conditions(self, pattern: RowPattern, time: str) -> dict[str, Condition]:
+        found: dict[str, Condition] = {name: Condition() for name in pattern.variables}
+        defined: set[str] = set()
+        for each in self.node.args.get("define") or []:
+            variable = pattern.variable(each.args["alias"])
+            if variable in defined:
+                raise self.sql.error(
+                    f"{variable} is defined twice", each.args["alias"], "join them by AND"
+                )
+            defined.add(variable)
+            for part in parts_of(each.this):
+                found[variable] = found[variable].both(self._condition(pattern, time, variable, part))
+        return found
+
+    def _condition(self, pattern: RowPattern, time: str, variable: str, part: exp.Expr) -> Condition:
+        """A part of AND: an expression where it is about the row alone."""
+        rows = RowNavigation(self.sql, self._scope, pattern, self.computed, time, own=variable)
+        condition = rows.compiler.condition(part, "DEFINE").expr
+        if not rows.reads:
+            return Condition((condition,))
+        own = {column.name: column.type for column in self.computed.columns}
+        read = {**own, **rows.kinds}
+        columns = {name: read[name] for name in dict.fromkeys(condition.meta.root_names())}
+        call = LooksBack(part.sql(dialect="spark"), condition, columns, rows.reads)
+        site = self.sql.site_of(part) or call_site()
+        return Condition((), (Function(call, None, True, site),))
+
+    def _check_ends(self, pattern: RowPattern, conditions: dict[str, Condition]) -> None:
+        """Raises ProgramError where matches go on for as long as there are rows."""
+        for first, *others in pattern.endless():
+            name = first.this.name
+            if not any(conditions[each.this.name] for each in (first, *others)):
+                raise self.sql.error(
+                    f"{name} takes every row, so that no match ever ends",
+                    first,
+                    f"DEFINE {name}, write WITHIN an interval behind the pattern, or take as few as "
+                    f"can be: {name}+?",
+                )
+
+    # --- the whole ------------------------------------------------------------------------------------
+
+    def _within_ms(self) -> int | None:
+        node = self.node.args.get("within")
+        if node is None:
+            return None
+        length = interval_of(self.sql, node)
+        if not isinstance(length, timedelta) or length <= timedelta(0):
+            raise self.sql.error("WITHIN takes days, hours, minutes or seconds", node)
+        # A match may last as long as that, to the millisecond.
+        return length // timedelta(milliseconds=1) + 1
+
+    def _after(self, pattern: RowPattern) -> AfterMatch:
+        node = self.node.args.get("after")
+        match None if node is None else node.args["to"]:
+            case None | "PAST LAST ROW":
+                return AfterMatch(Skip.PAST_LAST_EVENT)
+            case "TO NEXT ROW":
+                return AfterMatch(Skip.TO_NEXT)
+            case to:
+                assert node is not None
+                variable = pattern.variable(node.this)
+                if to == "TO FIRST" and pattern.begins() == {variable}:
+                    raise self.sql.error(
+                        f"{variable} takes the first row of each match, which would be found again",
+                        node.this,
+                        "write AFTER MATCH SKIP TO NEXT ROW",
+                    )
+                return AfterMatch(Skip.TO_FIRST if to == "TO FIRST" else Skip.TO_LAST, variable)
+
+    def _measure(self, rows: RowNavigation, node: exp.Expr) -> tuple[pl.Expr, SqlColumn]:
+        made = rows.compiler.compile(node.this)
+        if made.type == types.NULL:
+            raise self.sql.wrong_type(
+                "a measure of NULL has no type", node, "write CAST(NULL AS STRING)"
+            )
+        return made.expr, SqlColumn(node.alias, made.type)
+
+    def _planned(
+        self,
+        tree: PatternTree,
+        keys: Sequence[str],
+        repeats: dict[str, bool],
+        measures: Sequence[tuple[pl.Expr, SqlColumn]],
+    ) -> Plan:
+        computed = tuple(self.computed.columns)
+        rows = projected(self.relation.plan, tuple(self.computed.exprs), computed)
+        row = pl.Struct({column.name: column.type for column in computed})
+        of_key = {column.name: replace(column, role=ColumnRole.PLAIN) for column in computed}
+        taken = tuple(
+            SqlColumn(name, pl.List(row) if several else row) for name, several in repeats.items()
+        )
+        found = MatchPlan(rows, tuple(keys), tree, (*(of_key[key] for key in keys), *taken))
+        kept = [of_key[key] for key in keys if key != _ALL]
+        exprs = (*(pl.col(column.name) for column in kept), *(expr for expr, _ in measures))
+        columns = (*kept, *(column for _, column in measures))
+        for place, column in enumerate(columns):
+            if any(column.name == other.name for other in columns[:place]):
+                raise self.sql.error(
+                    f"two columns have the name {column.name!r}", self.node, "give one of them another"
+                )
+        return projected(found, exprs, columns)

@@ -1,0 +1,306 @@
+"""Expressions of MATCH_RECOGNIZE: which of the rows that a match has taken their columns are of.
+
+`A.price` is of the last row of A, `price` of the last row of all; in DEFINE the row that is asked is
+the last one of its own variable, and of all. FIRST and LAST go to another row of them, aggregates
+take all. What is computed of one row (`A.price * A.tax`) is a column of the rows, made before they are
+looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.aggregates.count import Count
+from rheos.aggregates.count_distinct import CountDistinct
+from rheos.aggregates.extremes import Max, Min
+from rheos.aggregates.mean import Mean
+from rheos.aggregates.sum import Sum
+from rheos.operators.pattern.conditions import EarlierRows
+from rheos.operators.single_rows import SingleRow
+from rheos.sql import types
+from rheos.sql.aggregates import aggregated, is_aggregate
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.plan import SqlColumn
+from rheos.sql.row_patterns import RowPattern
+from rheos.sql.scope import NameScope
+from rheos.sql.text import SqlText, kind
+
+_CALLS = ("first", "last", "prev", "next", "match_rowtime", "match_proctime")
+
+
+@dataclass(frozen=True)
+class RowsRead:
+    """Values of a column in rows of a match."""
+
+    variable: str | None
+    """Those that it has taken; None: all."""
+    column: str
+    place: int | None
+    """Which of the rows: from the first on, or from the last on (-1); None: all, as a list."""
+    asked: bool = False
+    """Whether the row that is asked is the last of them."""
+
+    def of(self, row: Any, earlier: EarlierRows) -> Any:
+        taken = earlier.in_order if self.variable is None else earlier[self.variable]
+        rows = [*taken, row] if self.asked else taken
+        if self.place is None:
+            return [each[self.column] for each in rows]
+        there = -len(rows) <= self.place < len(rows)
+        return rows[self.place][self.column] if there else None
+
+
+class LooksBack:
+    """A condition over a row, and those that the match has taken before."""
+
+    def __init__(
+        self,
+        text: str,
+        expr: pl.Expr,
+        columns: Mapping[str, pl.DataType],
+        reads: Mapping[str, RowsRead],
+    ) -> None:
+        self.__name__ = text
+        self._expr, self._columns, self._reads = expr, dict(columns), dict(reads)
+        self._single: SingleRow | None = None
+
+    def __call__(self, row: Any, earlier: Any) -> bool:
+        if self._single is None:
+            self._single = SingleRow(self._expr, self._columns)
+        values = {
+            name: self._reads[name].of(row, earlier) if name in self._reads else row[name]
+            for name in self._columns
+        }
+        return self._single.value(values) is True
+
+
+@dataclass
+class RowColumns:
+    """What is computed for each row, before the pattern is looked for."""
+
+    exprs: list[pl.Expr] = field(default_factory=list)
+    columns: list[SqlColumn] = field(default_factory=list)
+
+    def name(self, value: Typed, wanted: str | None = None) -> str:
+        """The column that a value is computed as."""
+        if wanted is None:
+            plain = value.expr.meta.is_column()
+            wanted = value.expr.meta.output_name() if plain else value.node.sql(dialect="spark")
+        for expr, column in zip(self.exprs, self.columns, strict=True):
+            if expr.meta.eq(value.expr):
+                return column.name
+        while any(column.name == wanted for column in self.columns):
+            wanted += "'"
+        self.exprs.append(value.expr)
+        self.columns.append(SqlColumn(wanted, value.type))
+        return wanted
+
+
+@dataclass
+class RowNavigation:
+    """What columns and calls mean in one DEFINE, or in MEASURES."""
+
+    sql: SqlText
+    scope: NameScope
+    pattern: RowPattern
+    computed: RowColumns
+    time: str
+    """The event time of the rows."""
+    own: str | None = None
+    """The variable that is defined; None: in MEASURES."""
+    repeats: Mapping[str, bool] = field(default_factory=dict)
+    """In MEASURES: whether the column of a variable is a list."""
+    reads: dict[str, RowsRead] = field(default_factory=dict)
+    kinds: dict[str, pl.DataType] = field(default_factory=dict)
+    """In DEFINE: what is read of other rows."""
+
+    @property
+    def compiler(self) -> Compiler:
+        return Compiler(self.sql, self, self._instead)
+
+    def column(self, node: exp.Column) -> Typed:
+        variable, value = self._of_one_row(node)
+        return self._read(node, variable, value, -1)
+
+    def _instead(self, node: exp.Expr) -> Typed | None:
+        name = node.name.casefold() if isinstance(node, exp.Anonymous) else ""
+        if isinstance(node, exp.First | exp.Last):
+            self.sql.only(node, ("this",))
+            return self._offset(node, type(node) is exp.First, node.this, 0)
+        if name in _CALLS:
+            return self._called(node, name)
+        return self._aggregate(node) if is_aggregate(node) else None
+
+    def _called(self, node: exp.Expr, name: str) -> Typed:
+        if name == "match_rowtime":
+            if node.expressions:
+                raise self.sql.error(
+                    "MATCH_ROWTIME takes no argument", node.expressions[0], "leave it out"
+                )
+            return self.column(exp.column(exp.to_identifier(self.time, quoted=True)))
+        if name == "match_proctime":
+            raise self.sql.error(
+                "there is no processing time in a query",
+                node,
+                "MATCH_ROWTIME() is the time of the last row",
+            )
+        if not 1 <= len(node.expressions) <= 2:
+            raise self.sql.error(f"{name.upper()} takes a value and a number", node)
+        value, *far = node.expressions
+        n = 1 if name in ("prev", "next") else 0
+        if far:
+            if not isinstance(far[0], exp.Literal) or not far[0].name.isdigit():
+                raise self.sql.error(
+                    f"{name.upper()} takes a whole number that stands in the SQL", far[0]
+                )
+            n = int(far[0].name)
+        if name in ("first", "last"):
+            return self._offset(node, name == "first", value, n)
+        return self._before(node, name, value, n)
+
+    def _offset(self, node: exp.Expr, first: bool, value: exp.Expr, n: int) -> Typed:
+        variable, typed = self._of_one_row(value)
+        return self._read(node, variable, typed, n if first else -1 - n)
+
+    def _before(self, node: exp.Expr, name: str, value: exp.Expr, n: int) -> Typed:
+        """PREV: a row of the match, as rows of a match follow each other."""
+        if name == "next":
+            raise self.sql.error("rows that come later are not known: NEXT is not computed", node)
+        if self.own is None:
+            raise self.sql.error("PREV stands in DEFINE", node, "write LAST(A.price, 1)")
+        variable, typed = self._of_one_row(value)
+        if variable not in (None, self.own):
+            raise self.sql.error(
+                f"PREV is of the row that is asked, and {variable} has taken others",
+                node,
+                f"write LAST({variable}.price, 1)",
+            )
+        if self.pattern.rows_before(self.own) < n:
+            raise self.sql.error(
+                f"PREV may look at a row before the match: {self.own} can be its first row",
+                node,
+                "begin the pattern with a variable that any row is: PATTERN (before "
+                f"{self.own} ...); or write LAST(..., {n}), which is null there",
+            )
+        return self._read(node, None, typed, -1 - n)
+
+    def _aggregate(self, node: exp.Expr) -> Typed:
+        call = node.this if isinstance(node, exp.Filter) else node
+        variable, rows = self._rows(node)
+        of = call.this
+        if isinstance(call, exp.Count) and isinstance(of, exp.Column) and isinstance(of.this, exp.Star):
+            # COUNT(A.*): the rows of A.
+            call.set("this", exp.Star())
+        made = aggregated(rows, node)
+        value = made.argument or Typed(pl.lit(True), types.BOOLEAN, node)
+        over = _OVER_LISTS.get(type(made.of("x")))
+        if over is None:
+            raise self.sql.error(
+                f"{kind(call)} is not computed in MATCH_RECOGNIZE",
+                node,
+                "there are COUNT, SUM, AVG, MIN and MAX",
+            )
+        if made.type == types.BIGINT and types.is_integer(value.type):
+            value = rows.cast(value, types.BIGINT)
+        listed = self._read(node, variable, value, None)
+        return Typed(made.result(over(listed.expr)), made.type, node)
+
+    # --- rows -----------------------------------------------------------------------------------------
+
+    def _of_one_row(self, node: exp.Expr) -> tuple[str | None, Typed]:
+        """A value of one row, and of which variable; None: of all."""
+        variable, rows = self._rows(node)
+        return variable, rows.compile(node)
+
+    def _rows(self, node: exp.Expr) -> tuple[str | None, Compiler]:
+        """The variable that all columns in there are of, and what they are in its rows."""
+        of: dict[str | None, exp.Column] = {}
+        for each in node.find_all(exp.Column):
+            of.setdefault(self._variable(each), each)
+        if len(of) > 1:
+            raise self.sql.error(
+                "a value of one row is of one variable, and this is of several",
+                [*of.values()][1],
+                "name the same variable before each column",
+            )
+        return next(iter(of), None), Compiler(self.sql, _OneRow(self))
+
+    def _variable(self, node: exp.Column) -> str | None:
+        parts = node.parts
+        named = (each for each in self.pattern.variables if each.casefold() == parts[0].name.casefold())
+        return next(named, None) if len(parts) > 1 else None
+
+    def _read(self, node: exp.Expr, variable: str | None, value: Typed, place: int | None) -> Typed:
+        column = self.computed.name(value)
+        asked = self.own is not None and variable in (None, self.own)
+        if asked and place == -1:
+            return Typed(pl.col(column), value.type, node)
+        if self.own is None and variable is None and self.pattern.interleaves and place is not None:
+            raise self.sql.error(
+                "which row this is of is not known where a group repeats",
+                node,
+                f"name a variable: {self.pattern.variables[-1]}.{column}",
+            )
+        read = RowsRead(variable, column, place, asked)
+        kind = value.type if place is not None else pl.List(value.type)
+        if self.own is None:
+            return Typed(_in_match(read, kind, self.repeats), kind, node)
+        name = f"{column} of {variable or 'all'} at {place}"
+        self.reads[name], self.kinds[name] = read, kind
+        return Typed(pl.col(name), kind, node)
+
+
+@dataclass(frozen=True)
+class _OneRow:
+    """Columns of a row, whatever variable they are named by."""
+
+    of: RowNavigation
+
+    def column(self, node: exp.Column) -> Typed:
+        if self.of._variable(node) is None:
+            return self.of.scope.column(node)
+        first, *rest = node.parts[1:]
+        bare = exp.Column(this=first.copy())
+        made: exp.Expr = bare
+        if rest:
+            made = exp.Dot.build([bare, *(each.copy() for each in rest)])
+        if isinstance(made, exp.Column):
+            return self.of.scope.column(made)
+        return Compiler(self.of.sql, self.of.scope).compile(made)
+
+
+def _in_match(read: RowsRead, kind: pl.DataType, repeats: Mapping[str, bool]) -> pl.Expr:
+    """What is read, of the columns of a match: one for each variable, in their order."""
+    if read.place is not None and read.variable is not None and not repeats[read.variable]:
+        value = pl.col(read.variable).struct.field(read.column)
+        return value if read.place in (0, -1) else pl.lit(None, dtype=kind)
+    variables = [*repeats] if read.variable is None else [read.variable]
+    listed = kind if read.place is None else pl.List(kind)
+    lists = [_values(name, read.column, listed, repeats[name]) for name in variables]
+    values = lists[0] if len(lists) == 1 else pl.concat_list(lists)
+    return values if read.place is None else values.list.get(read.place, null_on_oob=True)
+
+
+def _values(variable: str, column: str, kind: pl.DataType, repeats: bool) -> pl.Expr:
+    rows = pl.col(variable)
+    if repeats:
+        return rows.list.eval(pl.element().struct.field(column))
+    one = pl.concat_list(rows.struct.field(column))
+    return pl.when(rows.is_not_null()).then(one).otherwise(pl.lit([], dtype=kind))
+
+
+_OVER_LISTS: dict[type, Callable[[pl.Expr], pl.Expr]] = {
+    Count: lambda values: values.list.drop_nulls().list.len().cast(types.BIGINT),
+    CountDistinct: lambda values: values.list.drop_nulls().list.n_unique().cast(types.BIGINT),
+    Sum: lambda values: pl.when(values.list.drop_nulls().list.len() > 0).then(
+        values.list.agg(pl.element().sum())
+    ),
+    Mean: lambda values: values.list.agg(pl.element().mean()),
+    Min: lambda values: values.list.min(),
+    Max: lambda values: values.list.max(),
+}
+"""The aggregates of lists, by those of streams."""

@@ -1,0 +1,97 @@
+"""Preferring patterns against a matcher that goes back where it fails."""
+
+from __future__ import annotations
+
+from functools import partial
+from random import Random
+
+import pytest
+
+from rheos.errors import ProgramError
+from rheos.graph.patterns import (
+    AfterMatch,
+    Condition,
+    Contiguity,
+    Group,
+    Part,
+    PatternStep,
+    PatternTree,
+    Quantifier,
+    Skip,
+    steps,
+)
+from rheos.operators.pattern.automaton import compiled
+from tests.patterns.drawn import LETTERS, LOOKS_BACK, SITE, drawn_rows, letter
+from tests.patterns.regular import matches
+from tests.patterns.test_matcher import holds_for, matched
+
+
+def drawn(random: Random) -> PatternTree:
+    names = iter("stuvwxyz")
+
+    def parts(depth: int) -> tuple[Part, ...]:
+        made: list[Part] = []
+        for _ in range(random.randint(1, 3 if depth == 0 else 2)):
+            least, most = random.choice([(1, 1), (1, 1), (2, 2), (1, 2), (1, None), (2, None), (2, 3)])
+            quantifier = Quantifier(
+                least,
+                most,
+                Contiguity.NEXT,
+                optional=random.random() < 0.3,
+                reluctant=random.random() < 0.4,
+            )
+            if depth == 0 and random.random() < 0.3:
+                made.append(Group(parts(1), SITE, Contiguity.NEXT, quantifier))
+            else:
+                condition = letter(random.choice(LETTERS))
+                if random.random() < 0.1:
+                    condition = condition.both(Condition((), (LOOKS_BACK,)))
+                made.append(PatternStep(next(names), SITE, Contiguity.NEXT, condition, quantifier))
+        return tuple(made)
+
+    whole = parts(0)
+    skip = random.choice([skip for skip in Skip if skip is not Skip.NO_SKIP])
+    name = random.choice([step.name for step in steps(whole)])
+    step = name if skip in (Skip.TO_FIRST, Skip.TO_LAST) else None
+    return PatternTree(whole, random.choice([None, 3, 5]), AfterMatch(skip, step), preferring=True)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_matches_are_those_of_a_regular_expression(seed: int) -> None:
+    random = Random(f"preferring {seed}")
+    tried = 0
+    for _ in range(60):
+        pattern = drawn(random)
+        rows, times = drawn_rows(random, random.randint(3, 8))
+        # A row that nothing takes ends all that could go on.
+        rows, times = [*rows, frozenset()], [*times, times[-1] + 1]
+        try:
+            compiled(pattern)
+        except ProgramError:
+            continue
+        tried += 1
+        expected = matches(pattern, times, partial(holds_for, rows))
+        given = [outcome.taken for outcome in matched(pattern, rows, times) if not outcome.timed_out]
+        assert given == expected, f"{pattern}\nof {[''.join(sorted(r)) for r in rows]} at {times}"
+    assert tried > 20
+
+
+def test_what_may_still_go_on_is_not_given_before_that_is_certain() -> None:
+    loop = Quantifier(1, None, Contiguity.NEXT)
+    a = PatternStep("a", SITE, Contiguity.NEXT, letter("a"), loop)
+    pattern = PatternTree((a,), None, AfterMatch(Skip.PAST_LAST_EVENT), preferring=True)
+    rows = [frozenset("a")] * 3
+    assert matched(pattern, rows, [1, 2, 3]) == []
+    [whole] = matched(pattern, [*rows, frozenset("b")], [1, 2, 3, 4])
+    assert (whole.taken, whole.at_ms) == (((0, "a"), (1, "a"), (2, "a")), 4)
+
+
+def test_a_step_that_is_never_tried_is_refused() -> None:
+    a = PatternStep("a", SITE, Contiguity.NEXT, letter("a"), Quantifier())
+    rest = Quantifier(1, None, Contiguity.NEXT, optional=True, reluctant=True)
+    b = PatternStep("b", SITE, Contiguity.NEXT, letter("b"), rest)
+    pattern = PatternTree((a, b), None, AfterMatch(Skip.PAST_LAST_EVENT), preferring=True)
+    with pytest.raises(ProgramError, match="step 'b' can never take a row") as caught:
+        compiled(pattern)
+    assert caught.value.hint is not None
+    assert "reluctant at the end" in caught.value.hint
