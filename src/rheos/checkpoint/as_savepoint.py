@@ -1,9 +1,10 @@
-"""A job's newest checkpoint as a savepoint, and a savepoint, in memory: for those who start something
-else from it, and leave the job alone. Nothing is written; stores are only read."""
+"""A job's newest checkpoint as a savepoint, or another that it keeps, and a savepoint, in memory: for
+those who start something else from it, and leave the job alone. Nothing is written; stores are only
+read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -19,7 +20,7 @@ from rheos.checkpoint.savepoint import (
     read_savepoint,
 )
 from rheos.errors import CheckpointError, ConfigurationError, UnrestorableError
-from rheos.protocol.ids import JobId
+from rheos.protocol.ids import JobId, OperatorId
 from rheos.protocol.ports import Store
 from rheos.protocol.snapshots import StateHandle
 from rheos.version import VERSION
@@ -62,6 +63,28 @@ def newest_checkpoint(store: Store, job: JobId) -> CopiedCheckpoint:
             if not (dropped and tries_left):
                 raise
     raise CheckpointError(f"no checkpoint of {job!r} was there long enough to be read")
+
+
+def kept_checkpoint(
+    store: Store, job: JobId, number: int | None, operators: Collection[OperatorId]
+) -> CopiedCheckpoint:
+    """A checkpoint that the job still keeps, by its number, or its newest one: the state of these
+    operators alone. Raises ConfigurationError where it keeps no such checkpoint; CheckpointError."""
+    kept = [numbered.entry for numbered in JobLog(store, job).read().completed]
+    found = [entry for entry in kept if number is None or entry.checkpoint == number]
+    if not found:
+        numbers = ", ".join(str(entry.checkpoint) for entry in kept)
+        raise ConfigurationError(
+            f"the job {job!r} has no checkpoint yet"
+            if not kept
+            else f"the job {job!r} keeps no checkpoint {number}",
+            hint=f"it keeps {numbers}: `rheos checkpoints` shows them"
+            if kept
+            else "wait for its first one: `rheos checkpoints` shows it",
+        )
+    entry = found[-1]
+    handles = [handle for handle in entry.handles if handle.operator in operators]
+    return _copied(store, job, msgspec.structs.replace(entry, handles=handles))
 
 
 def copied_savepoint(store: Store, directory: str) -> CopiedCheckpoint:

@@ -8,7 +8,6 @@ and nothing of the job is opened for writing.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,28 +18,23 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from rheos.api.overrides import Overrides
-from rheos.api.program_file import planned_program
 from rheos.checkpoint.as_savepoint import (
     CopiedCheckpoint,
     copied_savepoint,
     newest_checkpoint,
 )
 from rheos.connectors.files.listing import absolute
-from rheos.control.job_list import stored_job
-from rheos.control.registry import Registry, find_job
-from rheos.control.started_program import StartedProgram
 from rheos.driver.sources_and_sinks import sources
 from rheos.errors import ConfigurationError
 from rheos.forks.difference import OutputDifference, difference
 from rheos.forks.input import CheckpointInput
+from rheos.forks.job_program import job_program, planned, working_as
 from rheos.forks.reservations import Reservation, reservations
 from rheos.forks.sides import SinkOutput, run_side
 from rheos.host.stores import open_store, there_is
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId, OperatorId
-from rheos.protocol.ports import Store
 
 
 @dataclass(frozen=True)
@@ -115,7 +109,7 @@ def fork(
     Raises ConfigurationError where there is no such job or checkpoint, or the input cannot be read
     beside it; CheckpointError where the checkpoint does not fit; what the programs raise.
     """
-    found = _found(job, checkpoint_dir, against)
+    found = job_program(job, checkpoint_dir, against)
     if from_savepoint is None:
         checkpoint = newest_checkpoint(found.store, found.job)
     else:
@@ -130,14 +124,9 @@ def fork(
         arguments=running.arguments if arguments is None else list(arguments),
         parameters={**running.parameters, **(parameters or {})},
     )
-    if not os.path.isdir(running.folder):
-        raise ConfigurationError(
-            f"the folder {running.folder!r}, in which the job was started, is not there",
-            hint="fork it on the machine on which its driver runs",
-        )
     # Paths in the programs are as the running one has them.
-    with contextlib.chdir(running.folder):
-        old, new = _planned(running), _planned(changed)
+    with working_as(running):
+        old, new = planned(running), planned(changed)
         return _compared(checkpoint, old, new, length_ms, tuple(key), allow_dropped)
 
 
@@ -154,55 +143,6 @@ def _savepoint(directory: str, job: JobId) -> CopiedCheckpoint:
             hint="name one of the job that is forked",
         )
     return taken
-
-
-@dataclass(frozen=True)
-class _Found:
-    job: JobId
-    store: Store
-    started: StartedProgram
-
-
-def _found(job: str, checkpoint_dir: str | None, against: str | os.PathLike[str] | None) -> _Found:
-    started: StartedProgram | None = None
-    if checkpoint_dir is None:
-        record = find_job(job, Registry().records())
-        started, place = record.program, record.checkpoint_dir
-        if place is None:
-            raise ConfigurationError(
-                f"the job {record.job!r} has no checkpoint directory that could be read from here",
-                hint="start it with --checkpoint-dir, which also lets it go on when its driver is lost",
-            )
-        id, store = record.job, open_store(place, make=False)
-    else:
-        store, id, _ = stored_job(job, absolute(checkpoint_dir))
-        running = (each for each in Registry().records() if each.job == id and not each.stands_by)
-        started = next((each.program for each in running), None)
-    if against is not None:
-        started = _stated(Path(against), started)
-    elif started is None:
-        raise ConfigurationError(
-            f"nothing says which program the job {id!r} runs",
-            hint="name its file: --against job.py",
-        )
-    elif not started.as_started:
-        raise ConfigurationError(
-            f"{started.file} is not what it was when the job {id!r} was started",
-            hint="name a file with the program that runs: --against old.py",
-        )
-    return _Found(id, store, started)
-
-
-def _stated(file: Path, started: StartedProgram | None) -> StartedProgram:
-    """The program that the user says the job runs, started as the job says."""
-    if started is None:
-        started = StartedProgram(file="", arguments=[], folder=os.getcwd(), parameters={}, digest="")
-    return msgspec.structs.replace(started, file=str(file.absolute()))
-
-
-def _planned(program: StartedProgram) -> PhysicalPlan:
-    settings = Overrides(parameters=program.parameters)
-    return planned_program(Path(program.file), program.arguments, settings)
 
 
 # --- both sides -----------------------------------------------------------------------------------

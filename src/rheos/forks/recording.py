@@ -1,5 +1,5 @@
 """Writes a source's input down, from where a checkpoint has it: what a job that goes on from there
-would read, until now or for so much event time.
+would read, until now, for so much event time, or up to where another checkpoint has it.
 
 The source operator itself reads, so which splits there are, and from where on, is as in the job.
 """
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from rheos.connectors.contract import (
 from rheos.connectors.wrapped import WrappedReader, WrappedSource
 from rheos.errors import ConfigurationError, RheosError
 from rheos.forks.tape import SplitTape, Tape, TapedSplit, TapeEnd
+from rheos.forks.up_to_position import PositionedReader, Positions
 from rheos.graph.nodes import SourceSpec
 from rheos.graph.windows import Watermark
 from rheos.host.io import SystemClock, ThreadedIo
@@ -83,7 +85,7 @@ def record(
     planned: PlannedOperator,
     restored: Restored,
     folder: Path,
-    extent: Extent | None,
+    extent: Extent | Positions | None,
     max_parallelism: int,
 ) -> Tape:
     """The tape of the source `planned`, below the empty `folder`, up to `extent`; None reads all that
@@ -97,8 +99,9 @@ def record(
     tapes = _Tapes(folder)
     with _located(planned):
         source = _readable(spec, extent)
-        until = None if extent is None else extent.until(restored)
-        recording = _RecordingSource(source, tapes, spec.watermark, until)
+        until = extent.until(restored) if isinstance(extent, Extent) else None
+        positions = extent if isinstance(extent, Positions) else None
+        recording = _RecordingSource(source, tapes, spec.watermark, until, positions)
         splits = list(source.splits())
     news = threading.Event()
     io = ThreadedIo(_THREADS, news.set)
@@ -117,16 +120,15 @@ def record(
         io=io,
         batch_rows=_ROWS,
     )
-    operator = SourceOperator(
-        ctx, replace(spec, source=recording, until_now=not source.bounded), splits
-    )
+    goes_on = not source.bounded and positions is None
+    operator = SourceOperator(ctx, replace(spec, source=recording, until_now=goes_on), splits)
     try:
         operator.open(restored)
         with _located(planned):
-            if extent is None:
-                _read_until_now(operator, tapes, news)
-            else:
+            if isinstance(extent, Extent):
                 _read_up_to(operator, source, splits, tapes, news, extent)
+            else:
+                _read_to_end(operator, tapes, news)
     finally:
         operator.close()
         tapes.close()
@@ -142,15 +144,17 @@ def _located(planned: PlannedOperator) -> Iterator[None]:
         raise error.located(site=planned.site, operator=planned.name) from error.__cause__
 
 
-def _readable(spec: SourceSpec, extent: Extent | None) -> Source:
+def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
     source = spec.source
     if (why := source.only_reader()) is not None:
         raise ConfigurationError(
             f"{source.describe()} cannot be read beside the job: {why}",
-            hint="a job that reads it cannot be forked; start the changed program from a savepoint, "
-            "with input and sinks of its own",
+            hint="a job that reads it can be neither forked nor debugged; start a changed program from "
+            "a savepoint, with input and sinks of its own",
         )
     source = source.unpaced()
+    if isinstance(extent, Positions):
+        return source
     if extent is not None:
         if spec.watermark is None or spec.watermark.on is None:
             raise ConfigurationError(
@@ -162,11 +166,15 @@ def _readable(spec: SourceSpec, extent: Extent | None) -> Source:
         return source.as_of_now()
     except ConfigurationError as error:
         error.what = f"{source.describe()} does not say what is there now, which is to be read"
-        error.hint = "say how much is to be read, in event time: --for 10m"
+        error.hint = (
+            "say how far it is to be read: in event time, --for 10m, to fork the job; up to another "
+            "checkpoint, --until, to debug it"
+        )
         raise
 
 
-def _read_until_now(operator: SourceOperator, tapes: _Tapes, news: threading.Event) -> None:
+def _read_to_end(operator: SourceOperator, tapes: _Tapes, news: threading.Event) -> None:
+    """To where each split ends, of itself, or because no more of it is asked for."""
     heard_s, before = time.monotonic(), tapes.events
     while True:
         read = operator.poll(_ROWS)
@@ -180,7 +188,7 @@ def _read_until_now(operator: SourceOperator, tapes: _Tapes, news: threading.Eve
             _wait(read, news)
         if time.monotonic() - heard_s > _SILENT_S:
             raise ConfigurationError(
-                f"the source has given nothing for {_SILENT_S:g} s, and not all that it has",
+                f"the source has given nothing for {_SILENT_S:g} s, and not all that is asked of it",
                 hint="look whether the job can read it just now: `rheos metrics`",
             )
 
@@ -232,6 +240,9 @@ class _Tapes:
         self.cut = False
         """Whether any has been read as far as it is to be."""
 
+    def heard(self) -> None:
+        self.events += 1
+
     def begin(self, split: Split, schema: pa.Schema) -> SplitTape:
         number = len(self._open) + len(self._closed)
         tape = self._open[split.id] = SplitTape(split, self._folder / f"{number}.arrow", schema)
@@ -257,11 +268,30 @@ class _RecordingSource(WrappedSource):
     tapes: _Tapes
     watermark: Watermark | None
     until: _Until | None
+    up_to: Positions | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.up_to is not None:
+            # What is read is known: nothing is looked for.
+            object.__setattr__(self, "discovery_ms", None)
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         tape = self.tapes.begin(split, self.schema)
+        if self.up_to is not None:
+            reached = self.up_to.of(split, position)
+            heard, ended = self.tapes.heard, partial(self.ended, split, tape)
+            return PositionedReader(
+                self.source, split, position, ctx, tape, reached, self.watermark, heard, ended
+            )
         reader = self.source.open(split, position, replace(ctx, reject=tape.reject))
         return _RecordingReader(self, split, reader, tape)
+
+    def ended(self, split: Split, tape: SplitTape, end: TapeEnd) -> EndOfSplit:
+        tape.end = end
+        self.tapes.cut |= end is TapeEnd.CUT
+        self.tapes.ended(split)
+        return EndOfSplit()
 
 
 class _RecordingReader(WrappedReader):
@@ -280,7 +310,7 @@ class _RecordingReader(WrappedReader):
         polled = self._reader.poll(max_rows)
         if isinstance(polled, Pending):
             return polled
-        self._source.tapes.events += 1
+        self._source.tapes.heard()
         if isinstance(polled, EndOfSplit):
             return self._ended(TapeEnd.READ)
         until = self._source.until
@@ -306,7 +336,4 @@ class _RecordingReader(WrappedReader):
         return batch.slice(0, int(beyond.argmax()))
 
     def _ended(self, end: TapeEnd) -> EndOfSplit:
-        self._tape.end = end
-        self._source.tapes.cut |= end is TapeEnd.CUT
-        self._source.tapes.ended(self._split)
-        return EndOfSplit()
+        return self._source.ended(self._split, self._tape, end)

@@ -1,0 +1,93 @@
+"""The job that a fork or a replay is of: where its checkpoints are, and which program it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rheos.api.overrides import Overrides
+from rheos.api.program_file import planned_program
+from rheos.connectors.files.listing import absolute
+from rheos.control.job_list import stored_job
+from rheos.control.registry import Registry, find_job
+from rheos.control.started_program import StartedProgram
+from rheos.errors import ConfigurationError
+from rheos.host.stores import open_store
+from rheos.plan.physical import PhysicalPlan
+from rheos.protocol.ids import JobId
+from rheos.protocol.ports import Store
+
+
+@dataclass(frozen=True)
+class JobProgram:
+    job: JobId
+    store: Store
+    """With its checkpoints."""
+    started: StartedProgram
+
+
+def job_program(
+    job: str, checkpoint_dir: str | None, against: str | os.PathLike[str] | None
+) -> JobProgram:
+    """Of a job that runs here, by its id or name; of one in `checkpoint_dir` otherwise. `against` is
+    the file of its program, where the job does not say it.
+
+    Raises ConfigurationError where there is no such job, or nothing says what it runs.
+    """
+    started: StartedProgram | None = None
+    if checkpoint_dir is None:
+        record = find_job(job, Registry().records())
+        started, place = record.program, record.checkpoint_dir
+        if place is None:
+            raise ConfigurationError(
+                f"the job {record.job!r} has no checkpoint directory that could be read from here",
+                hint="start it with --checkpoint-dir, which also lets it go on when its driver is lost",
+            )
+        id, store = record.job, open_store(place, make=False)
+    else:
+        store, id, _ = stored_job(job, absolute(checkpoint_dir))
+        running = (each for each in Registry().records() if each.job == id and not each.stands_by)
+        started = next((each.program for each in running), None)
+    if against is not None:
+        started = _stated(Path(against), started)
+    elif started is None:
+        raise ConfigurationError(
+            f"nothing says which program the job {id!r} runs",
+            hint="name its file: --against job.py",
+        )
+    elif not started.as_started:
+        raise ConfigurationError(
+            f"{started.file} is not what it was when the job {id!r} was started",
+            hint="name a file with the program that runs: --against old.py",
+        )
+    return JobProgram(id, store, started)
+
+
+def _stated(file: Path, started: StartedProgram | None) -> StartedProgram:
+    """The program that the user says the job runs, started as the job says."""
+    if started is None:
+        started = StartedProgram(file="", arguments=[], folder=os.getcwd(), parameters={}, digest="")
+    return msgspec.structs.replace(started, file=str(file.absolute()))
+
+
+def planned(program: StartedProgram) -> PhysicalPlan:
+    """To be called in its working directory."""
+    settings = Overrides(parameters=program.parameters)
+    return planned_program(Path(program.file), program.arguments, settings)
+
+
+@contextlib.contextmanager
+def working_as(program: StartedProgram) -> Iterator[None]:
+    """In its working directory, so that paths mean what they mean to the job."""
+    if not os.path.isdir(program.folder):
+        raise ConfigurationError(
+            f"the folder {program.folder!r}, in which the job was started, is not there",
+            hint="do this on the machine on which its driver runs",
+        )
+    with contextlib.chdir(program.folder):
+        yield
