@@ -21,6 +21,9 @@ from rheos.connectors.generator import Block, generator
 from rheos.connectors.hybrid import hybrid
 from rheos.connectors.replay import Replay
 from rheos.connectors.retry import retry
+from rheos.debugging.debugging import Debugged, debug
+from rheos.debugging.key_state import StateChange
+from rheos.debugging.replay import DebugStep
 from rheos.errors import (
     CheckpointError,
     ConfigurationError,
@@ -130,6 +133,8 @@ __all__ = [
     "CountTumbling",
     "Cumulating",
     "DataStream",
+    "DebugStep",
+    "Debugged",
     "Element",
     "Emit",
     "Environment",
@@ -172,6 +177,7 @@ __all__ = [
     "Sliding",
     "StateAccessError",
     "StateBackend",
+    "StateChange",
     "StateConfig",
     "StateError",
     "TimeToLive",
@@ -199,6 +205,7 @@ __all__ = [
     "compiled",
     "connectors",
     "dataframe",
+    "debug",
     "duration",
     "evictors",
     "files",

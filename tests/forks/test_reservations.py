@@ -87,7 +87,7 @@ def test_what_need_not_be_exact_is_said_at_its_line(name: str) -> None:
     build, expected = PROGRAMS[name]
     env = rh.Environment(parallelism=1)
     build(env).sink_to(rh.print_sink())
-    found = reservations(env.plan("job"), 2)
+    found = reservations(env.plan("job").operators(), 2)
     assert len(found) == len(expected), [str(each) for each in found]
     for each, says in zip(found, expected, strict=True):
         assert says in each.why

@@ -367,6 +367,72 @@ def fork(
     raise typer.Exit(code)
 
 
+@app.command()
+def debug(
+    job: control.Job,
+    key: Annotated[str, typer.Option(help="The key: ada, or user=ada,day=3.", show_default=False)],
+    from_: Annotated[
+        str, typer.Option("--from", metavar="CHECKPOINT", help="Of those of `rheos checkpoints`.")
+    ] = "latest",
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHECKPOINT",
+            help="A later one, up to which input is read.",
+            show_default="all input that there is now",
+        ),
+    ] = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(help="Its id or name.", show_default="the one that is keyed so"),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The program that runs, where the job does not say it.",
+            show_default=False,
+        ),
+    ] = None,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(help="Read the job there, whether it runs or not.", show_default=False),
+    ] = None,
+    trace: Annotated[
+        bool,
+        typer.Option("--trace", help="Print each step, and ask nothing; so also without a terminal."),
+    ] = False,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Commands in place of a terminal, one a line.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Replay one key of a job here, step by step: its state is taken from a checkpoint, and its rows
+    from there on. The job notices nothing."""
+    from rheos.cli.debug import debug_job
+
+    code = debug_job(
+        job,
+        key=key,
+        operator=operator,
+        from_=from_,
+        until=until,
+        against=against,
+        checkpoint_dir=checkpoint_dir,
+        script=script,
+        trace=trace,
+        as_json=json,
+    )
+    raise typer.Exit(code)
+
+
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
 def chaos(
     file: File,

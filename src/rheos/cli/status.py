@@ -30,6 +30,15 @@ _COLOURS = {
 }
 
 
+def moment_text(ms: int) -> str:
+    """Of ms since the epoch: 2026-11-24T04:00:00.000Z."""
+    try:
+        moment = datetime.fromtimestamp(ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def duration_text(ms: float) -> str:
     """In two units at the most: "850 ms", "4.2 s", "3 min 20 s", "2 h 5 min", "412 d 7 h"."""
     if ms < 1000:

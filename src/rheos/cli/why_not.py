@@ -12,7 +12,7 @@ from rich.text import Text
 
 from rheos.checkpoint.as_savepoint import newest_checkpoint
 from rheos.cli.jobs import console, find, reported
-from rheos.cli.status import duration_text
+from rheos.cli.status import duration_text, moment_text
 from rheos.control.commands import JobClient
 from rheos.control.held_back import Delayed, HeldBack, SplitStanding, held_back
 from rheos.control.registry import JobRecord
@@ -118,10 +118,10 @@ def _kept(record: JobRecord, held: HeldBack, key: str | None) -> tuple[KeptForKe
         checkpoint = newest_checkpoint(open_store(record.checkpoint_dir, make=False), record.job)
     except RheosError as error:
         return None, error.what
-    return kept_for_key(checkpoint, OperatorId(held.operator.id), _columns(key)), ""
+    return kept_for_key(checkpoint, OperatorId(held.operator.id), key_columns(key)), ""
 
 
-def _columns(key: str | None) -> Mapping[str, str] | str | None:
+def key_columns(key: str | None) -> Mapping[str, str] | str | None:
     if key is None or "=" not in key:
         return key
     parts = (part.partition("=") for part in key.split(","))
@@ -179,23 +179,22 @@ def _of_watermark(found: WhyNot) -> Iterator[str]:
         since = ""
         if held.since_ms is not None:
             stands_ms = max(found.at_ms - held.since_ms, 0)
-            since = (
-                f"; it stands there at least since {_time(held.since_ms)} ({duration_text(stands_ms)})"
-            )
-        yield f"its watermark is {_time(held.watermark_ms)}{where}{since}"
+            began = moment_text(held.since_ms)
+            since = f"; it stands there at least since {began} ({duration_text(stands_ms)})"
+        yield f"its watermark is {moment_text(held.watermark_ms)}{where}{since}"
     if due is None:
         return
-    what = f"the timer of {_time(due.end_ms)}"
+    what = f"the timer of {moment_text(due.end_ms)}"
     if due.what == "window":
-        start = "" if due.start_ms is None else f"{_time(due.start_ms)} to "
-        what = f"the window {start}{_time(due.end_ms)}"
+        start = "" if due.start_ms is None else f"{moment_text(due.start_ms)} to "
+        what = f"the window {start}{moment_text(due.end_ms)}"
     if found.has_fired:
         yield f"{what} is behind it: it has fired, if any row was in it that was not late"
     elif held.watermark_ms is None:
-        yield f"{what} fires at watermark {_time(due.needs_ms)}"
+        yield f"{what} fires at watermark {moment_text(due.needs_ms)}"
     else:
         further = duration_text(due.needs_ms - held.watermark_ms)
-        yield f"{what} fires at {_time(due.needs_ms)}: it must come {further} further"
+        yield f"{what} fires at {moment_text(due.needs_ms)}: it must come {further} further"
 
 
 def _of_holders(held: HeldBack) -> Iterator[str]:
@@ -219,7 +218,11 @@ def _of_holders(held: HeldBack) -> Iterator[str]:
 
 
 def _split(split: SplitStanding) -> str:
-    at = "has given no row yet" if split.watermark_ms is None else f"is at {_time(split.watermark_ms)}"
+    at = (
+        "has given no row yet"
+        if split.watermark_ms is None
+        else f"is at {moment_text(split.watermark_ms)}"
+    )
     stands = duration_text(split.stands_ms)
     return (
         f"split {split.split!r} of {split.source!r}, subtask {split.subtask}: it {at}, and has not "
@@ -228,10 +231,11 @@ def _split(split: SplitStanding) -> str:
 
 
 def _of_edge(edge: Delayed) -> str:
-    came = "none" if edge.receiver_ms is None else _time(edge.receiver_ms)
+    came = "none" if edge.receiver_ms is None else moment_text(edge.receiver_ms)
+    went = moment_text(edge.sender_ms)
     return (
-        f"{edge.sender!r} has come to {_time(edge.sender_ms)} and {edge.receiver!r} to {came}: between "
-        f"them {edge.queued_batches:,} batches wait, and {edge.receiver!r} is busy {edge.busy:.0%}"
+        f"{edge.sender!r} has come to {went} and {edge.receiver!r} to {came}: between them "
+        f"{edge.queued_batches:,} batches wait, and {edge.receiver!r} is busy {edge.busy:.0%}"
     )
 
 
@@ -260,14 +264,6 @@ def _of_state(found: WhyNot) -> Iterator[str]:
         )
     if kept.unread:
         yield f"not looked into: {', '.join(kept.unread)}"
-
-
-def _time(ms: int) -> str:
-    try:
-        moment = datetime.fromtimestamp(ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{ms} ms"
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _object(found: WhyNot) -> dict[str, Any]:

@@ -173,7 +173,7 @@ def _compared(
         for one, other in [(_rows(before, after, id), _rows(after, before, id))]
     }
     splits = sum(len(tape.splits) for tape in tapes.values())
-    doubts = [*reservations(old, splits), *reservations(new, splits)]
+    doubts = [*reservations(old.operators(), splits), *reservations(new.operators(), splits)]
     return ForkResult(
         checkpoint.savepoint.job,
         checkpoint.savepoint.entry.checkpoint,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -16,7 +16,7 @@ from rheos.graph.state import StateDeclaration
 from rheos.graph.triggers import ContinuousProcessingTimeTrigger, ProcessingTimeTrigger
 from rheos.operators.async_map import AsyncMapSpec
 from rheos.operators.lookup import LookupSpec
-from rheos.plan.physical import PhysicalPlan, PlannedOperator
+from rheos.plan.physical import PlannedOperator
 
 _CLOCK = {"processing_time", "register_processing"}
 """What a function asks its context for."""
@@ -40,11 +40,12 @@ class Reservation:
         return f"{self.site}: operator {self.operator!r}: {self.why}"
 
 
-def reservations(plan: PhysicalPlan, splits: int) -> list[Reservation]:
-    """As far as can be seen without running the program; `splits` is how many its sources have."""
+def reservations(operators: Iterable[PlannedOperator], splits: int) -> list[Reservation]:
+    """Of operators of a program, as far as can be seen without running it; `splits` is how many its
+    sources have."""
     found = (
         Reservation(planned.name, planned.site, why)
-        for planned in plan.operators()
+        for planned in operators
         for why in _reasons(planned, splits)
     )
     return list(dict.fromkeys(found))

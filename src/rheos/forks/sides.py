@@ -48,6 +48,18 @@ def run_side(
 
     Raises CheckpointError where the checkpoint does not fit the program, and what the program raises.
     """
+    result = world_of(_taped(plan, tapes), checkpoint, allow_dropped=allow_dropped).run()
+    return {
+        sink.id: SinkOutput(sink.name, _key(plan, chain, rows.column_names), rows)
+        for chain in plan.chains
+        for sink in _sinks(chain)
+        for rows in [result.collected[sink.id]]
+    }
+
+
+def world_of(plan: PhysicalPlan, checkpoint: CopiedCheckpoint, *, allow_dropped: bool) -> World:
+    """A world in which the plan, whose sources are tapes, goes on from the checkpoint until they are
+    read."""
     folder = checkpoint.savepoint.id
     files = (handle.mode is PartMode.FILE for handle in checkpoint.savepoint.entry.handles)
     config = JobConfig(
@@ -60,8 +72,8 @@ def run_side(
         history=None,
         until_now=True,
     )
-    world = World(
-        _taped(plan, tapes),
+    return World(
+        plan,
         config,
         seed=0,
         # It stops once the tapes are read, and is not started again.
@@ -69,13 +81,6 @@ def run_side(
         files={f"{folder}/{path}": data for path, data in checkpoint.files.items()},
         max_turns=None,
     )
-    result = world.run()
-    return {
-        sink.id: SinkOutput(sink.name, _key(plan, chain, rows.column_names), rows)
-        for chain in plan.chains
-        for sink in _sinks(chain)
-        for rows in [result.collected[sink.id]]
-    }
 
 
 def _sinks(chain: Chain) -> list[PlannedOperator]:

@@ -33,7 +33,7 @@ from rheos.protocol.elements import MIN_TIMESTAMP_MS, Batch
 
 
 @dataclass(frozen=True)
-class Reached:
+class SplitPosition:
     """How far a checkpoint has a split."""
 
     position: bytes | None
@@ -46,7 +46,7 @@ class Positions:
     """How far a checkpoint has each split of a source."""
 
     checkpoint: int
-    splits: Mapping[str, Reached | None]
+    splits: Mapping[str, SplitPosition | None]
     """None: it has not begun."""
 
     @staticmethod
@@ -55,21 +55,21 @@ class Positions:
         rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
         return Positions(checkpoint, {row["split"]: _reached(row) for row in rows})
 
-    def of(self, split: Split, begin: bytes | None) -> Reached | None:
+    def of(self, split: Split, begin: bytes | None) -> SplitPosition | None:
         """None where nothing of the split is read that begins there. One that the checkpoint does not
         know any more was read to its end, if it had begun, and is not found yet otherwise."""
         if split.id in self.splits:
             return self.splits[split.id]
-        return None if begin is None else Reached(None, MIN_TIMESTAMP_MS)
+        return None if begin is None else SplitPosition(None, MIN_TIMESTAMP_MS)
 
 
-def _reached(row: Mapping[str, object]) -> Reached | None:
+def _reached(row: Mapping[str, object]) -> SplitPosition | None:
     position, max_ts = row["position"], row["max_ts"]
     assert isinstance(position, bytes | None)
     assert isinstance(max_ts, int)
     if row["finished"]:
-        return Reached(None, max_ts)
-    return None if position is None else Reached(position, max_ts)
+        return SplitPosition(None, max_ts)
+    return None if position is None else SplitPosition(position, max_ts)
 
 
 class PositionedReader(WrappedReader):
@@ -83,7 +83,7 @@ class PositionedReader(WrappedReader):
         begin: bytes | None,
         ctx: ReaderContext,
         tape: SplitTape,
-        until: Reached | None,
+        until: SplitPosition | None,
         watermark: Watermark | None,
         heard: Callable[[], None],
         ended: Callable[[TapeEnd], EndOfSplit],
@@ -102,7 +102,7 @@ class PositionedReader(WrappedReader):
         self._there = until is None or begin == until.position is not None
         self._one_by_one = until is not None and not self._tells(until)
 
-    def _tells(self, until: Reached) -> bool:
+    def _tells(self, until: SplitPosition) -> bool:
         """Whether event time says that rows lie before the position."""
         by_column = self._watermark is not None and self._watermark.on is not None
         return until.position is None or (by_column and until.max_ts > MIN_TIMESTAMP_MS)
@@ -147,7 +147,7 @@ class PositionedReader(WrappedReader):
             self._tape.add(polled)
         return polled
 
-    def _end_of_split(self, until: Reached) -> EndOfSplit:
+    def _end_of_split(self, until: SplitPosition) -> EndOfSplit:
         if until.position is not None:
             raise ConfigurationError(
                 f"the split {self._split.id!r} was read to its end without coming to where the later "

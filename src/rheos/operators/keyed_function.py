@@ -32,6 +32,11 @@ class KeyedFunctionOperator(KeyedStateOperator):
         self.backend = core.backend
         self._waiting = waiting
 
+    @property
+    def core(self) -> ProcessCore:
+        """What calls the function."""
+        return self._core
+
     def open(self, restored: Restored) -> None:
         self._core.open(restored)
         if self._waiting is not None:

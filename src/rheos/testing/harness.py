@@ -47,10 +47,10 @@ from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.snapshots import Snapshot, StateHandle
 from rheos.protocol.state_config import Backend, StateConfig
 from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.instant_io import InstantIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.state import format as state_format
 from rheos.task.partition import Partitioner
-from rheos.testing.instant_io import InstantIo
 from rheos.testing.memory import MemorySink
 
 Transform = Callable[..., DataStream | Mapping[str, DataStream]]

@@ -43,11 +43,11 @@ from rheos.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, S
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.protocol.types import arrow_type
 from rheos.runtimes.simulated.clock import SimClock
+from rheos.runtimes.simulated.instant_io import InstantIo
 from rheos.runtimes.simulated.store import MemoryStore
 from rheos.site import call_site, located
 from rheos.state import format as state_format
 from rheos.task.tree import OperatorTree
-from rheos.testing.instant_io import InstantIo
 from rheos.testing.notation import distance_ms
 from rheos.testing.outputs import OUT, named_outputs
 

@@ -8,7 +8,7 @@ from rheos.runtimes.simulated.event_loop import InstantEventLoop
 
 
 class InstantIo(InlineIo):
-    """The I/O of harnesses."""
+    """The I/O of harnesses, and of replays."""
 
     def event_loop(self) -> EventLoop:
         return InstantEventLoop()

@@ -1,0 +1,201 @@
+"""What reaches one operator for one key, in the order in which it comes: rows, and how far event time
+has come.
+
+What stands before the operator runs in a simulated world, from the checkpoint over the recorded input.
+In the operator's place stands one that takes down the rows of the key; all others take what they are
+given, and give nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeAlias
+
+import pyarrow as pa
+
+from rheos.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.debugging.chosen import KeyOfOperator, rows_of_key
+from rheos.errors import ConfigurationError, RheosError
+from rheos.forks.sides import world_of
+from rheos.forks.tape import Tape, TapedSource
+from rheos.graph.nodes import SourceSpec, Spec
+from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out
+from rheos.operators.iterate import IterateSpec
+from rheos.plan.physical import PhysicalPlan, PlannedOperator, ToEdge, ToOperator
+from rheos.protocol.elements import Batch
+from rheos.protocol.ids import OperatorId
+from rheos.state.keys import Key
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Of the key, or of a port without keys."""
+
+    port: int
+    batch: Batch
+    in_flight: bool
+    """They were on their way when the checkpoint was taken."""
+
+
+@dataclass(frozen=True)
+class Risen:
+    """The watermark of the operator has come so far."""
+
+    watermark_ms: int
+
+
+Delivery: TypeAlias = Rows | Risen
+
+
+@dataclass(frozen=True)
+class Delivered:
+    deliveries: list[Delivery]
+    error: RheosError | None
+    """What ended the program before the operator, where anything did."""
+
+    @property
+    def rows(self) -> int:
+        return sum(each.batch.num_rows for each in self.deliveries if isinstance(each, Rows))
+
+
+def delivered(
+    plan: PhysicalPlan,
+    keyed: KeyOfOperator,
+    checkpoint: CopiedCheckpoint,
+    tapes: Mapping[OperatorId, Tape],
+) -> Delivered:
+    """`checkpoint` has the state of what stands before the operator, and `tapes` are of its sources.
+
+    Raises CheckpointError where the checkpoint does not fit the program.
+    """
+    taken = _Taken()
+    tap = _TapSpec(taken, keyed.key)
+    before = ahead_of(plan, keyed.planned)
+
+    def changed(planned: PlannedOperator) -> PlannedOperator:
+        if planned.id == keyed.planned.id:
+            return replace(planned, spec=tap)
+        return replace(planned, spec=_spec(planned, tapes, runs=planned.id in before))
+
+    chains = [
+        replace(chain, operators=tuple(changed(planned) for planned in chain.operators))
+        for chain in plan.chains
+    ]
+    cut = replace(plan, chains=tuple(chains), parallelism=1)
+    world = world_of(cut, checkpoint, allow_dropped=True)
+    error: RheosError | None = None
+    try:
+        world.run()
+    except ConfigurationError:
+        raise
+    except RheosError as raised:
+        if not taken.deliveries:
+            raise
+        error = raised
+    return Delivered(taken.deliveries, error)
+
+
+def _spec(planned: PlannedOperator, tapes: Mapping[OperatorId, Tape], *, runs: bool) -> Spec:
+    spec = planned.spec
+    if isinstance(spec, SourceSpec):
+        tape = tapes[planned.id] if runs else Tape(())
+        return replace(spec, source=TapedSource(spec.source, tape))
+    # Rows go round a loop wherever it leads.
+    return spec if runs or isinstance(spec, IterateSpec) else _NothingSpec()
+
+
+def ahead_of(plan: PhysicalPlan, planned: PlannedOperator) -> set[OperatorId]:
+    """All operators that lead to it. Raises ConfigurationError where it does so itself."""
+    before: dict[OperatorId, set[OperatorId]] = {each.id: set() for each in plan.operators()}
+    heads = {chain.id: chain.operators[0].id for chain in plan.chains}
+    targets = {edge.id: heads[edge.target] for edge in plan.edges}
+    for chain in plan.chains:
+        for each in chain.operators:
+            for route in (route for routes in each.routes.values() for route in routes):
+                match route:
+                    case ToOperator(index):
+                        before[chain.operators[index].id].add(each.id)
+                    case ToEdge(edge):
+                        before[targets[edge]].add(each.id)
+    found: set[OperatorId] = set()
+    left = [planned.id]
+    while left:
+        new = before[left.pop()] - found
+        found |= new
+        left += new
+    if planned.id in found:
+        raise ConfigurationError(
+            "the operator stands in a loop: what comes to it depends on what it has given",
+            site=planned.site,
+            operator=planned.name,
+            hint="debug one before or behind the loop, or simulate the program: rheos.testing.simulate",
+        )
+    return found
+
+
+@dataclass
+class _Taken:
+    """Filled as the world runs, in this process. A copy that is sent elsewhere is empty."""
+
+    deliveries: list[Delivery] = field(default_factory=list)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Taken, ()
+
+    def add(self, delivery: Delivery) -> None:
+        """Between two rows only the last watermark counts."""
+        if isinstance(delivery, Risen) and self.deliveries and isinstance(self.deliveries[-1], Risen):
+            self.deliveries.pop()
+        self.deliveries.append(delivery)
+
+
+@dataclass(frozen=True)
+class _TapSpec(OperatorSpec):
+    taken: _Taken
+    key: Key
+
+    kind: ClassVar[str] = "tap"
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return _Tap(ctx, self)
+
+
+class _Tap(Operator):
+    def __init__(self, ctx: OperatorContext, spec: _TapSpec) -> None:
+        super().__init__(ctx)
+        self._spec = spec
+
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        return self._take(port, batch, in_flight=False)
+
+    def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
+        return self._take(port, batch, in_flight=True)
+
+    def _take(self, port: int, batch: Batch, *, in_flight: bool) -> Iterator[Out]:
+        rows = rows_of_key(batch, self.ctx.ports[port], self._spec.key)
+        if rows.num_rows:
+            # A filter that drops nothing gives the batch itself, whose memory is not the key's.
+            rows = pa.RecordBatch.from_arrays(
+                [column.take(pa.array(range(rows.num_rows))) for column in rows.columns],
+                schema=rows.schema,
+            )
+            self._spec.taken.add(Rows(port, rows, in_flight))
+        return iter(())
+
+    def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
+        self._spec.taken.add(Risen(timestamp_ms))
+        return iter(())
+
+
+@dataclass(frozen=True)
+class _NothingSpec(OperatorSpec):
+    kind: ClassVar[str] = "nothing"
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return _Nothing(ctx)
+
+
+class _Nothing(Operator):
+    def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
+        return iter(())

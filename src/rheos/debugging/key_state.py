@@ -1,0 +1,160 @@
+"""The state of one key: what of a restored state is the key's, and the state as rows that can be shown
+and held against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from rheos.debugging.chosen import KeyOfOperator
+from rheos.errors import RheosError
+from rheos.operators.shapes import state_shapes
+from rheos.operators.window.process import STATE as WINDOW_ROWS
+from rheos.protocol.shapes import Holds, StateShape
+from rheos.protocol.snapshots import SnapshotPart
+from rheos.savepoints.keys import KeyColumns
+from rheos.savepoints.layouts import layout_of
+from rheos.savepoints.state_layout import key_prefix
+
+Row: TypeAlias = Mapping[str, Any]
+
+_PLACE = {
+    Holds.VALUE: (),
+    Holds.RUNNING: (),
+    Holds.LIST: ("position",),
+    Holds.MAP: ("map_key",),
+    Holds.WINDOW_CONTENT: ("pane_start", "pane_end", "first_window_end"),
+}
+"""By which columns a row of state is the same before and after. Rows of other states come and go."""
+_WINDOW = ("window_start", "window_end")
+"""Columns of states that are by key and window."""
+
+
+@dataclass(frozen=True)
+class StateRows:
+    """Of one state, without the columns of the key."""
+
+    rows: Sequence[Row]
+    place: tuple[str, ...] | None
+    """The columns by which a row that has changed is found again; None: it is another row."""
+
+
+KeyState: TypeAlias = Mapping[str, StateRows]
+"""By the names of states. A state without rows is not in it."""
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """Of one row of state."""
+
+    state: str
+    before: Row | None
+    """None: it was not there."""
+    after: Row | None
+    """None: it is there no more."""
+
+
+def changes(before: KeyState, after: KeyState) -> tuple[StateChange, ...]:
+    """What became of the rows of each state."""
+    nothing = StateRows((), None)
+    return tuple(
+        change
+        for state in dict.fromkeys((*before, *after))
+        for change in _changes(state, before.get(state, nothing), after.get(state, nothing))
+    )
+
+
+def _changes(state: str, before: StateRows, after: StateRows) -> Iterator[StateChange]:
+    new, gone = list(after.rows), []
+    for row in before.rows:
+        if row in new:
+            new.remove(row)
+        else:
+            gone.append(row)
+    place = after.place if after.rows else before.place
+    for row in gone:
+        same = next((other for other in new if _is_same(row, other, place)), None)
+        if same is not None:
+            new.remove(same)
+        yield StateChange(state, row, same)
+    for row in new:
+        yield StateChange(state, None, row)
+
+
+def _is_same(one: Row, other: Row, place: tuple[str, ...] | None) -> bool:
+    return place is not None and all(one[name] == other[name] for name in place)
+
+
+class KeyStates:
+    """The states by key of one operator, as its plan describes them."""
+
+    def __init__(self, keyed: KeyOfOperator) -> None:
+        self._shapes = state_shapes([keyed.planned]).get(keyed.planned.id, {})
+        self._parts = list(keyed.values.values())
+        self.unread: set[str] = set()
+        """Those that cannot be shown, and why."""
+
+    def of_key(self, state: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """What of restored tables is the key's. What is not by key is left as it is."""
+        shape = self._shapes.get(state)
+        for table in tables:
+            yield table if shape is None or not shape.key else self._filtered(table, shape)
+
+    def _filtered(self, table: pa.Table, shape: StateShape) -> pa.Table:
+        wanted = len(self._parts)
+        if {"key", "namespace"} <= set(table.column_names):
+            decode = KeyColumns(shape.key).codec.decode
+            single = len(shape.key) == 1
+            keys = (decode(key) for key in table.column("key").to_pylist())
+            mask = [_same([key] if single else key[:wanted], self._parts) for key in keys]
+            return table.filter(pa.array(mask, pa.bool_()))
+        columns = [key_prefix(shape) + field.name for field in shape.key[:wanted]]
+        if not set(columns) <= set(table.column_names):
+            return table
+        rows = zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+        return table.filter(pa.array([_same(row, self._parts) for row in rows], pa.bool_()))
+
+    def shown(self, parts: Iterable[SnapshotPart]) -> KeyState:
+        """Of FULL parts."""
+        found: dict[str, StateRows] = {}
+        for part in parts:
+            shape = self._shapes.get(part.state)
+            if shape is None or not shape.key or shape.holds == Holds.PROGRESS:
+                continue
+            try:
+                layout = layout_of(part.state, self._shapes, trusted=True)
+                tables = [layout.rows(table) for table in tables_of(part)]
+            except RheosError as error:
+                self.unread.add(f"{part.state}: {error.what}")
+                continue
+            rows = [row for table in tables for row in self._rows(table, shape)]
+            if rows:
+                known = found.get(part.state, StateRows((), _place(part.state, shape, rows[0])))
+                found[part.state] = replace(known, rows=(*known.rows, *rows))
+        return found
+
+    def _rows(self, table: pa.Table, shape: StateShape) -> Iterator[Row]:
+        names = [field.name for field in shape.key[: len(self._parts)]]
+        for row in table.to_pylist():
+            if _same([row[name] for name in names], self._parts):
+                yield {name: value for name, value in row.items() if name not in names}
+
+
+def tables_of(part: SnapshotPart) -> Iterable[pa.Table]:
+    written = part.write()
+    return [written] if isinstance(written, pa.Table) else written
+
+
+def _place(state: str, shape: StateShape, row: Row) -> tuple[str, ...] | None:
+    place = None if state == WINDOW_ROWS else _PLACE.get(Holds(shape.holds))
+    if place is None:
+        return None
+    return tuple(name for name in (*place, *_WINDOW) if name in row)
+
+
+def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """NaN is itself."""
+    return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))
