@@ -31,6 +31,7 @@ CELLS = (
     "grouping --parallelism 2 --rate 30000 --buffer-timeout 0",
     "grouping --parallelism 2 --rate 5000 --buffer-timeout 0",
     "state-machine --parallelism 2",
+    "pattern --parallelism 2",
 )
 
 HEADER = (

@@ -32,6 +32,20 @@ final class Measured {
             }
         }
 
+        /** Of a row whose latency is not known here. */
+        void row() {
+            if (open) {
+                rows++;
+            }
+        }
+
+        /** Of what came of rows that were counted elsewhere. */
+        void latency(long sinceNs) {
+            if (open) {
+                record(System.nanoTime() - sinceNs);
+            }
+        }
+
         private void record(long ns) {
             counts[(int) (Double.doubleToRawLongBits(Math.max(ns, 1)) >>> SHIFT) - OFFSET]++;
         }

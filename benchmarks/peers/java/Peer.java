@@ -21,7 +21,7 @@ import org.apache.flink.streaming.api.functions.source.legacy.RichParallelSource
 import org.apache.flink.util.Collector;
 
 /**
- * The benchmarks `grouping` and `state-machine` of Rheos as programs of Flink, in one process.
+ * The benchmarks `grouping`, `state-machine` and `pattern` of Rheos as programs of Flink, in one process.
  *
  * <p>Arguments: the benchmark's name, then `--name value` as `rheos bench` takes them. The last line
  * printed is a JSON object with the figures, by the names of `rheos bench --json`.
@@ -216,6 +216,7 @@ public final class Peer {
                 StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration);
         env.getConfig().enableObjectReuse();
         env.setBufferTimeout(timeoutMs);
+        env.getConfig().setAutoWatermarkInterval(Math.max(timeoutMs, 1));
         switch (args[0]) {
             case "grouping" ->
                     env.addSource(new Measurements(keys, rate, lookEveryNs))
@@ -231,6 +232,7 @@ public final class Peer {
                             .process(new Validate())
                             .returns(Types.TUPLE(Types.LONG, Types.STRING, Types.LONG))
                             .addSink(new Nothing());
+            case "pattern" -> Kinds.build(env, keys, rate, lookEveryNs);
             default -> throw new IllegalArgumentException("there is no peer of " + args[0]);
         }
         JobClient job = env.executeAsync(args[0]);

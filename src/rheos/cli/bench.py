@@ -1,15 +1,19 @@
-"""`rheos bench`: runs a benchmark and prints its figures."""
+"""`rheos bench`: runs a benchmark and prints its figures; `rheos bench sql`: those of programs in SQL
+beside the same with the API."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from rich.console import Console
+from rich.table import Table
 
+from rheos.bench.beside import ROUNDS, SQL, Compared, compared, comparison, measuring
 from rheos.bench.driver import BenchSettings, Progress, run
 from rheos.bench.programs import PROGRAMS
 from rheos.bench.report import as_json, as_table
-from rheos.cli.failures import report
+from rheos.cli.failures import FAILED, report
 from rheos.errors import ConfigurationError
 
 
@@ -32,3 +36,32 @@ def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
     else:
         Console().print(as_table(outcome))
     return 0
+
+
+def bench_sql(settings: BenchSettings, as_json_text: bool) -> int:
+    """Runs the programs in SQL and their like in turns. Gives the exit code: 1 where one of them does
+    not reach its target."""
+    try:
+        console = Console(stderr=True)
+        with console.status("sql: starting") as shown:
+            measure = measuring(settings, lambda what: shown.update(f"sql: {what}"))
+            found = compared(SQL, measure)
+    except (Exception, KeyboardInterrupt) as error:
+        return report(error)
+    if as_json_text:
+        print(json.dumps([comparison(each) for each in found]))
+    else:
+        Console().print(_beside(found))
+    return 0 if all(each.held for each in found) else FAILED
+
+
+def _beside(found: Sequence[Compared]) -> Table:
+    table = Table(title=f"SQL beside the API: medians of {ROUNDS} rounds", title_justify="left")
+    table.add_column("in SQL")
+    table.add_column("beside")
+    for heading in ("of its rate", "of its processor time", "target"):
+        table.add_column(heading, justify="right")
+    for each in found:
+        cells = (f"{each.of_rate:.2f}", f"{each.of_processor_time:.2f}", f"{each.of.target:g}")
+        table.add_row(each.of.name, each.of.beside, *cells)
+    return table

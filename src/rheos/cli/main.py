@@ -72,6 +72,8 @@ class OutputFormat(StrEnum):
 class Benchmark(StrEnum):
     GREP = "grep"
     GROUPING = "grouping"
+    TABLE = "table"
+    SQL = "sql"
     SQL_GREP = "sql-grep"
     SQL_GROUPING = "sql-grouping"
     SQL_TUMBLING = "sql-tumbling"
@@ -553,8 +555,9 @@ def bench(
     ] = 30,
     json: Json = False,
 ) -> None:
-    """Measure throughput and latency on the continuous runtime; or soak a job with all kinds of
-    state, and see that rate, memory and checkpoints hold."""
+    """Measure throughput and latency on the continuous runtime; or all programs in SQL beside the same
+    with the API, in turns (sql); or soak a job with all kinds of state, and see that rate, memory and
+    checkpoints hold."""
     from rheos.protocol.state_config import Backend, StateConfig
 
     state = StateConfig(Backend(state_backend.value))
@@ -565,7 +568,7 @@ def bench(
         given = SoakSettings(minutes, parallelism, keys or 100_000, checkpoint_interval or "5s", state)
         raise typer.Exit(soak(given, json))
     from rheos.bench.driver import BenchSettings
-    from rheos.cli.bench import bench
+    from rheos.cli.bench import bench, bench_sql
 
     settings = BenchSettings(
         parallelism=parallelism,
@@ -579,6 +582,8 @@ def bench(
         objective=objective,
         state=state,
     )
+    if name is Benchmark.SQL:
+        raise typer.Exit(bench_sql(settings, json))
     raise typer.Exit(bench(name.value, settings, json))
 
 

@@ -7,7 +7,7 @@ a node is gone with the last match that has it in its chain (PM1, PM2)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rheos.operators.pattern.automaton import PatternEdge
 
@@ -35,6 +35,19 @@ class MatchNode:
     def rows(self) -> list[tuple[int, int]]:
         """The rows that were taken and by which positions, in their order."""
         return [(node.event, node.position) for node in self.chain()][::-1]
+
+
+def events_of(last: Iterable[MatchNode]) -> set[int]:
+    """The numbers of the rows in the chains that end with these nodes."""
+    seen: set[int] = set()
+    events: set[int] = set()
+    for each in last:
+        node: MatchNode | None = each
+        while node is not None and id(node) not in seen:
+            seen.add(id(node))
+            events.add(node.event)
+            node = node.before
+    return events
 
 
 class Partial:
@@ -81,3 +94,7 @@ class Alive:
 
     def __bool__(self) -> bool:
         return bool(self.partials or self.found)
+
+    def last_nodes(self) -> Iterator[MatchNode]:
+        yield from (each.node for each in self.partials)
+        yield from (each.node for each in self.found)

@@ -93,6 +93,8 @@ class PatternEdge:
     wakes: int
     later: int
     """The edge that is open in its place behind the first row that did not close it."""
+    sure: bool
+    """Whether it takes each row that wakes it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,7 +412,14 @@ class _Compiler:
             wakes |= self._bit(other)
         waits = contiguity is not Contiguity.NEXT and leads is not Leads.ENDS_AT_NEXT
         every = 0 if begins or (waits and not guards.first) else EVERY
-        edge = PatternEdge(number, leads, target, condition, contiguity, guards, wakes | every, number)
+        wakes_it = wakes | every
+        sure = (
+            leads is Leads.TAKES
+            and guards == _NOTHING
+            and wakes_it == self._bit(condition)
+            and not self._conditions[condition].functions
+        )
+        edge = PatternEdge(number, leads, target, condition, contiguity, guards, wakes_it, number, sure)
         if not waits or not guards.first:
             return [edge]
         after = replace(

@@ -54,7 +54,8 @@ class ConditionBits:
                 batch, error, self._ctx, "a condition of the pattern", lambda series: None
             ) from None
         for bit, series in zip(self._bits, computed, strict=True):
-            holds = series.fill_null(False).to_numpy()
+            # Filling nulls is a query of its own, which costs more than the condition.
+            holds = (series.fill_null(False) if series.null_count() else series).to_numpy()
             bits[holds] |= np.uint64(bit)
         return bits
 

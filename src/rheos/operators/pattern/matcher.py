@@ -49,6 +49,8 @@ class Matcher:
         looks_back = any(f.sees_earlier for each in automaton.conditions for f in each.functions)
         self._alike_at_one_position = automaton.preferring and not looks_back
         assert not (automaton.preferring and after_match.skip is Skip.NO_SKIP), "one match of each row"
+        self.took: list[int] = []
+        """The numbers of the rows that matches have taken, in their order. The caller empties it."""
         self._skips_by = (
             automaton.names.index(after_match.step) if after_match.step is not None else None
         )
@@ -73,14 +75,14 @@ class Matcher:
         else:
             partials = list(alive.partials)
         for edge in automaton.begins:
-            if edge.wakes & bits and self._takes(edge, event, bits, None):
+            if edge.wakes & bits and (edge.sure or self._takes(edge, event, bits, None)):
                 self._taken(edge, event, None, event, at_ms, partials, found)
                 if automaton.preferring and automaton.positions[edge.target].found:
                     break
         if not moved and not found and len(partials) == len(alive.partials):
             return []
         alive.partials = partials
-        given = self._finished(alive, found, at_ms)
+        given = self._finished(alive, found, at_ms) if found or alive.found else []
         self.refresh(alive)
         return given
 
@@ -95,6 +97,13 @@ class Matcher:
         for edge in partial.open:
             if not edge.wakes & bits:
                 left.append(edge)
+                continue
+            if edge.sure:
+                self._taken(edge, event, node, began, since_ms, taken, found)
+                if edge.contiguity is Contiguity.FOLLOWED_BY_ANY:
+                    left.append(edge)
+                else:
+                    changed = True
                 continue
             guards = edge.guards
             if self._blocked(guards.never, event, bits, node) or self._any(
@@ -167,6 +176,7 @@ class Matcher:
     ) -> None:
         position = self._automaton.positions[edge.target]
         last = MatchNode(edge.target, event, node)
+        self.took.append(event)
         if position.found:
             found.append(WholeMatch(last, began))
         if position.edges:

@@ -31,6 +31,7 @@ class MatchRows:
         port = ctx.ports[0]
         self._keys = list(port.keys)
         self._columns = visible(port.schema).names
+        self._taken_columns = list(dict.fromkeys([*self._keys, *self._columns]))
 
     def out(self, given: Sequence[MatchOutcome], kept: MatchedRows) -> Iterator[Out]:
         """What was given, in the order of its times. All rows that it took are kept."""
@@ -51,18 +52,24 @@ class MatchRows:
             firsts.append(min(events[0] for events in of_match if events))
             for step, events in enumerate(of_match):
                 taken[step].append(events)
-        keys = kept.take(np.array(firsts, np.int64), self._keys).columns
-        steps = [
-            self._step(step, events, kept, output.type.schema.field(name).type)
-            for step, (name, events) in enumerate(zip(self._automaton.names, taken, strict=True))
-        ]
+        # One take for all: each costs more than the few rows that most have.
+        events = [event for of_step in taken for of_match in of_step for event in of_match]
+        rows = kept.take(np.array([*firsts, *events], np.int64), self._taken_columns)
+        keys = [rows.column(key).slice(0, len(firsts)) for key in self._keys]
+        steps = []
+        place = len(firsts)
+        for step, (name, of_step) in enumerate(zip(self._automaton.names, taken, strict=True)):
+            count = sum(map(len, of_step))
+            kind = output.type.schema.field(name).type
+            steps.append(self._step(step, of_step, rows.slice(place, count), kind))
+            place += count
         arrays = [
             array if array.type == field.type else array.cast(field.type)
             for array, field in zip([*keys, *steps], output.type.schema, strict=True)
         ]
-        rows = pa.RecordBatch.from_arrays(arrays, schema=output.type.schema)
+        matches = pa.RecordBatch.from_arrays(arrays, schema=output.type.schema)
         stamps = np.array([each.at_ms for each in given], np.int64)
-        return with_hidden(rows, output.schema, stamps, None)
+        return with_hidden(matches, output.schema, stamps, None)
 
     def _by_step(self, node: MatchNode) -> list[list[int]]:
         found: list[list[int]] = [[] for _ in self._automaton.names]
@@ -71,17 +78,17 @@ class MatchRows:
         return found
 
     def _step(
-        self, step: int, taken: Sequence[Sequence[int]], kept: MatchedRows, kind: pa.DataType
+        self, step: int, taken: Sequence[Sequence[int]], rows: Batch, kind: pa.DataType
     ) -> pa.Array:
-        """The column of a step: a row of each match as a struct, or null; or a list of them."""
-        events = np.array([event for of_match in taken for event in of_match], np.int64)
+        """The column of a step: a row of each match as a struct, or null; or a list of them. `rows` are
+        those that were taken, of all matches."""
         inner = kind.value_type if self._automaton.repeats[step] else kind
-        rows = kept.take(events, self._columns)
         fields = [inner.field(name) for name in self._columns]
+        columns = [rows.column(name) for name in self._columns]
         structs = pa.StructArray.from_arrays(
             [
                 column if column.type == field.type else column.cast(field.type)
-                for column, field in zip(rows.columns, fields, strict=True)
+                for column, field in zip(columns, fields, strict=True)
             ],
             fields=fields,
         )

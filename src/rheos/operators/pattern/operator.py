@@ -41,7 +41,7 @@ assert [(row["low"]["at"], row["high"]) for row in came["timed out"]] == [(10, N
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -54,7 +54,7 @@ from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Ou
 from rheos.operators.joins.growing import with_room
 from rheos.operators.joins.numbered import Numbers
 from rheos.operators.keyed_state import keyed_shape
-from rheos.operators.pattern.alive import NEVER_MS, Alive, MatchNode
+from rheos.operators.pattern.alive import NEVER_MS, Alive, events_of
 from rheos.operators.pattern.automaton import EVERY, compiled
 from rheos.operators.pattern.conditions import Bits, ConditionBits, ConditionFunctions
 from rheos.operators.pattern.matched_rows import MatchedRows
@@ -151,7 +151,8 @@ class PatternOperator(Operator):
         first_event = self._next_event
         for _, rows in self._waiting.take(timestamp_ms):
             given += self._matched(rows, touched)
-            self._note(touched, given, rows, first_event)
+            self._keep_taken(rows, first_event)
+            self._settle(touched)
         given += self._expired(timestamp_ms)
         yield from self._rows.out(given, self._kept)
         self._tidy()
@@ -202,41 +203,25 @@ class PatternOperator(Operator):
             from_there &= bits != EVERY
         return np.flatnonzero(from_there)
 
-    def _note(
-        self, touched: Iterable[int], given: Iterable[MatchOutcome], rows: Batch, first_event: int
-    ) -> None:
-        """Keeps the rows that matches have taken since `first_event`, and says what keys wait for."""
-        taken: set[int] = set()
-        seen: set[int] = set()
-
-        def see(node: MatchNode) -> None:
-            for each in node.chain():
-                if each.event < first_event or id(each) in seen:
-                    return
-                seen.add(id(each))
-                taken.add(each.event)
-
-        for each in given:
-            see(each.node)
-        for slot in touched:
-            alive = self._alive[slot]
-            for partial_match in alive.partials:
-                see(partial_match.node)
-            for found in alive.found:
-                see(found.node)
-        numbers = np.array(sorted(taken), np.int64)
+    def _keep_taken(self, rows: Batch, first_event: int) -> None:
+        """Keeps those of the rows that matches have taken; `first_event` is the number of the first."""
+        numbers = np.array(list(dict.fromkeys(self._matcher.took)), np.int64)
+        self._matcher.took.clear()
         self._kept.add(numbers, rows.take(pa.array(numbers - first_event)))
         self._functions.end()
-        self._settle(touched)
 
-    def _settle(self, slots: Iterable[int]) -> None:
-        for slot in slots:
-            alive = self._alive[slot]
-            self._wakes[slot] = alive.wakes
-            self._expires[slot] = alive.expires_ms
-            if not alive:
+    def _settle(self, slots: Collection[int]) -> None:
+        """Says what keys wait for now, and forgets those that have no match."""
+        if not slots:
+            return
+        changed = list(slots)
+        alive = [self._alive[slot] for slot in changed]
+        self._wakes[changed] = [each.wakes for each in alive]
+        self._expires[changed] = [each.expires_ms for each in alive]
+        for slot, each in zip(changed, alive, strict=True):
+            if not each:
                 del self._alive[slot]
-        self._changed.update(slots)
+        self._changed.update(changed)
 
     def _expired(self, until_ms: int) -> list[MatchOutcome]:
         given: list[MatchOutcome] = []
@@ -254,8 +239,7 @@ class PatternOperator(Operator):
         """Lets go of rows that no match has any more, and of keys that have no match (PM3)."""
         if max(len(self._kept), len(self._keys)) <= self._tidy_after:
             return
-        frozen = {slot: FrozenKey(alive.partials, alive.found) for slot, alive in self._alive.items()}
-        events = {node.event for of_key in frozen.values() for node in of_key.nodes()}
+        events = events_of(node for alive in self._alive.values() for node in alive.last_nodes())
         self._kept.keep(np.array(sorted(events), np.int64))
         # Those that are gone since the last snapshot are still to be written as such.
         left = sorted(self._alive.keys() | self._changed)

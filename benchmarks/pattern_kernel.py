@@ -1,0 +1,118 @@
+"""The operator of patterns alone: three steps over uniform keys, conditions as expressions.
+
+Rates are per second of CPU time, so that a busy machine shows less: the best of some rounds. Of a
+hundred rows as many as the table says fulfil a condition; the others change nothing. Batches are those
+of one of two subtasks.
+
+usage: python benchmarks/pattern_kernel.py [BATCHES] [--profile]
+"""
+
+from __future__ import annotations
+
+import cProfile
+import gc
+import os
+import pstats
+import sys
+import time
+
+# As in a worker.
+os.environ["POLARS_MAX_THREADS"] = "1"
+
+import numpy as np
+import pyarrow as pa
+
+import rheos as rh
+from rheos.bench.patterns import KINDS, three_steps
+from rheos.graph.nodes import MAIN
+from rheos.host.garbage import collect_seldom
+from rheos.host.io import SystemClock
+from rheos.operators.contract import Operator, OperatorContext
+from rheos.operators.pattern.operator import PatternSpec
+from rheos.protocol.elements import TS, WM
+from rheos.protocol.ids import Attempt, JobId
+from rheos.runtimes.simulated.io import SimIo
+
+ROWS = 8_192
+ROWS_PER_MS = 100
+ROUNDS = 3
+SCHEMA = pa.schema([("k", pa.int64()), ("kind", pa.int64()), ("at", pa.int64()), ("t", pa.int64())])
+
+
+def detect() -> Operator:
+    env = rh.Environment(1)
+    watermark = rh.Watermark.monotonic(on="at")
+    events = env.from_source(rh.collection(SCHEMA.empty_table()), watermark, name="events")
+    events.key_by("k").detect(three_steps()).collect("out")
+    [planned] = [op for op in env.plan().operators() if isinstance(op.spec, PatternSpec)]
+    ctx = OperatorContext(
+        job=JobId("job"),
+        attempt=Attempt(1),
+        operator=planned.id,
+        name=planned.name,
+        site=planned.site,
+        subtask=0,
+        parallelism=1,
+        max_parallelism=128,
+        ports=planned.ports,
+        outputs={MAIN: planned.outputs[MAIN]},
+        clock=SystemClock(),
+        io=SimIo.__new__(SimIo),
+        batch_rows=ROWS,
+    )
+    operator = planned.spec.operator(ctx)
+    operator.open({})
+    return operator
+
+
+def batches(keys: int, count: int, of_hundred: int) -> list[tuple[pa.RecordBatch, int]]:
+    rng = np.random.default_rng(1)
+    made = []
+    schema = pa.schema([*SCHEMA, (TS, pa.int64()), (WM, pa.int64())])
+    for number in range(count):
+        at = (number * ROWS + np.arange(ROWS)) // ROWS_PER_MS
+        relevant = rng.integers(0, KINDS, ROWS) < of_hundred
+        kinds = np.where(relevant, rng.integers(0, 3, ROWS), KINDS - 1)
+        columns = [rng.integers(0, keys, ROWS), kinds, at, at, at, np.maximum(at - 1, -1)]
+        made.append(
+            (pa.RecordBatch.from_arrays([pa.array(c) for c in columns], schema=schema), int(at[-1]))
+        )
+    return made
+
+
+def rate(keys: int, of_hundred: int, count: int) -> tuple[float, float]:
+    """Rows per second, and matches for each."""
+    operator = detect()
+    rows = batches(keys, count, of_hundred)
+    given = 0
+    gc.collect()
+    began = time.process_time()
+    for batch, at in rows:
+        given += sum(out.batch.num_rows for out in operator.on_batch(0, batch))
+        given += sum(out.batch.num_rows for out in operator.on_watermark(at - 1))
+    took = time.process_time() - began
+    return count * ROWS / took, given / (count * ROWS)
+
+
+def main() -> None:
+    collect_seldom()
+    numbers = [int(arg) for arg in sys.argv[1:] if arg.isdigit()]
+    count = numbers[0] if numbers else 60
+    profile = cProfile.Profile() if "--profile" in sys.argv else None
+    for keys in (100, 10_000, 100_000):
+        for of_hundred in (3, 30, 100):
+            if profile and keys == 10_000:
+                profile.enable()
+            rows_per_s, each = max(rate(keys, of_hundred, count) for _ in range(ROUNDS))
+            if profile:
+                profile.disable()
+            print(
+                f"{keys:>9,} keys, {of_hundred:3} of 100: {rows_per_s / 1e6:5.2f} M rows/s, "
+                f"{each:.4f} matches for each"
+            )
+    if profile:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+
+
+if __name__ == "__main__":
+    main()

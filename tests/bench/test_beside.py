@@ -1,0 +1,41 @@
+"""Programs held against each other: who goes first, and what their ratios are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rheos.bench.beside import SQL, Beside, compared, comparison
+from rheos.bench.programs import PROGRAMS
+
+
+def test_the_two_of_a_pair_take_turns_at_going_first() -> None:
+    asked: list[str] = []
+
+    def measure(name: str) -> dict[str, Any]:
+        asked.append(name)
+        return {"records_per_s": 1, "processor_us_per_record": 1.0}
+
+    compared([Beside("a", "b", 0.9), Beside("c", "d", 0.9)], measure, rounds=2)
+    assert asked == ["a", "b", "c", "d", "b", "a", "d", "c"]
+
+
+@pytest.mark.parametrize(("target", "held"), [(0.7, True), (0.9, False)])
+def test_ratios_are_medians_over_the_rounds(target: float, held: bool) -> None:
+    figures = {
+        "a": iter([(50, 2.5), (90, 2.0), (10, 4.0)]),
+        "b": iter([(100, 2.0), (100, 2.0), (5, 2.0)]),
+    }
+
+    def measure(name: str) -> dict[str, Any]:
+        rate, us = next(figures[name])
+        return {"records_per_s": rate, "processor_us_per_record": us}
+
+    [found] = compared([Beside("a", "b", target)], measure, rounds=3)
+    assert (found.of_rate, found.of_processor_time, found.held) == (0.9, 0.8, held)
+    assert comparison(found)["of_processor_time"] == 0.8
+
+
+def test_what_is_compared_is_a_benchmark() -> None:
+    assert {name for each in SQL for name in (each.name, each.beside)} <= set(PROGRAMS)
