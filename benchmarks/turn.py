@@ -27,13 +27,22 @@ import pyarrow as pa
 
 import rheos as rh
 from rheos.bench.grouping import Measurements
-from rheos.connectors.contract import Polled, ReaderContext, Sink, SinkContext, SinkWriter, Split
+from rheos.connectors.contract import (
+    Pending,
+    Polled,
+    ReaderContext,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    Split,
+)
 from rheos.connectors.contract import SplitReader as Reader
 from rheos.connectors.generator import generator
 from rheos.connectors.wrapped import WrappedReader, WrappedSource
 from rheos.driver.master import enumerate_splits
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.protocol.ports import Clock
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.folder import StoreFolder
@@ -51,13 +60,19 @@ PIECES = 9
 
 
 class _Few(WrappedReader):
-    """Gives so many rows at a time."""
+    """Gives so many rows once in a turn."""
 
-    def __init__(self, reader: Reader, rows: int) -> None:
+    def __init__(self, reader: Reader, rows: int, clock: Clock) -> None:
         super().__init__(reader)
         self._rows = rows
+        self._clock = clock
+        self._gave_us = -1
 
     def poll(self, max_rows: int) -> Polled:
+        now_us = self._clock.monotonic_us()
+        if now_us == self._gave_us:
+            return Pending(None)
+        self._gave_us = now_us
         return self._reader.poll(self._rows)
 
 
@@ -66,7 +81,7 @@ class FewRows(WrappedSource):
     rows: int
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> Reader:
-        return _Few(super().open(split, position, ctx), self.rows)
+        return _Few(super().open(split, position, ctx), self.rows, ctx.clock)
 
 
 class Nowhere(Sink, SinkWriter):

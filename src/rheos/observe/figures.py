@@ -223,7 +223,7 @@ CHOSEN_ROWS = _gauge(
     "chosen_batch_rows",
     Unit.ROWS,
     Scope.SUBTASK,
-    "with a latency objective: the size of batches that the slot has chosen",
+    "the most rows of a batch that the slot has chosen",
     across=Merge.LEAST,
     over=Merge.LAST,
 )

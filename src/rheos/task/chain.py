@@ -109,6 +109,9 @@ class ChainRunner:
         """Rows that were in flight when the checkpoint was taken: they go before all else."""
         self._draining = False
         self._last_checkpoint = 0
+        self.rows_taken = 0
+        self.batches_taken = 0
+        """What it worked on at once, each time."""
         self._taken: list[ChainSnapshot] = []
         self._sent_idle = False
         self.watermark_ms = MIN_TIMESTAMP_MS
@@ -137,9 +140,12 @@ class ChainRunner:
         self._poll_interval_us = config.poll_interval_us(bounded=self._bounded)
 
     def configure(self, config: TaskConfig) -> None:
-        """Sizes of batches and the buffer timeout, from now on. How long rows are here is watched."""
+        """Sizes of batches and the buffer timeout, from now on."""
         self._set(config)
         self._outputs.configure(config)
+
+    def watch_sojourn(self) -> None:
+        """From now on it is watched how long rows are here."""
         if self.gate is not None and self.gate.sojourn is None and self._ahead is None:
             self.gate.sojourn = Sojourn(self._clock.monotonic_us)
 
@@ -329,14 +335,15 @@ class ChainRunner:
         if isinstance(polled, Pending):
             self._wake_after(polled.wake_after_us)
             return self._source_marks() if any(time.has_news for time in self._tree.times) else None
-        if self._are_few(polled):
+        rows = sum(out.batch.num_rows for out in polled)
+        self.rows_taken += rows
+        self.batches_taken += 1
+        if rows < self._few_rows and self._is_small(polled):
             self._poll_at_us = now_us + self._poll_interval_us
             self._rests = True
         return self._polled(polled)
 
-    def _are_few(self, polled: Sequence[Out]) -> bool:
-        if sum(out.batch.num_rows for out in polled) >= self._few_rows:
-            return False
+    def _is_small(self, polled: Sequence[Out]) -> bool:
         return sum(self._sizes[out.tag].of(out.batch) for out in polled) < _FEW_BYTES
 
     # --- kinds of work ----------------------------------------------------------------------------
@@ -358,6 +365,8 @@ class ChainRunner:
                 rows += more[1].num_rows
             if len(parts) > 1:
                 batch = pa.concat_batches(parts)
+        self.rows_taken += batch.num_rows
+        self.batches_taken += 1
         yield from self._tree.batch(channel.port, self.gate.merged(channel, batch))
         if self.gate.sojourn is not None:
             self.gate.sojourn.processed()

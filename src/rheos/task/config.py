@@ -25,7 +25,7 @@ class Guarantee(Enum):
 @dataclass(frozen=True)
 class TaskConfig:
     batch_rows: int = 16_384
-    """A buffer is full at this many rows."""
+    """The most rows of a batch, and how many fill a buffer. Slots choose less where rows are dear."""
     buffer_timeout_us: int | None = 10_000
     """How long a row may wait for others in a subtask: 0 not at all, None until buffers are full."""
     credits: int = 4

@@ -42,8 +42,7 @@ from rheos.task.inputs import InputGate
 from rheos.task.latency import LatencyMarkers
 from rheos.task.loop_room import LoopRoom
 from rheos.task.outputs import OutputEdge, Outputs
-from rheos.task.pace import exchanges_on_path
-from rheos.task.pacing import Pacing
+from rheos.task.pacing import pacing
 from rheos.task.source_phases import PhaseReporter
 from rheos.task.traffic import Ran, TimeSpent
 from rheos.task.tree import OperatorTree
@@ -142,10 +141,7 @@ class SubtaskEngine:
             clock=clock,
             report=report,
         )
-        self._pacing: Pacing | None = None
-        if config.latency_us is not None:
-            exchanges = exchanges_on_path(plan.edges)
-            self._pacing = Pacing(config.latency_us, exchanges, self._chains, config, clock)
+        self._pacing = pacing(plan, config, self._turns, clock)
         self._busy_us = 0
         self._blocked_us = 0
         self._was_blocked = False
@@ -341,8 +337,7 @@ class SubtaskEngine:
             self._blocked_us += began_us - self._last_end_us
         if worked:
             self._busy_us += now_us - began_us
-            if self._pacing is not None:
-                self._pacing.turned(now_us - began_us, now_us)
+            self._pacing.turned(now_us - began_us, now_us)
         elif blocked:
             self._blocked_us += now_us - began_us
         self._was_blocked = blocked and not restless
@@ -408,7 +403,7 @@ class SubtaskEngine:
                 },
                 readings=[
                     *slot_readings(reversed(self._turns), self._committing, self._clock.now_ms()),
-                    *(self._pacing.readings() if self._pacing is not None else ()),
+                    *self._pacing.readings(),
                     *self._process(),
                 ],
             )

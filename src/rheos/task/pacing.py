@@ -1,23 +1,88 @@
-"""Holds a slot to its latency objective: watches its chains, asks the controller, and sets the pace.
+"""Sets the pace of a slot: watches its chains, asks a controller, and configures them.
 
-Without an objective there is none of this, and nothing is measured.
+With a latency objective that is the size of batches and the buffer timeout (`pace`), without one the
+size of batches alone (`batch_time`).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rheos.observe import figures as f
+from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ports import Clock
 from rheos.protocol.readings import Reading
+from rheos.task import batch_time
+from rheos.task.batch_time import BatchTime, Intake
 from rheos.task.chain import ChainRunner
 from rheos.task.config import TaskConfig
-from rheos.task.pace import OBSERVE_EVERY_US, Observed, PaceController
+from rheos.task.pace import OBSERVE_EVERY_US, Observed, PaceController, exchanges_on_path
+from rheos.task.traffic import TimeSpent
 
 
-class Pacing:
+class Pacing(ABC):
     """The engine calls `turned` after each turn of its loop."""
+
+    @abstractmethod
+    def turned(self, took_us: int, now_us: int) -> None:
+        """A turn in which something was done has ended."""
+
+    @abstractmethod
+    def readings(self) -> Iterator[Reading]:
+        """What was chosen."""
+
+
+def pacing(
+    plan: PhysicalPlan,
+    config: TaskConfig,
+    chains: Sequence[tuple[ChainRunner, TimeSpent]],
+    clock: Clock,
+) -> Pacing:
+    """What sets the pace of a slot with these chains; the engine counts what their time goes to."""
+    if config.latency_us is None:
+        return BatchPacing(chains, plan.parallelism, config, clock)
+    exchanges = exchanges_on_path(plan.edges)
+    return ObjectivePacing(config.latency_us, exchanges, [chain for chain, _ in chains], config, clock)
+
+
+class BatchPacing(Pacing):
+    """Has no chain work on a batch for long."""
+
+    def __init__(
+        self,
+        chains: Sequence[tuple[ChainRunner, TimeSpent]],
+        parallelism: int,
+        config: TaskConfig,
+        clock: Clock,
+    ) -> None:
+        self._controller = BatchTime(len(chains), config.batch_rows, parallelism)
+        self._chains = chains
+        self._config = config
+        self._next_us = clock.monotonic_us() + batch_time.OBSERVE_EVERY_US
+        self._set()
+
+    def turned(self, took_us: int, now_us: int) -> None:
+        if now_us < self._next_us:
+            return
+        self._next_us = now_us + batch_time.OBSERVE_EVERY_US
+        was = self._controller.rows
+        taken = [Intake(of.rows_taken, of.batches_taken, spent.busy_us) for of, spent in self._chains]
+        if self._controller.observe(taken) != was:
+            self._set()
+
+    def _set(self) -> None:
+        config = replace(self._config, batch_rows=self._controller.rows)
+        for chain, _ in self._chains:
+            chain.configure(config)
+
+    def readings(self) -> Iterator[Reading]:
+        yield Reading(f.CHOSEN_ROWS.name, (), self._controller.rows)
+
+
+class ObjectivePacing(Pacing):
+    """Holds a slot to its latency objective."""
 
     def __init__(
         self,
@@ -33,13 +98,14 @@ class Pacing:
         self._config = config
         self._clock = clock
         self._next_us = clock.monotonic_us() + OBSERVE_EVERY_US
+        for chain in chains:
+            chain.watch_sojourn()
         self._busy_us = 0
         self._turn_us = 0
         self._rows = 0
         self._set()
 
     def turned(self, took_us: int, now_us: int) -> None:
-        """A turn in which something was done has ended."""
         self._busy_us += took_us
         self._turn_us = max(self._turn_us, took_us)
         if now_us < self._next_us:

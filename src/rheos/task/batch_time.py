@@ -1,0 +1,73 @@
+"""How many rows a batch may have, so that no chain works on one for long. Pure.
+
+What waits at a chain is counted in batches (credits), and a barrier, a timer or a row behind a batch
+waits until that is processed. So what a batch takes decides how long rows wait at full load: 16,384
+rows are 2 ms of a running sum, 30 ms of a function in Python and minutes of one that asks a server.
+
+At intervals it is seen what each chain of the slot has taken in, and how long it worked. The size
+begins small. It is doubled where a batch of twice the rows would take clearly less than it may, by what
+the dearest rows cost, and halved until one takes no longer. What a row costs is the least of the last
+second, since a slot that shares its core with others looks slow now and then. Intervals of small
+batches say nothing: in these the price of a batch is most of what is seen.
+
+Invariants: BT1, batches have between 1 and `most_rows` rows. BT2, one step at most doubles them. BT3,
+while rows cost the same the size comes to rest.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+OBSERVE_EVERY_US = 50_000
+
+_BATCH_US = 10_000
+"""What a batch may take."""
+_PIECE_US = 500
+"""A batch is cut into a piece for each subtask that reads, and each piece should be worth its price."""
+_GROW_BELOW = 0.8
+"""Of what a batch may take: less than this, of one of twice the size."""
+_FIRST_ROWS = 1_024
+_INTERVALS = 20
+_SMALL = 16
+"""Batches of less than this part of the size that holds are small."""
+
+
+class Intake(NamedTuple):
+    """What a chain has taken in, and how long it worked, since its attempt began."""
+
+    rows: int
+    batches: int
+    busy_us: int
+
+
+class BatchTime:
+    """Of one slot. `observe` is called at intervals, and gives the size of batches from then on."""
+
+    def __init__(self, chains: int, most_rows: int, parallelism: int) -> None:
+        self.rows = min(_FIRST_ROWS, most_rows)
+        self._most_rows = most_rows
+        self._batch_us = max(_BATCH_US, parallelism * _PIECE_US)
+        self._seen = [Intake(0, 0, 0)] * chains
+        self._row_us = [deque[float](maxlen=_INTERVALS) for _ in range(chains)]
+
+    def observe(self, taken: Sequence[Intake]) -> int:
+        """By chain, always in the same order."""
+        told = False
+        for costs, now, before in zip(self._row_us, taken, self._seen, strict=True):
+            rows, batches = now.rows - before.rows, now.batches - before.batches
+            if rows and rows * _SMALL >= self.rows * batches:
+                costs.append((now.busy_us - before.busy_us) / rows)
+                told = True
+        self._seen = list(taken)
+        if not told:
+            return self.rows
+        dearest_us = max(min(costs) for costs in self._row_us if costs)
+        grown = min(2 * self.rows, self._most_rows)
+        if grown * dearest_us < self._batch_us * _GROW_BELOW:
+            self.rows = grown
+        while self.rows > 1 and self.rows * dearest_us > self._batch_us:
+            self.rows = (self.rows + 1) // 2
+        assert 1 <= self.rows <= self._most_rows, "BT1"
+        return self.rows

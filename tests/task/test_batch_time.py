@@ -1,0 +1,139 @@
+"""The size of batches by what their rows cost, against slots whose costs are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rheos.api.environment import Environment
+from rheos.api.streams import DataStream
+from rheos.connectors.generator import generator
+from rheos.observe import figures as f
+from rheos.runtimes.simulated.clock import SimClock
+from rheos.task.batch_time import OBSERVE_EVERY_US, BatchTime, Intake
+from rheos.task.config import TaskConfig
+
+from .cluster import Cluster, planned
+
+MOST_ROWS = 16_384
+BATCH_US = 10_000
+
+
+class Slot:
+    """A slot at full load, whose one chain takes batches as large as they may be."""
+
+    def __init__(self, batch_us: float, row_us: float, controller: BatchTime | None = None) -> None:
+        self.batch_us, self.row_us = batch_us, row_us
+        self.controller = controller or BatchTime(1, MOST_ROWS, 2)
+        self.taken = Intake(0, 0, 0)
+
+    def run(self, intervals: int = 1, share: float = 1.0, slower: float = 1.0) -> int:
+        """`share` of the rows that a batch may have come at once."""
+        for _ in range(intervals):
+            rows = max(int(self.controller.rows * share), 1)
+            one_us = (self.batch_us + self.row_us * rows) * slower
+            batches = max(int(OBSERVE_EVERY_US // one_us), 1)
+            more = Intake(batches * rows, batches, int(batches * one_us))
+            self.taken = Intake(*map(sum, zip(self.taken, more, strict=True)))
+            self.controller.observe([self.taken])
+        return self.controller.rows
+
+
+COSTS = st.floats(0.01, 5_000)
+PRICES = st.floats(0, 500)
+
+
+@given(PRICES, COSTS)
+def test_a_batch_takes_no_longer_than_it_may_and_no_less_than_need_be(
+    batch_us: float, row_us: float
+) -> None:
+    slot = Slot(batch_us, row_us)
+    rows = slot.run(100)
+    assert rows == 1 or batch_us + rows * row_us <= BATCH_US + 1
+    # Twice the size would take too long: by what rows cost in batches of the size that holds.
+    cost_us = row_us + batch_us / rows
+    assert rows == MOST_ROWS or 2 * rows * cost_us >= 0.8 * BATCH_US - 1
+    assert {slot.run() for _ in range(50)} == {rows}, "BT3"
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**7), st.integers(1, 10**4), st.integers(0, 10**7))))
+def test_whatever_is_seen_steps_are_bounded(steps: list[tuple[int, int, int]]) -> None:
+    controller = BatchTime(1, MOST_ROWS, 2)
+    for taken in accumulate(steps, lambda a, b: tuple(map(sum, zip(a, b, strict=True)))):
+        was = controller.rows
+        assert 1 <= controller.observe([Intake(*taken)]) <= min(2 * was, MOST_ROWS)
+
+
+@given(COSTS, COSTS)
+def test_after_the_rows_have_become_others_it_is_where_it_would_have_begun(
+    before_us: float, after_us: float
+) -> None:
+    slot = Slot(100, before_us)
+    slot.run(100)
+    slot.row_us = after_us
+    rows = slot.run(100)
+    assert rows == 1 or 100 + rows * after_us <= BATCH_US + 1
+
+
+def test_the_dearest_of_the_chains_decides() -> None:
+    controller = BatchTime(3, MOST_ROWS, 2)
+    for n in range(1, 100):
+        rows = controller.observe(
+            [Intake(0, 0, 0), Intake(n * 9_000, n, n * 900), Intake(n * 900, n, n * 2700)]
+        )
+    assert rows == 2_048  # Of 3 us each.
+
+
+def test_one_second_in_which_others_had_the_core_changes_nothing() -> None:
+    slot = Slot(100, 1.0)
+    rows = slot.run(100)
+    assert {slot.run(slower=4.0) for _ in range(19)} == {rows}
+    assert slot.run(5, slower=4.0) < rows, "and what lasts does"
+
+
+@pytest.mark.parametrize("row_us", [0.1, 2.0, 100.0])
+def test_small_batches_say_nothing(row_us: float) -> None:
+    slot = Slot(300, row_us)
+    rows = slot.run(100)
+    assert slot.run(100, share=1 / 20) == rows
+    assert Slot(300, row_us).run(100, share=1 / 20) == 1_024, "as it begins"
+
+
+def test_with_many_subtasks_pieces_stay_worth_their_price() -> None:
+    few, many = BatchTime(1, MOST_ROWS, 2), BatchTime(1, MOST_ROWS, 32)
+    assert Slot(0, 2.0, few).run(100) == 2_048
+    assert Slot(0, 2.0, many).run(100) == 4_096
+
+
+# --- in a slot ------------------------------------------------------------------------------------
+
+CLOCK = SimClock()
+ROW_US = 100
+SEEN: list[int] = []
+
+
+def slowly(batch: pa.RecordBatch) -> pa.RecordBatch:
+    SEEN.append(batch.num_rows)
+    CLOCK.advance(batch.num_rows * ROW_US)
+    return batch
+
+
+def test_a_slow_function_gets_small_batches_and_all_rows() -> None:
+    def build(env: Environment) -> Mapping[str, DataStream]:
+        rows = env.from_source(generator(lambda block: {"i": block.index()}, count=60_000, splits=1))
+        return {"out": rows.map_batches(slowly, form="arrow", returns=pa.schema([("i", pa.int64())]))}
+
+    SEEN.clear()
+    cluster = Cluster(planned(build), TaskConfig(), parallelism=1, clock=CLOCK)
+    cluster.run_until(lambda: cluster.is_drained)
+    assert sum(SEEN) == 60_000
+    assert SEEN[0] == 1_024
+    assert max(SEEN[1:]) * ROW_US <= BATCH_US
+    readings = list(cluster.slots[0].engine._pacing.readings())
+    assert [(each.figure, each.value) for each in readings] == [(f.CHOSEN_ROWS.name, 64)]
+    cluster.close()
