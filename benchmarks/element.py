@@ -6,10 +6,15 @@ An element is a batch with so many rows (1, 64 and 1,024 where none are given), 
 an event time; the receiver is a running count and sum, one of two. All parts are in this process, one
 after the other, over real sockets: so the sum is the processor time of both sides together. The median
 of thousands, in microseconds.
+
+The last line is a floor: the calls into Arrow, NumPy and the kernel that no way of sending a batch and
+counting its rows can be without, one after the other, with no protocol, no state and no key around.
 """
 
 from __future__ import annotations
 
+import select
+import socket
 import sys
 import tempfile
 import time
@@ -142,6 +147,38 @@ def parts(rows: int, sender: LocalTransport, receiver: LocalTransport) -> dict[s
     return {name: median(times) for name, times in spent.items()}
 
 
+def bare_us(rows: int) -> float:
+    """Microseconds of the bare calls for one element, by the median."""
+    rng = np.random.default_rng(1)
+    batch, head, credit = element(rows, rng), bytes(64), bytes(32)
+    order = pa.array(rng.permutation(rows))
+    sums = np.zeros(KEYS)
+    here, there = socket.socketpair()
+    arrived, returned = select.epoll(), select.epoll()
+    arrived.register(there, select.EPOLLIN)
+    returned.register(here, select.EPOLLIN)
+    spent = []
+    for _ in range(ELEMENTS):
+        began = time.perf_counter_ns()
+        here.sendmsg((head, batch.take(order).serialize()))
+        arrived.poll(1)
+        data = there.recv(1 << 20)
+        came = pa.ipc.read_record_batch(pa.py_buffer(memoryview(data)[len(head) :]), SCHEMA)
+        came.validate()
+        keys, values = came.column(0).to_numpy(), came.column(1).to_numpy()
+        np.add.at(sums, keys, values)
+        pa.RecordBatch.from_arrays(
+            [came.column(0), pa.array(sums[keys]), came.column(2)], schema=SCHEMA
+        )
+        there.send(credit)
+        returned.poll(1)
+        here.recv(1 << 16)
+        spent.append((time.perf_counter_ns() - began) / 1000)
+    for each in (arrived, returned, here, there):
+        each.close()
+    return median(spent)
+
+
 def main(sizes: list[int]) -> None:
     with connected() as (sender, receiver):
         measured = [parts(rows, sender, receiver) for rows in sizes]
@@ -152,6 +189,7 @@ def main(sizes: list[int]) -> None:
     for name in measured[0]:
         table.add_row(name, *(f"{figures[name]:.1f}" for figures in measured))
     table.add_row("all of one element", *(f"{_sum(figures):.1f}" for figures in measured))
+    table.add_row("floor: bare calls", *(f"{bare_us(rows):.1f}" for rows in sizes))
     Console().print(table)
 
 
