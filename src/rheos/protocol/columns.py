@@ -22,6 +22,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from rheos.protocol.record_makers import maker_of
+
 Reader = Callable[[pa.Array], list[Any]]
 
 
@@ -111,19 +113,6 @@ def field_readers(record: type) -> dict[str, Reader]:
     """A reader for each field that the dataclass is made from, in the order of its fields."""
     hints = typing.get_type_hints(record)
     return {f.name: reader_of(hints[f.name]) for f in dataclasses.fields(record) if f.init}
-
-
-@lru_cache(maxsize=256)
-def maker_of(record: type) -> Callable[..., Any]:
-    """Makes the dataclass from the values of its fields, in their order."""
-    fields = [field for field in dataclasses.fields(record) if field.init]
-    if not any(field.kw_only for field in fields):
-        return record
-    names = [field.name for field in fields]
-    arguments = ", ".join(f"{name}={name}" for name in names)
-    source = f"lambda {', '.join(names)}: _record({arguments})"
-    make: Callable[..., Any] = eval(source, {"_record": record})
-    return make
 
 
 def _struct_reader(record: type) -> Reader:

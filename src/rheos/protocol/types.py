@@ -31,10 +31,11 @@ import pyarrow as pa
 
 from rheos.errors import SchemaError
 from rheos.protocol.columns import TypeMismatch as TypeMismatch
-from rheos.protocol.columns import column_of, field_readers, maker_of
+from rheos.protocol.columns import column_of, field_readers
 from rheos.protocol.columns import columns_to_python as columns_to_python
 from rheos.protocol.columns import without_none as without_none
 from rheos.protocol.elements import Batch, strip_hidden, visible
+from rheos.protocol.record_makers import maker_of
 
 _SIMPLE: dict[Any, pa.DataType] = {
     bool: pa.bool_(),

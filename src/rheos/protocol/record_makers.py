@@ -1,0 +1,67 @@
+"""How the user's dataclasses are made from the values of their fields.
+
+A frozen dataclass sets each field through `object.__setattr__`, as its own forbids it, and takes three
+times as long to make as one that is not frozen. Where all that its `__init__` does is to set the
+fields, they are put in their places directly: what is made is the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import MemberDescriptorType
+from typing import Any
+
+Maker = Callable[..., Any]
+
+
+@lru_cache(maxsize=256)
+def maker_of(record: type) -> Maker:
+    """Makes the dataclass from the values of the fields that it is made from, in their order."""
+    fields = [field for field in dataclasses.fields(record) if field.init]
+    names = [field.name for field in fields]
+    if _only_sets(record, names):
+        places = [inspect.getattr_static(record, name, None) for name in names]
+        if all(isinstance(place, MemberDescriptorType) for place in places):
+            setters = {f"set{n}": place.__set__ for n, place in enumerate(places)}
+            lines = [f"set{n}(made, v{n})" for n in range(len(names))]
+            return _function(["made = new(record)", *lines, "return made"], names, record, setters)
+        if record.__dictoffset__ and not any(inspect.isdatadescriptor(place) for place in places):
+            lines = [f"values[{name!r}] = v{n}" for n, name in enumerate(names)]
+            head = ["made = new(record)", "values = made.__dict__"]
+            return _function([*head, *lines, "return made"], names, record)
+    if not any(field.kw_only for field in fields):
+        return record
+    given = ", ".join(f"{name}=v{n}" for n, name in enumerate(names))
+    return _function([f"return record({given})"], names, record)
+
+
+def _only_sets(record: type, names: Sequence[str]) -> bool:
+    """Whether it is a frozen dataclass whose `__init__` sets these fields and does nothing else, and
+    nothing else has a say in how it is made."""
+    params: Any = record.__dict__.get("__dataclass_params__")
+    if params is None or not params.frozen or not params.init:
+        return False
+    init: Any = record.__dict__["__init__"]
+    code = init.__code__
+    return (
+        code.co_filename == "<string>"  # It was made, and not written.
+        and code.co_argcount + code.co_kwonlyargcount == len(names) + 1  # No InitVar.
+        and len(names) == len(dataclasses.fields(record))
+        and not hasattr(record, "__post_init__")
+        and inspect.getattr_static(record, "__new__") is object.__dict__["__new__"]
+        and inspect.getattr_static(type(record), "__call__") is type.__dict__["__call__"]
+    )
+
+
+def _function(
+    lines: Sequence[str], names: Sequence[str], record: type, scope: Mapping[str, Any] | None = None
+) -> Maker:
+    """A function of these lines, whose parameters are `v0`, `v1` and so on."""
+    known = {"new": object.__new__, "record": record, **(scope or {})}
+    values = ", ".join(f"v{n}" for n in range(len(names)))
+    exec("\n    ".join([f"def make({values}):", *lines]), known)
+    make: Maker = known["make"]
+    return make
