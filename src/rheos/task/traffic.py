@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -11,26 +12,57 @@ from rheos.protocol.elements import Batch
 
 
 class BatchSizes:
-    """How many bytes batches of one schema take in memory. Of numbers alone it follows from how many
-    rows there are, but for what says which are null: to ask Arrow costs as much as sending a row."""
+    """How many bytes batches of one schema take in memory, but for what says which are null. Of numbers
+    it follows from how many rows there are, and of texts from where the first begins and the last ends:
+    to ask Arrow costs more than sending a row."""
 
     def __init__(self) -> None:
         self._row_bytes: int | None = None
+        self._texts: list[tuple[int, struct.Struct]] = []
         self._asked = False
 
     def of(self, batch: Batch) -> int:
         if not self._asked:
             self._asked = True
-            self._row_bytes = _row_bytes(batch.schema)
+            self._look_at(batch.schema)
         if self._row_bytes is None:
             return int(batch.nbytes)
-        return self._row_bytes * int(batch.num_rows)
+        rows = int(batch.num_rows)
+        size_bytes = self._row_bytes * rows
+        if rows:
+            for place, offset in self._texts:
+                size_bytes += _text_bytes(batch.column(place), rows, offset)
+        return size_bytes
+
+    def _look_at(self, schema: pa.Schema) -> None:
+        """Leaves the size of a row unknown where there is something that is neither, or no whole
+        bytes."""
+        row_bits = 0
+        for place, kind in enumerate(schema.types):
+            if (offset := _OFFSETS.get(kind.id)) is not None:
+                row_bits += 8 * offset.size
+                self._texts.append((place, offset))
+            elif pa.types.is_primitive(kind) and kind.bit_width % 8 == 0:
+                row_bits += kind.bit_width
+            else:
+                return
+        self._row_bytes = row_bits // 8
 
 
-def _row_bytes(schema: pa.Schema) -> int | None:
-    """None where rows differ, or are no whole bytes."""
-    bits = [kind.bit_width if pa.types.is_primitive(kind) else 1 for kind in schema.types]
-    return sum(bits) // 8 if all(each % 8 == 0 for each in bits) else None
+_OFFSETS = {
+    pa.string().id: struct.Struct("=i"),
+    pa.binary().id: struct.Struct("=i"),
+    pa.large_string().id: struct.Struct("=q"),
+    pa.large_binary().id: struct.Struct("=q"),
+}
+
+
+def _text_bytes(column: pa.Array, rows: int, offset: struct.Struct) -> int:
+    """Of the values of a column that has some."""
+    offsets = column.buffers()[1]
+    first, last = column.offset * offset.size, (column.offset + rows) * offset.size
+    (begins,), (ends,) = offset.unpack_from(offsets, first), offset.unpack_from(offsets, last)
+    return int(ends - begins)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,60 @@
+"""The size of a batch, counted without asking Arrow, is what Arrow says."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rheos.protocol.wire import BatchDecoder, encode_batch
+from rheos.task.traffic import BatchSizes
+
+SCHEMA = pa.schema(
+    [
+        ("n", pa.int64()),
+        ("t", pa.string()),
+        ("b", pa.large_binary()),
+        ("s", pa.int16()),
+        ("at", pa.timestamp("us")),
+    ]
+)
+ROWS = st.lists(st.tuples(st.text(max_size=9), st.binary(max_size=9)), max_size=20)
+
+
+def batch_of(rows: list[tuple[str, bytes]]) -> pa.RecordBatch:
+    numbers = range(len(rows))
+    return pa.record_batch(
+        [
+            pa.array(numbers, pa.int64()),
+            pa.array([text for text, _ in rows], pa.string()),
+            pa.array([data for _, data in rows], pa.large_binary()),
+            pa.array(numbers, pa.int16()),
+            pa.array(numbers, pa.timestamp("us")),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def without_ends(batch: pa.RecordBatch) -> int:
+    """Of a column of texts Arrow counts one offset more than there are rows."""
+    return int(batch.nbytes) - (4 + 8)
+
+
+@given(ROWS, st.integers(0, 20), st.integers(0, 20))
+def test_it_is_what_arrow_says(rows: list[tuple[str, bytes]], first: int, count: int) -> None:
+    batch = batch_of(rows).slice(min(first, len(rows)), count)
+    if batch.num_rows == 0:
+        assert BatchSizes().of(batch) == 0
+        return
+    sizes = BatchSizes()
+    assert sizes.of(batch) == without_ends(batch)
+    travelled = BatchDecoder(SCHEMA).decode(encode_batch(batch))
+    assert sizes.of(travelled) == without_ends(batch)
+    assert sizes.of(batch.take(pa.array([0, 0]))) == without_ends(batch.take(pa.array([0, 0])))
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.bool_(), pa.string_view(), pa.null()])
+def test_of_other_columns_arrow_is_asked(kind: pa.DataType) -> None:
+    batch = pa.record_batch([pa.nulls(10, kind), pa.array(range(10))], names=["a", "b"])
+    assert BatchSizes().of(batch) == batch.nbytes
