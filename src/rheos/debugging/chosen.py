@@ -150,6 +150,8 @@ def rows_of_key(batch: Batch, port: PortType, key: Key) -> Batch:
     parts = (key,) if len(port.keys) == 1 else key
     types = KeyCodec(port.schema, port.keys, port.keyed_at).types
     for place, (name, part, kind) in enumerate(zip(port.keys, parts, types, strict=True)):
+        # A row without a key is of no key, and perhaps is left out before anybody asks for it.
+        batch = batch.filter(pc.is_valid(batch.column(name)))
         batch = batch.filter(same_value(plain(batch.column(name), place).cast(kind), part))
     return batch
 

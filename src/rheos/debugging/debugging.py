@@ -23,11 +23,12 @@ from rheos.checkpoint.restored_state import RestoredByOperator, restored_state
 from rheos.checkpoint.savepoint import MANIFEST, encode_manifest
 from rheos.control.started_program import StartedProgram
 from rheos.debugging.chosen import KeyOfOperator, chosen
-from rheos.debugging.deliveries import Delivered, ahead_of, delivered
+from rheos.debugging.deliveries import Delivered, delivered
 from rheos.debugging.key_state import KeyState, StateChange, changes
 from rheos.debugging.replay import DebugStep, KeyReplay, ReplayListener, watched_core
 from rheos.debugging.replica import Replica
 from rheos.debugging.watching import ReplayStoppedError
+from rheos.debugging.ways import ahead_of
 from rheos.driver.sources_and_sinks import sources
 from rheos.errors import ConfigurationError, Site
 from rheos.forks.job_program import job_program, planned, working_as

@@ -16,13 +16,15 @@ import pyarrow as pa
 
 from rheos.checkpoint.as_savepoint import CopiedCheckpoint
 from rheos.debugging.chosen import KeyOfOperator, rows_of_key
+from rheos.debugging.early import early
+from rheos.debugging.ways import ahead_of
 from rheos.errors import ConfigurationError, RheosError
 from rheos.forks.sides import world_of
 from rheos.forks.tape import Tape, TapedSource
 from rheos.graph.nodes import SourceSpec, Spec
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out
 from rheos.operators.iterate import IterateSpec
-from rheos.plan.physical import PhysicalPlan, PlannedOperator, ToEdge, ToOperator
+from rheos.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.protocol.elements import Batch
 from rheos.protocol.ids import OperatorId
 from rheos.state.keys import Key
@@ -72,10 +74,13 @@ def delivered(
     taken = _Taken()
     tap = _TapSpec(taken, keyed.key)
     before = ahead_of(plan, keyed.planned)
+    others = early(plan, keyed, before)
 
     def changed(planned: PlannedOperator) -> PlannedOperator:
         if planned.id == keyed.planned.id:
             return replace(planned, spec=tap)
+        if planned.id in others:
+            return replace(planned, spec=others[planned.id])
         return replace(planned, spec=_spec(planned, tapes, runs=planned.id in before))
 
     chains = [
@@ -103,35 +108,6 @@ def _spec(planned: PlannedOperator, tapes: Mapping[OperatorId, Tape], *, runs: b
         return replace(spec, source=TapedSource(spec.source, tape))
     # Rows go round a loop wherever it leads.
     return spec if runs or isinstance(spec, IterateSpec) else _NothingSpec()
-
-
-def ahead_of(plan: PhysicalPlan, planned: PlannedOperator) -> set[OperatorId]:
-    """All operators that lead to it. Raises ConfigurationError where it does so itself."""
-    before: dict[OperatorId, set[OperatorId]] = {each.id: set() for each in plan.operators()}
-    heads = {chain.id: chain.operators[0].id for chain in plan.chains}
-    targets = {edge.id: heads[edge.target] for edge in plan.edges}
-    for chain in plan.chains:
-        for each in chain.operators:
-            for route in (route for routes in each.routes.values() for route in routes):
-                match route:
-                    case ToOperator(index):
-                        before[chain.operators[index].id].add(each.id)
-                    case ToEdge(edge):
-                        before[targets[edge]].add(each.id)
-    found: set[OperatorId] = set()
-    left = [planned.id]
-    while left:
-        new = before[left.pop()] - found
-        found |= new
-        left += new
-    if planned.id in found:
-        raise ConfigurationError(
-            "the operator stands in a loop: what comes to it depends on what it has given",
-            site=planned.site,
-            operator=planned.name,
-            hint="debug one before or behind the loop, or simulate the program: rheos.testing.simulate",
-        )
-    return found
 
 
 @dataclass

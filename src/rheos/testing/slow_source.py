@@ -23,7 +23,9 @@ class SlowSource(WrappedSource):
     seed: int = 0
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        rng = Random(f"{self.seed}/{split.id}/{position!r}")
+        # A file's folder may be another in each run.
+        name = split.id.rpartition("/")[-1]
+        rng = Random(f"{self.seed}/{name}/{position!r}")
         return _SlowReader(self.source.open(split, position, ctx), rng, ctx.clock)
 
 
