@@ -276,6 +276,12 @@ class JobHandle(Protocol):
         """The checkpoints that are kept, the oldest first."""
         ...
 
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        """Hands over what its collect sinks have gathered since the last call, by the checkpoints that
+        are complete; it is no part of the result any more. A job that takes no checkpoints has
+        nothing before its end."""
+        ...
+
     def figures(self) -> JobFigures:
         """All figures of the job as they are now, by operator, subtask and edge."""
         ...
@@ -313,6 +319,9 @@ class WithoutCheckpoints:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return ()
+
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        return {}
 
     def history(self) -> HistoryView:
         return HistoryView.nothing()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from rheos.job import (
     CheckpointInfo,
@@ -150,6 +152,9 @@ class StandIn:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return (INFO,)
+
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        return {}
 
     def figures(self) -> JobFigures:
         return FIGURES

@@ -68,7 +68,9 @@ WRONG = {
     "SELEC price FROM bids": ("this is no SQL", "FROM"),
     "SELECT price +": ("something is missing behind this", "+"),
     "SELECT (price FROM bids": ("this is no SQL: expecting )", "FROM"),
-    "SHOW TABLES": ("SHOW is not known here", "SHOW"),
+    "SHOW TABLES": ("sql() takes a query", "SHOW"),
+    "SHOW VIEWS": ("this is no SQL: expecting tables", "VIEWS"),
+    "CALL x()": ("CALL is not known here", "CALL"),
     "SELECT FROM bids": ("SELECT has no columns", "bids"),
     # Names.
     "SELECT price FROM bid": ("unknown table 'bid'", "bid"),

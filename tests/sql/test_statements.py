@@ -10,7 +10,7 @@ import pytest
 import rheos as rh
 from rheos.api.overrides import Overrides
 from rheos.api.partial_settings import from_command
-from rheos.api.program_file import captured_program, planned_program
+from rheos.api.program_file import captured_program, planned_program, run_file
 from rheos.cli.options import OPTIONS
 from rheos.cli.run import run
 from tests.sql.data import registered
@@ -169,3 +169,29 @@ def test_what_is_wrong_in_a_script_says_so(text: str) -> None:
     assert WRONG[text] in str(caught.value)
     assert caught.value.site is not None
     assert caught.value.site.file == __file__
+
+
+def test_a_script_shows_plans_and_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql_script(
+        "CREATE VIEW one AS SELECT 1 AS a; SHOW TABLES; DESCRIBE one; EXPLAIN SELECT a FROM one"
+    )
+    said = capsys.readouterr().out
+    assert said.startswith("one  view, append\na  INT\nproject\n  gives append: a INT\n")
+    assert "Plan of 'explain'" in said
+
+
+def test_only_queries_are_explained() -> None:
+    env = rh.Environment(runtime="simulated")
+    with pytest.raises(rh.RheosError, match="EXPLAIN takes a query") as caught:
+        env.sql_script("EXPLAIN SET state_ttl = '1d'")
+    assert caught.value.hint == "write EXPLAIN SELECT ... FROM ..."
+    with pytest.raises(rh.RheosError, match="unknown table 'nothing'"):
+        env.sql_script("DESCRIBE nothing")
+
+
+def test_a_file_that_only_asks_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "ask.sql"
+    file.write_text("EXPLAIN SELECT 1 AS a;")
+    run_file(file, ())
+    assert "gives append: a INT" in capsys.readouterr().out

@@ -301,13 +301,15 @@ class Environment:
         print(env.explain_sql("SELECT user, COUNT(*) AS n FROM bids GROUP BY user"))
         ```
         """
-        site = call_site()
-        with located(site):
-            stream, logical = self._sql_session().explained(query, state_ttl)
-            end = Node(0, "result", None, site, SinkSpec(CollectSink()), (stream._port,), {})
-            graph = self._program.ending_in(end)
-            plan = self._plan_of(graph, "explain")
-            return f"{logical}\n{explain.text(plan, self._runtime_name(graph))}"
+        with located(call_site()):
+            return self._explained(*self._sql_session().explained(query, state_ttl))
+
+    def _explained(self, stream: DataStream, logical: str) -> str:
+        """The logical plan, and how the stream would run by itself."""
+        end = Node(0, "result", None, call_site(), SinkSpec(CollectSink()), (stream._port,), {})
+        graph = self._program.ending_in(end)
+        plan = self._plan_of(graph, "explain")
+        return f"{logical}\n{explain.text(plan, self._runtime_name(graph))}"
 
     def sql_script(self, statements: str) -> None:
         """Adds what the statements of a text say: tables, views, and what is written to which table.

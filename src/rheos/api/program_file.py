@@ -49,8 +49,15 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
         )
     with done_for(Site(str(file), 1)):
         env = Environment()
-        env._sql_session().script(file.read_text(), str(file))
-        env.execute(file.stem)
+        session = env._sql_session()
+        said: list[str] = []
+        session.say = said.append
+        session.script(file.read_text(), str(file))
+        for text in said:
+            print(text)
+        # A script may ask, and write nothing.
+        if session.inserted or not said:
+            env.execute(file.stem)
 
 
 def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) -> ProgramCaptured:

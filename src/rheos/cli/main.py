@@ -263,6 +263,32 @@ def explain(
     raise typer.Exit(explain(file, arguments or [], format_.value, settings))
 
 
+@app.command()
+def sql(
+    execute: Annotated[
+        str | None,
+        typer.Option("--execute", "-e", metavar="SQL", help="Carry these statements out, and end."),
+    ] = None,
+    parallelism: Parallelism = None,
+    runtime: RuntimeOption = None,
+    master: Master = None,
+    checkpoint_dir: CheckpointDir = None,
+    checkpoint_interval: CheckpointInterval = "1s",
+    config: Config = None,
+) -> None:
+    """A shell for SQL over streams; or carry out what a pipe or -e gives."""
+    from rheos.cli.sql import sql
+
+    given = {
+        "parallelism": parallelism,
+        "runtime": runtime,
+        "master": master,
+        "checkpoint_dir": checkpoint_dir,
+        "checkpoint_interval": checkpoint_interval,
+    }
+    raise typer.Exit(sql(execute, _settings(config, given)))
+
+
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
 def check(
     file: File,

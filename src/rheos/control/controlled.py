@@ -8,11 +8,13 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Protocol
 from uuid import uuid4
+
+import pyarrow as pa
 
 from rheos.checkpoint.events import Outcome
 from rheos.control.driver_note import HeldNote, NoteKeeper
@@ -195,6 +197,9 @@ class ControlledJob:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.job.checkpoints()
+
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        return self.job.take_collected()
 
     def figures(self) -> JobFigures:
         return self.job.figures()

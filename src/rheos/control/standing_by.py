@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import sleep
 from typing import NoReturn
 from uuid import uuid4
+
+import pyarrow as pa
 
 from rheos.checkpoint.driver_note import DriverNote
 from rheos.checkpoint.events import Outcome
@@ -132,6 +134,9 @@ class EndedElsewhere:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return ()
+
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        return {}
 
     def figures(self) -> JobFigures:
         self._refuse()

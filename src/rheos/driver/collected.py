@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -25,12 +26,29 @@ class CollectedResults:
             if isinstance(planned.spec, SinkSpec) and isinstance(planned.spec.sink, CollectSink)
         }
         self._payloads: dict[OperatorId, dict[bytes, None]] = {id: {} for id in self._sinks}
+        self._listed: set[tuple[OperatorId, bytes]] = set()
+        """What the last checkpoint has listed."""
+        self._lock = threading.Lock()
 
     def add(self, checkpoint: CheckpointCompleted) -> None:
-        for handle in checkpoint.committables:
-            if handle.operator in self._payloads:
+        listed = {
+            (handle.operator, handle.payload): None
+            for handle in checkpoint.committables
+            if handle.operator in self._payloads
+        }
+        with self._lock:
+            for operator, payload in listed:
                 # Until its commit is known, a checkpoint lists again what one before it listed.
-                self._payloads[handle.operator][handle.payload] = None
+                if (operator, payload) not in self._listed:
+                    self._payloads[operator][payload] = None
+            self._listed = {*listed}
+
+    def take(self) -> dict[str, pa.Table]:
+        """What has come since the last call. May be called by any thread."""
+        with self._lock:
+            tables = self.tables()
+            self._payloads = {id: {} for id in self._sinks}
+        return tables
 
     def names(self) -> list[str]:
         return [planned.name for planned in self._sinks.values()]

@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from uuid import uuid4
 
+import pyarrow as pa
+
 from rheos.checkpoint.coordinator import Coordinator
 from rheos.checkpoint.events import (
     Action,
@@ -229,6 +231,10 @@ class Master:
     def story(self) -> tuple[str, ...]:
         """What has happened and what was done about it, a line each; as of the last step."""
         return tuple(map(str, self._story))
+
+    def take_collected(self) -> dict[str, pa.Table]:
+        """What collect sinks have gathered since the last call."""
+        return self._collected.take()
 
     def figures(self) -> JobFigures:
         """All that is known of the job now."""

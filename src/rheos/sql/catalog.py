@@ -73,6 +73,18 @@ class Catalog:
     def knows(self, name: str) -> bool:
         return name.casefold() in self.names
 
+    def columns(self) -> dict[str, list[str]]:
+        """The tables with their columns, which of a lookup are not known."""
+        found: dict[str, list[str]] = {}
+        for folded, name in self.names.items():
+            declared, plan = self.declared(name), self.tables.get(folded)
+            found[name] = []
+            if declared is not None:
+                found[name] = [*declared.kinds]
+            elif plan is not None:
+                found[name] = [column.name for column in plan.columns]
+        return found
+
     def find(self, name: str) -> Plan | None:
         """The rows of a table; None where there is none of that name."""
         known = self.tables.get(name.casefold())

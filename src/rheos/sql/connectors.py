@@ -64,6 +64,11 @@ class WithOptions:
     """Without the connector."""
     at: exp.Expr
 
+    @property
+    def name(self) -> str:
+        """Of the connector."""
+        return next(name for name, each in CONNECTORS.items() if each is self.connector)
+
     def source(self, sql: SqlText, schema: pa.Schema) -> Source:
         """Raises ProgramError."""
         if self.connector.source is None:

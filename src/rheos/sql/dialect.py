@@ -32,6 +32,24 @@ class WatermarkFor(exp.Expression):
     arg_types = {"this": True, "expression": True}
 
 
+class Explain(exp.Expression):
+    """EXPLAIN query."""
+
+    arg_types = {"this": True}
+
+
+class ShowTables(exp.Expression):
+    """SHOW TABLES."""
+
+    arg_types = {}
+
+
+class DescribeTable(exp.Expression):
+    """DESCRIBE table."""
+
+    arg_types = {"this": True}
+
+
 class _Parser(MatchParser):
     FUNC_TOKENS = {*MatchParser.FUNC_TOKENS, TokenType.SESSION}
     FUNCTION_PARSERS = {
@@ -76,6 +94,23 @@ class _Parser(MatchParser):
             self.raise_error(f"there is no type {self._curr.text}")
         return kind
 
+    def _parse_statement(self) -> exp.Expr | None:
+        if not self._curr:
+            return None
+        first, word = self._curr, self._curr.text.upper()
+        if word not in ("EXPLAIN", "SHOW", "DESCRIBE", "DESC"):
+            statement: exp.Expr | None = super()._parse_statement()
+            return statement
+        self._advance()
+        if word == "SHOW":
+            if not self._match_text_seq("TABLES"):
+                self.raise_error("Expecting TABLES")
+            return ShowTables().update_positions(first)
+        if word == "EXPLAIN":
+            return Explain(this=super()._parse_statement()).update_positions(first)
+        self._match(TokenType.TABLE)
+        return DescribeTable(this=self._parse_table_parts()).update_positions(first)
+
     def _parse_command(self) -> NoReturn:
         self._parse_as_command(self._prev)
 
@@ -94,7 +129,11 @@ class StreamSql(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'"]
-        KEYWORDS = {**Spark.Tokenizer.KEYWORDS, "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE}
+        KEYWORDS = {
+            # Of what follows these, sqlglot would make one text.
+            **{k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("EXPLAIN", "SHOW")},
+            "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+        }
 
     Parser = _Parser
 

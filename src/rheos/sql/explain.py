@@ -43,12 +43,12 @@ def explained(plan: Plan) -> str:
 def _lines(plan: Plan, depth: int) -> Iterator[str]:
     columns = ", ".join(f"{column.name} {types.name(column.type)}" for column in plan.columns)
     yield f"{'  ' * depth}{_node(plan)}"
-    yield f"{'  ' * depth}  gives {_mode(plan.changes)}: {columns}"
+    yield f"{'  ' * depth}  gives {row_mode(plan.changes)}: {columns}"
     for each in inputs_of(plan):
         yield from _lines(each, depth + 1)
 
 
-def _mode(changes: Changes | None) -> str:
+def row_mode(changes: Changes | None) -> str:
     """What the rows are, in the words of changelogs."""
     if changes is None:
         return "append"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,10 @@ class SqlSession:
         self.lowering = Lowering(env)
         self.ttl: TimeToLive | None = None
         """What a script has said of state."""
+        self.say: Callable[[str], None] = print
+        """Where EXPLAIN, SHOW TABLES and DESCRIBE write to."""
+        self.inserted = 0
+        """How many INSERT INTO there were."""
 
     def register(self, name: Any, table: DataStream | Lookup) -> None:
         """Makes a stream, or a lookup, known to queries. Raises ProgramError."""
@@ -96,13 +100,34 @@ class SqlSession:
         """Carries out the statements of a text, which may be that of a file: then errors begin with
         the line of their statement."""
         sql = replace(_text(text), file=file)
-        statements, here = ScriptStatements(sql, self), call_site()
         with _shown(sql):
             parsed = parse(sql)
         for each in parsed:
-            site = sql.site_of(each) or here
-            with done_for(site), located(site), _shown(sql, each):
-                statements.run(each)
+            self.carry_out(sql, each)
+
+    def carry_out(self, sql: SqlText, statement: exp.Expr) -> None:
+        """Carries out a statement of a text. Raises ProgramError, SchemaError."""
+        site = sql.site_of(statement) or call_site()
+        with done_for(site), located(site), _shown(sql, statement):
+            ScriptStatements(sql, self).run(statement)
+
+    def stream(self, sql: SqlText, query: exp.Expr) -> DataStream:
+        """The stream of a query of a text. Raises ProgramError, SchemaError."""
+        site = sql.site_of(query) or call_site()
+        with done_for(site), located(site), _shown(sql, query):
+            return self.lowering.stream(self._bounded(sql, query))
+
+    def explanation(self, sql: SqlText, query: exp.Expr) -> str:
+        """The plan of a query, and how it would run. Raises ProgramError, SchemaError."""
+        if not isinstance(query, exp.Query | exp.Values):
+            raise sql.error("EXPLAIN takes a query", query, "write EXPLAIN SELECT ... FROM ...")
+        plan = self._bounded(sql, query)
+        return self._env._explained(self.lowering.stream(plan), explained(plan))
+
+    def _bounded(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> Plan:
+        plan = self.planned(sql, query, ttl)
+        check_bounded(sql, plan)
+        return plan
 
     def query(self, text: Any, ttl: TimeToLive | None = None) -> DataStream:
         """The stream of a query. Raises ProgramError, SchemaError."""
@@ -126,9 +151,7 @@ class SqlSession:
         [statement] = statements
         if not isinstance(statement, exp.Query | exp.Values):
             raise sql.error("sql() takes a query", statement, "write SELECT ... FROM ...")
-        plan = self.planned(sql, statement, ttl)
-        check_bounded(sql, plan)
-        return plan
+        return self._bounded(sql, statement, ttl)
 
 
 def _text(text: Any) -> SqlText:

@@ -17,11 +17,12 @@ from rheos.sql import types
 from rheos.sql.catalog import DeclaredTable
 from rheos.sql.connectors import with_options
 from rheos.sql.create_function import create_function
-from rheos.sql.dialect import WatermarkFor
+from rheos.sql.dialect import DescribeTable, Explain, ShowTables, WatermarkFor
 from rheos.sql.expressions.casts import named_type
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.plan import Plan, SqlColumn, projected, renamed
 from rheos.sql.ranking import check_bounded
+from rheos.sql.showing import described, tables_shown
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ class ScriptStatements:
                 self._insert(node)
             case exp.Set():
                 self._set(node)
+            case Explain():
+                self.session.say(self.session.explanation(self.sql, node.this))
+            case ShowTables():
+                self.session.say(tables_shown(self.session.catalog))
+            case DescribeTable():
+                self.session.say(described(self.sql, self.session.catalog, node.this))
             case exp.Query():
                 raise self.sql.error(
                     "nothing is made of the rows of this query",
@@ -56,7 +63,9 @@ class ScriptStatements:
                 )
             case _:
                 raise self.sql.not_computed(
-                    node, "there are CREATE TABLE, CREATE VIEW, CREATE FUNCTION, INSERT INTO and SET"
+                    node,
+                    "there are CREATE TABLE, CREATE VIEW, CREATE FUNCTION, INSERT INTO, SET, EXPLAIN, "
+                    "SHOW TABLES and DESCRIBE",
                 )
 
     def _name(self, node: exp.Expr) -> str:
@@ -193,6 +202,7 @@ class ScriptStatements:
             stream.collect(target.name)
         else:
             stream.sink_to(sink, name=target.name)
+        self.session.inserted += 1
 
     def _fitted(self, plan: Plan, target: DeclaredTable, names: list[str], node: exp.Insert) -> Plan:
         """The rows with the columns of the table, by their places."""

@@ -7,10 +7,11 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -259,6 +260,9 @@ class ContinuousJob:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self._master.checkpoints()
+
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        return self._master.take_collected()
 
     def figures(self) -> JobFigures:
         return self._master.figures()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+
+import pyarrow as pa
 
 from rheos.checkpoint.events import After
 from rheos.driver.restart_report import RestartReport
@@ -93,6 +95,9 @@ class SimulatedJob:
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
         return self.world.master.checkpoints()
+
+    def take_collected(self) -> Mapping[str, pa.Table]:
+        return self.world.master.take_collected()
 
     def figures(self) -> JobFigures:
         return self.world.master.figures()

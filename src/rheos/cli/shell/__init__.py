@@ -1,0 +1,1 @@
+"""`rheos sql`: statements by hand, from a file, or from a pipe."""

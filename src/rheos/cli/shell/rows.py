@@ -1,0 +1,107 @@
+"""The rows of a query as they are now, and as text."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from rheos.errors import InputError
+from rheos.graph.changes import OP, Changes
+
+MOST_ROWS = 100_000
+"""Rows of a table that changes. Of rows that stay, the last so many are kept."""
+
+_TAKES_AWAY = ("update_before", "delete")
+
+
+class CurrentRows:
+    """What a query's changes have made by now."""
+
+    def __init__(self, names: Sequence[str], changes: Changes | None, most: int = MOST_ROWS) -> None:
+        self.names = [name for name in names if changes is None or name != OP]
+        self.count = 0
+        """How many there are, also of those that are not kept."""
+        self._changes = changes
+        self._most = most
+        self._stay: deque[tuple[Any, ...]] = deque(maxlen=most)
+        self._by_key: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._alike: Counter[tuple[Any, ...]] = Counter()
+
+    def add(self, table: pa.Table) -> None:
+        """Raises InputError where there are too many to show."""
+        columns = [table[name].to_pylist() for name in self.names]
+        rows = zip(*columns, strict=True) if columns else ()
+        if self._changes is None:
+            self._stay.extend(rows)
+            self.count += table.num_rows
+            return
+        places = [self.names.index(name) for name in self._changes.key]
+        for op, row in zip(table[OP].to_pylist(), map(_hashable, rows), strict=True):
+            if places:
+                self._change(op, tuple(row[place] for place in places), row)
+            else:
+                self._alike[row] += -1 if op in _TAKES_AWAY else 1
+        self._alike = Counter({row: often for row, often in self._alike.items() if often})
+        self.count = len(self._by_key) + (+self._alike).total()
+        if self.count > self._most:
+            raise InputError(
+                f"the result has more than {self._most} rows by now, and a shell shows the table",
+                hint="aggregate, filter, or INSERT INTO a table",
+            )
+
+    def _change(self, op: str, key: tuple[Any, ...], row: tuple[Any, ...]) -> None:
+        if op in _TAKES_AWAY:
+            self._by_key.pop(key, None)
+        else:
+            self._by_key[key] = row
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        if self._changes is None:
+            yield from self._stay
+        else:
+            yield from self._by_key.values()
+            yield from self._alike.elements()
+
+
+def _hashable(row: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(tuple(each) if isinstance(each, list) else each for each in row)
+
+
+def drawn(rows: CurrentRows, height: int | None = None, width: int | None = None) -> list[str]:
+    """Lines of a table: of so many rows at most the last, and cut where they are wider."""
+    shown = [*rows]
+    if height is not None and len(shown) > height:
+        shown = shown[-height:]
+    cells = [[*rows.names], *([cell(each) for each in row] for row in shown)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(rows.names))]
+    numbers = [all(isinstance(row[p], int | float | None) for row in shown) for p in range(len(widths))]
+    lines = [
+        "  ".join(
+            text.rjust(wide) if right else text.ljust(wide)
+            for text, wide, right in zip(row, widths, numbers, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    lines.insert(1, "  ".join("-" * wide for wide in widths))
+    left = rows.count - len(shown)
+    said = f"{rows.count} row{'' if rows.count == 1 else 's'}"
+    lines.append(f"({said}{f', the last {len(shown)} of them' if left else ''})")
+    return [
+        line if width is None or len(line) <= width else line[: width - 3] + "..." for line in lines
+    ]
+
+
+def cell(value: Any) -> str:
+    """A value in one line."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case datetime():
+            return value.isoformat(" ").removesuffix("+00:00")
+    return str(value).replace("\n", "\\n").replace("\t", "\\t")

@@ -1,0 +1,205 @@
+"""What a shell does: statements over one environment, queries shown as their rows come, jobs that run
+on beside."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+from sqlglot import exp
+
+from rheos.api.environment import Environment
+from rheos.cli.shell.rows import CurrentRows, cell, drawn
+from rheos.errors import ConfigurationError, Site
+from rheos.graph.validate import unbounded_sources
+from rheos.job import JobHandle
+from rheos.site import done_for
+from rheos.sql.dialect import parse
+from rheos.sql.session import SqlSession
+from rheos.sql.text import SqlText
+
+COMMANDS = {
+    ".help": "what can be written",
+    ".read FILE": "carry out the statements of a file",
+    ".jobs": "the jobs of INSERT INTO, and how they are",
+    ".quit": "end the shell, and its jobs",
+}
+_HELP = (
+    "Statements end with a semicolon: SELECT, INSERT INTO (starts a job), CREATE TABLE, CREATE VIEW,\n"
+    "EXPLAIN, SHOW TABLES, DESCRIBE, SET. Ctrl-C ends a query that goes on."
+)
+_LOOK_EVERY_S = 0.25
+_RESULT = "result"
+
+
+@dataclass
+class RunningJob:
+    """A job of INSERT INTO. A thread waits for its end."""
+
+    name: str
+    handle: JobHandle
+    error: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        self._waits = threading.Thread(target=self._wait, name=f"wait for {self.name}", daemon=True)
+        self._waits.start()
+
+    def _wait(self) -> None:
+        try:
+            self.handle.wait()
+        except BaseException as error:
+            self.error = error
+
+    @property
+    def over(self) -> bool:
+        return not self._waits.is_alive()
+
+    def join(self) -> None:
+        self._waits.join()
+
+    def line(self) -> str:
+        return f"{self.name}: {self.handle.status().summary}"
+
+
+class ShellSession:
+    """Carries out what is typed. `live` is whether somebody looks on: then rows of a query that goes on
+    are shown as a table that is drawn again, and otherwise line by line."""
+
+    def __init__(self, env: Environment, console: Console, *, live: bool) -> None:
+        self._env = env
+        self._console = console
+        self._live = live
+        self._sql: SqlSession = env._sql_session()
+        self._sql.say = self._say
+        self._number = 0
+        self.jobs: list[RunningJob] = []
+        self.ended = False
+
+    def tables(self) -> dict[str, list[str]]:
+        """The tables that are known, and their columns."""
+        return self._sql.catalog.columns()
+
+    def run(self, text: str, file: str | None = None) -> None:
+        """All statements of a text, or one command. Raises the error of the first that is wrong."""
+        if text.lstrip().startswith("."):
+            self._command(text.strip())
+            return
+        sql = SqlText(text, file or "sql")
+        with done_for(Site(file or "sql", 1)):
+            for each in parse(sql):
+                self._statement(sql, each)
+
+    def close(self, *, cancel: bool) -> None:
+        """Waits for the jobs, or ends them. Raises the error of the first that has failed."""
+        for job in self.jobs:
+            if cancel and not job.over:
+                job.handle.cancel()
+            job.join()
+        if cancel:
+            return
+        for job in self.jobs:
+            if job.error is not None:
+                raise job.error
+
+    def failures(self) -> list[tuple[str, BaseException]]:
+        """Of jobs that have ended since the last call: those that failed."""
+        over = [job for job in self.jobs if job.over]
+        self.jobs = [job for job in self.jobs if not job.over]
+        return [(job.name, job.error) for job in over if job.error is not None]
+
+    # --- commands -------------------------------------------------------------------------------------
+
+    def _command(self, line: str) -> None:
+        name, _, rest = line.partition(" ")
+        match name:
+            case ".help":
+                self._say("\n".join([_HELP, *(f"{each:12} {what}" for each, what in COMMANDS.items())]))
+            case ".read":
+                self._read(rest.strip())
+            case ".jobs":
+                self._say("\n".join(job.line() for job in self.jobs) or "no jobs run")
+            case ".quit" | ".exit":
+                self.ended = True
+            case _:
+                raise ConfigurationError(
+                    f"there is no command {name}", hint=f"there are {', '.join(COMMANDS)}"
+                )
+
+    def _read(self, name: str) -> None:
+        try:
+            text = Path(name).expanduser().read_text()
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(f"{name!r} cannot be read: {error}") from None
+        self.run(text, name)
+
+    # --- statements -----------------------------------------------------------------------------------
+
+    def _statement(self, sql: SqlText, statement: exp.Expr) -> None:
+        if isinstance(statement, exp.Query | exp.Values):
+            self._query(sql, statement)
+            return
+        before = self._sql.inserted
+        self._sql.carry_out(sql, statement)
+        if self._sql.inserted != before:
+            handle = self._started("insert")
+            job = RunningJob(f"sql-insert-{self._number}", handle)
+            self.jobs.append(job)
+            if self._live:
+                self._say(f"{job.name} runs")
+
+    def _query(self, sql: SqlText, statement: exp.Expr) -> None:
+        stream = self._sql.stream(sql, statement)
+        stream.collect(_RESULT)
+        rows = CurrentRows(stream.schema.names, stream._type.changes)
+        endless = bool(unbounded_sources(self._env._program.graph()))
+        handle = self._started("query")
+        try:
+            if self._live:
+                self._look_on(handle, rows)
+            elif endless:
+                self._follow(handle, stream.schema.names)
+            else:
+                rows.add(handle.wait().collected[_RESULT])
+        except BaseException as error:
+            handle.cancel()
+            if not (self._live and isinstance(error, KeyboardInterrupt)):
+                raise
+        if self._live or not endless:
+            self._say("\n".join(drawn(rows)))
+
+    def _look_on(self, handle: JobHandle, rows: CurrentRows) -> None:
+        """Draws the table again as rows come, until no more can."""
+        with Live(console=self._console, transient=True, auto_refresh=False) as shown:
+            for table in self._coming(handle):
+                rows.add(table)
+                width, height = self._console.size
+                shown.update(Text("\n".join(drawn(rows, max(1, height - 4), width))), refresh=True)
+
+    def _follow(self, handle: JobHandle, names: Sequence[str]) -> None:
+        """Writes each row as it comes, a line each."""
+        self._say("\t".join(names))
+        for table in self._coming(handle):
+            for row in zip(*(table[name].to_pylist() for name in names), strict=True):
+                self._say("\t".join(map(cell, row)))
+
+    def _coming(self, handle: JobHandle) -> Iterator[pa.Table]:
+        """The rows of a running query, until it ends. Raises the error that ended it."""
+        while True:
+            try:
+                yield handle.wait(_LOOK_EVERY_S).collected[_RESULT]
+                return
+            except TimeoutError:
+                yield from handle.take_collected().values()
+
+    def _started(self, what: str) -> JobHandle:
+        self._number += 1
+        return self._env.execute_async(f"sql-{what}-{self._number}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(Text(text), soft_wrap=True)

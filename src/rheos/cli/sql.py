@@ -1,0 +1,31 @@
+"""`rheos sql`: a shell, and what is given by `-e`, or by a pipe."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+from rheos.api import overrides
+from rheos.api.environment import Environment
+from rheos.api.overrides import Overrides
+from rheos.cli.failures import report
+from rheos.cli.shell.session import ShellSession
+
+
+def sql(text: str | None, settings: Overrides) -> int:
+    """Carries out the statements of `text`, of a pipe, or those that are typed. Gives the exit code."""
+    typed = text is None and sys.stdin.isatty()
+    try:
+        with overrides.applied(settings):
+            session = ShellSession(Environment(), Console(), live=typed)
+            if typed:
+                from rheos.cli.shell.prompt import asked
+
+                asked(session)
+            else:
+                session.run(sys.stdin.read() if text is None else text)
+            session.close(cancel=typed)
+    except (Exception, KeyboardInterrupt) as error:
+        return report(error)
+    return 0

@@ -1,0 +1,60 @@
+"""SHOW TABLES and DESCRIBE, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from rheos.sql import types
+from rheos.sql.catalog import Catalog
+from rheos.sql.explain import row_mode
+from rheos.sql.plan import ColumnRole, Scan
+from rheos.sql.text import SqlText
+
+
+def tables_shown(catalog: Catalog) -> str:
+    """A line for each table: its name, and what it is."""
+    names = catalog.names.values()
+    width = max(map(len, names), default=0)
+    lines = [f"{name.ljust(width)}  {_kind(catalog, name)}" for name in names]
+    return "\n".join(lines) or "no tables are known"
+
+
+def _kind(catalog: Catalog, name: str) -> str:
+    declared = catalog.declared(name)
+    if declared is not None:
+        return f"table, connector {declared.options.name!r}"
+    plan = catalog.tables.get(name.casefold())
+    if plan is None:
+        return "lookup"
+    return f"{'stream' if isinstance(plan, Scan) else 'view'}, {row_mode(plan.changes)}"
+
+
+def described(sql: SqlText, catalog: Catalog, node: exp.Expr) -> str:
+    """A line for each column of a table: its name and type, and what else it is. Raises SchemaError."""
+    if not catalog.knows(node.name):
+        raise sql.unknown("table", node.name, node, catalog.names.values(), "the tables are")
+    columns = [*_columns(catalog, node.name)]
+    width = max((len(name) for name, _ in columns), default=0)
+    return "\n".join(f"{name.ljust(width)}  {what}" for name, what in columns) or (
+        "what is looked up says its columns when it is asked"
+    )
+
+
+def _columns(catalog: Catalog, name: str) -> Iterator[tuple[str, str]]:
+    declared = catalog.declared(name)
+    if declared is not None:
+        on = None if declared.watermark is None else declared.watermark.on
+        for field, (column, kind) in zip(declared.schema, declared.kinds.items(), strict=True):
+            words = [types.name(kind)]
+            words += [] if field.nullable else ["NOT NULL"]
+            words += ["event time"] if column == on else []
+            words += ["key"] if column in declared.key else []
+            yield column, ", ".join(words)
+        return
+    plan = catalog.tables.get(name.casefold())
+    for each in () if plan is None else plan.columns:
+        time = ", event time" if each.role == ColumnRole.EVENT_TIME else ""
+        key = ", key" if plan is not None and plan.changes and each.name in plan.changes.key else ""
+        yield each.name, f"{types.name(each.type)}{time}{key}"

@@ -1,0 +1,119 @@
+"""What statements do in a shell, in virtual time."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import rheos as rh
+from rheos.cli.shell.session import ShellSession
+
+VALUES = "(VALUES ('tea', 3), ('jam', 5), ('tea', 4)) AS bids(item, price)"
+
+
+class Shell:
+    """A shell whose output is a text."""
+
+    def __init__(self, *, live: bool = False) -> None:
+        self._out = io.StringIO()
+        env = rh.Environment(runtime="simulated")
+        self.session = ShellSession(env, Console(file=self._out, width=100), live=live)
+
+    def said(self, text: str, file: str | None = None) -> list[str]:
+        """The lines that carrying it out prints."""
+        begin = len(self._out.getvalue())
+        self.session.run(text, file)
+        return self._out.getvalue()[begin:].splitlines()
+
+
+def test_a_query_gives_its_table() -> None:
+    assert Shell().said(f"SELECT item, price * 2 AS twice FROM {VALUES} WHERE price > 3;") == [
+        "item  twice",
+        "----  -----",
+        "jam      10",
+        "tea       8",
+        "(2 rows)",
+    ]
+
+
+def test_changes_are_applied() -> None:
+    lines = Shell().said(f"SELECT item, COUNT(*) AS n FROM {VALUES} GROUP BY item")
+    assert sorted(lines[2:4]) == ["jam   1", "tea   2"]
+
+
+def test_tables_and_columns_are_shown(tmp_path: Path) -> None:
+    shell = Shell()
+    shell.said(
+        f"""
+        CREATE TABLE hits (page STRING NOT NULL, at TIMESTAMP(3), WATERMARK FOR at AS at)
+        WITH ('connector' = 'files', 'path' = '{tmp_path}/*.jsonl', 'format' = 'jsonl');
+        CREATE VIEW pages AS SELECT item, COUNT(*) AS n FROM {VALUES} GROUP BY item;
+        """
+    )
+    assert shell.said("SHOW TABLES") == [
+        "hits   table, connector 'files'",
+        "pages  view, upsert by item",
+    ]
+    assert shell.said("DESCRIBE hits") == ["page  STRING, NOT NULL", "at    TIMESTAMP, event time"]
+    assert shell.said("DESC TABLE pages") == ["item  STRING, key", "n     BIGINT"]
+    assert shell.session.tables() == {"hits": ["page", "at"], "pages": ["item", "n"]}
+
+
+def test_explain_shows_the_plans_and_runs_nothing() -> None:
+    text = "\n".join(Shell().said(f"EXPLAIN SELECT item, COUNT(*) AS n FROM {VALUES} GROUP BY item;"))
+    assert "gives upsert by item: item STRING, n BIGINT" in text
+    assert "Plan of 'explain'" in text
+
+
+def test_insert_into_is_a_job_that_runs_beside(tmp_path: Path) -> None:
+    shell = Shell()
+    shell.said(
+        f"""
+        CREATE TABLE dear (item STRING, price BIGINT)
+        WITH ('connector' = 'files', 'path' = '{tmp_path}/dear', 'format' = 'jsonl');
+        INSERT INTO dear SELECT item, price FROM {VALUES} WHERE price > 3;
+        """
+    )
+    shell.session.close(cancel=False)
+    written = [
+        json.loads(line)
+        for file in (tmp_path / "dear").glob("*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    assert sorted(row["item"] for row in written) == ["jam", "tea"]
+    assert shell.session.failures() == []
+
+
+def test_a_file_is_read_and_its_errors_have_its_lines(tmp_path: Path) -> None:
+    file = tmp_path / "views.sql"
+    file.write_text("CREATE VIEW one AS SELECT 1 AS a;\nCREATE VIEW two AS\nSELECT b FROM one;\n")
+    shell = Shell()
+    with pytest.raises(rh.RheosError) as caught:
+        shell.said(f".read {file}")
+    assert str(caught.value).startswith(f"{file}:3: unknown column 'b'")
+    assert shell.said("SELECT a FROM one")[2] == "1"
+
+
+def test_what_is_typed_wrong_is_underlined_and_the_shell_goes_on() -> None:
+    shell = Shell()
+    with pytest.raises(rh.RheosError) as caught:
+        shell.said("SELECT 1 AS a,\n  nope\nFROM (VALUES (1)) AS t(b);")
+    assert str(caught.value).splitlines()[0] == "sql:2: unknown column 'nope'"
+    assert str(caught.value).splitlines()[-1] == "  |   ^^^^"
+    assert shell.said("SELECT 2 AS a")[2] == "2"
+
+
+def test_commands(tmp_path: Path) -> None:
+    shell = Shell()
+    assert "Statements end with a semicolon" in "\n".join(shell.said(".help"))
+    assert shell.said(".jobs") == ["no jobs run"]
+    with pytest.raises(rh.ConfigurationError, match=r"no command \.halp"):
+        shell.said(".halp")
+    with pytest.raises(rh.ConfigurationError, match="cannot be read"):
+        shell.said(f".read {tmp_path}/nothing.sql")
+    shell.said(".quit")
+    assert shell.session.ended

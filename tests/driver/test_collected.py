@@ -1,0 +1,60 @@
+"""What collect sinks have gathered, at the end and while a job runs."""
+
+from __future__ import annotations
+
+import msgspec
+import pyarrow as pa
+
+import rheos as rh
+from rheos.checkpoint.log_entries import CheckpointCompleted
+from rheos.connectors.collect import CollectedRows
+from rheos.driver.collected import CollectedResults
+from rheos.protocol.control import CommittableHandle
+from rheos.protocol.ids import Attempt, CheckpointId, OperatorId
+
+
+def rows(checkpoint: int, *values: int) -> CommittableHandle:
+    table = pa.table({"n": pa.array(values, pa.int64())})
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    listed = CollectedRows(checkpoint, 0, 1, 0, out.getvalue().to_pybytes())
+    return CommittableHandle(OperatorId("sink-1"), msgspec.msgpack.encode(listed))
+
+
+def completed(checkpoint: int, *listed: CommittableHandle) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        attempt=Attempt(1),
+        owner="driver",
+        reserved_to=CheckpointId(9),
+        checkpoint=CheckpointId(checkpoint),
+        final=False,
+        parallelism=1,
+        max_parallelism=128,
+        operators={},
+        handles=[],
+        committables=[*listed],
+    )
+
+
+def results() -> CollectedResults:
+    env = rh.Environment(parallelism=1)
+    env.from_source(rh.collection([{"n": 1}]), name="numbers").collect("numbers")
+    return CollectedResults(env.plan())
+
+
+def test_each_row_counts_once_though_it_is_listed_again() -> None:
+    made = results()
+    made.add(completed(1, rows(1, 10)))
+    made.add(completed(2, rows(1, 10), rows(2, 20)))
+    assert made.tables()["numbers"]["n"].to_pylist() == [10, 20]
+
+
+def test_what_was_taken_does_not_come_again() -> None:
+    made = results()
+    assert made.take()["numbers"].num_rows == 0
+    made.add(completed(1, rows(1, 10)))
+    assert made.take()["numbers"]["n"].to_pylist() == [10]
+    made.add(completed(2, rows(1, 10), rows(2, 20)))
+    assert made.take()["numbers"]["n"].to_pylist() == [20]
+    assert made.tables()["numbers"].num_rows == 0
