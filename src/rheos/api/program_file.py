@@ -17,19 +17,21 @@ from rheos.site import done_for
 
 def run_file(file: Path, arguments: Sequence[str]) -> None:
     """Runs the file as `__main__`, with its folder first on `sys.path` and `arguments` in `sys.argv`.
+    Of SQL it may be a folder of files.
 
     Raises ConfigurationError where there is no such file, and whatever the program raises.
     """
-    if not file.is_file():
+    models = file.is_dir() and any(file.rglob("*.sql"))
+    if not file.is_file() and not models:
         what = "is a folder" if file.is_dir() else "does not exist"
         raise ConfigurationError(
             f"the job file {str(file)!r} {what}", hint="give the Python file that builds the job"
         )
     argv, path = sys.argv, list(sys.path)
     sys.argv = [str(file), *arguments]
-    sys.path.insert(0, str(file.resolve().parent))
+    sys.path.insert(0, str(file.resolve() if models else file.resolve().parent))
     try:
-        if file.suffix == ".sql":
+        if models or file.suffix == ".sql":
             _run_script(file, arguments)
         else:
             runpy.run_path(str(file), run_name="__main__")
@@ -39,8 +41,9 @@ def run_file(file: Path, arguments: Sequence[str]) -> None:
 
 
 def _run_script(file: Path, arguments: Sequence[str]) -> None:
-    """The statements of the file as one job, called as the file."""
+    """The statements of the file, or of the files of a folder, as one job that is called as it is."""
     from rheos.api.environment import Environment
+    from rheos.sql.folders import run_folder
 
     if arguments:
         raise ConfigurationError(
@@ -52,12 +55,15 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
         session = env._sql_session()
         said: list[str] = []
         session.say = said.append
-        session.script(file.read_text(), str(file))
+        if file.is_dir():
+            run_folder(session, file)
+        else:
+            session.script(file.read_text(), str(file))
         for text in said:
             print(text)
         # A script may ask, and write nothing.
-        if session.inserted or not said:
-            env.execute(file.stem)
+        if session.written or not said:
+            env.execute(file.resolve().stem)
 
 
 def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) -> ProgramCaptured:

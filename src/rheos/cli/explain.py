@@ -20,6 +20,10 @@ def explain(file: Path, arguments: Sequence[str], format_: Format, settings: Ove
         captured = captured_program(file, arguments, settings)
         with done_for(captured.site):
             print(captured.environment.explain(format_, captured.job_name))
+            if format_ == "text" and (session := captured.environment._sql) is not None:
+                from rheos.sql.lineage import lineage
+
+                print(lineage(session.written), end="")
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     return 0

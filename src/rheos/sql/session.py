@@ -47,8 +47,8 @@ class SqlSession:
         """What a script has said of state."""
         self.say: Callable[[str], None] = print
         """Where EXPLAIN, SHOW TABLES and DESCRIBE write to."""
-        self.inserted = 0
-        """How many INSERT INTO there were."""
+        self.written: list[tuple[str, Plan]] = []
+        """What INSERT INTO has written to which table."""
 
     def register(self, name: Any, table: DataStream | Lookup) -> None:
         """Makes a stream, or a lookup, known to queries. Raises ProgramError."""
@@ -110,6 +110,14 @@ class SqlSession:
         site = sql.site_of(statement) or call_site()
         with done_for(site), located(site), _shown(sql, statement):
             ScriptStatements(sql, self).run(statement)
+
+    def model(self, sql: SqlText, name: str, query: exp.Expr) -> None:
+        """Makes a query known by a name. Raises ProgramError, SchemaError."""
+        site = sql.site_of(query) or call_site()
+        with done_for(site), located(site), _shown(sql, query):
+            if self.catalog.knows(name):
+                raise sql.error(f"there is a table {name!r} already", query, "call the file otherwise")
+            self.catalog.add(name, self.planned(sql, query))
 
     def stream(self, sql: SqlText, query: exp.Expr) -> DataStream:
         """The stream of a query of a text. Raises ProgramError, SchemaError."""

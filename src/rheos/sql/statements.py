@@ -202,7 +202,7 @@ class ScriptStatements:
             stream.collect(target.name)
         else:
             stream.sink_to(sink, name=target.name)
-        self.session.inserted += 1
+        self.session.written.append((target.name, plan))
 
     def _fitted(self, plan: Plan, target: DeclaredTable, names: list[str], node: exp.Insert) -> Plan:
         """The rows with the columns of the table, by their places."""

@@ -144,9 +144,9 @@ class ShellSession:
         if isinstance(statement, exp.Query | exp.Values):
             self._query(sql, statement)
             return
-        before = self._sql.inserted
+        before = len(self._sql.written)
         self._sql.carry_out(sql, statement)
-        if self._sql.inserted != before:
+        if len(self._sql.written) != before:
             handle = self._started("insert")
             job = RunningJob(f"sql-insert-{self._number}", handle)
             self.jobs.append(job)
