@@ -165,6 +165,8 @@ class JobStatus:
     """How long the newest checkpoint made processing stand still, in the slowest subtask."""
     strangers: int = 0
     """Frames and connections that were not of the job, and were dropped by its sockets."""
+    checkpoint_failure: str | None = None
+    """Why the newest checkpoint failed; None once another is complete."""
     finished_before: bool = False
     """It had finished when it was started: nothing was run."""
     latency: LatencyStatus | None = None

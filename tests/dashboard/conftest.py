@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ from rheos.dashboard.served import ServedJobs
 from rheos.job import JobConfig
 from rheos.protocol.ids import JobId
 from tests.cli.stand_ins import StandIn, outline
+from tests.processes import Started
 
 OPERATOR = "a token that may operate"
 VIEWER = "a token that may look"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture
@@ -90,3 +93,26 @@ def asking(job: StandIn, stored: Path, tmp_path: Path) -> Iterator[Asking]:
     with TestClient(dashboard.app, "http://127.0.0.1", raise_server_exceptions=False) as client:
         yield Asking(client, audit.path)
     audit.close()
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Started]:
+    made = Started(tmp_path)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        problems: list[str] = []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        yield page
+        browser.close()
+        assert problems == []

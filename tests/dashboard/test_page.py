@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ import pytest
 from tests.processes import Started
 from tests.waiting import wait_for
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 JOB = """
 import pyarrow as pa
 
@@ -36,29 +33,6 @@ by_digit = env.from_source(source, name="numbers").select(d=rh.col("n") % 10).ke
 by_digit.running(n=rh.agg.count()).sink_to(rh.files.sink(OUT, format="parquet"))
 env.execute("digits")
 """
-
-
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[Started]:
-    made = Started(tmp_path)
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Any]:
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium on this machine")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.set_default_timeout(60_000)
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        yield page
-        browser.close()
-        assert problems == []
 
 
 @pytest.mark.spark

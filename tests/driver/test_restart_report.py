@@ -64,13 +64,13 @@ def test_the_log_of_the_job_has_its_states_and_failed_checkpoints() -> None:
     for heard in (
         status,
         status,
-        replace(status, checkpoints_failed=2),
+        replace(status, checkpoints_failed=2, checkpoint_failure="the disk is full"),
         replace(status, checkpoints_failed=2, state=JobState.FAILED, failure="it was the last"),
     ):
         report.heard(heard)
     JOBS.removeHandler(handler)
     assert said == [
         ("INFO", "the job 'shop' is running"),
-        ("WARNING", "2 checkpoints have failed so far"),
+        ("WARNING", "a checkpoint has failed (2 so far): the disk is full"),
         ("ERROR", "the job 'shop' has failed: it was the last"),
     ]

@@ -230,6 +230,7 @@ class Checkpointing:
         Returns the error, too, where it was one failure too many and fails the attempt."""
         failures = self._open.fail(open, now_ms)
         self.stats.failed += 1
+        self.stats.failure = reason
         self._given_up = True
         actions: list[Action] = [self._aborted(open)]
         if open.savepoint is not None:
@@ -312,6 +313,7 @@ class Checkpointing:
         expired = _expire(self._retention.completed(number, entry))
         self.rescaled = entry.rescaled
         self.stats.completed += 1
+        self.stats.failure = None
         self.stats.last_id = entry.checkpoint
         self.stats.last_duration_ms = now_ms - open.opened_ms
         notices: list[Action] = []

@@ -457,3 +457,5 @@ class CheckpointStats:
     last_id: CheckpointId | None = None
     last_duration_ms: int | None = None
     """From the trigger to the log."""
+    failure: str | None = None
+    """Why the newest one failed; None once another is complete."""

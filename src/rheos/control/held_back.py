@@ -72,7 +72,7 @@ def held_back(outline: PlanOutline, figures: JobFigures, history: HistoryView, w
     chains = _upstream(outline, operator.id)
     ahead = {each.id for chain in outline.chains if chain.id in chains for each in chain.operators}
     watermark_ms, subtask = _least(_of_operator(figures, f.WATERMARK, operator.id))
-    splits = [split for split in _splits(figures) if split[0] in ahead]
+    splits = [split for split in open_splits(figures) if split[0] in ahead]
     standing = [split for _, split in splits]
     behind = [split for split in standing if not split.idle]
     least = min((_rank(split.watermark_ms) for split in behind), default=None)
@@ -118,8 +118,8 @@ def _upstream(outline: PlanOutline, operator: str) -> set[str]:
     return found
 
 
-def _splits(figures: JobFigures) -> Iterator[tuple[str, SplitStanding]]:
-    """With the ids of their sources."""
+def open_splits(figures: JobFigures) -> Iterator[tuple[str, SplitStanding]]:
+    """All that are read, with the ids of their sources."""
     marks = {reading.at: reading for reading in figures.of(f.SPLIT_WATERMARK)}
     idle = {reading.at: reading for reading in figures.of(f.SPLIT_IDLE)}
     for stands in figures.of(f.SPLIT_STANDS):

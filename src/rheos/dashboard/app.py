@@ -173,12 +173,7 @@ class Dashboard:
         self._let_in(request, Role.LOOK)
         named = request.path_params["job"]
 
-        def look() -> Any:
-            job = self._jobs.find(named)
-            runs = not isinstance(job, served.StoredJob)
-            return {"job": served.job(job), "figures": served.figures(job) if runs else None}
-
-        return self._streamed(named, look)
+        return self._streamed(named, lambda: served.now(self._jobs.find(named)))
 
     def _streamed(self, name: str, look: Callable[[], Any]) -> Response:
         def ask() -> bytes:

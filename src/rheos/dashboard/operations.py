@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rheos.control.findings import Finding
 from rheos.control.job_logs import LoggedLine
 from rheos.dashboard import served
 from rheos.dashboard.access import Role
@@ -124,6 +125,13 @@ OPERATIONS = (
         f"{_JOB}/figures",
         "All figures as they are now, by operator, subtask and edge",
         lambda asked: served.figures(_of(asked)),
+    ),
+    Operation(
+        "findings",
+        f"{_JOB}/findings",
+        "What stands out: why it restarts, checkpoints fail, rows or windows wait; else nothing",
+        lambda asked: served.found(_of(asked)),
+        list[Finding],
     ),
     Operation(
         "history",

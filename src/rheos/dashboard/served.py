@@ -14,6 +14,7 @@ import msgspec
 
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
+from rheos.control.findings import Finding, findings
 from rheos.control.job_list import (
     ListedJob,
     checkpoint_object,
@@ -28,6 +29,7 @@ from rheos.control.job_list import (
 from rheos.control.job_logs import MAX_LINES, LoggedLine, log_path, newest_lines
 from rheos.control.registry import JobRecord, Registry
 from rheos.dashboard.readiness import Readiness
+from rheos.driver.logged import JOBS
 from rheos.errors import ConfigurationError
 from rheos.job import JobConfig
 from rheos.observe.history_files import HistoryView
@@ -123,12 +125,45 @@ def _running_object(job: ListedJob) -> dict[str, Any]:
 def job(served: Served) -> dict[str, Any]:
     match served:
         case JobRecord():
-            seen = listed_job(served)
-            operators = seen.status.operators if seen.status is not None else ()
-            shown = msgspec.to_builtins(operators, str_keys=True)
-            return {**_running_object(seen), "operators": shown}
+            return _with_operators(listed_job(served))
         case StoredJob():
-            return {**served.shown, "operators": []}
+            return {**served.shown, "operators": [], "failure": _failure(served)}
+
+
+def _with_operators(seen: ListedJob) -> dict[str, Any]:
+    operators = seen.status.operators if seen.status is not None else ()
+    return {**_running_object(seen), "operators": msgspec.to_builtins(operators, str_keys=True)}
+
+
+def _failure(stored: StoredJob) -> str | None:
+    """What it has failed by, where the last that it has logged here says so."""
+    for line in reversed(newest_lines(_log_of(stored), _LOG_LINES)):
+        if line.logger == JOBS.name:
+            return line.message if line.level == "error" else None
+    return None
+
+
+def _log_of(stored: StoredJob) -> Path:
+    return log_path(JobConfig(stored.job, checkpoint_dir=absolute(stored.directory)).writer)
+
+
+def now(served: Served) -> dict[str, Any]:
+    """All that changes: the job, its figures, and what stands out in them."""
+    if isinstance(served, StoredJob):
+        return {"job": job(served), "figures": None, "findings": []}
+    seen = listed_job(served)
+    shown: dict[str, Any] = {"job": _with_operators(seen), "figures": None, "findings": []}
+    if seen.status is not None:
+        client = _client(served)
+        figures = client.figures()
+        shown["figures"] = figures_object(figures)
+        shown["findings"] = findings(seen.status, client.plan(), figures)
+    return shown
+
+
+def found(served: Served) -> list[Finding]:
+    client = _asked(served, "findings")
+    return findings(client.status(), client.plan(), client.figures())
 
 
 def plan(served: Served) -> dict[str, Any]:
@@ -194,7 +229,7 @@ def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
         case JobRecord():
             path = None if served.log is None else Path(served.log)
         case StoredJob():
-            path = log_path(JobConfig(served.job, checkpoint_dir=absolute(served.directory)).writer)
+            path = _log_of(served)
     return [] if path is None else newest_lines(path, int(most))
 
 

@@ -499,6 +499,7 @@ class Master:
             watermark_ms=min(watermarks, default=None),
             checkpoints_completed=coordinator.stats.completed,
             checkpoints_failed=coordinator.stats.failed,
+            checkpoint_failure=coordinator.stats.failure,
             last_checkpoint_ms=coordinator.stats.last_duration_ms,
             restarts=coordinator.restarts,
             busy_ratio=self._metrics.busy_ratio(),

@@ -26,7 +26,12 @@ class RestartReport:
         of_job = {"job": status.job, "attempt": status.attempt}
         if status.checkpoints_failed > self._checkpoints_failed:
             self._checkpoints_failed = status.checkpoints_failed
-            JOBS.warning("%d checkpoints have failed so far", status.checkpoints_failed, extra=of_job)
+            JOBS.warning(
+                "a checkpoint has failed (%d so far): %s",
+                status.checkpoints_failed,
+                status.checkpoint_failure or "its attempt has ended",
+                extra=of_job,
+            )
         if status.state is not self._state:
             self._state = status.state
             if status.state is JobState.FAILED:

@@ -16,7 +16,7 @@ const LOG_EVERY_MS = 3000;
 export async function showJob(view, key, signal, notice) {
   const part = (name) => element("section", { class: name });
   const parts = {
-    head: part("head"), failure: part("failure"), graph: part("graph"), operator: part("operator-place"),
+    head: part("head"), findings: part("findings"), failure: part("failure"), graph: part("graph"), operator: part("operator-place"),
     lines: part("lines"), slots: part("slots"), checkpoints: part("checkpoints"), log: part("log"), story: part("story"),
   };
   view.replaceChildren(...Object.values(parts));
@@ -63,6 +63,7 @@ export async function showJob(view, key, signal, notice) {
     seen.job = data.job;
     seen.figures = new Figures(data.figures);
     headOf(parts.head, data.job, (said) => notice({ what: said }));
+    findingsOf(parts.findings, data.findings, seen.chosen, choose);
     failureOf(parts.failure, data.job, seen.figures);
     slotsOf(parts.slots, seen.figures);
     if (data.job.runs && !seen.plan) {
@@ -79,6 +80,11 @@ export async function showJob(view, key, signal, notice) {
   });
 }
 
+function checkpointsSaid(job) {
+  const failed = job.checkpoints_failed ? ` (${count(job.checkpoints_failed)} failed)` : "";
+  return `${count(job.checkpoints_completed)}${failed}`;
+}
+
 function ended(parts, job) {
   if (!job) return;
   parts.head.querySelector(".state")?.replaceWith(element("span", { class: "state" }, "has ended"));
@@ -90,7 +96,7 @@ function headOf(place, job, done) {
     ["parallelism", job.parallelism], ["attempt", job.attempt],
     ["uptime", inUnit("s", job.uptime_s)],
     ["rows/s", count(job.records_per_s)], ["restarts", job.restarts],
-    ["checkpoints", count(job.checkpoints_completed)],
+    ["checkpoints", checkpointsSaid(job)],
     ["last checkpoint", duration(job.last_checkpoint_ms)],
     ["watermark", moment(job.watermark_ms)], ["runtime", job.runtime],
     ["process", job.pid ? `${job.pid} on ${job.host}` : null], ["checkpoint directory", job.checkpoint_dir],
@@ -104,6 +110,21 @@ function headOf(place, job, done) {
   } else {
     place.replaceChildren(title, job.runs ? actions(job, done) : "", list);
   }
+}
+
+// What stands out, the gravest first; one that is about an operator leads to it.
+function findingsOf(place, findings, chosen, choose) {
+  if (!findings.length) return place.replaceChildren();
+  const within = place.contains(document.activeElement) ? document.activeElement.dataset.at : null;
+  place.replaceChildren(element("h2", {}, "What stands out"), element("ul", {}, findings.map((one, at) =>
+    element("li", { class: `finding ${one.kind}` },
+      element("p", {}, one.what),
+      element("p", { class: "look" }, one.look),
+      one.operator ? element("button", {
+        type: "button", "data-at": at, onclick: () => { if (one.operator !== chosen) choose(one.operator); },
+      }, "Show the operator") : null))));
+  if (within !== null) place.querySelector(`[data-at="${within}"]`)?.focus();
+  return undefined;
 }
 
 function failureOf(place, job, figures) {
