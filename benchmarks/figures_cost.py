@@ -39,7 +39,7 @@ COUNTING = (
 )
 
 
-def _nothing(*_: object) -> None:
+def nothing(*_: object) -> None:
     pass
 
 
@@ -47,7 +47,7 @@ def _nothing(*_: object) -> None:
 def without_figures() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for kind, method in COUNTING:
-            stack.enter_context(patch.object(kind, method, _nothing))
+            stack.enter_context(patch.object(kind, method, nothing))
         yield
 
 

@@ -118,10 +118,11 @@ class Slots:
             ),
             rows,
         )
+        self.sink = Nowhere()
         env = rh.Environment(slots)
         totals = env.from_source(source).key_by("k")
-        totals.running(count=rh.agg.count(), sum=rh.agg.sum("v")).sink_to(Nowhere())
-        plan = replace(env.plan("job"), parallelism=slots)
+        totals.running(count=rh.agg.count(), sum=rh.agg.sum("v")).sink_to(self.sink)
+        plan = self.plan = replace(env.plan("job"), parallelism=slots)
         deployment = Deployment(
             plan=plan,
             job=JobId("job"),
@@ -173,6 +174,17 @@ class Slots:
                 while step.wake_after_us is None:
                     step = engine.step()
                 transport.wait(0)
+
+    def steps(self, count: int) -> int:
+        """So many steps of each slot, as at full load: there is always more to do. Gives how many rows
+        have come to the sinks."""
+        before = self.sink.came
+        for _ in range(count):
+            self.clock.advance(TURN_US)
+            for engine, transport in zip(self.engines, self.transports, strict=True):
+                engine.step()
+                transport.wait(0)
+        return self.sink.came - before
 
     def close(self) -> None:
         for engine in self.engines:
