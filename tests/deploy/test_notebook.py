@@ -34,6 +34,8 @@ class Ran:
     result: str = ""
     error: str = ""
     number: int = 0
+    displays: list[dict[str, str]] = field(default_factory=list)
+    """What it has displayed, by MIME type, and each change of that."""
 
 
 @dataclass
@@ -44,6 +46,9 @@ class Notebook:
     """Where its cells run."""
     _asked: list[str] = field(default_factory=list)
 
+    changed: list[dict[str, str]] = field(default_factory=list)
+    """What displays of earlier cells have become."""
+
     def begin(self, cell: str) -> None:
         self._asked.append(self.client.execute(cell))
 
@@ -52,9 +57,11 @@ class Notebook:
         ran, asked = Ran(), self._asked.pop()
         while True:
             message = self.client.get_iopub_msg(timeout=WITHIN_S)
-            if message["parent_header"].get("msg_id") != asked:
-                continue
             content = message["content"]
+            if message["parent_header"].get("msg_id") != asked:
+                if message["msg_type"] == "update_display_data":
+                    self.changed.append(content["data"])
+                continue
             match message["msg_type"]:
                 case "execute_input":
                     ran.number = content["execution_count"]
@@ -62,6 +69,8 @@ class Notebook:
                     ran.printed += content["text"]
                 case "execute_result":
                     ran.result = content["data"]["text/plain"]
+                case "display_data" | "update_display_data":
+                    ran.displays.append(content["data"])
                 case "error":
                     ran.error = f"{content['ename']}: {content['evalue']}"
                 case "status" if content["execution_state"] == "idle":
@@ -145,6 +154,32 @@ def test_errors_begin_with_the_cell_and_its_line(notebook: Notebook) -> None:
         assert job.error.startswith(f"UserFunctionError: In[{wrong.number}]:2: operator 'map(divided)'")
         unknown = notebook.run("more = 1\nenv.from_source(rh.collection(VISITS)).select('x')")
         assert unknown.error.startswith(f"SchemaError: In[{unknown.number}]:2: ")
+
+
+LIVE = """
+live = rh.Environment(parallelism=1, runtime="continuous", checkpoint_interval="200ms")
+numbers = rh.generator(lambda block: {"user": block.index() % 10}, rate_per_s=100, splits=1)
+by_user = live.from_source(numbers, name="numbers").key_by("user")
+by_user.running(n=rh.agg.count()).collect("counts")
+counting = live.execute_async("counting")
+counting
+"""
+
+
+def test_a_job_shows_its_picture_and_keeps_it_true(notebook: Notebook) -> None:
+    shown = notebook.run(LIVE)
+    assert shown.error == ""
+    (first,) = shown.displays[:1]
+    assert first["text/plain"].startswith("<Job 'counting' ")
+    assert ">numbers</text>" in first["text/html"]
+    # What its thread sends comes with the cell that made it; here others wait until it has ended.
+    notebook.run("import time\nwhile counting.status().checkpoints_completed < 1: time.sleep(0.1)")
+    notebook.run("counting.cancel()")
+    asked = "'rheos-notebook' in [t.name for t in __import__('threading').enumerate()]"
+    wait_for(lambda: notebook.value(asked) == "False")
+    changes = notebook.changed
+    assert "cancelled" in changes[-1]["text/plain"]
+    assert "cancelled for" in changes[-1]["text/html"]
 
 
 ENDLESS = """

@@ -19,6 +19,8 @@ import pyarrow as pa
 from rheos.checkpoint.events import Outcome
 from rheos.control.driver_note import HeldNote, NoteKeeper
 from rheos.control.job_logs import LogFile, log_path
+from rheos.control.live_display import LiveDisplay
+from rheos.control.picture import picture
 from rheos.control.processes import this_process
 from rheos.control.registry import JobRecord, Registry
 from rheos.control.server import CommandServer
@@ -109,6 +111,8 @@ class ControlledJob:
         log: LogFile | None = None,
     ) -> None:
         self.job = job
+        self._plan = plan
+        self._display = LiveDisplay(self._mimebundle, self._has_ended)
         self._log = log
         self._program = program
         self._config = config
@@ -152,6 +156,26 @@ class ControlledJob:
 
     def __repr__(self) -> str:
         return f"<Job {self.status().summary}>"
+
+    def _repr_html_(self) -> str:
+        """The picture as it is now, where nothing can be shown live."""
+        return picture(self._plan, self.status(), self.figures())
+
+    def _ipython_display_(self) -> None:
+        """In a notebook, as the last value of a cell: live."""
+        self._display.show()
+
+    def _mimebundle(self) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _has_ended(self, within_s: float) -> bool:
+        try:
+            self.job.wait(within_s)
+        except TimeoutError:
+            return False
+        except Exception:
+            return True  # Who waits for the job hears of it.
+        return True
 
     def status(self) -> JobStatus:
         status = self.job.status()

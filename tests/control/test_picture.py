@@ -1,0 +1,99 @@
+"""The picture of a job in a notebook: its graph with figures, as HTML that needs nothing else."""
+
+from __future__ import annotations
+
+import threading
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import msgspec
+import pytest
+
+from rheos.control.live_display import LiveDisplay
+from rheos.control.picture import picture
+from rheos.plan.outline import PlanOutline
+from rheos.protocol.readings import Reading
+from tests.cli.stand_ins import FIGURES, STATUS, outline
+
+
+def texts(html: str) -> list[str]:
+    found = ET.fromstring(html).iter("text")
+    return [each.text or each[0].tail or "" for each in found]
+
+
+def test_it_has_each_operator_and_what_flows() -> None:
+    sent = [Reading("sent_rows", ("0", str(n)), 1, rate) for n, rate in enumerate((1000.0, 500.0))]
+    figures = msgspec.structs.replace(FIGURES, readings=[*FIGURES.readings, *sent])
+    html = picture(outline(), STATUS, figures)
+    assert texts(html) == ["1,500/s", "clicks", "map"]
+    titles = [title.text for title in ET.fromstring(html).iter("title")]
+    assert "busy 50%, held 0%, idle 50%" in titles
+    assert "map, job.py:4" in titles
+    assert "running for 4 s, 1,000,000 rows/s, checkpoints 4 (1 failed), restarts 1" in html
+
+
+def test_what_stands_out_is_above_it() -> None:
+    held = [Reading("backpressured_ms", ("0", str(n)), 1, 950.0) for n in range(2)]
+    busy = [Reading("busy_ms", ("1", str(n)), 1, 990.0) for n in range(2)]
+    html = picture(outline(), STATUS, msgspec.structs.replace(FIGURES, readings=[*held, *busy]))
+    (item,) = [each.text or "" for each in ET.fromstring(html).iter("li")]
+    assert item == "'map' works 99% of its time and holds up what is before it (95% of its time)"
+
+
+def test_names_of_the_program_are_text() -> None:
+    evil: PlanOutline = msgspec.structs.replace(outline("<script>alert(1)</script>"))
+    evil.chains[0].operators[0] = msgspec.structs.replace(
+        evil.chains[0].operators[0], name="<b>&", site="'\"><i>:1"
+    )
+    html = picture(evil, STATUS, FIGURES)
+    assert "<script" not in html
+    assert "<i>" not in html
+    assert "<b>&" in texts(html)
+
+
+def test_a_loop_and_a_plan_of_very_many_chains_can_be_drawn() -> None:
+    plan = outline()
+    back = msgspec.structs.replace(plan.edges[0], id="1", source="1", target="0", feedback=True)
+    looped = msgspec.structs.replace(plan, edges=[*plan.edges, back])
+    assert len(list(ET.fromstring(picture(looped, STATUS, FIGURES)).iter("path"))) == 2
+    wide = msgspec.structs.replace(plan, chains=plan.chains * 30)
+    assert "60 chains: see the dashboard" in picture(wide, STATUS, FIGURES)
+
+
+class Screen:
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.came = threading.Semaphore(0)
+
+    def update(self, obj: Any, **_: Any) -> None:
+        self.shown.append(obj["text/plain"])
+        self.came.release()
+
+
+def test_it_goes_on_until_the_job_has_ended_and_only_the_newest_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    display = pytest.importorskip("IPython.display", reason="IPython is not installed")
+    screens: list[Screen] = []
+
+    def displayed(bundle: Any, **_: Any) -> Screen:
+        screens.append(Screen())
+        return screens[-1]
+
+    monkeypatch.setattr(display, "display", displayed)
+    second, over = threading.Event(), threading.Event()
+
+    def ended(_: float) -> bool:
+        """The first one waits until there is a second; that one sees the end."""
+        if len(screens) == 1:
+            assert second.wait(20)
+            return False
+        return over.wait(20)
+
+    live = LiveDisplay(lambda: {"text/plain": "ended" if over.is_set() else "runs"}, ended)
+    live.show()
+    live.show()
+    second.set()
+    over.set()
+    assert screens[1].came.acquire(timeout=20)
+    assert (screens[0].shown, screens[1].shown) == ([], ["ended"])
