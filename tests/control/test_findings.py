@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rheos.control.findings import Finding, FindingKind, findings
+from rheos.control.findings import FindingKind, JobFinding, findings
 from rheos.job import JobState, JobStatus
 from rheos.observe.model import JobFigures
 from rheos.plan.outline import PlanOutline
@@ -17,7 +17,7 @@ from tests.cli.stand_ins import FIGURES, STATUS, outline
 CALM = replace(STATUS, failure=None, restarts=0, checkpoints_failed=0)
 
 
-def found(*readings: Reading, plan: PlanOutline | None = None, **status: Any) -> list[Finding]:
+def found(*readings: Reading, plan: PlanOutline | None = None, **status: Any) -> list[JobFinding]:
     """Of the stand-in: the source "clicks", and a map behind a shuffle by n."""
     figures: JobFigures = msgspec.structs.replace(FIGURES, readings=list(readings))
     shown: JobStatus = replace(CALM, **status)

@@ -14,7 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")])
 TREE = {
     path.relative_to(ROOT).as_posix()
-    for top in ("src", "tests", "docs", "benchmarks", "examples", "scripts")
+    for top in ("src", "tests", "docs", "benchmarks", "examples", "scripts", "deploy")
     for path in (ROOT / top).rglob("*")
 }
 

@@ -37,7 +37,7 @@ class FindingKind(Enum):
     STANDS = "stands"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class JobFinding(msgspec.Struct, frozen=True, kw_only=True):
     kind: FindingKind
     what: str
     """A sentence with the numbers that it comes from."""
@@ -50,7 +50,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 def findings(
     status: JobStatus, outline: PlanOutline | None, figures: JobFigures | None
-) -> list[Finding]:
+) -> list[JobFinding]:
     """The gravest kind first. The plan and the figures are those of a job that runs."""
     found = [*_restarts(status, figures), *_checkpoints(status)]
     if outline is not None and figures is not None and status.state is JobState.RUNNING:
@@ -58,7 +58,7 @@ def findings(
     return found[:_MOST]
 
 
-def _restarts(status: JobStatus, figures: JobFigures | None) -> Iterator[Finding]:
+def _restarts(status: JobStatus, figures: JobFigures | None) -> Iterator[JobFinding]:
     if not status.failure or (status.restarts == 0 and status.state is not JobState.FAILED):
         return
     last = status.failure.splitlines()[0]
@@ -70,17 +70,17 @@ def _restarts(status: JobStatus, figures: JobFigures | None) -> Iterator[Finding
         what = f"the job does not run, and is to be tried again: {last}"
     else:
         what = f"the job has restarted {_times(status.restarts)} and runs again. The last cause: {last}"
-    yield Finding(
+    yield JobFinding(
         kind=FindingKind.RESTARTS,
         what=f"{what} ({counted})" if counted else what,
         look="the whole error with the line, the record and what to do is below",
     )
 
 
-def _checkpoints(status: JobStatus) -> Iterator[Finding]:
+def _checkpoints(status: JobStatus) -> Iterator[JobFinding]:
     if status.checkpoint_failure is None:
         return
-    yield Finding(
+    yield JobFinding(
         kind=FindingKind.CHECKPOINTS,
         what=f"the newest checkpoint has failed: {status.checkpoint_failure} "
         f"({status.checkpoints_failed:,} of them so far; {status.checkpoints_completed:,} completed)",
@@ -89,7 +89,7 @@ def _checkpoints(status: JobStatus) -> Iterator[Finding]:
     )
 
 
-def _busy(outline: PlanOutline, figures: JobFigures) -> Iterator[Finding]:
+def _busy(outline: PlanOutline, figures: JobFigures) -> Iterator[JobFinding]:
     """Chains that work nearly all of their time and hold others up; of one that is held up itself what
     is behind it is the cause."""
     for chain in outline.chains:
@@ -109,7 +109,7 @@ def _busy(outline: PlanOutline, figures: JobFigures) -> Iterator[Finding]:
             yield uneven
             continue
         after = f"holds up what is before it ({held:.0%} of its time)" if senders else str(behind)
-        yield Finding(
+        yield JobFinding(
             kind=FindingKind.SLOW,
             what=f"{_name(chain)} works {busy[subtask]:.0%} of its time and {after}",
             look=f"profile subtask {subtask}: the widest frame is the function that takes the time. "
@@ -125,7 +125,7 @@ def _uneven(
     chain: OutlinedChain,
     busy: dict[int, float],
     subtask: int,
-) -> Finding | None:
+) -> JobFinding | None:
     """Where the busiest subtask has far more rows by a key than is its part, and others have time."""
     edges = [e for e in outline.edges if e.target == chain.id and e.exchange == "hash"]
     for edge in edges:
@@ -138,7 +138,7 @@ def _uneven(
         if part < least or min(busy.values()) >= BUSY:
             continue
         keys = ", ".join(edge.keys)
-        return Finding(
+        return JobFinding(
             kind=FindingKind.UNEVEN,
             what=f"subtask {subtask} of {_name(chain)} has {part:.0%} of the rows by {keys}, where "
             f"{fair:.0%} is its part, and works {busy[subtask]:.0%} of its time: one value of {keys}, "
@@ -151,7 +151,7 @@ def _uneven(
     return None
 
 
-def _stands(outline: PlanOutline, figures: JobFigures) -> Iterator[Finding]:
+def _stands(outline: PlanOutline, figures: JobFigures) -> Iterator[JobFinding]:
     """Splits whose event time has stood while others of their source went on."""
     splits: dict[str, list[SplitStanding]] = {}
     chains = {operator.id: chain.id for chain in outline.chains for operator in chain.operators}
@@ -170,7 +170,7 @@ def _stands(outline: PlanOutline, figures: JobFigures) -> Iterator[Finding]:
             if split.stands_ms < STANDS_MS or (at is not None and at >= min(marks)):
                 continue
             ahead = "" if at is None else f", and are up to {_span(max(marks) - at)} ahead of it"
-            yield Finding(
+            yield JobFinding(
                 kind=FindingKind.STANDS,
                 what=f"split {split.split!r} of {split.source!r} (subtask {split.subtask}) has not "
                 f"gone on for {_span(split.stands_ms)}, and holds the watermark: no window behind it "

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rheos.control.findings import Finding
+from rheos.control.findings import JobFinding
 from rheos.control.job_logs import LoggedLine
 from rheos.dashboard import served
 from rheos.dashboard.access import Role
@@ -131,7 +131,7 @@ OPERATIONS = (
         f"{_JOB}/findings",
         "What stands out: why it restarts, checkpoints fail, rows or windows wait; else nothing",
         lambda asked: served.found(_of(asked)),
-        list[Finding],
+        list[JobFinding],
     ),
     Operation(
         "history",

@@ -14,7 +14,7 @@ import msgspec
 
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
-from rheos.control.findings import Finding, findings
+from rheos.control.findings import JobFinding, findings
 from rheos.control.job_list import (
     ListedJob,
     checkpoint_object,
@@ -161,7 +161,7 @@ def now(served: Served) -> dict[str, Any]:
     return shown
 
 
-def found(served: Served) -> list[Finding]:
+def found(served: Served) -> list[JobFinding]:
     client = _asked(served, "findings")
     return findings(client.status(), client.plan(), client.figures())
 
