@@ -102,6 +102,8 @@ from rheos.graph.windows import (
 )
 from rheos.host.load_once import load_once
 from rheos.job import CheckpointInfo, JobHandle, JobResult, JobState, JobStatus
+from rheos.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
+from rheos.lineage.asking import WhyResult, why
 from rheos.operators.runtime_context import RuntimeContext
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.durations import duration_ms as duration
@@ -140,6 +142,7 @@ __all__ = [
     "Environment",
     "Evictor",
     "EvictorContext",
+    "ExplainedRow",
     "FencedError",
     "ForkResult",
     "GlobalWindows",
@@ -175,11 +178,13 @@ __all__ = [
     "Session",
     "Settings",
     "Sliding",
+    "SourceRow",
     "StateAccessError",
     "StateBackend",
     "StateChange",
     "StateConfig",
     "StateError",
+    "StepFiring",
     "TimeToLive",
     "TimeWindow",
     "TransportError",
@@ -193,6 +198,8 @@ __all__ = [
     "ValueState",
     "Watermark",
     "WatermarkGenerator",
+    "WayStep",
+    "WhyResult",
     "WindowAssigner",
     "WindowContext",
     "WindowFunction",
@@ -231,4 +238,5 @@ __all__ = [
     "spark_stream",
     "tables",
     "triggers",
+    "why",
 ]

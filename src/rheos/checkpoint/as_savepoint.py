@@ -4,7 +4,7 @@ read."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -85,6 +85,24 @@ def kept_checkpoint(
     entry = found[-1]
     handles = [handle for handle in entry.handles if handle.operator in operators]
     return _copied(store, job, msgspec.structs.replace(entry, handles=handles))
+
+
+def kept_checkpoints(store: Store, job: JobId) -> Iterator[CopiedCheckpoint]:
+    """The checkpoints that a job keeps, the newest first. What it drops meanwhile is left out.
+
+    Raises as `newest_checkpoint`.
+    """
+    newest = newest_checkpoint(store, job)
+    yield newest
+    for completed in reversed(JobLog(store, job).read().completed):
+        if completed.entry.checkpoint < newest.savepoint.entry.checkpoint:
+            try:
+                older = _copied(store, job, completed.entry)
+            except UnrestorableError as error:
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
+            else:
+                yield older
 
 
 def copied_savepoint(store: Store, directory: str) -> CopiedCheckpoint:

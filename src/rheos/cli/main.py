@@ -461,6 +461,70 @@ def debug(
     raise typer.Exit(code)
 
 
+@app.command()
+def why(
+    job: control.Job,
+    sink: Annotated[str, typer.Option(help="The sink's name, or its id.", show_default=False)],
+    row: Annotated[
+        str,
+        typer.Option(metavar="JSON", help="""Some of its fields: '{"user": 7}'.""", show_default=False),
+    ],
+    rows: Annotated[int, typer.Option(min=1, help="Explain so many of the newest.")] = 3,
+    inputs: Annotated[int, typer.Option(min=0, help="Input rows to show of each.")] = 20,
+    for_: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="DURATION",
+            callback=duration,
+            help="How far event time is to go beyond the checkpoint's, such as 10m.",
+            show_default="all that the sources have now",
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The program that runs, where the job does not say it.",
+            show_default=False,
+        ),
+    ] = None,
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(help="Read the job there, whether it runs or not.", show_default=False),
+    ] = None,
+    from_savepoint: Annotated[
+        str | None,
+        typer.Option(
+            help="Look from this savepoint of the job on, in place of its checkpoints.",
+            show_default=False,
+        ),
+    ] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Read all input from its beginning.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Say why a job gave a row: through which operators it came, which input rows led to it, and which
+    windows and timers fired. The program is run once more beside the job, which notices nothing."""
+    from rheos.cli.why import show_why
+
+    code = show_why(
+        job,
+        sink,
+        row,
+        most=rows,
+        inputs=inputs,
+        for_=for_,
+        against=against,
+        checkpoint_dir=checkpoint_dir,
+        from_savepoint=from_savepoint,
+        from_start=from_start,
+        as_json=json,
+    )
+    raise typer.Exit(code)
+
+
 @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
 def chaos(
     file: File,

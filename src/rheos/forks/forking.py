@@ -18,20 +18,15 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from rheos.checkpoint.as_savepoint import (
-    CopiedCheckpoint,
-    copied_savepoint,
-    newest_checkpoint,
-)
+from rheos.checkpoint.as_savepoint import CopiedCheckpoint, newest_checkpoint
 from rheos.connectors.files.listing import absolute
 from rheos.driver.sources_and_sinks import sources
 from rheos.errors import ConfigurationError
 from rheos.forks.difference import OutputDifference, difference
 from rheos.forks.input import CheckpointInput
-from rheos.forks.job_program import job_program, planned, working_as
+from rheos.forks.job_program import job_program, planned, savepoint_of, working_as
 from rheos.forks.reservations import Reservation, reservations
 from rheos.forks.sides import SinkOutput, run_side
-from rheos.host.stores import open_store, there_is
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId, OperatorId
@@ -113,7 +108,7 @@ def fork(
     if from_savepoint is None:
         checkpoint = newest_checkpoint(found.store, found.job)
     else:
-        checkpoint = _savepoint(absolute(from_savepoint), found.job)
+        checkpoint = savepoint_of(found.job, absolute(from_savepoint))
     length_ms = None if for_ is None else duration_ms(for_)
     if length_ms is not None and length_ms <= 0:
         raise ConfigurationError(f"a fork cannot go for {for_!r}", hint='say more, such as "10m"')
@@ -128,21 +123,6 @@ def fork(
     with working_as(running):
         old, new = planned(running), planned(changed)
         return _compared(checkpoint, old, new, length_ms, tuple(key), allow_dropped)
-
-
-def _savepoint(directory: str, job: JobId) -> CopiedCheckpoint:
-    if not there_is(directory):
-        raise ConfigurationError(
-            f"there is no savepoint {directory!r}",
-            hint="name the folder that was printed when the savepoint was taken",
-        )
-    taken = copied_savepoint(open_store(directory, make=False), directory)
-    if taken.savepoint.job != job:
-        raise ConfigurationError(
-            f"the savepoint {directory!r} is of the job {taken.savepoint.job!r}, not of {job!r}",
-            hint="name one of the job that is forked",
-        )
-    return taken
 
 
 # --- both sides -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rheos.checkpoint.as_savepoint import CopiedCheckpoint
-from rheos.checkpoint.restored_state import restored_state
+from rheos.checkpoint.restored_state import RestoredByOperator, restored_state
 from rheos.connectors.contract import Source
 from rheos.driver.sources_and_sinks import sources
 from rheos.errors import ConfigurationError
@@ -29,12 +29,12 @@ class CheckpointInput:
     Raises ConfigurationError where the input cannot be read so, and what the sources raise.
     """
 
-    def __init__(self, checkpoint: CopiedCheckpoint, plan: PhysicalPlan, length_ms: int | None) -> None:
-        """`length_ms` of event time beyond the checkpoint's; None reads until now."""
-        store = MemoryStore()
-        store.files.update(checkpoint.files)
-        entry = checkpoint.savepoint.entry
-        self._state = restored_state(entry, 0, 1, store, state_format.decode)
+    def __init__(
+        self, checkpoint: CopiedCheckpoint | None, plan: PhysicalPlan, length_ms: int | None
+    ) -> None:
+        """From the checkpoint; None: from the beginning. `length_ms` of event time beyond the
+        checkpoint's; None reads until now."""
+        self._state = {} if checkpoint is None else state_of(checkpoint)
         self._folder = Path(folder_of(self, "rheos-fork-"))
         self._sources = {planned.id: source for planned, source in sources(plan)}
         self._extent = None if length_ms is None else self._extent_of(length_ms)
@@ -77,6 +77,13 @@ class CheckpointInput:
                 hint="leave out --for, and all that is there now is read",
             )
         return Extent(min(known), length_ms)
+
+
+def state_of(checkpoint: CopiedCheckpoint) -> RestoredByOperator:
+    """By operator, as one subtask restores it."""
+    store = MemoryStore()
+    store.files.update(checkpoint.files)
+    return restored_state(checkpoint.savepoint.entry, 0, 1, store, state_format.decode)
 
 
 def _is_same(one: Source, other: Source) -> bool:

@@ -12,12 +12,13 @@ import msgspec
 
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import planned_program
+from rheos.checkpoint.as_savepoint import CopiedCheckpoint, copied_savepoint
 from rheos.connectors.files.listing import absolute
 from rheos.control.job_list import stored_job
 from rheos.control.registry import Registry, find_job
 from rheos.control.started_program import StartedProgram
 from rheos.errors import ConfigurationError
-from rheos.host.stores import open_store
+from rheos.host.stores import open_store, there_is
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ids import JobId
 from rheos.protocol.ports import Store
@@ -73,6 +74,22 @@ def _stated(file: Path, started: StartedProgram | None) -> StartedProgram:
     if started is None:
         started = StartedProgram(file="", arguments=[], folder=os.getcwd(), parameters={}, digest="")
     return msgspec.structs.replace(started, file=str(file.absolute()))
+
+
+def savepoint_of(job: JobId, directory: str) -> CopiedCheckpoint:
+    """A savepoint of the job, in memory. Raises ConfigurationError, CheckpointError."""
+    if not there_is(directory):
+        raise ConfigurationError(
+            f"there is no savepoint {directory!r}",
+            hint="name the folder that was printed when the savepoint was taken",
+        )
+    taken = copied_savepoint(open_store(directory, make=False), directory)
+    if taken.savepoint.job != job:
+        raise ConfigurationError(
+            f"the savepoint {directory!r} is of the job {taken.savepoint.job!r}, not of {job!r}",
+            hint="name one of that job",
+        )
+    return taken
 
 
 def planned(program: StartedProgram) -> PhysicalPlan:

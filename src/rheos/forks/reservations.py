@@ -11,10 +11,14 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from rheos.errors import Site
-from rheos.graph.nodes import ProcessSpec, ReduceSpec, RunningSpec, SourceSpec
+from rheos.graph.nodes import ReduceSpec, RunningSpec, SourceSpec
 from rheos.graph.state import StateDeclaration
 from rheos.graph.triggers import ContinuousProcessingTimeTrigger, ProcessingTimeTrigger
 from rheos.operators.async_map import AsyncMapSpec
+from rheos.operators.broadcast_process import BroadcastProcessSpec
+from rheos.operators.co_process import CoProcessSpec
+from rheos.operators.joins.tables import TableJoinSpec
+from rheos.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
 from rheos.operators.lookup import LookupSpec
 from rheos.plan.physical import PlannedOperator
 
@@ -26,6 +30,11 @@ _OF_OTHERS = {*sys.stdlib_module_names, "rheos", "polars", "pyarrow", "numpy", "
 }
 """Packages whose classes are no functions of the program."""
 _DEPTH = 4
+_BY_ARRIVAL = (
+    *(ReduceSpec, RunningSpec, TableJoinSpec),
+    *(BroadcastProcessSpec, KeyedBroadcastProcessSpec, CoProcessSpec),
+)
+"""What goes by the order in which rows come, always."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +68,8 @@ def _reasons(planned: PlannedOperator, splits: int) -> Iterator[str]:
         return
     if isinstance(spec, AsyncMapSpec | LookupSpec):
         yield "it asks a system outside, which answers as of now"
-    arrival = isinstance(spec, ProcessSpec) and spec.order == "arrival"
-    if splits > 1 and (arrival or isinstance(spec, ReduceSpec | RunningSpec)):
+    arrival = getattr(spec, "order", None) == "arrival"
+    if splits > 1 and (arrival or isinstance(spec, _BY_ARRIVAL)):
         yield (
             f"it goes by the order of rows, and those of {splits} splits may come in another order "
             "than in the job"

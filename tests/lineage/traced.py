@@ -1,0 +1,44 @@
+"""A program run once more from its start, and watched; and what its sinks' rows are said to come of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import rheos as rh
+from rheos.forks.input import CheckpointInput
+from rheos.lineage.answer import Answers, ExplainedRow
+from rheos.lineage.replay import TracedRun
+from rheos.protocol.ids import JobId
+from rheos.protocol.state_config import StateConfig
+
+Build = Callable[[rh.Environment], Mapping[str, rh.DataStream]]
+
+
+def explained(build: Build, folder: Path) -> dict[str, list[ExplainedRow]]:
+    """All rows of each output, by its name, in their order."""
+    env = rh.Environment()
+    for name, stream in build(env).items():
+        stream.sink_to(rh.print_sink(), name=name)
+    plan = env.plan("traced")
+    tapes = CheckpointInput(None, plan, None)
+    replay = TracedRun(JobId("traced"), plan, tapes.tapes, {}, StateConfig(), str(folder))
+    try:
+        replay.run()
+    finally:
+        replay.close()
+    answers = Answers(replay.ledger, replay.watched, None)
+    return {
+        planned.name: [
+            answers.explained(arrival.row)
+            for arrival in replay.ledger.arrivals(replay.operators[planned.id])
+        ]
+        for planned in plan.operators()
+        if not planned.outputs
+    }
+
+
+def came_of(rows: list[ExplainedRow], column: str = "id") -> list[tuple[dict[str, Any], list[Any]]]:
+    """Each row, with that column of the input rows that led to it, sorted."""
+    return [(dict(row.row), sorted(input.row[column] for input in row.inputs)) for row in rows]
