@@ -12,7 +12,6 @@ import rheos as rh
 from benchmarks.nexmark import sql
 from benchmarks.nexmark.events import SCHEMA, Events, frames
 from benchmarks.nexmark.market import market
-from benchmarks.nexmark.queries import QUERIES
 from benchmarks.nexmark.query import Query
 
 Found = dict[str, pl.DataFrame]
@@ -50,12 +49,14 @@ def found_by_sql(
     env = rh.Environment(parallelism=parallelism, runtime="simulated")
     source = rh.generator(Events(per_second), count=events, splits=3, schema=SCHEMA, block_rows=500)
     sql.registered(env, market(env, source))
+    keys = {}
     for name in names:
-        sql.stream_of(env, name).collect(name)
+        stream = sql.stream_of(env, name)
+        changes = stream._type.changes
+        keys[name] = () if changes is None else changes.key
+        stream.collect(name)
     collected = env.execute("nexmark in SQL").collected
-    return {
-        name: _in_the_end(pl.DataFrame(rows), QUERIES[name].key) for name, rows in collected.items()
-    }
+    return {name: _in_the_end(pl.DataFrame(rows), keys[name]) for name, rows in collected.items()}
 
 
 def found_by_duckdb(queries: Iterable[Query], events: int, per_second: float) -> Found:

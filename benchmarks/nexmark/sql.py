@@ -1,6 +1,6 @@
 """The queries in SQL: as `env.sql` takes them, over the tables `bid`, `auction` and `person`.
 
-They mean what the programs of `queries` do. Those that are not here say why.
+They mean what the programs of `queries` do.
 """
 
 from __future__ import annotations
@@ -65,6 +65,16 @@ QUERIES: Mapping[str, str] = {
             GROUP BY window_start, window_end
         ) AS m ON c.window_start = m.window_start AND c.window_end = m.window_end AND c.num = m.most
     """,
+    "q6": f"""
+        SELECT seller, id, expires, AVG(final) OVER last_ten AS average
+        FROM (
+            SELECT a.id, a.seller, a.expires, MAX(b.price) AS final
+            FROM {_WINNING}
+            GROUP BY a.id, a.seller, a.expires
+        )
+        WINDOW last_ten AS (
+            PARTITION BY seller ORDER BY expires, id ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)
+    """,
     "q7": f"""
         SELECT b.auction, b.bidder, b.price, b.date_time, b.extra
         FROM bid AS b JOIN (
@@ -104,6 +114,11 @@ QUERIES: Mapping[str, str] = {
     "q11": """
         SELECT bidder, window_start, window_end, COUNT(*) AS bids
         FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(date_time), INTERVAL '10' SECONDS))
+        GROUP BY bidder, window_start, window_end
+    """,
+    "q12": """
+        SELECT bidder, window_start, window_end, COUNT(*) AS bids
+        FROM TABLE(TUMBLE(TABLE bid_by_clock, DESCRIPTOR(at), INTERVAL '10' SECONDS))
         GROUP BY bidder, window_start, window_end
     """,
     "q13": f"""
@@ -173,18 +188,13 @@ QUERIES: Mapping[str, str] = {
     """,
 }
 
-MISSING: Mapping[str, str] = {
-    "q6": "an average over the rows before: OVER is computed for ROW_NUMBER alone",
-    "q12": "windows by the clock: the window functions of SQL are of event time",
-}
-"""The queries that are not here, and why."""
-
 
 def registered(env: rh.Environment, house: Market) -> None:
     """Makes the streams of the auction house known as tables."""
     for name, stream in (("bid", house.bids), ("auction", house.auctions), ("person", house.persons)):
         env.register(name, stream)
     env.register("side", q13.side())
+    env.sql_script("CREATE VIEW bid_by_clock AS SELECT bidder, PROCTIME() AS at FROM bid")
 
 
 def stream_of(env: rh.Environment, name: str) -> rh.DataStream:

@@ -701,6 +701,7 @@ def sql() -> dict[str, Wanted]:
             views={"often": _last_of_bids, "first": in_the_end},
         ),
         "payments": Wanted({"answered": list(_answered())}),
+        "beside the mean": Wanted({"beside": list(_beside_the_mean())}),
         "words of bidders": Wanted({"words": list(_words_of_bidders())}),
         "dips": Wanted(
             {
@@ -735,6 +736,18 @@ def _popular() -> Iterable[Row]:
                     "highest": max(100 + i * 7 % 50 for i in of),
                     "serious": len(serious),
                 }
+
+
+def _beside_the_mean() -> Iterable[Row]:
+    for i in range(300):
+        # Bids of one auction are three seconds apart.
+        prices = [100 + n * 7 % 50 for n in range(i, max(i - 60, i % 3) - 1, -3)]
+        yield {
+            "auction": i % 3,
+            "at": _in_march(0) + timedelta(seconds=i),
+            "beside_the_mean": prices[0] - sum(prices) / len(prices),
+            "before": prices[1] if len(prices) > 1 else None,
+        }
 
 
 def _words_of_bidders() -> Iterable[Row]:

@@ -19,9 +19,14 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.graph.changes import Changes
+from rheos.graph.nodes import MAIN, StreamType
 from rheos.operators import build, changelog, lookup
 from rheos.operators.call import CallForm, CallSpec
 from rheos.operators.contract import Operator
+from rheos.operators.over.by_time import OverByTime, OverColumns
+from rheos.operators.over.frames import Fold, FrameSpec
+from rheos.operators.over.of_changes import OverSpec
 from rheos.protocol.elements import WatermarkMark
 from rheos.testing import (
     MemoryLookup,
@@ -69,6 +74,8 @@ OWN = [
     "rheos.operators.joins.windowed",
     "rheos.operators.keyed_broadcast_process",
     "rheos.operators.keyed_co_process",
+    "rheos.operators.over.by_time",
+    "rheos.operators.over.of_changes",
     "rheos.operators.pattern.operator",
     "rheos.operators.plain_process",
     "rheos.operators.window.two_phases",
@@ -81,6 +88,14 @@ GIVEN = {
     "timedelta": timedelta,
     "Iterator": Iterator,
     "dataclass": dataclass,
+    "Changes": Changes,
+    "MAIN": MAIN,
+    "StreamType": StreamType,
+    "Fold": Fold,
+    "FrameSpec": FrameSpec,
+    "OverByTime": OverByTime,
+    "OverColumns": OverColumns,
+    "OverSpec": OverSpec,
     "CallForm": CallForm,
     "CallSpec": CallSpec,
     "rh": rh,

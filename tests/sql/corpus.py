@@ -598,7 +598,57 @@ JOINS += _windowed(
     "m.window_end AND c.n >= m.most",
 )
 
+_FOUR = "OVER (PARTITION BY auction ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)"
+_NEAR = (
+    "OVER (PARTITION BY auction ORDER BY ts "
+    "RANGE BETWEEN INTERVAL '2' MINUTES PRECEDING AND CURRENT ROW)"
+)
+_BIDDERS = (
+    "(SELECT bidder, COUNT(*) AS n, SUM(price) AS s FROM bids WHERE bidder IS NOT NULL GROUP BY bidder)"
+)
+
+OVERS = [
+    Query(
+        f"SELECT auction, ts, SUM(price) {_FOUR} AS s, COUNT(*) {_FOUR} AS n, "
+        f"COUNT(channel) {_FOUR} AS c, AVG(bidder) {_FOUR} AS a FROM bids"
+    ),
+    Query(
+        f"SELECT ts, price - AVG(price) {_NEAR} AS d, MIN(channel) {_NEAR} AS least, "
+        f"MAX(bidder) {_NEAR} AS most FROM bids"
+    ),
+    Query(
+        "SELECT ts, SUM(price) OVER (PARTITION BY bidder ORDER BY ts) AS s FROM bids WHERE price > 100"
+    ),
+    Query(
+        "SELECT ts, COUNT(*) OVER (ORDER BY ts) AS n, "
+        "LAG(price) OVER (PARTITION BY auction ORDER BY ts) AS before, "
+        "LAG(price, 2) OVER (PARTITION BY auction ORDER BY ts) AS earlier FROM bids"
+    ),
+    Query(
+        "SELECT ts, FIRST_VALUE(channel) OVER w AS f, LAST_VALUE(channel) OVER w AS l FROM bids "
+        "WINDOW w AS (PARTITION BY auction ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
+    ),
+    Query(f"SELECT ts, COUNT(*) FILTER (WHERE price > 500) {_FOUR} AS n FROM bids", spark=False),
+    Query(
+        f"SELECT auction, COUNT(*) AS n, MAX(s) AS most FROM (SELECT auction, SUM(price) {_FOUR} AS s "
+        "FROM bids) AS t GROUP BY auction"
+    ),
+    # Of tables that change, in any order.
+    Query(
+        "SELECT bidder, n, "
+        "SUM(n) OVER (ORDER BY bidder ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s, "
+        "AVG(s) OVER (ORDER BY n DESC, bidder ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS a "
+        f"FROM {_BIDDERS} AS t"
+    ),
+    Query(
+        "SELECT bidder, SUM(s) OVER (ORDER BY n) AS s, "
+        "MAX(s) OVER (PARTITION BY n ORDER BY bidder) AS m, "
+        f"LAG(bidder) OVER (ORDER BY bidder DESC) AS l FROM {_BIDDERS} AS t"
+    ),
+]
+
 TOPICS = {
+    "over": OVERS,
     "joins": JOINS,
     "select": SELECTS,
     "numbers": NUMBERS,

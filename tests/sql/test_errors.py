@@ -134,9 +134,46 @@ WRONG = {
         "numbered again with each that comes",
         "ROW_NUMBER() OVER (ORDER BY price)",
     ),
+    # Rows over those around them.
     "SELECT price, SUM(price) OVER (PARTITION BY auction) AS s FROM bids": (
-        "OVER is computed for ROW_NUMBER alone",
+        "the rows OVER which it is have an order",
         "SUM(price) OVER (PARTITION BY auction)",
+    ),
+    "SELECT SUM(price) OVER (ORDER BY price) AS s FROM bids": (
+        "in the order of their event time",
+        "price",
+    ),
+    "SELECT SUM(n) OVER (ORDER BY n) AS s FROM numbers": ("in the order of their event time", "n"),
+    "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) AS s FROM bids": (
+        "a frame ends with its own row",
+        "1",
+    ),
+    "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN price PRECEDING AND CURRENT ROW) AS s "
+    "FROM bids": (
+        "ROWS takes a whole number",
+        "price",
+    ),
+    "SELECT SUM(price) OVER (ORDER BY ts RANGE BETWEEN 10 PRECEDING AND CURRENT ROW) AS s FROM bids": (
+        "RANGE takes an interval",
+        "10",
+    ),
+    "SELECT STDDEV(price) OVER (ORDER BY ts) AS s FROM bids": (
+        "STDDEV() is not computed OVER rows yet",
+        "STDDEV(price) OVER (ORDER BY ts)",
+    ),
+    "SELECT SUM(price) OVER w AS s FROM bids WINDOW v AS (ORDER BY ts)": ("unknown window 'w'", "w"),
+    "SELECT n, SUM(n) OVER (ORDER BY n) AS s FROM (SELECT n FROM (SELECT auction, COUNT(*) AS n "
+    "FROM bids GROUP BY auction)) AS t": (
+        "it is not known by what they are known",
+        "SUM(n) OVER (ORDER BY n)",
+    ),
+    "SELECT PROCTIME() AS p FROM bids WHERE PROCTIME() > ts": (
+        "unknown function 'PROCTIME'",
+        "PROCTIME",
+    ),
+    "SELECT p < ts AS late FROM (SELECT *, PROCTIME() AS p FROM bids) AS t": (
+        "p is the time of the clock",
+        "p",
     ),
     "SELECT price FROM bids HAVING price > 3": ("HAVING is of groups", "price > 3"),
     "SELECT * EXCEPT (price) FROM bids": ("EXCEPT", "price"),

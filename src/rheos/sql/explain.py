@@ -22,6 +22,7 @@ from rheos.sql.plan import (
     LookupPlan,
     MatchPlan,
     Meeting,
+    OverPlan,
     Plan,
     Project,
     Ranked,
@@ -91,6 +92,8 @@ def _node(plan: Plan) -> str:
         case Ranked() | TopN():
             n = "" if isinstance(plan, Ranked) else f" {plan.n}"
             return f"first{n} by {', '.join(plan.keys) or 'nothing'}"
+        case OverPlan():
+            return f"over {plan.frame} by {', '.join(plan.keys)}: {plan.over}"
         case JoinPlan():
             pairs = zip(plan.keys.left, plan.keys.right, strict=True)
             on = ", ".join(f"{one} = {other}" for one, other in pairs)

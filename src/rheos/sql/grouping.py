@@ -292,7 +292,7 @@ def _planned(
     if not work.columns:
         work.computed(_ALL, constant)
     input = _before(source, tuple(work.exprs), tuple(work.columns))
-    results = tuple(_result_column(input, name, made) for name, made in aggregates)
+    results = tuple(result_column(input, name, made) for name, made in aggregates)
     kinds = {column.name: column for column in input.columns}
     in_front = tuple(kinds[key] for key in keys)
     if window is None:
@@ -310,7 +310,7 @@ def _before(source: Plan, exprs: tuple[pl.Expr, ...], columns: tuple[SqlColumn, 
     return Project(source, exprs, columns, Changes((), retracts=True))
 
 
-def _result_column(input: Plan, name: str, made: Agg | pl.Expr) -> SqlColumn:
+def result_column(input: Plan, name: str, made: Agg | pl.Expr) -> SqlColumn:
     assert isinstance(made, Agg)
     schema = from_polars(pl.Schema({column.name: column.type for column in input.columns}))
     return SqlColumn(name, types.of_arrow(made.result_type(schema)))

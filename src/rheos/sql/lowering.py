@@ -6,14 +6,20 @@ import hashlib
 from typing import TYPE_CHECKING, assert_never
 
 import polars as pl
+import pyarrow as pa
 
 from rheos import aggregates as agg
 from rheos.api.typing_of_functions import function_name
 from rheos.connectors.collection import CollectionSource
 from rheos.errors import ProgramError
+from rheos.graph.changes import OP, Changes
+from rheos.graph.nodes import MAIN, StreamType
 from rheos.graph.types import from_polars
 from rheos.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
 from rheos.operators.changelog.top_n import RANK
+from rheos.operators.changes import table_columns
+from rheos.operators.over.by_time import OverByTime
+from rheos.operators.over.of_changes import OverSpec
 from rheos.sql.join_streams import joined
 from rheos.sql.keys import not_null, selected
 from rheos.sql.plan import (
@@ -25,6 +31,7 @@ from rheos.sql.plan import (
     JoinPlan,
     LookupPlan,
     MatchPlan,
+    OverPlan,
     Plan,
     Project,
     Ranked,
@@ -91,6 +98,8 @@ class Lowering:
                 return of.restored(once, None)
             case TopN():
                 return self._first(plan)
+            case OverPlan():
+                return self._over(plan)
             case JoinPlan():
                 sides = self.stream(plan.left), self.stream(plan.right)
                 return joined(plan, *sides, lambda made, *of: self._known(made, plan, *of))
@@ -103,7 +112,7 @@ class Lowering:
                 found = of.keyed()._detected(plan.pattern)
                 return of.restored(self._known(found, plan, "match", *plan.keys), None)
             case Ranked():
-                raise AssertionError("numbers of rows are bounded: check_bounded")
+                raise AssertionError("numbers of rows are bounded: check_result")
             case _:
                 assert_never(plan)
 
@@ -125,6 +134,11 @@ class Lowering:
         """A row for each window that a row is in. Where the windows are grouped by, they are those of
         the aggregate, and this is not asked."""
         stream, window = self.stream(plan.input), plan.window
+        if window.time != "event_time":
+            raise ProgramError(
+                "windows by the clock are over when it says so: they are computed with GROUP BY",
+                hint="group by window_start, window_end and keys",
+            )
         ms = pl.col(plan.time).cast(pl.Datetime("ms", "UTC")).dt.epoch("ms")
         cut = window.cut_ms
         match window:
@@ -162,7 +176,8 @@ class Lowering:
             return of.restored(self._known(table, plan, "table", *plan.keys), plan.changes)
         windows = of.keyed().window(plan.window) if plan.keys else of.stream.window_all(plan.window)
         made = windows.aggregate(**aggregates)  # type: ignore[arg-type]
-        made = self._known(made, plan, "window", repr(plan.window), *plan.keys)
+        clock = [] if plan.window.time == "event_time" else [plan.window.time]
+        made = self._known(made, plan, "window", repr(plan.window), *clock, *plan.keys)
         return of.restored(made, None)
 
     def _first(self, plan: TopN) -> DataStream:
@@ -206,6 +221,24 @@ class Lowering:
             else:
                 exprs.append(pl.col(bounds.get(column.name, column.name)).alias(column.name))
         return numbered.select(*exprs)
+
+    def _over(self, plan: OverPlan) -> DataStream:
+        of = not_null(self.stream(plan.input), plan.keys)
+        keyed, over = of.keyed(), plan.over
+        kinds = from_polars(pl.Schema({column.name: column.type for column in plan.columns}))
+        rows = table_columns(keyed.schema)
+        schema = pa.schema([*rows, *(kinds.field(name) for name in over.results)])
+        changes = keyed._type.changes
+        if changes is None:
+            fn = OverByTime(over, plan.frame, rows.names)
+            made = keyed.process(fn, order="event_time", returns=schema)
+        else:
+            key = (*dict.fromkeys((*keyed.keys, *changes.key)),)
+            schema = schema.append(pa.field(OP, pa.string()))
+            table = StreamType(schema, keyed._type.event_time, changes=Changes(key, retracts=True))
+            made = keyed._then(OverSpec(over, plan.frame, changes.key), "over", {MAIN: table})
+        what = [str(plan.frame), *(fold.name for fold in over.folds), *plan.keys]
+        return of.restored(self._known(made, plan, "over", *what), plan.changes)
 
     def _known(self, stream: DataStream, plan: Plan, *what: str) -> DataStream:
         """The stream, whose state is known by what it is of: tables, kind, keys and windows. So it is

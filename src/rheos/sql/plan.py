@@ -23,6 +23,8 @@ from rheos.graph.changes import Changes
 from rheos.graph.patterns import PatternTree
 from rheos.graph.windows import Window
 from rheos.operators.call import CallSpec
+from rheos.operators.over.by_time import OverColumns
+from rheos.operators.over.frames import FrameSpec
 
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
@@ -36,6 +38,8 @@ class ColumnRole(Enum):
     PLAIN = auto()
     EVENT_TIME = auto()
     """The event time of the rows."""
+    PROCESSING_TIME = auto()
+    """The time of the clock: windows are made of it, and no value is read."""
     WINDOW_START = auto()
     WINDOW_END = auto()
     """Of the window that a row is of."""
@@ -210,6 +214,18 @@ class TopN:
     changes: Changes | None
 
 
+@dataclass(frozen=True, eq=False)
+class OverPlan:
+    """Rows with aggregates over those around them, by key."""
+
+    input: Plan
+    keys: tuple[str, ...]
+    over: OverColumns
+    frame: FrameSpec
+    columns: Columns
+    changes: Changes | None
+
+
 @dataclass(frozen=True)
 class CloseInTime:
     """Rows meet that lie close together: so much later the right one is, from and to."""
@@ -303,6 +319,7 @@ Plan: TypeAlias = (
     | Distinct
     | Ranked
     | TopN
+    | OverPlan
     | JoinPlan
     | LookupPlan
     | MatchPlan

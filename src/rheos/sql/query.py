@@ -24,6 +24,7 @@ from rheos.sql.laterals import lateral, lateral_join
 from rheos.sql.lookups import LookupJoin
 from rheos.sql.match_parser import MatchRecognize
 from rheos.sql.matching import matched
+from rheos.sql.over import with_over
 from rheos.sql.plan import (
     ColumnRole,
     Plan,
@@ -34,11 +35,11 @@ from rheos.sql.plan import (
     projected,
     renamed,
 )
-from rheos.sql.ranking import bound, limited, rank_of, ranked, ranks_in
+from rheos.sql.ranking import bound, is_rank, limited, rank_of, ranked, ranks_in
 from rheos.sql.scope import NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.text import SqlText
-from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, window_call
+from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, by_the_clock, is_clock, window_call
 
 if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
@@ -100,7 +101,7 @@ class Planner:
             node,
             (
                 *("with_", "expressions", "from_", "joins", "laterals"),
-                *("where", "group", "having", "distinct"),
+                *("where", "group", "having", "windows", "distinct"),
             ),
         )
         where = node.args.get("where")
@@ -132,6 +133,7 @@ class Planner:
             plan, rank = ranked(self.sql, compiler, ranks[0], plan)
             written, before = ranks[0].unalias(), compiler.instead
             compiler = replace(compiler, instead=lambda each: rank if each is written else before(each))
+        plan, compiler = with_over(self.sql, node, compiler, plan)
         made = self._projected(node, plan, sight, compiler)
         if (clause := node.args.get("distinct")) is not None:
             self.sql.only(clause, (), " of DISTINCT")
@@ -197,8 +199,11 @@ class Planner:
         if isinstance(item, exp.Alias):
             self.sql.only(item, ("this", "alias"))
         name = item.alias if isinstance(item, exp.Alias) else None
+        if is_clock(inner):
+            nothing = Typed(pl.lit(None, dtype=types.TIMESTAMP), types.TIMESTAMP, inner)
+            return [(name or inner.sql(dialect="spark"), nothing, ColumnRole.PROCESSING_TIME)]
         typed = compiler.compile(inner)
-        role = ColumnRole.RANK if isinstance(inner, exp.Window) else ColumnRole.PLAIN
+        role = ColumnRole.RANK if is_rank(inner) else ColumnRole.PLAIN
         if isinstance(inner, exp.Column):
             named = scope.named(inner)
             if named is not None:
@@ -312,7 +317,10 @@ class Planner:
             raise self.sql.error(
                 "windows are of rows that stay, and these change", call.table, "window them before"
             )
-        if time is None or time.column.role != ColumnRole.EVENT_TIME:
+        window = call.window
+        if time is not None and time.column.role == ColumnRole.PROCESSING_TIME:
+            window = by_the_clock(window)
+        elif time is None or time.column.role != ColumnRole.EVENT_TIME:
             known = [each.name for each in plan.columns if each.role == ColumnRole.EVENT_TIME]
             raise self.sql.error(
                 f"{call.time.name!r} is not the event time of {call.table.name}",
@@ -326,7 +334,7 @@ class Planner:
         for column in WINDOW_COLUMNS:
             self._check_name(column.name, list(plan.columns), call.table)
         columns = (*plan.columns, *WINDOW_COLUMNS)
-        return Windowed(plan, time.column.name, call.window, keys, columns)
+        return Windowed(plan, time.column.name, window, keys, columns)
 
     def _aliased(self, plan: Plan, node: exp.Expr, name: str | None = None) -> SqlRelation:
         alias = node.args.get("alias")

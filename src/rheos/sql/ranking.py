@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -39,15 +39,17 @@ _ALL = "all rows"
 
 def ranks_in(node: exp.Select) -> list[exp.Expr]:
     """The columns of SELECT that are numbers of rows."""
-    return [item for item in node.expressions if isinstance(item.unalias(), exp.Window)]
+    return [item for item in node.expressions if is_rank(item.unalias())]
+
+
+def is_rank(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Window) and isinstance(node.this, exp.RowNumber)
 
 
 def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: Plan) -> tuple[Plan, Typed]:
     """The rows with their numbers, and the column of those. Raises ProgramError."""
     node = item.unalias()
     sql.only(node, ("this", "partition_by", "order", "over"), " of OVER")
-    if not isinstance(node.this, exp.RowNumber):
-        raise sql.error("OVER is computed for ROW_NUMBER alone", node, _EXAMPLE)
     order = node.args.get("order")
     if order is None:
         raise sql.error("rows are numbered in an order", node, _EXAMPLE)
@@ -64,8 +66,8 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: Plan) -> tupl
         if found.role in OF_WINDOWS:
             in_window.add(found.role)
         keys.append(found.name)
-    orders = [_Order.of(sql, compiler, each) for each in order.expressions]
-    by = _sorted_by(sql, orders)
+    orders = [RowOrder.of(sql, compiler, each) for each in order.expressions]
+    by = sorted_by(sql, orders)
     window, source = None, plan
     if {ColumnRole.WINDOW_START, ColumnRole.WINDOW_END} <= in_window:
         window, source, keys, exprs, columns = _in_window(sql, node, plan, keys, exprs, columns)
@@ -73,7 +75,7 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: Plan) -> tupl
         exprs.append(pl.lit(0, dtype=types.BIGINT))
         columns.append(SqlColumn(_ALL, types.BIGINT))
         keys.append(_ALL)
-    source = _known_by_key(sql, node, source, keys)
+    source = known_by_key(sql, node, source, keys)
     exprs.append(by)
     columns.append(SqlColumn(_BY, types.of_expression(by, plan.columns)))
     input = projected(source, tuple(exprs), tuple(columns))
@@ -134,7 +136,7 @@ def _in_window(
     return call.window, source, inner, [expr for expr, _ in kept], [column for _, column in kept]
 
 
-def _known_by_key(sql: SqlText, node: exp.Expr, plan: Plan, keys: list[str]) -> Plan:
+def known_by_key(sql: SqlText, node: exp.Expr, plan: Plan, keys: list[str]) -> Plan:
     """Of a table that changes, its rows are known by a key; those of other keys say what they were."""
     changes = plan.changes
     if changes is None:
@@ -152,7 +154,7 @@ def _known_by_key(sql: SqlText, node: exp.Expr, plan: Plan, keys: list[str]) -> 
 
 
 @dataclass(frozen=True)
-class _Order:
+class RowOrder:
     """One expression of ORDER BY."""
 
     value: Typed
@@ -160,11 +162,11 @@ class _Order:
     null_is_least: bool
 
     @staticmethod
-    def of(sql: SqlText, compiler: Compiler, node: exp.Ordered) -> _Order:
+    def of(sql: SqlText, compiler: Compiler, node: exp.Ordered) -> RowOrder:
         sql.only(node, ("this", "desc", "nulls_first"))
         desc = bool(node.args.get("desc"))
         first = bool(node.args.get("nulls_first", not desc))
-        return _Order(compiler.compile(node.this), desc, first != desc)
+        return RowOrder(compiler.compile(node.this), desc, first != desc)
 
     def number(self) -> pl.Expr | None:
         """Whole numbers in the same order; None for what has none."""
@@ -180,7 +182,7 @@ class _Order:
         return number.fill_null(-(1 << 63) if self.null_is_least else (1 << 63) - 1)
 
 
-def _sorted_by(sql: SqlText, orders: list[_Order]) -> pl.Expr:
+def sorted_by(sql: SqlText, orders: Sequence[RowOrder]) -> pl.Expr:
     """One column in the order of all; null has its place in it."""
     first, *others = orders
     if others:
@@ -199,7 +201,7 @@ def _sorted_by(sql: SqlText, orders: list[_Order]) -> pl.Expr:
     )
 
 
-def _as_text(sql: SqlText, order: _Order, *, flipped: bool) -> pl.Expr:
+def _as_text(sql: SqlText, order: RowOrder, *, flipped: bool) -> pl.Expr:
     """Texts of one length in the order of the values, or in the reverse one."""
     number = order.number()
     if number is None:
@@ -297,8 +299,15 @@ def _bounded(column: SqlColumn) -> SqlColumn:
     return replace(column, role=ColumnRole.PLAIN) if column.role == ColumnRole.RANK else column
 
 
-def check_bounded(sql: SqlText, plan: Plan) -> None:
-    """Raises ProgramError where rows are numbered without an end."""
+def check_result(sql: SqlText, plan: Plan) -> None:
+    """Raises ProgramError where rows are numbered without an end, or say the time of the clock."""
+    for column in plan.columns:
+        if column.role is ColumnRole.PROCESSING_TIME:
+            raise sql.error(
+                f"{column.name} is the time of the clock, and has no value that stays",
+                None,
+                "windows are made of it alone; leave it out of what the query gives",
+            )
     for each in _all(plan):
         if isinstance(each, Ranked):
             raise sql.error("every row would be numbered again with each that comes", each.at, _EXAMPLE)

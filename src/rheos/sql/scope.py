@@ -11,7 +11,7 @@ from sqlglot import exp
 from rheos.errors import ProgramError
 from rheos.sql.expressions.nested import field
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.plan import Plan, SqlColumn
+from rheos.sql.plan import ColumnRole, Plan, SqlColumn
 from rheos.sql.text import SqlText
 
 
@@ -73,6 +73,15 @@ class NameScope:
     def column(self, node: exp.Column) -> Typed:
         """Raises SchemaError."""
         found, rest = self._found(node)
+        if found.column.role is ColumnRole.PROCESSING_TIME and not isinstance(
+            node.parent, exp.Select | exp.Alias
+        ):
+            raise self.sql.error(
+                f"{found.name} is the time of the clock, and has no value that stays",
+                node,
+                "name it in a window: TABLE(TUMBLE(TABLE t, DESCRIPTOR("
+                f"{found.name}), INTERVAL '10' SECONDS))",
+            )
         typed = Typed(pl.col(found.column.name), found.column.type, node)
         for name in rest:
             if not isinstance(typed.type, pl.Struct):

@@ -24,7 +24,7 @@ from rheos.sql.functions import called, resolved
 from rheos.sql.lowering import Lowering
 from rheos.sql.plan import Plan
 from rheos.sql.query import Planner
-from rheos.sql.ranking import check_bounded
+from rheos.sql.ranking import check_result
 from rheos.sql.statements import ScriptStatements
 from rheos.sql.text import SqlText
 
@@ -134,7 +134,7 @@ class SqlSession:
 
     def _bounded(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> Plan:
         plan = self.planned(sql, query, ttl)
-        check_bounded(sql, plan)
+        check_result(sql, plan)
         return plan
 
     def query(self, text: Any, ttl: TimeToLive | None = None) -> DataStream:

@@ -21,7 +21,7 @@ from rheos.sql.dialect import DescribeTable, Explain, ShowTables, WatermarkFor
 from rheos.sql.expressions.casts import named_type
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.plan import Plan, SqlColumn, projected, renamed
-from rheos.sql.ranking import check_bounded
+from rheos.sql.ranking import check_result
 from rheos.sql.showing import described, tables_shown
 from rheos.sql.text import SqlText
 
@@ -195,7 +195,7 @@ class ScriptStatements:
                 named,
                 "group by the columns of the key",
             )
-        check_bounded(self.sql, plan)
+        check_result(self.sql, plan)
         sink = target.options.sink(self.sql)
         stream = self.session.lowering.stream(plan)
         if isinstance(sink, CollectSink):

@@ -88,6 +88,17 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
     return WindowCall(table, time.expressions[0], window, keys)
 
 
+def is_clock(node: exp.Expr) -> bool:
+    """Whether it is PROCTIME(), of which windows by the clock are made."""
+    return isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME" and not node.expressions
+
+
+def by_the_clock(window: Window) -> Window:
+    """The same windows, in which rows are when they come."""
+    assert isinstance(window, Tumbling | Sliding | Cumulating | Session)
+    return replace(window, time="processing_time")
+
+
 def _given(sql: SqlText, node: exp.Anonymous, names: tuple[str, ...]) -> Mapping[str, exp.Expr]:
     given: dict[str, exp.Expr] = {}
     for place, value in enumerate(node.expressions):

@@ -96,7 +96,7 @@ class _TopN(KeyedStateOperator):
         self.backend = make_backend(ctx, self._codec)
         self._columns = table_columns(port.schema)
         self._by = self._columns.get_field_index(spec.by)
-        self._tie = _tie(self._columns)
+        self._tie = row_order(self._columns)
 
 
 class TopNOperator(_TopN):
@@ -314,7 +314,7 @@ def _rank(before: Sequence[Any], after: Sequence[Any], at: int, made: ChangesOut
             made.add((*now, rank), UPDATE_AFTER, at)
 
 
-def _tie(columns: pa.Schema) -> Callable[[Any], tuple[Any, ...]]:
+def row_order(columns: pa.Schema) -> Callable[[Any], tuple[Any, ...]]:
     """By what rows of one value are ordered: their columns, nulls last."""
     nested = [pa.types.is_nested(field.type) for field in columns]
 

@@ -1,0 +1,125 @@
+"""OVER of rows that stay: a function that is called in the order of event time (`rows_by_time`).
+
+Frames by rows give a row at once; those by distance when all rows of its time have come, by a timer,
+and forget what no later frame has.
+
+```python
+check_example(
+    OperatorExample(
+        lambda clicks: clicks.key_by("user").process(
+            OverByTime(
+                OverColumns("us", ("n",), (Fold.SUM,), ("total",)),
+                FrameSpec(by_rows=False, preceding=5_000),
+                clicks.schema.names,
+            ),
+            order="event_time",
+            returns=clicks.schema.append(pa.field("total", pa.int64())),
+        ),
+        pa.schema([("user", pa.string()), ("n", pa.int64()), ("us", pa.int64()), ("at", pa.int64())]),
+        [
+            {"user": "a", "n": 4, "us": 8_000, "at": 8},
+            {"user": "a", "n": 1, "us": 2_000, "at": 2},
+            {"user": "a", "n": 2, "us": 7_000, "at": 7},
+            WatermarkMark(8),
+            {"user": "a", "n": 8, "us": 20_000, "at": 20},
+        ],
+        on="at",
+    ),
+    {
+        "out": [
+            {"user": "a", "n": 1, "us": 2_000, "at": 2, "total": 1},
+            {"user": "a", "n": 2, "us": 7_000, "at": 7, "total": 3},
+            {"user": "a", "n": 4, "us": 8_000, "at": 8, "total": 6},
+            {"user": "a", "n": 8, "us": 20_000, "at": 20, "total": 8},
+        ]
+    },
+)
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rheos.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.graph.state import ValueState
+from rheos.operators.over.frames import Fold, FrameRow, FrameSpec, Kept, over
+
+_MICROS = 1000
+
+
+@dataclass(frozen=True)
+class OverColumns:
+    """Which columns are read, and which are made."""
+
+    by: str
+    """By which rows are ordered: whole numbers; of event time, of microseconds."""
+    arguments: tuple[str, ...]
+    """Of each aggregate."""
+    folds: tuple[Fold, ...]
+    results: tuple[str, ...]
+
+    def __str__(self) -> str:
+        named = zip(self.results, self.folds, self.arguments, strict=True)
+        return ", ".join(f"{name} = {fold.name.lower()}({of})" for name, fold, of in named)
+
+
+@dataclass
+class Remembered:
+    """What a key knows of its rows."""
+
+    kept: Kept = field(default_factory=list)
+    waiting: list[tuple[Any, ...]] = field(default_factory=list)
+    """Rows of one time, to the millisecond."""
+    newest_ms: int = 0
+
+
+class OverByTime(KeyedProcessFunction):
+    """Gives each row with its aggregates."""
+
+    remembered = ValueState(object)
+    """Remembered; its values are of the types of the columns, so it is pickled."""
+
+    def __init__(self, columns: OverColumns, frame: FrameSpec, names: Sequence[str]) -> None:
+        """`names` are the columns of the rows."""
+        self._frame = frame
+        self._folds = columns.folds
+        self._by = list(names).index(columns.by)
+        self._arguments = [list(names).index(name) for name in columns.arguments]
+        self._names = (*names, *columns.results)
+
+    def process_element(self, record: Any, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        known = self.remembered.value or Remembered()
+        assert isinstance(known, Remembered)
+        assert ctx.timestamp is not None, "checked where the query is planned"
+        if self._frame.by_rows:
+            yield from self._given(known, [tuple(record)])
+        else:
+            if not known.waiting:
+                ctx.timers.register(ctx.timestamp)
+            known.waiting.append(tuple(record))
+            known.newest_ms = ctx.timestamp
+        self.remembered.value = known
+
+    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        known, preceding = self.remembered.value, self._frame.preceding
+        assert isinstance(known, Remembered)
+        behind_ms = None if preceding is None else preceding // _MICROS + 1
+        if known.waiting:
+            rows, known.waiting = known.waiting, []
+            yield from self._given(known, rows)
+            if behind_ms is not None:
+                ctx.timers.register(timestamp + behind_ms)
+        elif behind_ms is not None and timestamp - known.newest_ms >= behind_ms:
+            # No later row has any of these in its frame.
+            self.remembered.clear()
+            return
+        self.remembered.value = known
+
+    def _given(self, known: Remembered, rows: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+        fresh = [FrameRow(row[self._by], tuple(row[at] for at in self._arguments)) for row in rows]
+        results, known.kept = over(known.kept, fresh, self._folds, self._frame)
+        for row, result in zip(rows, results, strict=True):
+            yield dict(zip(self._names, (*row, *result), strict=True))

@@ -1,0 +1,182 @@
+"""Frames of rows in their order, and aggregates over them.
+
+A row is what it is ordered by, a whole number or a text, and the arguments of the aggregates. The frame
+of a row begins so many rows, or so far, before it, or at the first one, and ends with it; by distance
+it ends with the last row that stands at the same place.
+
+    ROWS 1 PRECEDING          a  b  c         RANGE 1 PRECEDING      at 1  at 2  at 2
+                                └──┘ of c                            └─────────────┘ of both at 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+
+class Fold(Enum):
+    """An aggregate, as what a value adds to what came before."""
+
+    COUNT = auto()
+    SUM = auto()
+    MEAN = auto()
+    MIN = auto()
+    MAX = auto()
+    FIRST = auto()
+    LAST = auto()
+    BEFORE = auto()
+    """The value at the begin of a frame that is whole: so many rows before."""
+
+
+@dataclass(frozen=True)
+class FrameSpec:
+    """Which rows."""
+
+    by_rows: bool
+    """Whether it is so many rows, or so far in what they are ordered by."""
+    preceding: int | None
+    """None: from the first one on."""
+    descending: bool = False
+    """Whether what rows are ordered by falls."""
+
+    def __str__(self) -> str:
+        begin = "UNBOUNDED" if self.preceding is None else str(self.preceding)
+        return f"{'ROWS' if self.by_rows else 'RANGE'} {begin} PRECEDING"
+
+
+class FrameRow(NamedTuple):
+    """A row."""
+
+    by: Any
+    values: tuple[Any, ...]
+
+
+Kept = list[Any]
+"""What is kept of the rows before: an accumulator for each aggregate where the frame has no begin, else
+the entries that later frames may have."""
+
+
+def over(
+    kept: Kept, fresh: Sequence[FrameRow], folds: Sequence[Fold], frame: FrameSpec
+) -> tuple[list[tuple[Any, ...]], Kept]:
+    """The aggregates for each of the rows that follow those kept, and what is kept then. Of one place
+    in a frame by distance, all rows come at once."""
+    if frame.preceding is None:
+        return _from_the_first(kept, fresh, folds, by_rows=frame.by_rows)
+    entries: list[FrameRow] = [*(FrameRow(*each) for each in kept), *fresh]
+    results = []
+    begin = end = 0
+    for place in range(len(kept), len(entries)):
+        here = entries[place].by
+        if frame.by_rows:
+            begin, end = max(0, place - frame.preceding), place + 1
+        else:
+            while _far(entries[begin].by, here, frame):
+                begin += 1
+            end = max(end, place + 1)
+            while end < len(entries) and entries[end].by == here:
+                end += 1
+        results.append(_folded(entries[begin:end], folds, frame))
+    if not frame.by_rows:
+        begin = next(
+            (i for i, each in enumerate(entries) if not _far(each.by, entries[-1].by, frame)), 0
+        )
+    else:
+        begin = max(0, len(entries) - frame.preceding)
+    return results, [tuple(each) for each in entries[begin:]]
+
+
+def _far(by: Any, here: Any, frame: FrameSpec) -> bool:
+    """Whether a row lies before the frame of another."""
+    assert frame.preceding is not None
+    return bool((by - here if frame.descending else here - by) > frame.preceding)
+
+
+def _from_the_first(
+    kept: Kept, fresh: Sequence[FrameRow], folds: Sequence[Fold], *, by_rows: bool
+) -> tuple[list[tuple[Any, ...]], Kept]:
+    so_far: Kept = kept or [None] * len(folds)
+    results: list[tuple[Any, ...]] = []
+    for place, entry in enumerate(fresh):
+        so_far = [
+            _ADD[fold](before, value)
+            for fold, before, value in zip(folds, so_far, entry.values, strict=True)
+        ]
+        ends = by_rows or place + 1 == len(fresh) or fresh[place + 1].by != entry.by
+        if ends:
+            result = _results(so_far, folds)
+            results += [result] * (place + 1 - len(results))
+    return results, so_far
+
+
+def _folded(entries: Sequence[FrameRow], folds: Sequence[Fold], frame: FrameSpec) -> tuple[Any, ...]:
+    so_far: Kept = []
+    for place, fold in enumerate(folds):
+        if fold is Fold.BEFORE:
+            whole = len(entries) == (frame.preceding or 0) + 1
+            so_far.append((entries[0].values[place],) if whole else None)
+            continue
+        add, made = _ADD[fold], None
+        for entry in entries:
+            made = add(made, entry.values[place])
+        so_far.append(made)
+    return _results(so_far, folds)
+
+
+def _results(so_far: Kept, folds: Sequence[Fold]) -> tuple[Any, ...]:
+    return tuple(_result(fold, made) for fold, made in zip(folds, so_far, strict=True))
+
+
+def _result(fold: Fold, made: Any) -> Any:
+    match fold:
+        case Fold.COUNT:
+            return made or 0
+        case Fold.MEAN:
+            return None if made is None else made[0] / made[1]
+        case Fold.FIRST | Fold.LAST | Fold.BEFORE:
+            return None if made is None else made[0]
+        case _:
+            return made
+
+
+def _count(before: Any, value: Any) -> Any:
+    return before if value is None else (before or 0) + 1
+
+
+def _sum(before: Any, value: Any) -> Any:
+    if value is None or before is None:
+        return before if value is None else value
+    return before + value
+
+
+def _mean(before: Any, value: Any) -> Any:
+    if value is None or before is None:
+        return before if value is None else (value, 1)
+    return before[0] + value, before[1] + 1
+
+
+def _least(before: Any, value: Any) -> Any:
+    # NaN is the greatest of all.
+    return value if before is None or (value is not None and _key(value) < _key(before)) else before
+
+
+def _greatest(before: Any, value: Any) -> Any:
+    return value if before is None or (value is not None and _key(value) > _key(before)) else before
+
+
+def _key(value: Any) -> tuple[bool, Any]:
+    return value != value, value
+
+
+_ADD: dict[Fold, Callable[[Any, Any], Any]] = {
+    Fold.COUNT: _count,
+    Fold.SUM: _sum,
+    Fold.MEAN: _mean,
+    Fold.MIN: _least,
+    Fold.MAX: _greatest,
+    # Of first and last, null is a value as any other.
+    Fold.FIRST: lambda before, value: (value,) if before is None else before,
+    Fold.LAST: lambda before, value: (value,),
+}

@@ -1,0 +1,231 @@
+"""Aggregates OVER the rows around each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import polars as pl
+from sqlglot import exp
+
+from rheos import aggregates as agg
+from rheos.aggregates.count import Count
+from rheos.aggregates.extremes import Max, Min
+from rheos.aggregates.mean import Mean
+from rheos.aggregates.sum import Sum
+from rheos.graph.changes import Changes
+from rheos.operators.over.by_time import OverColumns
+from rheos.operators.over.frames import Fold, FrameSpec
+from rheos.sql import types
+from rheos.sql.aggregates import Aggregated, aggregated
+from rheos.sql.expressions.literals import interval_of
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouping import result_column
+from rheos.sql.plan import ColumnRole, OverPlan, Plan, SqlColumn, projected, with_keys
+from rheos.sql.ranking import RowOrder, is_rank, known_by_key, sorted_by
+from rheos.sql.text import SqlText, kind
+
+_FOLDS = {Count: Fold.COUNT, Sum: Fold.SUM, Mean: Fold.MEAN, Min: Fold.MIN, Max: Fold.MAX}
+_VALUES = {exp.FirstValue: Fold.FIRST, exp.LastValue: Fold.LAST, exp.Lag: Fold.BEFORE}
+_EXAMPLE = (
+    "write SUM(price) OVER (PARTITION BY auction ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
+)
+_ALL = "all rows"
+
+
+def over_calls(node: exp.Expr) -> Iterator[exp.Window]:
+    """The calls of aggregates OVER rows; those that number rows are none."""
+    if isinstance(node, exp.Window) and not is_rank(node):
+        yield node
+    elif not isinstance(node, exp.Query | exp.Subquery | exp.Window):
+        for inner in node.iter_expressions():
+            yield from over_calls(inner)
+
+
+def with_over(sql: SqlText, node: exp.Select, compiler: Compiler, plan: Plan) -> tuple[Plan, Compiler]:
+    """The rows with the aggregates of SELECT that are OVER others, and what reads those. Raises
+    ProgramError, SchemaError."""
+    named = {each.this.name.casefold(): each for each in node.args.get("windows") or []}
+    groups: dict[tuple[str, str, FrameSpec], list[_OverCall]] = {}
+    for item in node.expressions:
+        for call in over_calls(item):
+            made = _call(sql, compiler, call, _defined(sql, call, named))
+            groups.setdefault(made.same, []).append(made)
+    if not groups:
+        return plan, compiler
+    found: dict[int, Typed] = {}
+    for place, calls in enumerate(groups.values(), 1):
+        plan, values = _over(sql, compiler, calls, plan, place)
+        found |= {id(call.node): value for call, value in zip(calls, values, strict=True)}
+    before = compiler.instead
+    return plan, replace(compiler, instead=lambda each: found.get(id(each)) or before(each))
+
+
+def _defined(sql: SqlText, call: exp.Window, named: dict[str, exp.Expr]) -> exp.Expr:
+    """The window of a call, which WINDOW may define by a name."""
+    name = call.args.get("alias")
+    if name is None:
+        return call
+    if name.name.casefold() not in named:
+        raise sql.unknown("window", name.name, name, [*named], "the windows here are")
+    return named[name.name.casefold()]
+
+
+def _over(
+    sql: SqlText, compiler: Compiler, calls: Sequence[_OverCall], plan: Plan, place: int
+) -> tuple[Plan, list[Typed]]:
+    """The rows with the aggregates over frames of one kind, and the values of those."""
+    first = calls[0]
+    window, orders = first.window, first.orders
+    partition = [compiler.compile(each) for each in window.args.get("partition_by") or []]
+    partition = partition or [Typed(pl.lit(0, dtype=types.BIGINT), types.BIGINT, first.node)]
+    source, keys = with_keys(plan, partition, f"over {place}")
+    if source.changes is None:
+        _check_by_time(sql, plan, orders, window.args["order"])
+    else:
+        source = known_by_key(sql, first.node, source, [*keys])
+    by, by_expr = f"order {place}", sorted_by(sql, orders)
+    exprs = [pl.col(column.name) for column in source.columns]
+    columns = [*source.columns, SqlColumn(by, types.of_expression(by_expr, plan.columns))]
+    exprs.append(by_expr.alias(by))
+    arguments = [f"argument {place}.{n}" for n in range(len(calls))]
+    for name, call in zip(arguments, calls, strict=True):
+        exprs.append(call.argument.expr.alias(name))
+        columns.append(SqlColumn(name, call.argument.type))
+    source = projected(source, tuple(exprs), tuple(columns))
+    results = tuple(
+        SqlColumn(f"result {place}.{n}", call.result_type(source, arguments[n]))
+        for n, call in enumerate(calls)
+    )
+    changes = source.changes
+    if changes is not None:
+        changes = Changes((*dict.fromkeys((*keys, *changes.key)),), retracts=True)
+    folds, names = tuple(call.fold for call in calls), tuple(column.name for column in results)
+    spec = OverColumns(by, tuple(arguments), folds, names)
+    made = OverPlan(source, keys, spec, first.frame, (*source.columns, *results), changes)
+    return made, [
+        Typed(call.aggregate.result(pl.col(column.name)), call.aggregate.type, call.node)
+        for call, column in zip(calls, results, strict=True)
+    ]
+
+
+def _check_by_time(sql: SqlText, plan: Plan, orders: Sequence[RowOrder], at: exp.Expr) -> None:
+    """Rows that stay are given in the order of event time, once all before them are there."""
+    known = [each.name for each in plan.columns if each.role is ColumnRole.EVENT_TIME]
+    expr = orders[0].value.expr
+    by_time = len(orders) == 1 and expr.meta.is_column() and expr.meta.output_name() in known
+    if not by_time or orders[0].desc:
+        raise sql.error(
+            "rows that stay are OVER others in the order of their event time",
+            at,
+            f"write ORDER BY {known[0]}"
+            if known
+            else "give the source a watermark; or GROUP BY, which makes a table that has any order",
+        )
+
+
+# --- frames -------------------------------------------------------------------------------------------
+
+
+def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[RowOrder]) -> FrameSpec:
+    desc = orders[0].desc
+    if spec is None:
+        return FrameSpec(by_rows=False, preceding=None, descending=desc)
+    sql.only(spec, ("kind", "start", "start_side", "end", "end_side"), " of a frame")
+    end, start = spec.args.get("end"), spec.args.get("start")
+    if end not in (None, "CURRENT ROW") or spec.args.get("start_side") == "FOLLOWING":
+        at = end if isinstance(end, exp.Expr) else spec
+        raise sql.error("a frame ends with its own row: those behind have not come", at, _EXAMPLE)
+    by_rows = spec.args.get("kind") == "ROWS"
+    if start == "UNBOUNDED":
+        return FrameSpec(by_rows, None, desc)
+    if start == "CURRENT ROW":
+        return FrameSpec(by_rows, 0, desc)
+    if by_rows:
+        if not isinstance(start, exp.Literal) or not str(start.this).isdigit():
+            raise sql.error("ROWS takes a whole number of rows", start, _EXAMPLE)
+        return FrameSpec(by_rows, int(start.this), desc)
+    length = interval_of(sql, start) if isinstance(start, exp.Interval) else None
+    if not isinstance(length, timedelta) or len(orders) > 1 or not _is_time(orders[0].value.type):
+        raise sql.error(
+            "RANGE takes an interval of days or less, before the time by which rows are ordered",
+            start,
+            "write RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW",
+        )
+    return FrameSpec(by_rows, length // timedelta(microseconds=1), desc)
+
+
+def _is_time(of: pl.DataType) -> bool:
+    return types.is_timestamp(of)
+
+
+# --- calls --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _OverCall:
+    """What is computed over a frame."""
+
+    node: exp.Window
+    window: exp.Expr
+    """Which says of what rows."""
+    orders: Sequence[RowOrder]
+    frame: FrameSpec
+    argument: Typed
+    fold: Fold
+    aggregate: Aggregated
+
+    @property
+    def same(self) -> tuple[str, str, FrameSpec]:
+        """What calls of one frame have in common."""
+        keys = self.window.args.get("partition_by") or []
+        by = ", ".join(each.sql(dialect="spark") for each in keys)
+        return by, self.window.args["order"].sql(dialect="spark"), self.frame
+
+    def result_type(self, source: Plan, column: str) -> pl.DataType:
+        if self.fold in (Fold.FIRST, Fold.LAST, Fold.BEFORE):
+            return self.argument.type
+        return result_column(source, "result", self.aggregate.of(column)).type
+
+
+def _call(sql: SqlText, compiler: Compiler, call: exp.Window, window: exp.Expr) -> _OverCall:
+    sql.only(window, ("this", "partition_by", "order", "spec", "over", "alias"), " of OVER")
+    order = window.args.get("order")
+    if order is None:
+        raise sql.error("the rows OVER which it is have an order", call, _EXAMPLE)
+    orders = [RowOrder.of(sql, compiler, each) for each in order.expressions]
+    frame = _frame(sql, window.args.get("spec"), orders)
+    fold, made = _aggregate(sql, compiler, call)
+    if fold is Fold.BEFORE:
+        frame = FrameSpec(by_rows=True, preceding=_rows(sql, call.this), descending=frame.descending)
+    value = made.argument or Typed(pl.lit(True), types.BOOLEAN, call)
+    return _OverCall(call, window, orders, frame, value, fold, made)
+
+
+def _aggregate(sql: SqlText, compiler: Compiler, call: exp.Window) -> tuple[Fold, Aggregated]:
+    of = call.this
+    if (fold := _VALUES.get(type(of))) is not None:
+        sql.only(of, ("this", "offset") if fold is Fold.BEFORE else ("this",))
+        value = compiler.compile(of.this)
+        return fold, Aggregated(value, agg.first, value.type)
+    made = aggregated(compiler, of)
+    reads = made.of("column")
+    chosen = _FOLDS.get(type(reads)) if isinstance(reads, agg.Agg) else None
+    if chosen is None or made.fold is not None:
+        raise sql.error(
+            f"{kind(of.this if isinstance(of, exp.Filter) else of)} is not computed OVER rows yet",
+            call,
+            "there are COUNT, SUM, AVG, MIN, MAX, FIRST_VALUE, LAST_VALUE, LAG, and ROW_NUMBER",
+        )
+    return chosen, made
+
+
+def _rows(sql: SqlText, of: exp.Lag) -> int:
+    """How many rows before LAG looks."""
+    rows = of.args.get("offset")
+    if rows is None:
+        return 1
+    if not isinstance(rows, exp.Literal) or not str(rows.this).isdigit():
+        raise sql.error("LAG takes a whole number of rows", rows, "write LAG(price, 1)")
+    return int(rows.this)
