@@ -701,6 +701,7 @@ def sql() -> dict[str, Wanted]:
             views={"often": _last_of_bids, "first": in_the_end},
         ),
         "payments": Wanted({"answered": list(_answered())}),
+        "paid for": Wanted({"paid for": list(_paid_for())}, views={"paid for": _left}),
         "beside the mean": Wanted({"beside": list(_beside_the_mean())}),
         "words of bidders": Wanted({"words": list(_words_of_bidders())}),
         "dips": Wanted(
@@ -736,6 +737,24 @@ def _popular() -> Iterable[Row]:
                     "highest": max(100 + i * 7 % 50 for i in of),
                     "serious": len(serious),
                 }
+
+
+def _paid_for() -> Iterable[Row]:
+    cents = {100 * i: i % 3 for i in range(15)}
+    paid = {auction for of, auction in cents.items() if of > 1000}
+    for i in range(300):
+        price = 100 + i * 7 % 50
+        if i % 3 in paid and price not in cents:
+            yield {"auction": i % 3, "price": price}
+
+
+def _left(found: pl.DataFrame) -> pl.DataFrame:
+    """The rows that are there in the end, of a table without a key."""
+    here = pl.col("op").is_in(["insert", "update_after"])
+    counted = found.group_by("auction", "price").agg(
+        pl.when(here).then(1).otherwise(-1).sum().alias("n")
+    )
+    return counted.select(pl.exclude("n").repeat_by("n")).explode(pl.all())
 
 
 def _beside_the_mean() -> Iterable[Row]:

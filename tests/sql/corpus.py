@@ -647,7 +647,62 @@ OVERS = [
     ),
 ]
 
+_BY_BIDDER = "(SELECT bidder, COUNT(*) AS n FROM bids GROUP BY bidder) AS t"
+_DEAR = "(SELECT auction FROM sales WHERE amount > 90)"
+
+WITHIN = [
+    Query(f"SELECT price FROM bids WHERE auction IN {_DEAR}"),
+    Query(
+        "SELECT price FROM bids WHERE EXISTS (SELECT 1 FROM sales WHERE sales.auction = bids.auction "
+        "AND amount > 90) AND price > 100"
+    ),
+    Query(
+        "SELECT price, bidder FROM bids b WHERE NOT EXISTS (SELECT * FROM sales s "
+        "WHERE s.auction = b.bidder AND s.amount > 90)"
+    ),
+    Query(
+        "SELECT price FROM bids WHERE auction NOT IN (SELECT auction FROM sales WHERE amount > 90 AND "
+        "auction IS NOT NULL)"
+    ),
+    Query(
+        "SELECT price FROM bids WHERE NOT bidder IN (SELECT auction FROM sales WHERE "
+        "auction IS NOT NULL AND amount > 90) AND price > 100"
+    ),
+    Query(
+        "SELECT price FROM bids b WHERE price IN (SELECT amount * 10 FROM sales s "
+        "WHERE s.auction = b.auction)"
+    ),
+    Query("SELECT price FROM bids WHERE (auction, price) IN (SELECT auction, amount * 10 FROM sales)"),
+    Query(
+        "SELECT auction, COUNT(*) AS n FROM bids WHERE auction IN (SELECT auction FROM sales GROUP BY "
+        "auction HAVING SUM(amount) > 280) GROUP BY auction"
+    ),
+    Query(f"SELECT bidder, n FROM {_BY_BIDDER} WHERE bidder IN {_DEAR} AND n > 2"),
+    Query(
+        f"SELECT bidder, n FROM {_BY_BIDDER} WHERE NOT EXISTS (SELECT 1 FROM sales WHERE "
+        "auction = bidder AND amount > 90)"
+    ),
+    Query("SELECT n FROM numbers WHERE EXISTS (SELECT 1 FROM bids WHERE price > 900) AND n > 3"),
+    Query(
+        "SELECT n FROM numbers WHERE NOT EXISTS (SELECT 1 FROM bids WHERE price > 90000) AND n IN "
+        "(SELECT auction FROM rates)"
+    ),
+    Query(
+        f"SELECT price FROM bids WHERE auction IN (SELECT auction FROM rates WHERE rate > 9 UNION ALL "
+        f"{_DEAR[1:-1]}) AND bidder IN (SELECT bidder FROM bids WHERE price > 900)"
+    ),
+    # A query that stands for a value.
+    Query("SELECT price FROM bids WHERE price > (SELECT AVG(price) FROM bids) AND auction < 3"),
+    Query("SELECT price - (SELECT MAX(amount) FROM sales) AS d FROM bids WHERE price > 300"),
+    Query(
+        "SELECT auction, COUNT(*) AS n FROM bids WHERE price = (SELECT MAX(price) FROM bids) "
+        "GROUP BY auction"
+    ),
+    Query(f"SELECT bidder, n FROM {_BY_BIDDER} WHERE n > (SELECT COUNT(*) / 8 FROM bids)"),
+]
+
 TOPICS = {
+    "within": WITHIN,
     "over": OVERS,
     "joins": JOINS,
     "select": SELECTS,

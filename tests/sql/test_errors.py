@@ -217,12 +217,13 @@ WRONG = {
     # What is not computed yet.
     "SELECT price FROM bids TABLESAMPLE (10 ROWS)": ("SAMPLE of a table", "10"),
     "SELECT /*+ BROADCAST(b) */ price FROM bids b": ("HINT of SELECT", "B"),
+    # Queries within: tests/sql/test_queries_within.py has those that say how long rows are kept.
     "SELECT price FROM bids WHERE auction IN (SELECT n FROM numbers)": (
-        "IN (SELECT ...)",
+        "the rows of both queries would be kept for ever",
         "auction IN (SELECT n FROM numbers)",
     ),
     "SELECT (SELECT max(n) FROM numbers) AS m FROM bids": (
-        "a query within an expression",
+        "all rows would be kept for ever, beside the value",
         "max(n) FROM numbers",
     ),
     "SELECT price FROM bids EXCEPT ALL SELECT n FROM numbers": (

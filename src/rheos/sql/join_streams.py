@@ -11,7 +11,7 @@ import polars as pl
 from rheos.graph.changes import Changes
 from rheos.sql import types
 from rheos.sql.grouping import AT_ITS_END
-from rheos.sql.keys import any_value, selected
+from rheos.sql.keys import any_value, not_null, selected
 from rheos.sql.plan import (
     AllRows,
     AsOfTime,
@@ -159,7 +159,8 @@ def _changed(stream: DataStream, change: object, keys: Sequence[str]) -> DataStr
     if changes is None:
         return change(stream)  # type: ignore[no-any-return]
     if not changes.retracts and not {*keys} <= {*changes.key}:
-        stream = stream.retractions()
         changes = replace(changes, retracts=True)
+        of = not_null(stream, changes.key)
+        stream = of.restored(of.stream.retractions(), changes)
     made: DataStream = change(stream.as_rows())
     return made._typed(Changes(changes.key, changes.retracts))

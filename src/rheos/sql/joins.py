@@ -39,7 +39,7 @@ How = Literal["inner", "left", "right", "full"]
 
 _SIDES: dict[str, How] = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
-_FOR_EVER = (
+FOR_EVER = (
     'say how long: env.sql(..., state_ttl="7d"), or "forever"; or say how far the rows lie apart in '
     "event time: AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR"
 )
@@ -144,8 +144,8 @@ class Joining:
         if isinstance(meeting, AllRows) and (self.how != "inner" or left.changes or right.changes):
             changes = Changes(_key_of_pairs(left, right, keys), retracts=True)
         time = ColumnRole.EVENT_TIME if isinstance(meeting, AsOfTime) else ColumnRole.PLAIN
-        of_left = _plain(left.columns, time)
-        columns = (*of_left, *_plain(right.columns))
+        of_left = plain(left.columns, time)
+        columns = (*of_left, *plain(right.columns))
         return JoinPlan(left, right, keys, self.how, meeting, columns, len(of_left), changes)
 
     def _as_of(self, left: Plan, right: Plan, found: JoinCondition, scope: NameScope) -> AsOfTime:
@@ -198,7 +198,7 @@ class Joining:
             )
         if self.ttl is None:
             raise self.sql.error(
-                "the join would keep the rows of both sides for ever", self.node.this, _FOR_EVER
+                "the join would keep the rows of both sides for ever", self.node.this, FOR_EVER
             )
         return AllRows(self.ttl)
 
@@ -304,7 +304,7 @@ def _key_of_pairs(left: Plan, right: Plan, keys: JoinKeys) -> tuple[str, ...]:
     return tuple(each.name for each in (*left.columns, *right.columns) if each.name in known)
 
 
-def _plain(columns: Sequence[SqlColumn], kept: ColumnRole = ColumnRole.PLAIN) -> tuple[SqlColumn, ...]:
+def plain(columns: Sequence[SqlColumn], kept: ColumnRole = ColumnRole.PLAIN) -> tuple[SqlColumn, ...]:
     """The columns without what they are beside their values, but for one of that."""
     return tuple(
         column if column.role == kept else replace(column, role=ColumnRole.PLAIN) for column in columns

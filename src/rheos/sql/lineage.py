@@ -18,6 +18,7 @@ from rheos.sql.plan import (
     JoinPlan,
     LookupPlan,
     MatchPlan,
+    OverPlan,
     Plan,
     Project,
     Ranked,
@@ -73,6 +74,11 @@ def origins(plan: Plan) -> Origins:
                 each.name: ranked if each.name == plan.rank else of.get(each.name, _NONE)
                 for each in plan.columns
             }
+        case OverPlan():
+            of = dict(origins(plan.input))
+            over = zip(plan.over.results, plan.over.arguments, strict=True)
+            of |= {result: of[argument] for result, argument in over}
+            return {each.name: of.get(each.name, _NONE) for each in plan.columns}
         case JoinPlan():
             sides = [plan.left] * plan.width + [plan.right] * (len(plan.columns) - plan.width)
             # Columns of windows that both sides share are made where they meet.

@@ -24,6 +24,7 @@ from rheos.sql.laterals import lateral, lateral_join
 from rheos.sql.lookups import LookupJoin
 from rheos.sql.match_parser import MatchRecognize
 from rheos.sql.matching import matched
+from rheos.sql.membership import Membership, membership, with_membership
 from rheos.sql.over import with_over
 from rheos.sql.plan import (
     ColumnRole,
@@ -36,6 +37,7 @@ from rheos.sql.plan import (
     renamed,
 )
 from rheos.sql.ranking import bound, is_rank, limited, rank_of, ranked, ranks_in
+from rheos.sql.scalar_queries import scalar_queries, with_scalars
 from rheos.sql.scope import NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.text import SqlText
@@ -106,14 +108,23 @@ class Planner:
         )
         where = node.args.get("where")
         conditions = [] if where is None else [*parts_of(where.this)]
+        conditions, members = _apart(conditions)
         relation = self._from(node, conditions)
         named_by_text(node)
+        comparing = [each for each in conditions if next(scalar_queries(each), None) is not None]
+        conditions = [each for each in conditions if next(scalar_queries(each), None) is None]
         simple = [each for each in conditions if next(user_calls(each), None) is None]
         relation = self._where(relation, simple)
         relation, calling = with_calls(
             self.sql, relation, [each for each in conditions if each not in simple]
         )
         relation = self._where(relation, calling)
+        # Rows that stay do so behind those that are there.
+        for each in sorted(members, key=lambda each: each.absent):
+            relation = with_membership(self, relation, each)
+        relation, comparing = with_scalars(self, relation, comparing)
+        relation = self._where(relation, comparing)
+        relation, _ = with_scalars(self, relation, node.expressions)
         relation, _ = with_calls(self.sql, relation, _parts_of_groups(node))
         scope = NameScope(self.sql, relation.tables)
         sight: NameScope | Grouped = scope
@@ -220,6 +231,10 @@ class Planner:
             raise self.sql.error(
                 f"names that begin with {HIDDEN_PREFIX!r} are kept for Rheos", at, "choose another name"
             )
+
+    def from_of(self, node: exp.Select) -> SqlRelation:
+        """The tables of a query."""
+        return self._from(node, [])
 
     # --- FROM -----------------------------------------------------------------------------------------
 
@@ -383,3 +398,15 @@ class Planner:
 def _parts_of_groups(node: exp.Select) -> list[exp.Expr]:
     """What is computed behind WHERE."""
     return [*node.expressions, *(each for name in ("group", "having") if (each := node.args.get(name)))]
+
+
+def _apart(conditions: list[exp.Expr]) -> tuple[list[exp.Expr], list[Membership]]:
+    """Those of rows by themselves, and what is said of other queries."""
+    plain, members = [], []
+    for each in conditions:
+        found = membership(each)
+        if found is None:
+            plain.append(each)
+        else:
+            members.append(found)
+    return plain, members

@@ -75,7 +75,9 @@ def between(compiler: Compiler, node: exp.Between) -> Typed:
 def among(compiler: Compiler, node: exp.In) -> Typed:
     if node.args.get("query") is not None:
         raise compiler.sql.error(
-            "IN (SELECT ...) is not computed yet", node, "write it as a join with SELECT DISTINCT"
+            "IN (SELECT ...) is not computed here",
+            node,
+            "it stands in WHERE, beside other conditions by AND",
         )
     compiler.sql.only(node, ("this", "expressions"))
     values = [compiler.compile(each) for each in (node.this, *node.expressions)]

@@ -144,9 +144,12 @@ class Compiler:
             )
         if isinstance(node, exp.Window):
             return self.sql.error("OVER is not computed here", node)
-        if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation):
+        if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation | exp.Exists):
             return self.sql.error(
-                "a query within an expression is not computed yet", node, "write it as a join"
+                "a query within an expression is not computed here",
+                node,
+                "IN and EXISTS stand in WHERE, beside other conditions by AND; a query that stands for "
+                "a value in WHERE, or in SELECT without GROUP BY",
             )
         return self.sql.not_computed(node)
 

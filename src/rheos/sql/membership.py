@@ -1,0 +1,242 @@
+"""IN, EXISTS, NOT IN and NOT EXISTS with a query: the rows whose values it has, or has not.
+
+They are joins with the different rows of the query: an inner one, or a left one of which those rows are
+taken that found none. What is equal with columns of the query around it is a part of the values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.graph.changes import Changes
+from rheos.sql import types
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouping import distinct, is_grouped
+from rheos.sql.join_conditions import parts_of
+from rheos.sql.joins import FOR_EVER, plain
+from rheos.sql.plan import (
+    AllRows,
+    Filter,
+    JoinKeys,
+    JoinPlan,
+    Plan,
+    SqlColumn,
+    projected,
+    with_keys,
+)
+from rheos.sql.ranking import known_by_key
+from rheos.sql.scope import NameScope, SqlRelation, with_columns
+
+if TYPE_CHECKING:
+    from rheos.sql.query import Planner
+
+
+@dataclass(frozen=True)
+class Membership:
+    """A condition that is true of rows by what a query has."""
+
+    node: exp.Expr
+    query: exp.Expr
+    values: Sequence[exp.Expr]
+    """What the query is to have in its columns; none of EXISTS."""
+    absent: bool
+    """Whether the rows are those that it has not."""
+
+
+def membership(node: exp.Expr) -> Membership | None:
+    """What a condition says of a query; None where it says nothing of one."""
+    of, absent = node, False
+    while isinstance(of, exp.Not | exp.Paren):
+        absent ^= isinstance(of, exp.Not)
+        of = of.this
+    if isinstance(of, exp.Exists):
+        return Membership(node, _bare(of.this), (), absent)
+    query = of.args.get("query") if isinstance(of, exp.In) else None
+    if query is None:
+        return None
+    values = of.this.expressions if isinstance(of.this, exp.Tuple) else [of.this]
+    return Membership(node, _bare(query), values, absent)
+
+
+def _bare(query: exp.Expr) -> exp.Expr:
+    while isinstance(query, exp.Subquery | exp.Paren):
+        query = query.this
+    return query
+
+
+def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> SqlRelation:
+    """The rows of which it is true. Raises ProgramError, SchemaError."""
+    sql = planner.sql
+    if planner.ttl is None:
+        raise sql.error("the rows of both queries would be kept for ever", of.node, FOR_EVER)
+    scope = NameScope(sql, relation.tables)
+    outer, inner = _sides(planner, scope, of)
+    compiler = Compiler(sql, scope)
+    both = [
+        compiler.common((one, other), "IN")[0]
+        for one, other in zip(outer, _typed(inner, of), strict=True)
+    ]
+    names = _names(len(both), relation.plan)
+    columns = tuple(SqlColumn(name, there.type) for name, (_, there) in zip(names, both, strict=True))
+    there = tuple(there.expr.alias(name) for name, (_, there) in zip(names, both, strict=True))
+    right = distinct(projected(inner, there, columns))
+    left, keys = with_keys(relation.plan, [here for here, _ in both], f"of {names[0]}")
+    if left.changes is not None and not left.changes.key:
+        raise sql.error(
+            "the rows change, and it is not known by what they are known: rows that stay are held to "
+            "one NOT IN or NOT EXISTS",
+            of.node,
+            "take the rows of both queries together in one, by UNION",
+        )
+    left = known_by_key(sql, of.node, left, [*keys])
+    if of.absent and of.values:
+        # Of null it is not known whether it is there.
+        present = pl.all_horizontal([pl.col(key).is_not_null() for key in keys])
+        left = Filter(left, present, left.columns, left.changes)
+    changes = None
+    if of.absent or left.changes is not None or right.changes is not None:
+        key = () if left.changes is None else tuple(dict.fromkeys((*left.changes.key, *keys)))
+        changes = Changes(key, retracts=True)
+    of_left = plain(left.columns)
+    made: Plan = JoinPlan(
+        left,
+        right,
+        JoinKeys(keys, names),
+        "left" if of.absent else "inner",
+        AllRows(planner.ttl),
+        (*of_left, *columns),
+        len(of_left),
+        changes,
+    )
+    if of.absent:
+        # A row that finds one is taken back, and is not given with it.
+        made = Filter(made, pl.col(names[0]).is_null(), made.columns, changes)
+    given = {column.name: column for column in made.columns}
+    return SqlRelation(made, with_columns(relation.tables, given))
+
+
+def _names(count: int, plan: Plan) -> tuple[str, ...]:
+    """For the columns of a query, beside those of the rows."""
+    taken, place = {column.name for column in plan.columns}, 1
+    while f"value 1 of query {place}" in taken:
+        place += 1
+    return tuple(f"value {n} of query {place}" for n in range(1, count + 1))
+
+
+def _typed(plan: Plan, of: Membership) -> list[Typed]:
+    return [Typed(pl.col(column.name), column.type, of.query) for column in plan.columns]
+
+
+# --- both sides ---------------------------------------------------------------------------------------
+
+
+def _sides(planner: Planner, scope: NameScope, of: Membership) -> tuple[list[Typed], Plan]:
+    """What is looked for, and the rows in which; a column for each."""
+    sql, compiler = planner.sql, Compiler(planner.sql, scope)
+    outer = [compiler.compile(value) for value in of.values]
+    query = of.query
+    pairs: list[tuple[exp.Expr, exp.Expr]] = []
+    if isinstance(query, exp.Select):
+        query, pairs = _correlated(planner, scope, query)
+    outer += [compiler.compile(here) for here, _ in pairs]
+    if not of.values:
+        # What EXISTS selects says nothing.
+        query = _selecting(query, [there for _, there in pairs] or [exp.Literal.number(1)])
+        outer = outer or [Typed(pl.lit(1, dtype=types.INT), types.INT, of.node)]
+    elif pairs:
+        assert isinstance(query, exp.Select)
+        query = _selecting(
+            query, [*(each.unalias() for each in query.expressions), *(b for _, b in pairs)]
+        )
+    inner = planner.query(query)
+    if len(inner.columns) != len(outer):
+        raise sql.error(
+            f"IN takes a query of as many columns, and this has {len(inner.columns) - len(pairs)}",
+            of.query,
+            "write WHERE x IN (SELECT y FROM ...)",
+        )
+    if of.absent and of.values:
+        _check_no_nulls(planner, of, query, inner)
+    return outer, inner
+
+
+def _correlated(
+    planner: Planner, scope: NameScope, query: exp.Select
+) -> tuple[exp.Select, list[tuple[exp.Expr, exp.Expr]]]:
+    """The query without what makes its columns equal to those around it, and these pairs."""
+    sql = planner.sql
+    where = query.args.get("where")
+    if where is None:
+        return query, []
+    within = NameScope(sql, planner.from_of(query).tables)
+    left, pairs = [], []
+    for part in parts_of(where.this):
+        sides = [part.this, part.expression] if isinstance(part, exp.EQ) else [part]
+        reads = [_reads(within, scope, side) for side in sides]
+        if not any(outer for _, outer in reads):
+            left.append(part)
+            continue
+        apart = len(reads) == 2 and {*reads} == {(True, False), (False, True)}
+        if not apart or is_grouped(query):
+            raise sql.error(
+                "a query within another is bound to it by what is equal, and not by this",
+                part,
+                "write WHERE its column = a column around it; or write it as a join",
+            )
+        here, there = sides if reads[0] == (False, True) else sides[::-1]
+        pairs.append((here, there))
+    if not pairs:
+        return query, []
+    bare = query.copy()
+    bare.set("where", exp.Where(this=exp.and_(*(part.copy() for part in left))) if left else None)
+    return bare, pairs
+
+
+def _reads(within: NameScope, around: NameScope, node: exp.Expr) -> tuple[bool, bool]:
+    """Whether it reads columns of the query, and of the one around it."""
+    inner = outer = False
+    for column in node.find_all(exp.Column):
+        if within.find(column) is not None:
+            inner = True
+        elif around.find(column) is not None:
+            outer = True
+        elif any(column.table and column.table == table.alias for table in around.tables):
+            around.column(column)
+    return inner, outer
+
+
+def _selecting(query: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
+    """The query with these columns; one that is no SELECT stands within."""
+    named = [exp.alias_(each.copy(), f"value {n}", quoted=True) for n, each in enumerate(values, 1)]
+    if isinstance(query, exp.Select) and not is_grouped(query):
+        made = query.copy()
+        made.set("expressions", named)
+        made.set("distinct", None)
+        return made
+    assert isinstance(query, exp.Query)
+    return exp.select(*named).from_(query.copy().subquery("found"))
+
+
+def _check_no_nulls(planner: Planner, of: Membership, query: exp.Expr, inner: Plan) -> None:
+    """With a null among its values NOT IN is true of no row: that is seldom meant, and kept off."""
+    if isinstance(query, exp.Select) and (where := query.args.get("where")) is not None:
+        known = {
+            part.this.this.sql()
+            for part in parts_of(where.this)
+            if isinstance(part, exp.Not)
+            and isinstance(part.this, exp.Is)
+            and isinstance(part.this.expression, exp.Null)
+        }
+        if all(each.unalias().sql() in known for each in query.expressions[: len(of.values)]):
+            return
+    raise planner.sql.error(
+        "NOT IN is true of no row once the query has a null",
+        of.query,
+        "leave nulls out in it: WHERE y IS NOT NULL; or write NOT EXISTS (SELECT 1 FROM u "
+        "WHERE u.y = x)",
+    )

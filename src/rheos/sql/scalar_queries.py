@@ -1,0 +1,104 @@
+"""Queries that stand for one value: an aggregate of all rows, as a column beside each row.
+
+They are joins with a table of one row. Each change of the value takes all rows back, and gives them
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.graph.changes import Changes
+from rheos.sql import types
+from rheos.sql.expressions.table import Typed
+from rheos.sql.grouping import is_grouped
+from rheos.sql.joins import FOR_EVER, plain
+from rheos.sql.plan import AllRows, JoinKeys, JoinPlan, Project, SqlColumn, with_keys
+from rheos.sql.ranking import known_by_key
+from rheos.sql.scope import Named, SqlRelation, TableInSight, with_columns
+
+if TYPE_CHECKING:
+    from rheos.sql.query import Planner
+
+
+def scalar_queries(node: exp.Expr) -> Iterator[exp.Subquery]:
+    """The outermost queries in an expression that stand for a value."""
+    if isinstance(node, exp.Subquery):
+        yield node
+    elif not isinstance(node, exp.Query | exp.In):
+        for inner in node.iter_expressions():
+            yield from scalar_queries(inner)
+
+
+def with_scalars(
+    planner: Planner, relation: SqlRelation, nodes: Iterable[exp.Expr]
+) -> tuple[SqlRelation, list[exp.Expr]]:
+    """The rows with a column for each such query, and the expressions with those columns in their
+    places. Raises ProgramError, SchemaError."""
+    left = []
+    for node in nodes:
+        now = node
+        for query in [*scalar_queries(node)]:
+            relation, column = _beside(planner, relation, query)
+            if query is now:
+                now = column
+            if query.parent is not None:
+                query.replace(column)
+        left.append(now)
+    return relation, left
+
+
+def _beside(
+    planner: Planner, relation: SqlRelation, node: exp.Subquery
+) -> tuple[SqlRelation, exp.Expr]:
+    sql, query = planner.sql, node.this
+    one_row = isinstance(query, exp.Select) and is_grouped(query) and not query.args.get("group")
+    if not one_row or len(query.expressions) != 1:
+        raise sql.error(
+            "a query that stands for a value has one row and one column",
+            node,
+            "write (SELECT MAX(price) FROM bids): an aggregate without GROUP BY",
+        )
+    if planner.ttl is None:
+        raise sql.error("all rows would be kept for ever, beside the value", node, FOR_EVER)
+    found = planner.query(query)
+    value = found.columns[0]
+    left, keys = with_keys(relation.plan, [Typed(pl.lit(0, dtype=types.INT), types.INT, node)], "one")
+    if left.changes is not None and not left.changes.key:
+        raise sql.error(
+            "the rows change, and it is not known by what they are known: beside rows that stay "
+            "there is one such query",
+            node,
+            "say both values in one query, and join with it",
+        )
+    left = known_by_key(sql, node, left, [*keys])
+    taken, place = {column.name for column in left.columns}, 1
+    while f"value {place}" in taken:
+        place += 1
+    name, one = f"value {place}", f"value {place} is one"
+    columns = (SqlColumn(one, types.INT), SqlColumn(name, value.type))
+    exprs = (pl.lit(0, dtype=types.INT).alias(one), pl.col(value.name).alias(name))
+    right = Project(found, exprs, columns, Changes((one,), retracts=True))
+    changes = Changes((), retracts=True)
+    if left.changes is not None:
+        changes = Changes(tuple(dict.fromkeys((*left.changes.key, *keys))), retracts=True)
+    of_left = plain(left.columns)
+    made = JoinPlan(
+        left,
+        right,
+        JoinKeys(keys, (one,)),
+        "left",
+        AllRows(planner.ttl),
+        (*of_left, *columns),
+        len(of_left),
+        changes,
+    )
+    given = {column.name: column for column in made.columns}
+    hidden = TableInSight(None, (Named(name, columns[1]),), hidden=True)
+    tables = (*with_columns(relation.tables, given), hidden)
+    column = exp.column(exp.to_identifier(name, quoted=True))
+    return SqlRelation(made, tables), column

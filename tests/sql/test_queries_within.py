@@ -1,0 +1,71 @@
+"""What is wrong in a query within another; what they find is in the corpus (`WITHIN`)."""
+
+from __future__ import annotations
+
+import pytest
+
+import rheos as rh
+from tests.sql.data import registered
+from tests.sql.test_errors import place
+
+WRONG = {
+    "SELECT price FROM bids WHERE auction NOT IN (SELECT auction FROM sales)": (
+        "NOT IN is true of no row once the query has a null",
+        "auction FROM sales",
+    ),
+    "SELECT price FROM bids WHERE auction IN (SELECT auction, id FROM sales)": (
+        "IN takes a query of as many columns, and this has 2",
+        "auction, id FROM sales",
+    ),
+    "SELECT price FROM bids WHERE channel IN (SELECT id FROM sales)": (
+        "IN takes values of one type",
+        "id FROM sales",
+    ),
+    "SELECT price FROM bids b WHERE EXISTS (SELECT 1 FROM sales s WHERE s.amount > b.price)": (
+        "is bound to it by what is equal",
+        "s.amount > b.price",
+    ),
+    "SELECT price FROM bids b WHERE EXISTS (SELECT 1 FROM sales s WHERE s.auction = b.auctoin)": (
+        "unknown column 'auctoin'",
+        "b.auctoin",
+    ),
+    "SELECT price FROM bids WHERE price > 3 OR auction IN (SELECT id FROM sales)": (
+        "IN (SELECT ...) is not computed here",
+        "auction IN (SELECT id FROM sales)",
+    ),
+    "SELECT price > (SELECT amount FROM sales) AS more FROM bids": (
+        "has one row and one column",
+        "amount FROM sales",
+    ),
+    "SELECT price - (SELECT MAX(amount) FROM sales) AS a, (SELECT MAX(id) FROM sales) AS b FROM bids": (
+        "there is one such query",
+        "MAX(id) FROM sales",
+    ),
+    "SELECT auction FROM bids b WHERE NOT EXISTS (SELECT 1 FROM sales s WHERE s.auction = b.auction) "
+    "AND NOT EXISTS (SELECT 1 FROM rates r WHERE r.auction = b.auction)": (
+        "one NOT IN or NOT EXISTS",
+        "1 FROM rates r WHERE r.auction = b.auction",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_is_shown_at_its_place(text: str) -> None:
+    what, underlined = WRONG[text]
+    env = rh.Environment()
+    registered(env)
+    with pytest.raises(rh.RheosError) as caught:
+        env.sql(text, state_ttl="1d")
+    assert what in str(caught.value)
+    assert place(caught.value) == underlined
+
+
+def test_rows_that_are_there_stay_and_others_change() -> None:
+    env = rh.Environment()
+    registered(env)
+    there = "SELECT price FROM bids WHERE auction IN (SELECT auction FROM sales)"
+    assert env.sql(there, state_ttl="1d")._type.changes is None
+    gone = "SELECT price FROM bids WHERE NOT EXISTS (SELECT 1 FROM sales WHERE id = price)"
+    changes = env.sql(gone, state_ttl="1d")._type.changes
+    assert changes is not None
+    assert changes.retracts
