@@ -41,6 +41,18 @@ class JobState(Enum):
 
 
 @dataclass(frozen=True)
+class ScalingBounds:
+    """Of the width of a job that follows its load."""
+
+    least: int
+    most: int | None = None
+    """None: as many as there are slots."""
+
+    def __str__(self) -> str:
+        return f"{self.least} to {self.most if self.most is not None else 'as many as there are slots'}"
+
+
+@dataclass(frozen=True)
 class JobConfig:
     """All that a runtime is given of a job, beside its plan."""
 
@@ -67,6 +79,8 @@ class JobConfig:
     """How its figures are kept; None keeps none."""
     log_level: int | None = 20
     """What its workers log from this level of Python's logging on is kept; None keeps nothing."""
+    scaling: ScalingBounds | None = None
+    """Its width follows its load, within these; None keeps it as it is."""
     min_parallelism: int | None = None
     """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
     until_now: bool = False
@@ -121,6 +135,19 @@ class OperatorStatus:
 
 
 @dataclass(frozen=True)
+class ScalingStatus:
+    """Of a job whose width follows its load."""
+
+    bounds: ScalingBounds
+    state: str
+    """A word: `steady`, `settling`, `no_slots`, ..."""
+    meaning: str
+    """Of that state."""
+    last_change: str | None = None
+    """From which width to which, and why; None before the first."""
+
+
+@dataclass(frozen=True)
 class LatencyStatus:
     """Of a job with a latency objective: what its slots have chosen, and what they have found."""
 
@@ -171,6 +198,8 @@ class JobStatus:
     """It had finished when it was started: nothing was run."""
     latency: LatencyStatus | None = None
     """None without an objective, and before it was first looked at."""
+    scaling: ScalingStatus | None = None
+    """None where the width does not follow the load."""
 
     @property
     def iterating(self) -> Mapping[str, int]:

@@ -86,7 +86,7 @@ class Environment:
 
     def __init__(
         self,
-        parallelism: int | None = None,
+        parallelism: int | str | None = None,
         *,
         settings: Settings | None = None,
         parameters: Mapping[str, Any] | None = None,
@@ -116,7 +116,7 @@ class Environment:
 
     @property
     def parallelism(self) -> int:
-        """How many subtasks each operator has."""
+        """How many subtasks each operator has; where that follows the load, to start with."""
         return self._parallelism
 
     @property
@@ -496,6 +496,11 @@ class Environment:
             self._check_until_now(chosen)
         if overrides.current().standby:
             self._check_standby(chosen)
+        if self._config.scaling is not None and chosen == "batch":
+            raise ConfigurationError(
+                "a batch job does not run long enough for its parallelism to follow the load",
+                hint='give a number; or run it with runtime="continuous"',
+            )
         if chosen == "simulated":
             from rheos.runtimes.simulated.runtime import SimulatedRuntime
 

@@ -10,16 +10,15 @@ from typing import Any, get_args
 
 from rheos.api.partial_settings import Merged
 from rheos.api.settings import LogLevel, RuntimeName, Settings
+from rheos.api.widths import read_width
 from rheos.checkpoint.config import CheckpointConfig, ExponentialDelay, RestartStrategy
 from rheos.connectors.files.listing import absolute
 from rheos.errors import ConfigurationError, ProgramError
-from rheos.graph.validate import check_parallelism
-from rheos.job import JobConfig, Runtime
+from rheos.job import JobConfig, Runtime, ScalingBounds
 from rheos.observe.history import HistoryConfig
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.ids import JobId
 from rheos.protocol.state_config import MIB, StateConfig
-from rheos.state.key_groups import MAX_KEY_GROUPS
 from rheos.task.config import Guarantee, TaskConfig
 
 _DEFAULT_PARALLELISM = 4
@@ -45,8 +44,8 @@ def resolve(merged: Merged) -> Resolved:
     it begins with the place where that was given."""
     said = merged.settings
     with merged.checking("parallelism", "max_parallelism"):
-        parallelism = _default_parallelism() if said.parallelism is None else said.parallelism
-        check_parallelism(parallelism, said.max_parallelism, MAX_KEY_GROUPS)
+        wanted = _default_parallelism() if said.parallelism is None else said.parallelism
+        parallelism, scaling = read_width(wanted, said.max_parallelism)
     with merged.checking("runtime"):
         runtime = _runtime(said.runtime)
     config = JobConfig(
@@ -61,7 +60,8 @@ def resolve(merged: Merged) -> Resolved:
         state=_state(merged),
         from_savepoint=_folder(merged, "from_savepoint"),
         allow_dropped=_flag(merged, "allow_dropped"),
-        min_parallelism=_min_parallelism(merged, parallelism),
+        scaling=scaling,
+        min_parallelism=_min_parallelism(merged, parallelism, scaling),
         history=_history(merged),
         log_level=_log_level(merged),
     )
@@ -200,11 +200,16 @@ def _state(merged: Merged) -> StateConfig:
     return config
 
 
-def _min_parallelism(merged: Merged, parallelism: int) -> int | None:
+def _min_parallelism(merged: Merged, parallelism: int, scaling: ScalingBounds | None) -> int | None:
     if merged.settings.min_parallelism is None:
-        return None
+        return None if scaling is None else scaling.least
     least = _whole(merged, "min_parallelism")
     with merged.checking("min_parallelism"):
+        if scaling is not None:
+            raise ConfigurationError(
+                "a job whose parallelism follows its load says there how few subtasks it may have",
+                hint=f'write parallelism="auto:{least}..", and leave out min_parallelism',
+            )
         if least > parallelism:
             raise ConfigurationError(
                 f"min_parallelism {least} is greater than the parallelism, which is {parallelism}",

@@ -60,7 +60,8 @@ class Settings:
 
     Args:
         parallelism: how many subtasks each operator has; each takes a slot of the cluster. None takes
-            as many as the machine has cores, but 4 at the most.
+            as many as the machine has cores, but 4 at the most. "auto:2..8" follows the load from 2 to
+            8, and "auto" from 1 to as many as there are slots; only in the continuous runtime.
         max_parallelism: the number of key groups that state is kept in, and so the highest
             parallelism at which it can be read again. It stays the same for the life of a job.
         min_parallelism: a job that has lost slots for good goes on with fewer, down to this many. None
@@ -100,7 +101,7 @@ class Settings:
             the job's log file: "debug", "info", "warning" or "error". None keeps no file.
     """
 
-    parallelism: int | None = None
+    parallelism: int | str | None = None
     max_parallelism: int = 128
     min_parallelism: int | None = None
     runtime: RuntimeName | Runtime = "auto"

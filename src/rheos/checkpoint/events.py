@@ -112,6 +112,8 @@ class SavepointRequested:
     """To go on with, where the job is rescaled."""
     slots: int | None = None
     """How many subtasks can run now, where the job is rescaled; None: as many as are wanted."""
+    why: str = ""
+    """For people, where the job is rescaled by itself."""
 
 
 @dataclass(frozen=True, slots=True)

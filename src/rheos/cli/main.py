@@ -44,9 +44,11 @@ from rheos.cli.options import (
     Until,
     UntilOption,
     VirtualTime,
+    Width,
     WithDashboard,
     duration,
     parameters,
+    width,
 )
 from rheos.version import VERSION
 
@@ -170,7 +172,7 @@ def run(
     file: File,
     arguments: Arguments = None,
     config: Config = None,
-    parallelism: Parallelism = None,
+    parallelism: Width = None,
     master: Master = None,
     runtime: RuntimeOption = None,
     checkpoint_dir: CheckpointDir = None,
@@ -202,7 +204,7 @@ def run(
         from rheos.protocol.sizes import size_bytes
 
         given = {
-            "parallelism": parallelism,
+            "parallelism": width(parallelism),
             "master": master,
             "runtime": runtime,
             "checkpoint_dir": checkpoint_dir,

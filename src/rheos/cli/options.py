@@ -44,6 +44,11 @@ class PassingOn(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+def width(value: str | None) -> int | str | None:
+    """A number where it is one."""
+    return int(value) if value is not None and value.isdecimal() else value
+
+
 def duration(value: str | None) -> str | None:
     """The option's callback: refuses what is no duration before anything is done."""
     return _checked(value, duration_ms)
@@ -121,6 +126,14 @@ Config = Annotated[
 ]
 Parallelism = Annotated[
     int | None, typer.Option(min=1, help="Subtasks of every operator.", show_default=False)
+]
+Width = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|auto|auto:N..M",
+        help="Subtasks of every operator; auto follows the load, from N to M.",
+        show_default=False,
+    ),
 ]
 RuntimeOption = Annotated[
     str | None, typer.Option(help="continuous, batch or simulated.", show_default=False)

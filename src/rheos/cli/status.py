@@ -86,6 +86,15 @@ def latency_text(latency: LatencyStatus) -> str:
     )
 
 
+def scaling_text(status: JobStatus) -> str:
+    """How wide it is, and why."""
+    scaling = status.scaling
+    if scaling is None:
+        return ""
+    last = "" if scaling.last_change is None else f"; {scaling.last_change}"
+    return f"parallelism {status.parallelism} of {scaling.bounds}: {scaling.meaning}{last}"
+
+
 def failure_text(status: JobStatus) -> str:
     """Why a job that restarts does so: the first line of the error; empty for one that does not."""
     if status.state is not JobState.RESTARTING or not status.failure:
@@ -106,6 +115,7 @@ def status_line(status: JobStatus, now_ms: int) -> str:
             f"back-pressure {status.backpressure_ratio:.0%}",
             f"restarts {status.restarts:,}",
             *([latency_text(status.latency)] if status.latency else []),
+            *([scaling_text(status)] if status.scaling else []),
             *([f"strangers dropped {status.strangers:,}"] if status.strangers else []),
             *([f"because of: {failure}"] if failure else []),
         ]
@@ -130,8 +140,10 @@ def status_view(status: JobStatus, now_ms: int) -> Group:
     view.add_row("checkpoints", *checkpoints_text(status).split(", "))
     if status.latency:
         view.add_row(*latency_text(status.latency).split(" with "))
-    failure = failure_text(status)
-    return Group(view, Text(failure, style="red")) if failure else Group(view)
+    below = [Text(scaling_text(status))] if status.scaling else []
+    if failure := failure_text(status):
+        below.append(Text(failure, style="red"))
+    return Group(view, *below)
 
 
 def final_table(status: JobStatus) -> Group:

@@ -93,6 +93,7 @@ def job_object(job: ListedJob) -> dict[str, Any]:
         "iterating": dict(status.iterating) if status else None,
         "failure": status.failure if status else None,
         "checkpoint_failure": status.checkpoint_failure if status else None,
+        "scaling": asdict(status.scaling) if status and status.scaling else None,
         "checkpoint_dir": record.checkpoint_dir,
         "host": record.process.host,
         "pid": record.process.pid,

@@ -61,6 +61,7 @@ from rheos.checkpoint.log_entries import CheckpointCompleted
 from rheos.checkpoint.names import state_folder
 from rheos.checkpoint.retention import stale
 from rheos.checkpoint.story import Chapter
+from rheos.driver.autoscaler import Autoscaler
 from rheos.driver.collected import CollectedBefore, CollectedResults
 from rheos.driver.drift import SourceDrift
 from rheos.driver.figures import FiguresKeeper
@@ -71,6 +72,7 @@ from rheos.driver.logged import pass_on
 from rheos.driver.metrics import JobMetrics
 from rheos.driver.profiles import ProfileService
 from rheos.driver.savepoints import OpenStore, SavepointService, open_folder
+from rheos.driver.scaling import SlotLoad
 from rheos.driver.sources_and_sinks import (
     abort_stale,
     begin_targets,
@@ -178,6 +180,9 @@ class Master:
         )
         self._savepoints = SavepointService(config.job, plan.name, owner, open_store)
         self._profiles = ProfileService()
+        self._autoscaler = (
+            None if config.scaling is None else Autoscaler(config.scaling, self._savepoints.rescale)
+        )
         self._metrics = JobMetrics(plan)
         self._figures = FiguresKeeper(plan, config.job)
         self._history = HistoryKeeper(
@@ -267,8 +272,12 @@ class Master:
 
     def next_step_us(self) -> int | None:
         """When, by the monotonic clock, a step is due though nothing happens."""
-        both = (self._coordinator.next_deadline_ms(), self._profiles.next_deadline_ms())
-        deadline_ms = min((ms for ms in both if ms is not None), default=None)
+        deadlines = (
+            self._coordinator.next_deadline_ms(),
+            self._profiles.next_deadline_ms(),
+            None if self._autoscaler is None else self._autoscaler.next_deadline_ms(),
+        )
+        deadline_ms = min((ms for ms in deadlines if ms is not None), default=None)
         return None if deadline_ms is None else deadline_ms * 1000
 
     def step(self) -> None:
@@ -289,6 +298,7 @@ class Master:
             self._feed(listed)
         self._feed(Tick())
         self._profile()
+        self._scale()
         if self._changed:
             self._changed = False
             self._status = self._make_status()
@@ -311,6 +321,24 @@ class Master:
             self._coordinator.parallelism if runs else 0,
             self._clock.monotonic_us() // 1000,
             self._launcher.send,
+        )
+
+    def _scale(self) -> None:
+        if self._autoscaler is not None:
+            runs = self._coordinator.state is LifecycleState.RUNNING
+            self._changed |= self._autoscaler.step(
+                self._coordinator.attempt,
+                self._coordinator.parallelism if runs else 0,
+                self._clock.monotonic_us() // 1000,
+                self._load,
+            )
+
+    def _load(self) -> SlotLoad:
+        return SlotLoad(
+            self._metrics.shares(),
+            self._metrics.records_per_s(),
+            self._metrics.lag_rows(),
+            self._launcher.free_slots(),
         )
 
     def _hear_of_publication(self) -> None:
@@ -512,6 +540,7 @@ class Master:
             last_checkpoint_sync_us=last.cost.sync_us if last else None,
             strangers=self._launcher.strangers() + self._metrics.strangers(),
             latency=self._figures.latency(),
+            scaling=None if self._autoscaler is None else self._autoscaler.status(),
         )
 
     def _running_s(self) -> float:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from rheos.graph.nodes import SourceSpec
 from rheos.job import OperatorStatus
+from rheos.observe.figures import SOURCE_LAG_ROWS
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.accumulated import Accumulated
 from rheos.protocol.control import Acknowledge, Progress, Totals
@@ -87,6 +88,27 @@ class JobMetrics:
         """Of the most held-up subtask."""
         spans = self._spans()
         return _ratio((latest.blocked_us - before.blocked_us) / us for before, latest, us in spans)
+
+    def shares(self) -> list[float]:
+        """Of each subtask: how much of its time it worked, or was held up. Empty until all have said
+        so twice."""
+        spans = self._spans()
+        if len(spans) < self._parallelism:
+            return []
+        return [
+            (latest.busy_us - before.busy_us + latest.blocked_us - before.blocked_us) / us
+            for before, latest, us in spans
+        ]
+
+    def lag_rows(self) -> int | None:
+        """That wait in the sources; None where none of these knows."""
+        known = [
+            int(reading.value)
+            for progress in self._latest.values()
+            for reading in progress.readings
+            if reading.figure == SOURCE_LAG_ROWS.name and isinstance(reading.value, int | float)
+        ]
+        return sum(known) if known else None
 
     def strangers(self) -> int:
         """What the subtasks' data sockets have dropped, in all attempts."""

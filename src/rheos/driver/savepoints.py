@@ -77,9 +77,11 @@ class SavepointService:
 
         return self._ask(made)
 
-    def rescale(self, parallelism: int) -> Future[str]:
+    def rescale(self, parallelism: int, why: str = "") -> Future[str]:
         """Asks for another width. The answer, which says nothing, comes when the job runs with it."""
-        return self._ask(lambda number: SavepointRequested(number, None, After.RESCALE, parallelism))
+        return self._ask(
+            lambda number: SavepointRequested(number, None, After.RESCALE, parallelism, why=why)
+        )
 
     def _ask(self, made: Callable[[int], SavepointRequested]) -> Future[str]:
         """`made` gives the request, of its number."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 
 from pyspark import SparkContext
 
 from rheos.errors import ConfigurationError
+from rheos.job import JobConfig
+from rheos.plan.physical import PhysicalPlan
 
 _EXECUTORS_WITHIN_S = 60.0
 _IN_DRIVER = re.compile(r"local(\[.*\])?")
@@ -48,6 +51,14 @@ def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> Non
                 f"such as local[{parallelism + 1}]",
             )
         time.sleep(0.1)
+
+
+def most_slots(plan: PhysicalPlan, config: JobConfig) -> int:
+    """How many the job may come to have, where the master is made for it."""
+    if config.scaling is None:
+        return plan.parallelism
+    most = config.scaling.most
+    return max(os.cpu_count() or 1, plan.parallelism) if most is None else most
 
 
 def slots(context: SparkContext) -> int:

@@ -41,7 +41,7 @@ from rheos.observe.model import JobFigures
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.durations import Duration, duration_ms
 from rheos.protocol.stacks import StackProfile
-from rheos.runtimes.continuous.cluster import check_slots
+from rheos.runtimes.continuous.cluster import check_slots, most_slots
 from rheos.runtimes.continuous.launcher import SparkLauncher
 from rheos.spark.job_files import brought
 from rheos.spark.jvm import jvm_lost
@@ -78,7 +78,7 @@ class ContinuousRuntime:
         splits = None if stages(plan) else enumerate_splits(plan)
         if config.checkpoint_dir is None and config.from_savepoint is None:
             check_targets(plan)  # It begins with nothing: that need not wait for Spark.
-        context = get_context(config, plan.parallelism + 1)
+        context = get_context(config, most_slots(plan, config) + 1)
         session = found_session(config)
         if session is not None:
             activate(session)
@@ -87,7 +87,7 @@ class ContinuousRuntime:
         beside = 1 if publishes or streams_beside(plan) else 0
         check_slots(context, config.min_parallelism or plan.parallelism, beside)
         if publishes:
-            session = get_session(config, plan.parallelism + 1)
+            session = get_session(config, most_slots(plan, config) + 1)
         plan = replace(plan, context=brought(context, plan.context))
         return ContinuousJob(plan, config, splits, context, session, listener)
 

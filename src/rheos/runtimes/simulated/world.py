@@ -74,7 +74,7 @@ class World:
     the plan's own where there are none. `files` are in the store from the beginning. After `until_ms`
     of virtual time the input ends, as a drain ends it; or when `until_read` says so of the number of
     splits that a checkpoint has finished, and the ms of virtual time. None for `max_turns`: the plan
-    may never end."""
+    may never end. There are `slots` for the job, or as many as the widest of its drivers wants."""
 
     def __init__(
         self,
@@ -88,6 +88,7 @@ class World:
         until_ms: int | None = None,
         max_turns: int | None = MAX_TURNS,
         until_read: Callable[[int, int], bool] | None = None,
+        slots: int | None = None,
     ) -> None:
         plan = staged_beside(self, prepared_sinks(plan))
         # Nothing is sent here. What could not be is an error all the same, as in the runtimes that do.
@@ -129,7 +130,7 @@ class World:
         """What is not answered yet."""
         self._stopped = False
         """The job was stopped to be started again."""
-        self._most_slots = max(self._parallelisms)
+        self._most_slots = slots or max(self._parallelisms)
         self._lost_slots = 0
         self._start_us: int | None = None
         """When the next driver starts, where there is none."""
@@ -432,6 +433,13 @@ class World:
     @property
     def faulty(self) -> bool:
         return self.clock.monotonic_us() < self.faults.until_us
+
+    def lose_slots(self, lost: int) -> None:
+        """So many of the slots are gone from now on; what ran in them dies. 0 gives all back."""
+        self._lost_slots = lost
+        launcher = self._driver.launcher
+        for slot in [slot for slot in launcher.slots if slot.alive][self._most_slots - lost :]:
+            launcher.crash(slot)
 
     def _free_slots(self) -> int:
         """Who waits for all slots gets them back once the faults have stopped."""

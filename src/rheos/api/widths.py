@@ -1,0 +1,40 @@
+"""How wide a job is to be: so many subtasks, or as its load asks for, within bounds."""
+
+from __future__ import annotations
+
+import re
+
+from rheos.errors import ConfigurationError
+from rheos.graph.validate import check_parallelism
+from rheos.job import ScalingBounds
+from rheos.state.key_groups import MAX_KEY_GROUPS
+
+_AUTO = re.compile(r"auto(?::(\d+)\.\.(\d*))?")
+
+
+def read_width(said: int | str, max_parallelism: int) -> tuple[int, ScalingBounds | None]:
+    """The parallelism to start with, and within what it follows the load; None where it stays.
+
+    Raises ConfigurationError or ProgramError.
+
+    >>> read_width("auto:2..8", 128)
+    (2, ScalingBounds(least=2, most=8))
+    """
+    if not isinstance(said, str):
+        check_parallelism(said, max_parallelism, MAX_KEY_GROUPS)
+        return said, None
+    match = _AUTO.fullmatch(said)
+    if match is None:
+        raise ConfigurationError(
+            f"a job cannot run with parallelism {said!r}",
+            hint='write a number, "auto:2..8" for what its load asks for from 2 to 8, or "auto" for as '
+            "many as there are slots",
+        )
+    least, most = int(match[1] or 1), int(match[2]) if match[2] else None
+    for bound in (least, most or least):
+        check_parallelism(bound, max_parallelism, MAX_KEY_GROUPS)
+    if most is not None and most < least:
+        raise ConfigurationError(
+            f"{said!r} goes from {least} down to {most}", hint="write the least first"
+        )
+    return least, ScalingBounds(least, most)

@@ -1,0 +1,72 @@
+"""A parallelism, or the bounds of one that follows the load, as it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import rheos as rh
+from rheos.api.widths import read_width
+from rheos.cli.main import app
+from rheos.errors import ConfigurationError, RheosError
+from rheos.job import ScalingBounds
+
+
+@pytest.mark.parametrize(
+    ("said", "means"),
+    [
+        (4, (4, None)),
+        ("auto", (1, ScalingBounds(1, None))),
+        ("auto:2..8", (2, ScalingBounds(2, 8))),
+        ("auto:3..", (3, ScalingBounds(3, None))),
+        ("auto:3..3", (3, ScalingBounds(3, 3))),
+    ],
+    ids=str,
+)
+def test_what_is_written_and_what_it_means(
+    said: int | str, means: tuple[int, ScalingBounds | None]
+) -> None:
+    assert read_width(said, 128) == means
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("automatic", "cannot run with parallelism 'automatic'"),
+        ("auto:2", "cannot run with parallelism"),
+        ("auto:2-8", "cannot run with parallelism"),
+        ("auto:-1..8", "cannot run with parallelism"),
+        ("auto:0..8", "at least 1"),
+        ("auto:8..2", "from 8 down to 2"),
+        ("auto:2..9", "greater than max_parallelism 8"),
+        (0, "at least 1"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_meant_is_refused(said: Any, words: str) -> None:
+    with pytest.raises(RheosError, match=words):
+        read_width(said, 8)
+
+
+def test_the_least_stands_in_the_bounds_alone() -> None:
+    with pytest.raises(ConfigurationError, match=r"test_widths\.py.*says there how few") as error:
+        rh.Environment("auto:2..4", min_parallelism=2)
+    assert 'parallelism="auto:2.."' in str(error.value)
+
+
+def test_a_batch_job_has_no_load_to_follow() -> None:
+    env = rh.Environment("auto:1..2", runtime="batch")
+    env.from_source(rh.generator(lambda block: {"n": block.index()}, count=1)).collect("rows")
+    with pytest.raises(ConfigurationError, match='runtime="continuous"'):
+        env.execute("rows")
+
+
+def test_the_command_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    job.write_text("import rheos as rh\nrh.Environment()\n")
+    done = CliRunner().invoke(app, ["run", str(job), "--parallelism", "auto:8..2"])
+    assert done.exit_code == 2
+    assert "--parallelism: 'auto:8..2' goes from 8 down to 2" in done.output
