@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,10 +12,12 @@ import pytest
 
 from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import AttemptStarted
+from rheos.control.job_logs import LogFile
 from rheos.dashboard.operations import OPERATIONS
 from rheos.driver.logged import JOBS
 from rheos.errors import CheckpointError, Site
 from rheos.host.stores import open_store
+from rheos.job import JobConfig
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from tests.cli.stand_ins import HISTORY, INFO, STORY, StandIn, outline
 from tests.dashboard.conftest import OPERATOR, VIEWER, Asking
@@ -195,6 +198,38 @@ def test_a_job_of_a_directory_that_does_not_run(asking: Asking, stored: Path) ->
         "the job 'old one' does not run: only a running job has its plan",
     )
     assert asking.post(f"/jobs/{key}/cancel", {})[0] == 409
+
+
+def test_what_stands_out_in_a_running_job(asking: Asking, job: StandIn) -> None:
+    path = f"/jobs/{asking.key()}/findings"
+    assert asking.get(path) == []
+    full = "subtask 1: OSError: [Errno 28] No space left on device"
+    job.shown = replace(job.shown, checkpoint_failure=full)
+    (found,) = asking.get(path)
+    assert (found["kind"], found["operator"]) == ("checkpoints", None)
+    assert full in found["what"]
+
+
+def test_a_job_that_has_failed_says_what_by(asking: Asking, stored: Path) -> None:
+    entry = AttemptStarted(
+        attempt=Attempt(1),
+        owner="a driver",
+        reserved_to=CheckpointId(0),
+        from_checkpoint=None,
+        parallelism=2,
+        completed=[],
+    )
+    old = JobConfig(JobId("old one"), checkpoint_dir=str(stored))
+    JobLog(open_store(str(stored)), old.job).append(1, entry)
+    (path,) = [f"/jobs/{each['key']}" for each in asking.get("/jobs") if not each["runs"]]
+    assert asking.get(path)["failure"] is None
+    log = LogFile(old.writer, old.job)
+    JOBS.error("the job 'old one' has failed: no price", extra={"job": "old one"})
+    assert asking.get(path)["failure"] == "the job 'old one' has failed: no price"
+    JOBS.info("the job 'old one' is running", extra={"job": "old one"})
+    log.close()
+    assert asking.get(path)["failure"] is None
+    assert [line["level"] for line in asking.get(f"{path}/logs")] == ["error", "info"]
 
 
 def test_what_changes_comes_to_who_listens(asking: Asking, job: StandIn) -> None:
