@@ -426,6 +426,24 @@ GROUPS = [
     Query("SELECT channel, STDDEV(price) AS s, VARIANCE(price) AS v FROM bids GROUP BY channel"),
 ]
 
+# Of the different values of one column.
+GROUPS += [
+    Query("SELECT auction, COUNT(DISTINCT bidder) AS n FROM bids GROUP BY auction"),
+    Query("SELECT COUNT(DISTINCT channel) AS n FROM bids"),
+    Query(
+        "SELECT bidder, SUM(DISTINCT auction) AS s, AVG(DISTINCT auction) AS a, "
+        "COUNT(DISTINCT auction) AS n FROM bids GROUP BY bidder HAVING COUNT(DISTINCT auction) > 2"
+    ),
+    Query(
+        "SELECT auction, COUNT(DISTINCT bidder) FILTER (WHERE price > 500) AS n FROM bids "
+        "GROUP BY auction"
+    ),
+    Query(
+        "SELECT COUNT(DISTINCT n) AS d FROM (SELECT bidder, COUNT(*) AS n FROM bids "
+        "GROUP BY bidder) AS t"
+    ),
+]
+
 RANKS = [
     Query(
         "SELECT auction, price, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER "

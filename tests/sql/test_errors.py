@@ -106,7 +106,7 @@ WRONG = {
         "price",
     ),
     "SELECT auction, SUM(channel) AS s FROM bids GROUP BY auction": ("SUM() takes numbers", "channel"),
-    "SELECT COUNT(DISTINCT bidder) AS n FROM bids GROUP BY auction": (
+    "SELECT COUNT(DISTINCT bidder) AS n, SUM(price) AS s FROM bids GROUP BY auction": (
         "without a window they are kept for ever",
         "COUNT(DISTINCT bidder)",
     ),

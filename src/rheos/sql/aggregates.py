@@ -249,3 +249,26 @@ def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc) or (
         isinstance(node, exp.Filter) and isinstance(node.this, exp.AggFunc)
     )
+
+
+def of_one_distinct(calls: Sequence[exp.Expr]) -> bool:
+    """Whether these are aggregates of the DISTINCT values of one expression, all of them."""
+    arguments = [_aggregate_of(call).this for call in calls]
+    if not arguments or not all(isinstance(of, exp.Distinct) for of in arguments):
+        return False
+    filters = {call.expression.sql() if isinstance(call, exp.Filter) else "" for call in calls}
+    values = {each.sql() for of in arguments for each in of.expressions}
+    return len(values) == 1 and len(filters) == 1
+
+
+def without_distinct(call: exp.Expr) -> exp.Expr:
+    """The same aggregate of all values."""
+    made = call.copy()
+    of = _aggregate_of(made)
+    of.set("this", of.this.expressions[0])
+    return made
+
+
+def _aggregate_of(call: exp.Expr) -> exp.Expr:
+    of: exp.Expr = call.this if isinstance(call, exp.Filter) else call
+    return of

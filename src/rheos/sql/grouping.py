@@ -15,7 +15,13 @@ from rheos.graph.types import from_polars
 from rheos.graph.windows import Session, Tumbling, Window
 from rheos.operators.changelog.table import SIGNED
 from rheos.sql import types
-from rheos.sql.aggregates import Aggregated, aggregated, is_aggregate
+from rheos.sql.aggregates import (
+    Aggregated,
+    aggregated,
+    is_aggregate,
+    of_one_distinct,
+    without_distinct,
+)
 from rheos.sql.calls import folded
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import (
@@ -163,9 +169,13 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
             names[text] = Named(named.name, SqlColumn(name, value.type, ColumnRole.PLAIN))
     window, source, keys = _window(work, in_window, keys, written)
     calls = _calls(sql, node, scope)
-    made = {text: aggregated(compiler, call) for text, call in calls.items()}
+    once = window is None and of_one_distinct([*calls.values()])
+    made = {
+        text: aggregated(compiler, without_distinct(call) if once else call)
+        for text, call in calls.items()
+    }
     aggregates = tuple(_aggregate(work, text, each) for text, each in made.items())
-    plan = _planned(work, source, keys, aggregates, window, [*calls.values()])
+    plan = _planned(work, source, keys, aggregates, window, [*calls.values()], once=once)
     behind = plan
     for text, each in made.items():
         value = Typed(each.result(pl.col(text)), each.type, calls[text])
@@ -272,7 +282,10 @@ def _planned(
     aggregates: tuple[tuple[str, Agg | pl.Expr], ...],
     window: Window | None,
     calls: Sequence[exp.Expr],
+    *,
+    once: bool,
 ) -> Plan:
+    """`once`: each of the values that a key has counts once."""
     sql = work.sql
     if source.changes is not None:
         if window is not None:
@@ -292,6 +305,8 @@ def _planned(
     if not work.columns:
         work.computed(_ALL, constant)
     input = _before(source, tuple(work.exprs), tuple(work.columns))
+    if once:
+        input = retracting(distinct(input))
     results = tuple(result_column(input, name, made) for name, made in aggregates)
     kinds = {column.name: column for column in input.columns}
     in_front = tuple(kinds[key] for key in keys)
@@ -324,7 +339,8 @@ def _check_unbounded(sql: SqlText, made: Agg | pl.Expr, call: exp.Expr, *, chang
             f"{kind(of)} keeps all values, and without a window they are kept for ever",
             call,
             "group by a window: FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) ... "
-            "GROUP BY window_start, window_end",
+            "GROUP BY window_start, window_end; those of DISTINCT values of one column need none where "
+            "no others stand beside them",
         )
     if changing and not isinstance(made, SIGNED):
         raise sql.error(
