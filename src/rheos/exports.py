@@ -3,7 +3,7 @@
 from polars import col, lit
 
 from rheos import aggregates as agg
-from rheos import connectors, formats
+from rheos import connectors, formats, ml
 from rheos.api import patterns as pattern
 from rheos.api import restart
 from rheos.api.connected import ConnectedStreams, KeyedConnectedStreams
@@ -225,6 +225,7 @@ __all__ = [
     "lit",
     "load_once",
     "lookup_table",
+    "ml",
     "new_savepoint",
     "opensearch",
     "pattern",

@@ -719,6 +719,38 @@ def sql() -> dict[str, Wanted]:
     }
 
 
+# --- docs/ml.md ---------------------------------------------------------------------------------------
+
+
+def ml() -> dict[str, Wanted]:
+    """Each city has 50 rides of 10 minutes, and then 50 of 30."""
+    rides = [{"city": "ab"[i % 2], "km": float(i)} for i in range(200)]
+    # The mean so far stays below 30; of the first row it is null.
+    wrong = rides[100:]
+    return {
+        "minutes": Wanted({"wrong": wrong}),
+        "drifts": Wanted({"drifts": list(_drifts(rides))}),
+        "long rides": Wanted(
+            {"long rides": [{"km": km, "expected": 2 * km} for km in (196.0, 197.0, 198.0, 199.0)]}
+        ),
+        "serving": Wanted({"served": [{"km": ride["km"], "right": True} for ride in rides]}),
+    }
+
+
+def _drifts(rides: Sequence[Row]) -> Iterable[Row]:
+    """Where the errors lie above their mean so far, less 0.005, by more than 100 in total."""
+    for city in "ab":
+        minutes = [10.0] * 50 + [30.0] * 50
+        errors = [abs(minutes[n] - sum(minutes[:n]) / n) for n in range(1, 100)]
+        above: list[float] = []
+        for n, error in enumerate(errors, start=1):
+            above.append(error - sum(errors[:n]) / n - 0.005)
+            sums = [0.0, *(sum(above[:k]) for k in range(1, n + 1))]
+            if n >= 30 and sums[-1] - min(sums) > 100:
+                yield [ride for ride in rides if ride["city"] == city][n]
+                break
+
+
 def _last_of_bids(found: pl.DataFrame) -> pl.DataFrame:
     last = found.unique("bids", keep="last", maintain_order=True)
     return last.filter(pl.col("op") != "delete").drop("op")
@@ -811,6 +843,7 @@ GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {
     "docs/joins.md": joins,
     "docs/patterns.md": patterns,
     "docs/sql.md": sql,
+    "docs/ml.md": ml,
     "docs/aggregates.md": aggregates,
     "docs/changes.md": changes,
     "docs/connected.md": connected,

@@ -11,6 +11,7 @@ from typing import Any
 from rheos.bench.driver import BenchSettings, Progress, run
 from rheos.bench.programs import PROGRAMS
 from rheos.bench.report import as_json
+from rheos.errors import JobFailedError
 
 Measure = Callable[[str], dict[str, Any]]
 """Runs the program of that name, and gives its figures by the names of `as_json`."""
@@ -80,8 +81,13 @@ def measuring(settings: BenchSettings, progress: Progress) -> Measure:
     """Runs benchmarks with these settings, one after the other in one Spark session."""
 
     def measure(name: str) -> dict[str, Any]:
-        outcome = run(PROGRAMS[name], settings, lambda what: progress(f"{name}, {what}"))
-        return as_json(outcome)
+        figures = as_json(run(PROGRAMS[name], settings, lambda what: progress(f"{name}, {what}")))
+        if not figures["records_per_s"]:
+            raise JobFailedError(
+                f"{name}: no records came through within {settings.seconds:g} s",
+                hint="measure for longer: --seconds 30",
+            )
+        return figures
 
     return measure
 

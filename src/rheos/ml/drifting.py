@@ -1,0 +1,97 @@
+"""`drift`: rows of a key at which its values begin to be others than they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rheos.api.keyed import KeyedStream
+from rheos.api.streams import DataStream
+from rheos.errors import ProgramError
+from rheos.graph.functions import KeyedContext, KeyedProcessFunction
+from rheos.ml.columns import check_column
+from rheos.ml.states import with_state
+from rheos.site import call_site, located
+
+
+class Detector(Protocol):
+    """As River's detectors are. After a drift it begins anew by itself."""
+
+    drift_detected: bool
+
+    def update(self, x: float) -> Any: ...
+
+
+@dataclass
+class PageHinkley:
+    """Finds that the mean of values has risen: when they lie above their mean so far, less `delta`, by
+    `threshold` in total more than they ever did at least (the test of Page and Hinkley)."""
+
+    delta: float = 0.005
+    threshold: float = 50.0
+    least_rows: int = 30
+    """Fewer say nothing."""
+    drift_detected: bool = False
+    rows: int = 0
+    mean: float = 0.0
+    total: float = 0.0
+    least: float = 0.0
+
+    def update(self, x: float) -> None:
+        if self.drift_detected:
+            self.rows, self.mean, self.total, self.least = 0, 0.0, 0.0, 0.0
+        self.rows += 1
+        self.mean += (x - self.mean) / self.rows
+        self.total += x - self.mean - self.delta
+        self.least = min(self.least, self.total)
+        self.drift_detected = self.rows >= self.least_rows and self.total - self.least > self.threshold
+
+
+class _Drifts(KeyedProcessFunction):
+    detector: Any
+    """The declared state, which `with_state` gives it."""
+
+    def __init__(self, make: Callable[[], Detector], on: str, columns: tuple[str, ...]) -> None:
+        self._make = make
+        self._on = on
+        self._columns = columns
+
+    def process_element(self, record: Any, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        detector = self.detector.value
+        if detector is None:
+            detector = self.detector.value = self._make()
+        value = getattr(record, self._on)
+        if value is None:
+            return
+        detector.update(value)
+        if detector.drift_detected:
+            yield {name: getattr(record, name) for name in self._columns}
+
+
+def drift(stream: KeyedStream, make: Callable[[], Detector] = PageHinkley, *, on: str) -> DataStream:
+    """The rows at which a drift of their key was found, in the column `on`, such as a model's error.
+
+    ```python
+    errors = rides.with_columns(error=(col("minutes") - col("prediction")).abs())
+    rh.ml.drift(errors.key_by("city"), on="error")
+    ```
+
+    Args:
+        make: makes a detector: `rh.ml.PageHinkley`, or one of River (`river.drift.ADWIN`).
+        on: a column of numbers. Nulls are passed over.
+
+    Raises ProgramError, SchemaError.
+    """
+    with located(call_site(), "drift"):
+        check_column(stream.schema, on, "drift")
+        made = make()
+        if not (hasattr(made, "update") and hasattr(made, "drift_detected")):
+            raise ProgramError(
+                f"{type(made).__name__} is no detector of drift",
+                hint="take rh.ml.PageHinkley, or a detector of River: it has update(x) and "
+                "drift_detected",
+            )
+    columns = tuple(stream.schema.names)
+    fn = with_state(_Drifts, "detector", made)(make, on, columns)
+    return stream.process(fn, returns=stream.schema)

@@ -1,0 +1,63 @@
+"""What a model is taught and asked by: River's methods or scikit-learn's, behind one seam."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from rheos.errors import ProgramError
+
+Features = Mapping[str, Any]
+
+
+class Learner(Protocol):
+    """Of one kind of model. It keeps nothing: all that is learned lies in the model."""
+
+    def predicted(self, model: Any, features: Features) -> Any:
+        """What the model says; None where it has learned nothing yet."""
+
+    def learn(self, model: Any, features: Features, target: Any) -> None: ...
+
+
+class RiverLearner:
+    """Models that are taught row by row, with features by name."""
+
+    def predicted(self, model: Any, features: Features) -> Any:
+        return model.predict_one(dict(features))
+
+    def learn(self, model: Any, features: Features, target: Any) -> None:
+        model.learn_one(dict(features), target)
+
+
+class PartialFitLearner:
+    """Models of scikit-learn with `partial_fit`, which see features in their order."""
+
+    def __init__(self, classes: Sequence[Any] | None) -> None:
+        self._more = {} if classes is None else {"classes": list(classes)}
+
+    def predicted(self, model: Any, features: Features) -> Any:
+        # What fit has set ends with an underscore, and is not there before.
+        if not any(name.endswith("_") and not name.startswith("_") for name in vars(model)):
+            return None
+        return model.predict([list(features.values())])[0]
+
+    def learn(self, model: Any, features: Features, target: Any) -> None:
+        model.partial_fit([list(features.values())], [target], **self._more)
+
+
+def learner_of(model: Any, classes: Sequence[Any] | None) -> Learner:
+    """How a model is taught. Raises ProgramError where it cannot be, row by row."""
+    if hasattr(model, "learn_one") and hasattr(model, "predict_one"):
+        return RiverLearner()
+    if not (hasattr(model, "partial_fit") and hasattr(model, "predict")):
+        raise ProgramError(
+            f"{type(model).__name__} does not learn row by row",
+            hint="take a model of River (learn_one, predict_one), or one of scikit-learn that has "
+            "partial_fit, such as SGDClassifier",
+        )
+    if classes is None and hasattr(model, "predict_proba"):
+        raise ProgramError(
+            f"{type(model).__name__} is a classifier, and has to be told all classes at its first row",
+            hint="say them: rh.ml.learn(..., classes=[0, 1])",
+        )
+    return PartialFitLearner(classes)

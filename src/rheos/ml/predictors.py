@@ -1,0 +1,84 @@
+"""Predictors: from a matrix of features (a row for each row) to a value for each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rheos.errors import ConfigurationError, InputError
+
+Matrix: TypeAlias = npt.NDArray[np.float32]
+Predictor: TypeAlias = Callable[[Matrix], Sequence[Any] | npt.NDArray[Any]]
+"""Given (rows, features), gives (rows,), or (rows, 1)."""
+
+
+class Onnx:
+    """A model in the format ONNX: data, which runs nothing but its own operations. So it may come from
+    anywhere, and it is what `serve` takes.
+
+    ```python
+    scored = rh.ml.score(rides, rh.ml.Onnx.of_file("minutes.onnx"), features=["km", "hour"])
+    ```
+    """
+
+    def __init__(self, model: bytes) -> None:
+        """Raises ConfigurationError without ONNX Runtime, InputError where this is no model."""
+        self._model = model
+        self._session = _session(model)
+
+    @staticmethod
+    def of_file(path: str | Path) -> Onnx:
+        return Onnx(Path(path).read_bytes())
+
+    def __call__(self, features: Matrix) -> npt.NDArray[Any]:
+        """What its first output says; a classifier's are the labels."""
+        given = self._session.get_inputs()[0].name
+        found: npt.NDArray[Any] = self._session.run(None, {given: features})[0]
+        return found
+
+    def __repr__(self) -> str:
+        return f"Onnx({hashlib.sha256(self._model).hexdigest()[:12]})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A session is of its process: workers open their own.
+        return (Onnx, (self._model,))
+
+
+def _session(model: bytes) -> Any:
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ConfigurationError(
+            "models in ONNX need the package onnxruntime", hint="pip install 'rheos[ml]'"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    # A subtask has a core.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0]
+        raise InputError(
+            f"these {len(model):,} bytes are no model in ONNX: {first}",
+            hint="give the bytes of a file that was exported as .onnx",
+        ) from None
+
+
+def values(predictor: Predictor, features: Matrix) -> list[Any]:
+    """What it says of each row. Raises InputError where that is not one value for each."""
+    found = np.asarray(predictor(features))
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.shape != (len(features),):
+        raise InputError(
+            f"the predictor gave {' x '.join(map(str, found.shape)) or 'one value'} for "
+            f"{len(features)} rows",
+            hint="give one value for each row",
+        )
+    given: list[Any] = found.tolist()
+    return given

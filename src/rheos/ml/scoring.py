@@ -1,0 +1,68 @@
+"""`score`: a predictor that stays as it is, over whole batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from rheos.api.streams import DataStream
+from rheos.errors import ProgramError
+from rheos.ml.columns import check_features, with_result
+from rheos.ml.predictors import Matrix, Predictor, values
+from rheos.site import call_site, located
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """The function of `map_batches`."""
+
+    predictor: Predictor
+    features: tuple[str, ...]
+    result: pa.Field
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        found = values(self.predictor, matrix(batch, self.features)) if batch.num_rows else []
+        return batch.append_column(self.result, pa.array(found, self.result.type))
+
+
+def matrix(batch: pa.RecordBatch, features: Sequence[str]) -> Matrix:
+    """The features of rows; null is NaN."""
+    columns = [batch.column(name).cast(pa.float32()) for name in features]
+    return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+
+
+def score(
+    stream: DataStream,
+    predictor: Predictor,
+    *,
+    features: Sequence[str],
+    predicts: Any = float,
+    name: str = "prediction",
+) -> DataStream:
+    """The rows, each with what the predictor says of it; whole batches are asked at once.
+
+    ```python
+    scored = rh.ml.score(rides, rh.ml.Onnx.of_file("minutes.onnx"), features=["km", "hour"])
+    ```
+
+    Args:
+        predictor: `rh.ml.Onnx`, or any function from a float32 matrix (rows, features), in which null
+            is NaN, to a value for each row, such as a fitted model's `predict`.
+        predicts: the type of the column of predictions.
+
+    Raises ProgramError, SchemaError.
+    """
+    with located(call_site(), "score"):
+        if not callable(predictor):
+            raise ProgramError(
+                f"score() takes a predictor, not {predictor!r}",
+                hint="give rh.ml.Onnx.of_file(...), or a function such as model.predict",
+            )
+        checked = check_features(stream.schema, features, "score")
+        returns = with_result(stream.schema, {name: predicts}, "score")
+    fn = _Scores(predictor, checked, returns.field(name))
+    return stream.map_batches(fn, form="arrow", returns=returns)

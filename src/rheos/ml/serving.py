@@ -1,0 +1,114 @@
+"""`serve`: a model that is replaced while it serves, by a stream of versions.
+
+The newest version lies in broadcast state, as bytes. It is the one with the highest number, so all
+subtasks agree whatever way their rows came.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rheos.api.streams import DataStream
+from rheos.errors import ProgramError, SchemaError
+from rheos.graph.connected_functions import BroadcastProcessFunction, ProcessContext
+from rheos.graph.state import BroadcastState
+from rheos.ml.columns import check_features, with_result
+from rheos.ml.predictors import Onnx, Predictor, values
+from rheos.site import call_site, located
+
+_NEWEST = "newest"
+_PROGRAMS = (pickle.loads, pickle.Unpickler)
+
+
+@dataclass
+class _Version:
+    version: int
+    model: bytes
+
+
+class _Serves(BroadcastProcessFunction):
+    models = BroadcastState(str, _Version)
+
+    def __init__(
+        self,
+        load: Callable[[bytes], Predictor],
+        features: tuple[str, ...],
+        columns: tuple[str, ...],
+        name: str,
+    ) -> None:
+        self._load = load
+        self._features = features
+        self._columns = columns
+        self._name = name
+        self._loaded: tuple[int, Predictor] | None = None
+
+    def process_broadcast_element(self, record: Any, ctx: ProcessContext) -> None:
+        known: _Version | None = self.models.get(_NEWEST)
+        if known is None or record.version > known.version:
+            # Loaded here, so that what is no model is an error of its own row.
+            self._loaded = (record.version, self._load(record.model))
+            self.models[_NEWEST] = _Version(record.version, record.model)
+
+    def process_element(self, record: Any, ctx: ProcessContext) -> Iterator[dict[str, Any]]:
+        newest: _Version | None = self.models.get(_NEWEST)
+        predicted = version = None
+        if newest is not None:
+            version = newest.version
+            if self._loaded is None or self._loaded[0] != version:
+                self._loaded = (version, self._load(newest.model))
+            row = [[getattr(record, name) for name in self._features]]
+            [predicted] = values(self._loaded[1], np.array(row, np.float32))
+        shown = {name: getattr(record, name) for name in self._columns}
+        yield {**shown, self._name: predicted, f"{self._name}_version": version}
+
+
+def serve(
+    stream: DataStream,
+    models: DataStream,
+    *,
+    features: Sequence[str],
+    load: Callable[[bytes], Predictor] = Onnx,
+    predicts: Any = float,
+    name: str = "prediction",
+) -> DataStream:
+    """The rows, each with what the newest model says of it, and the version of that (`NAME_version`);
+    both are null while there is none. Row by row: a row meets the version that its subtask has got by
+    then.
+
+    ```python
+    served = rh.ml.serve(rides, models, features=["km", "hour"])
+    ```
+
+    Args:
+        models: rows with `version`, a whole number, and `model`, bytes. The highest version counts.
+        load: makes the predictor of the bytes. They are data from outside: a function that unpickles
+            them would run whatever is in them, and is refused.
+        predicts: the type of the column of predictions.
+
+    Raises ProgramError, SchemaError.
+    """
+    with located(call_site(), "serve"):
+        if load in _PROGRAMS:
+            raise ProgramError(
+                "serve() does not unpickle models that come as rows: a pickle is a program",
+                hint="export the models as ONNX; or load what is only data, such as weights in JSON",
+            )
+        for column, kind in (("version", "int64"), ("model", "binary")):
+            found = (
+                str(models.schema.field(column).type) if column in models.schema.names else "missing"
+            )
+            if found != kind:
+                raise SchemaError(
+                    "models come as rows of version (int64) and model (binary), and "
+                    f"{column} is {found}",
+                    hint=f'models.select("model", version=...) with {column} as {kind}',
+                )
+        checked = check_features(stream.schema, features, "serve")
+        returns = with_result(stream.schema, {name: predicts, f"{name}_version": int}, "serve")
+    fn = _Serves(load, checked, tuple(stream.schema.names), name)
+    return stream.connect(models.broadcast()).process(fn, returns=returns)
