@@ -43,12 +43,19 @@ class ExpressionOperator(Operator):
         self._op = spec.op
         self._failing = spec.failing
         self._schema = ctx.outputs[MAIN].schema if MAIN in ctx.outputs else None
-        # A filter has one mask; a plain column of a select is the array that arrives.
+        # A filter has one mask; a plain column of a select is the array that arrives, also by another
+        # name.
         computed: tuple[pl.Expr, ...] = spec.exprs
+        self._named: dict[str, str] = {}
         if spec.op == "filter":
             computed = (reduce(and_, spec.exprs),)
         else:
-            computed = tuple(expr for expr in spec.exprs if not expr.meta.is_column())
+            computed = tuple(expr for expr in spec.exprs if not _is_renamed(expr))
+            self._named = {
+                expr.meta.output_name(): expr.meta.root_names()[0]
+                for expr in spec.exprs
+                if _is_renamed(expr)
+            }
         self._computed = RowExpressions(computed, visible(ctx.ports[0].schema))
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
@@ -78,7 +85,7 @@ class ExpressionOperator(Operator):
         arrays = [
             _arrow(by_name[field.name], field.type)
             if field.name in by_name
-            else batch.column(field.name)
+            else _fitted(batch.column(self._named.get(field.name, field.name)), field.type)
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -89,6 +96,14 @@ class ExpressionOperator(Operator):
             _arrow(series, self._schema.field(series.name).type)
 
 
+def _is_renamed(expr: pl.Expr) -> bool:
+    """Whether it is a column, by its own name or another."""
+    return bool(expr.meta.undo_aliases().meta.is_column())
+
+
 def _arrow(series: pl.Series, kind: pa.DataType) -> pa.Array:
-    array = arrow_column(series)
+    return _fitted(arrow_column(series), kind)
+
+
+def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if array.type == kind else array.cast(kind)
