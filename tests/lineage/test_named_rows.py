@@ -243,6 +243,8 @@ def test_of_a_timer_those_that_set_it_too(tmp_path: Path) -> None:
             assert set_by, "the row that set it is among them"
             assert firing.timer_ms == row.row["at"]
             assert firing.key == {"user": row.row["user"]}
+            assert firing.watermark_ms is not None
+            assert firing.watermark_ms >= firing.timer_ms
             extra = bits(row) & ~row.row["bits"]
             assert extra in (0, *(i.row["bit"] for i in set_by))
 

@@ -98,8 +98,7 @@ def _of_row(row: ExplainedRow, inputs: int) -> Iterator[str]:
         rows = f"{step.rows:,} row{'' if step.rows == 1 else 's'}"
         yield f"    {step.operator:<{width}}  {rows:>8}  {step.site}"
         yield from (f"      {line}" for line in _of_step(step))
-    exactly = "just " if row.exact else ""
-    yield f"  of {exactly}{len(row.inputs):,} input row{'' if len(row.inputs) == 1 else 's'}"
+    yield f"  of {len(row.inputs):,} input row{'' if len(row.inputs) == 1 else 's'}"
     for input in row.inputs[:inputs]:
         at = "" if input.event_time_ms is None else f"  at {_time(input.event_time_ms)}"
         yield f"    {input.source} {input.split} row {input.number}:  {_shown(input.row)}{at}"

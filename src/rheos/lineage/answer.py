@@ -11,7 +11,7 @@ import polars as pl
 
 from rheos.checkpoint.as_savepoint import CopiedCheckpoint
 from rheos.errors import ConfigurationError, Site
-from rheos.lineage.ledger import Called, Ledger, SplitPlace, TracedRow
+from rheos.lineage.ledger import Called, FunctionCall, Ledger, SplitPlace, TracedRow
 from rheos.lineage.reasons import Reason
 from rheos.lineage.watched import WatchedOperator
 from rheos.plan.physical import PlannedOperator
@@ -135,6 +135,8 @@ class Answers:
         for one in rows:
             row, reason = self._ledger.rows[one], reasons[one]
             watermark_ms = row.call.at_ms if row.call.by is Called.WATERMARK else None
+            if isinstance(row.detail, FunctionCall) and row.detail.watermark_ms is not None:
+                watermark_ms = row.detail.watermark_ms
             fired = StepFiring(reason.key, reason.window, reason.timer_ms, watermark_ms)
             if fired.window is not None or fired.timer_ms is not None or watermark_ms is not None:
                 firings[repr(fired)] = fired

@@ -45,6 +45,7 @@ class FunctionTrace:
         self._key: Any = None
         self._window: tuple[int, int] | None = None
         self._timer_ms: int | None = None
+        self._watermark_ms: int | None = None
         self._state: dict[Any, dict[Any, int]] = {}
         """By state and key: what each item was made of. What is no map has one item."""
         self._touched: set[tuple[Any, Any]] = set()
@@ -63,7 +64,8 @@ class FunctionTrace:
 
     def _begin(self, seen: list[int], key: Any, timer_ms: int | None) -> None:
         self._end()
-        self._seen, self._key, self._timer_ms, self._window = seen, key, timer_ms, None
+        self._seen, self._key, self._timer_ms = seen, key, timer_ms
+        self._window = self._watermark_ms = None
 
     def _end(self) -> None:
         """What was changed in place was made of all that the call had seen."""
@@ -84,10 +86,11 @@ class FunctionTrace:
         else:
             self._begin([FROM_STATE], key, None)
 
-    def timer(self, timestamp_ms: int, key: Any) -> None:
+    def timer(self, timestamp_ms: int, key: Any, watermark_ms: int) -> None:
         by_clock = self.call_of().by is Called.CLOCK
         set_by = self._timers.pop((key, timestamp_ms, by_clock), [FROM_STATE])
         self._begin(set_by, key, timestamp_ms)
+        self._watermark_ms = None if by_clock else watermark_ms
 
     def window(self, key: Any, window: tuple[int, int]) -> None:
         self._begin([], key, None)
@@ -105,7 +108,8 @@ class FunctionTrace:
             yield record
 
     def emits(self, tag: str) -> None:
-        self._given[tag].append(FunctionCall(self._link(), self._key, self._window, self._timer_ms))
+        call = FunctionCall(self._link(), self._key, self._window, self._timer_ms, self._watermark_ms)
+        self._given[tag].append(call)
 
     def _held_row(self, port: int, record: Any, timestamp: int) -> int:
         """The row that had waited for the watermark. Rows that are alike may stand for one another."""
@@ -407,7 +411,7 @@ def _for_timers(cls: Any, trace: FunctionTrace) -> Any:
     method = cls.on_timer
 
     def called(self: Any, timestamp: int, context: Any) -> Any:
-        trace.timer(timestamp, context.key)
+        trace.timer(timestamp, context.key, context.watermark)
         return trace.given(method(self, timestamp, _WatchedContext(context, trace)))
 
     return called

@@ -56,6 +56,8 @@ class FunctionCall:
     key: Any = None
     window: tuple[int, int] | None = None
     timer_ms: int | None = None
+    watermark_ms: int | None = None
+    """At which the timer was found due."""
 
 
 @dataclass(slots=True)
