@@ -122,6 +122,17 @@ def test_side_outputs_are_those_of_their_step(kept: list[int]) -> None:
         assert big == ([{"amount": step.row["amount"]}] if step.row["amount"] > 5 else [])
 
 
+def test_a_split_that_was_found_since_holds_nothing_back(kept: list[int]) -> None:
+    write_input("later", ("ada", 1, 9000))
+    try:
+        found = debugged(from_checkpoint=kept[1], until=kept[-1])
+        steps = list(found)
+    finally:
+        Path("in/later.jsonl").unlink()
+    assert found.deviation == ()
+    assert {step.kind for step in steps} == {StepKind.ROW, StepKind.TIMER}
+
+
 def test_a_replay_can_be_begun_again(kept: list[int]) -> None:
     found = debugged(from_checkpoint=kept[1])
     assert [step.changes for step in found] == [step.changes for step in found]

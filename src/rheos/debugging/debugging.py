@@ -36,6 +36,8 @@ from rheos.forks.recording import record
 from rheos.forks.reservations import Reservation, reservations
 from rheos.forks.tape import Tape
 from rheos.forks.up_to_position import Positions
+from rheos.operators.contract import Restored
+from rheos.operators.source_split import SPLITS
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.elements import TS
 from rheos.protocol.ids import JobId, OperatorId
@@ -261,8 +263,24 @@ def _delivered(
                 known = later.get(each.id, {})
                 extent = None if end is None else Positions.of_state(_number(end), known)
                 restored = state.get(each.id, {})
-                tapes[each.id] = record(each, restored, place, extent, plan.max_parallelism)
-        return delivered(plan, keyed, _ahead(begin, keyed, before), tapes), tapes
+                tape = record(each, restored, place, extent, plan.max_parallelism)
+                if extent is not None:
+                    # Splits that were found since would hold the watermark back.
+                    there = {*extent.splits, *_splits(restored)}
+                    tape = Tape(tuple(taped for taped in tape.splits if taped.split.id in there))
+                tapes[each.id] = tape
+        begun = {id: _begun(state.get(id, {})) for id in tapes}
+        return delivered(plan, keyed, _ahead(begin, keyed, before), tapes, begun), tapes
+
+
+def _splits(restored: Restored) -> dict[str, bytes | None]:
+    """The positions of the splits that a source knows, by their ids."""
+    rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
+    return {row["split"]: row["position"] for row in rows}
+
+
+def _begun(restored: Restored) -> set[str]:
+    return {id for id, position in _splits(restored).items() if position is not None}
 
 
 def _all_state(checkpoint: CopiedCheckpoint) -> RestoredByOperator:

@@ -8,7 +8,7 @@ given, and give nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from rheos.checkpoint.as_savepoint import CopiedCheckpoint
 from rheos.debugging.chosen import KeyOfOperator, rows_of_key
 from rheos.debugging.early import early
+from rheos.debugging.in_time import Turns, in_time
 from rheos.debugging.ways import ahead_of
 from rheos.errors import ConfigurationError, RheosError
 from rheos.forks.sides import world_of
@@ -66,22 +67,30 @@ def delivered(
     keyed: KeyOfOperator,
     checkpoint: CopiedCheckpoint,
     tapes: Mapping[OperatorId, Tape],
+    begun: Mapping[OperatorId, Collection[str]],
 ) -> Delivered:
-    """`checkpoint` has the state of what stands before the operator, and `tapes` are of its sources.
+    """`checkpoint` has the state of what stands before the operator, and `tapes` are of its sources, of
+    whose splits those in `begun` have a position in the checkpoint.
 
     Raises CheckpointError where the checkpoint does not fit the program.
     """
     taken = _Taken()
     tap = _TapSpec(taken, keyed.key)
     before = ahead_of(plan, keyed.planned)
-    others = early(plan, keyed, before)
+    others: dict[OperatorId, Spec] = dict(early(plan, keyed, before))
+    turns = Turns()
+    for each in plan.operators():
+        if each.id in before and isinstance(each.spec, SourceSpec):
+            others[each.id] = in_time(each.spec, each.id, tapes[each.id], begun[each.id], turns)
 
     def changed(planned: PlannedOperator) -> PlannedOperator:
         if planned.id == keyed.planned.id:
             return replace(planned, spec=tap)
         if planned.id in others:
             return replace(planned, spec=others[planned.id])
-        return replace(planned, spec=_spec(planned, tapes, runs=planned.id in before))
+        if planned.id in before or isinstance(planned.spec, IterateSpec):
+            return planned
+        return replace(planned, spec=_without_rows(planned.spec))
 
     chains = [
         replace(chain, operators=tuple(changed(planned) for planned in chain.operators))
@@ -101,13 +110,11 @@ def delivered(
     return Delivered(taken.deliveries, error)
 
 
-def _spec(planned: PlannedOperator, tapes: Mapping[OperatorId, Tape], *, runs: bool) -> Spec:
-    spec = planned.spec
+def _without_rows(spec: Spec) -> Spec:
+    """In the place of what does not lead to the operator. Loops stay what they are: rows go round."""
     if isinstance(spec, SourceSpec):
-        tape = tapes[planned.id] if runs else Tape(())
-        return replace(spec, source=TapedSource(spec.source, tape))
-    # Rows go round a loop wherever it leads.
-    return spec if runs or isinstance(spec, IterateSpec) else _NothingSpec()
+        return replace(spec, source=TapedSource(spec.source, Tape(())))
+    return _NothingSpec()
 
 
 @dataclass

@@ -3,6 +3,7 @@ and held against each other."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -68,24 +69,36 @@ def changes(before: KeyState, after: KeyState) -> tuple[StateChange, ...]:
 
 
 def _changes(state: str, before: StateRows, after: StateRows) -> Iterator[StateChange]:
-    new, gone = list(after.rows), []
-    for row in before.rows:
-        if row in new:
-            new.remove(row)
-        else:
-            gone.append(row)
+    left = Counter(map(repr, before.rows))
+    left.subtract(map(repr, after.rows))
+    gone = _beyond(before.rows, left)
+    new = _beyond(after.rows, Counter({row: -n for row, n in left.items()}))
     place = after.place if after.rows else before.place
-    for row in gone:
-        same = next((other for other in new if _is_same(row, other, place)), None)
-        if same is not None:
-            new.remove(same)
-        yield StateChange(state, row, same)
+    if place is None:
+        yield from (StateChange(state, row, None) for row in gone)
+        yield from (StateChange(state, None, row) for row in new)
+        return
+    places: defaultdict[str, deque[Row]] = defaultdict(deque)
     for row in new:
-        yield StateChange(state, None, row)
+        places[_at(row, place)].append(row)
+    for row in gone:
+        there = places[_at(row, place)]
+        yield StateChange(state, row, there.popleft() if there else None)
+    yield from (StateChange(state, None, row) for there in places.values() for row in there)
 
 
-def _is_same(one: Row, other: Row, place: tuple[str, ...] | None) -> bool:
-    return place is not None and all(one[name] == other[name] for name in place)
+def _beyond(rows: Sequence[Row], more: Counter[str]) -> list[Row]:
+    """The last rows of each kind, as many as there are more of it here than on the other side."""
+    found: list[Row] = []
+    for row in reversed(rows):
+        if more[repr(row)] > 0:
+            more[repr(row)] -= 1
+            found.append(row)
+    return found[::-1]
+
+
+def _at(row: Row, place: Sequence[str]) -> str:
+    return repr([row[name] for name in place])
 
 
 class KeyStates:
