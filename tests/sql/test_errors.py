@@ -68,6 +68,7 @@ WRONG = {
     "SELEC price FROM bids": ("this is no SQL", "FROM"),
     "SELECT price +": ("something is missing behind this", "+"),
     "SELECT (price FROM bids": ("this is no SQL: expecting )", "FROM"),
+    "SELECT price FROM bids WHERE channel = 'a": ("what begins with ' here does not end", "'a"),
     "SHOW TABLES": ("sql() takes a query", "SHOW"),
     "SHOW VIEWS": ("this is no SQL: expecting tables", "VIEWS"),
     "CALL x()": ("CALL is not known here", "CALL"),

@@ -195,3 +195,21 @@ def test_a_file_that_only_asks_runs_nothing(tmp_path: Path, capsys: pytest.Captu
     file.write_text("EXPLAIN SELECT 1 AS a;")
     run_file(file, ())
     assert "gives append: a INT" in capsys.readouterr().out
+
+
+def test_rows_that_change_are_shown_where_a_sink_only_appends() -> None:
+    env = rh.Environment()
+    registered(env)
+    with pytest.raises(rh.ProgramError) as caught:
+        env.sql_script(
+            "CREATE TABLE o (auction BIGINT, n BIGINT) "
+            "WITH ('connector' = 'files', 'path' = 'out', 'format' = 'jsonl');\n"
+            "INSERT INTO o SELECT auction, COUNT(*) FROM bids GROUP BY auction"
+        )
+    error = caught.value
+    assert "cannot take back what it has written" in error.what
+    assert error.hint is not None
+    assert error.hint.startswith("group by a window, so that rows stay")
+    assert error.detail is not None
+    line, marks = error.detail.splitlines()
+    assert line[marks.index("^") :] == "auction"

@@ -21,6 +21,7 @@ OF_KEYED = (
     "join",
     "window_join",
     "co_group",
+    "detect",
 )
 OF_ANY = (
     "filter",

@@ -147,7 +147,9 @@ def parse(sql: SqlText) -> list[exp.Expr]:
         read = _DIALECT.parse(sql.text, error_level=ErrorLevel.IMMEDIATE)
     except _UnreadableError as error:
         raise _unreadable(sql, str(error), error.span) from None
-    except (ParseError, TokenError) as error:
+    except TokenError as error:
+        raise _unfinished(sql) or sql.error(f"this is no SQL: {error}", None, _HINT) from None
+    except ParseError as error:
         what = str(error).strip().splitlines()[0]
         raise sql.error(f"this is no SQL: {what}", None, _HINT) from None
     except RecursionError:
@@ -158,6 +160,21 @@ def parse(sql: SqlText) -> list[exp.Expr]:
 
 
 _HINT = "it is read as Spark's SQL"
+
+
+def _unfinished(sql: SqlText) -> ProgramError | None:
+    """The error for a text or a name that begins and does not end."""
+    inside = ""
+    began = 0
+    for place, char in enumerate(sql.text):
+        if inside:
+            inside = "" if char == inside else inside
+        elif char in "'\"`":
+            inside, began = char, place
+    if not inside:
+        return None
+    span = Span(began, len(sql.text.rstrip()))
+    return sql.error(f"what begins with {inside} here does not end", span, f"write {inside} behind it")
 
 
 def _unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rheos.connectors.collect import CollectSink
+from rheos.errors import ProgramError
 from rheos.graph.types import from_polars
 from rheos.graph.windows import Watermark
 from rheos.sql import types
@@ -27,6 +28,18 @@ from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
     from rheos.sql.session import SqlSession
+
+
+_ROWS_THAT_STAY = (
+    "group by a window, so that rows stay: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), "
+    "INTERVAL '1' HOUR)) ... GROUP BY window_start, window_end; or write to a table by its key: one of "
+    "postgres, redis, opensearch or cassandra, or of kafka with the option 'key'"
+)
+
+
+def _changing(query: exp.Expr) -> exp.Expr:
+    """What makes the rows of a query change: its groups, where it has some."""
+    return next(query.find_all(exp.Group), query)
 
 
 @dataclass(frozen=True)
@@ -201,7 +214,12 @@ class ScriptStatements:
         if isinstance(sink, CollectSink):
             stream.collect(target.name)
         else:
-            stream.sink_to(sink, name=target.name)
+            try:
+                stream.sink_to(sink, name=target.name)
+            except ProgramError as error:
+                if plan.changes is None:
+                    raise
+                raise self.sql.error(error.what, _changing(node.expression), _ROWS_THAT_STAY) from None
         self.session.written.append((target.name, plan))
 
     def _fitted(self, plan: Plan, target: DeclaredTable, names: list[str], node: exp.Insert) -> Plan:
