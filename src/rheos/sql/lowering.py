@@ -43,6 +43,7 @@ from rheos.sql.plan import (
     Windowed,
     inputs_of,
 )
+from rheos.sql.sharing import PlanNumbers
 from rheos.sql.windows import WINDOW_COLUMNS, last_time
 
 if TYPE_CHECKING:
@@ -51,19 +52,19 @@ if TYPE_CHECKING:
 
 
 class Lowering:
-    """Makes the streams of plans in one environment. A plan that is met again is the stream it was."""
+    """Makes the streams of plans in one environment. A plan like one before is the stream of that."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
-        self._made: dict[int, tuple[Plan, DataStream]] = {}
+        self._numbers = PlanNumbers()
+        self._made: dict[int, DataStream] = {}
         self._uids: dict[str, int] = {}
 
     def stream(self, plan: Plan) -> DataStream:
-        known = self._made.get(id(plan))
-        if known is None:
-            # The plan is kept with its stream, so that its id stays its own.
-            known = self._made[id(plan)] = plan, self._lowered(plan)
-        return known[1]
+        number = self._numbers.number(plan)
+        if number not in self._made:
+            self._made[number] = self._lowered(plan)
+        return self._made[number]
 
     def _lowered(self, plan: Plan) -> DataStream:
         match plan:

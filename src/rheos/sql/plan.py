@@ -2,7 +2,7 @@
 
 A plan is a tree of frozen nodes, each with the `columns` that leave it and what its rows are: rows
 that stay (`changes` is None), upserts, or changes with retractions. `lowering` makes streams of it.
-Nodes are equal where they are the same one: what is named twice is planned, and run, once.
+Nodes are equal where they are the same one; `sharing` finds those that are alike.
 """
 
 from __future__ import annotations

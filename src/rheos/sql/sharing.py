@@ -1,0 +1,64 @@
+"""Which plans are alike, so that what several statements ask for is computed once.
+
+Two plans are alike where they are of one kind, over inputs that are alike, with the same expressions,
+names and types. Streams, tables of values, lookups and functions are themselves alone: two functions of
+one text are not known to do the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+import polars as pl
+
+from rheos.graph.expression_trees import FAILURES
+from rheos.sql.plan import CallPlan, Plan, inputs_of
+
+
+class PlanNumbers:
+    """Gives plans numbers: those that are alike have one."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Plan, int]] = {}
+        """By the identity of a plan, which is kept, so that its identity stays its own."""
+        self._by_shape: dict[Hashable, int] = {}
+
+    def number(self, plan: Plan) -> int:
+        known = self._known.get(id(plan))
+        if known is None:
+            number = self._by_shape.setdefault(self._shape(plan), len(self._by_shape))
+            known = self._known[id(plan)] = plan, number
+        return known[1]
+
+    def _shape(self, plan: Plan) -> Hashable:
+        inputs = {id(each): self.number(each) for each in inputs_of(plan)}
+        # Functions of the user may count, or ask others.
+        if isinstance(plan, CallPlan):
+            return id(plan)
+
+        def shape(value: Any) -> Hashable:
+            if id(value) in inputs:
+                return inputs[id(value)]
+            match value:
+                case pl.Expr():
+                    return _of_expression(value)
+                case tuple():
+                    return tuple(map(shape, value))
+                case None | bool() | int() | float() | str() | timedelta() | Enum() | pl.DataType():
+                    return type(value), value
+                case _ if is_dataclass(value):
+                    return type(value), *(shape(getattr(value, each.name)) for each in fields(value))
+            return id(value)
+
+        return type(plan), *(shape(getattr(plan, each.name)) for each in fields(plan))
+
+
+def _of_expression(expr: pl.Expr) -> Hashable:
+    try:
+        return expr.meta.serialize()
+    except FAILURES:
+        return id(expr)
