@@ -69,7 +69,12 @@ def test_queries_before_and_behind_change_no_id() -> None:
     assert {*ids(BEFORE, other)} == {*ids(other, BEFORE)} == {*ids(BEFORE), *ids(other)}
 
 
-def test_a_query_that_is_there_twice_has_two_ids() -> None:
-    found = ids(BEFORE, BEFORE)
+def test_a_query_that_is_there_twice_has_one_state() -> None:
+    assert {*ids(BEFORE, BEFORE)} == {*ids(BEFORE)}
+
+
+def test_queries_over_other_rows_of_one_table_have_ids_of_their_own() -> None:
+    other = BEFORE.replace("TABLE bids", "TABLE some")
+    found = ids(BEFORE, f"WITH some AS (SELECT * FROM bids WHERE bidder > 1) {other}")
     assert len({*found}) == 2
     assert found[0] == ids(BEFORE)[0]

@@ -71,6 +71,8 @@ def test_statements_of_several_lines_errors_and_history(terminal: Terminal, tmp_
     terminal.types("\x1b[A")
     terminal.shows("SELECT nope")
     terminal.types("\x15CREATE VIEW pages AS SELECT 7 AS visits;\r")
+    terminal.types("SHOW TABLES;\r")
+    terminal.shows("pages  view, append")
     terminal.shows("sql>")
     terminal.types("SELECT pages.v\t")
     terminal.shows("isits")
