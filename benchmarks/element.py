@@ -162,7 +162,7 @@ def bare_us(rows: int) -> float:
         began = time.perf_counter_ns()
         here.sendmsg((head, batch.take(order).serialize()))
         arrived.poll(1)
-        data = there.recv(1 << 20)
+        data = there.recv(1 << 16)
         came = pa.ipc.read_record_batch(pa.py_buffer(memoryview(data)[len(head) :]), SCHEMA)
         came.validate()
         keys, values = came.column(0).to_numpy(), came.column(1).to_numpy()
