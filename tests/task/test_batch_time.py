@@ -21,7 +21,7 @@ from rheos.task.config import TaskConfig
 from .cluster import Cluster, planned
 
 MOST_ROWS = 16_384
-BATCH_US = 10_000
+BATCH_US = 16_000
 
 
 class Slot:
@@ -86,7 +86,7 @@ def test_the_dearest_of_the_chains_decides() -> None:
         rows = controller.observe(
             [Intake(0, 0, 0), Intake(n * 9_000, n, n * 900), Intake(n * 900, n, n * 2700)]
         )
-    assert rows == 2_048  # Of 3 us each.
+    assert rows == 4_096  # Of 3 us each.
 
 
 def test_one_second_in_which_others_had_the_core_changes_nothing() -> None:
@@ -105,9 +105,9 @@ def test_small_batches_say_nothing(row_us: float) -> None:
 
 
 def test_with_many_subtasks_pieces_stay_worth_their_price() -> None:
-    few, many = BatchTime(1, MOST_ROWS, 2), BatchTime(1, MOST_ROWS, 32)
-    assert Slot(0, 2.0, few).run(100) == 2_048
-    assert Slot(0, 2.0, many).run(100) == 4_096
+    few, many = BatchTime(1, MOST_ROWS, 2), BatchTime(1, MOST_ROWS, 64)
+    assert Slot(0, 2.0, few).run(100) == 4_096
+    assert Slot(0, 2.0, many).run(100) == 8_192
 
 
 # --- in a slot ------------------------------------------------------------------------------------
@@ -135,5 +135,5 @@ def test_a_slow_function_gets_small_batches_and_all_rows() -> None:
     assert SEEN[0] == 1_024
     assert max(SEEN[1:]) * ROW_US <= BATCH_US
     readings = list(cluster.slots[0].engine._pacing.readings())
-    assert [(each.figure, each.value) for each in readings] == [(f.CHOSEN_ROWS.name, 64)]
+    assert [(each.figure, each.value) for each in readings] == [(f.CHOSEN_ROWS.name, 128)]
     cluster.close()

@@ -84,7 +84,7 @@ class Settings:
         allow_dropped: state of the savepoint that the program has no place for is left behind;
             otherwise the job is refused.
         batch_rows: how many rows travel together at the most. Where they are dear to process there are
-            fewer, as many as an operator works on for about 10 ms.
+            fewer, as many as an operator works on for about 16 ms.
         buffer_timeout: how long a row may wait for others to travel with: 0 sends at once, -1 only
             full batches.
         credits: how many batches a channel may have on the way.

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 OBSERVE_EVERY_US = 50_000
 
-_BATCH_US = 10_000
+_BATCH_US = 16_000
 """What a batch may take."""
 _PIECE_US = 500
 """A batch is cut into a piece for each subtask that reads, and each piece should be worth its price."""
