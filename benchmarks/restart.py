@@ -65,9 +65,14 @@ class Count(rh.KeyedProcessFunction):
             yield {"k": row.k, "n": self.seen.value}
 
 
-def submit(folder: str, parallelism: int) -> tuple[rh.JobHandle, Path, Path]:
+def submit(folder: str, parallelism: int, slots: int | None = None) -> tuple[rh.JobHandle, Path, Path]:
+    """The job, the folder of its notes and that of its output. `slots`: how many the session has, where
+    the job is to grow."""
     notes, out = Path(tempfile.mkdtemp(dir=folder)), Path(tempfile.mkdtemp(dir=folder))
-    env = rh.Environment(parallelism, runtime="continuous", checkpoint_interval=CHECKPOINTS)
+    master = None if slots is None else f"local[{slots + 1}]"
+    env = rh.Environment(
+        parallelism, runtime="continuous", checkpoint_interval=CHECKPOINTS, master=master
+    )
     numbers = rh.generator(lambda block: {"k": block.index() % 1000}, rate_per_s=20_000)
     counted = env.from_source(numbers).key_by("k").process(Count(str(notes)), returns=COUNTED)
     counted.sink_to(rh.files.sink(out))
