@@ -15,21 +15,18 @@ import time
 
 import numpy as np
 import pyarrow as pa
+from one_operator import opened
 
 import rheos as rh
-from rheos.graph.nodes import MAIN
-from rheos.host.io import SystemClock
-from rheos.operators.contract import OperatorContext, OperatorSpec
+from rheos.operators.contract import Operator
 from rheos.operators.joins.interval import IntervalJoinSpec
 from rheos.protocol.elements import TS, WM
-from rheos.protocol.ids import Attempt, JobId
-from rheos.runtimes.simulated.io import SimIo
 
 ROWS = 16_384
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64()), ("at", pa.int64())])
 
 
-def join(keys: int, how: str, each_ms: int) -> OperatorSpec:
+def join(keys: int, how: str, each_ms: int) -> Operator:
     """A row has about one partner: so many of its key lie in its interval."""
     env = rh.Environment(1)
     watermark = rh.Watermark.monotonic(on="at")
@@ -39,25 +36,7 @@ def join(keys: int, how: str, each_ms: int) -> OperatorSpec:
     )
     half = f"{keys // each_ms // 2}ms"
     left.interval_join(right, between=(f"-{half}", half), how=how, suffix="_r").collect("out")  # type: ignore[arg-type]
-    [planned] = [op for op in env.plan().operators() if isinstance(op.spec, IntervalJoinSpec)]
-    ctx = OperatorContext(
-        job=JobId("job"),
-        attempt=Attempt(1),
-        operator=planned.id,
-        name=planned.name,
-        site=planned.site,
-        subtask=0,
-        parallelism=1,
-        max_parallelism=128,
-        ports=planned.ports,
-        outputs={MAIN: planned.outputs[MAIN]},
-        clock=SystemClock(),
-        io=SimIo.__new__(SimIo),
-        batch_rows=ROWS,
-    )
-    operator = planned.spec.operator(ctx)
-    operator.open({})
-    return operator
+    return opened(env, IntervalJoinSpec, ROWS)
 
 
 def batches(keys: int, count: int, each_ms: int) -> list[tuple[pa.RecordBatch, int]]:

@@ -21,17 +21,14 @@ os.environ["POLARS_MAX_THREADS"] = "1"
 
 import numpy as np
 import pyarrow as pa
+from one_operator import opened
 
 import rheos as rh
 from rheos.bench.patterns import KINDS, three_steps
-from rheos.graph.nodes import MAIN
 from rheos.host.garbage import collect_seldom
-from rheos.host.io import SystemClock
-from rheos.operators.contract import Operator, OperatorContext
+from rheos.operators.contract import Operator
 from rheos.operators.pattern.operator import PatternSpec
 from rheos.protocol.elements import TS, WM
-from rheos.protocol.ids import Attempt, JobId
-from rheos.runtimes.simulated.io import SimIo
 
 ROWS = 8_192
 ROWS_PER_MS = 100
@@ -44,25 +41,7 @@ def detect() -> Operator:
     watermark = rh.Watermark.monotonic(on="at")
     events = env.from_source(rh.collection(SCHEMA.empty_table()), watermark, name="events")
     events.key_by("k").detect(three_steps()).collect("out")
-    [planned] = [op for op in env.plan().operators() if isinstance(op.spec, PatternSpec)]
-    ctx = OperatorContext(
-        job=JobId("job"),
-        attempt=Attempt(1),
-        operator=planned.id,
-        name=planned.name,
-        site=planned.site,
-        subtask=0,
-        parallelism=1,
-        max_parallelism=128,
-        ports=planned.ports,
-        outputs={MAIN: planned.outputs[MAIN]},
-        clock=SystemClock(),
-        io=SimIo.__new__(SimIo),
-        batch_rows=ROWS,
-    )
-    operator = planned.spec.operator(ctx)
-    operator.open({})
-    return operator
+    return opened(env, PatternSpec, ROWS)
 
 
 def batches(keys: int, count: int, of_hundred: int) -> list[tuple[pa.RecordBatch, int]]:

@@ -1,0 +1,208 @@
+"""The commands that run a program over what a job has read, beside the job: `fork`, `debug`, `why`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rheos.cli.control import Job
+from rheos.cli.options import (
+    PASSES_ARGUMENTS_ON,
+    AllowDropped,
+    Arguments,
+    File,
+    Json,
+    Param,
+    PassingOn,
+    Until,
+    duration,
+    parameters,
+)
+
+app = typer.Typer()
+
+Beyond = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        metavar="DURATION",
+        callback=duration,
+        help="How far event time is to go beyond the checkpoint's, such as 10m.",
+        show_default="all that the sources have now",
+    ),
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The program that runs, where the job does not say it.",
+        show_default=False,
+    ),
+]
+JobDirectory = Annotated[
+    str | None,
+    typer.Option(help="Read the job there, whether it runs or not.", show_default=False),
+]
+
+
+@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+def fork(
+    job: Job,
+    file: File,
+    arguments: Arguments = None,
+    for_: Beyond = None,
+    until: Annotated[
+        Until | None,
+        typer.Option("--until", help="now: all that the sources have now.", show_default=False),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="The columns, with commas between, by which rows are held against each other.",
+            show_default="the key of the last key_by, and the window",
+        ),
+    ] = None,
+    param: Param = None,
+    against: Against = None,
+    checkpoint_dir: JobDirectory = None,
+    from_savepoint: Annotated[
+        str | None,
+        typer.Option(
+            help="Go on from this savepoint of the job, in place of its newest checkpoint.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_dropped: AllowDropped = False,
+    samples: Annotated[int, typer.Option(min=0, help="Differences to show of each sink.")] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A folder for all rows and differences, as Parquet.", show_default=False),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Say how a running job's output would differ if it ran another program: both go on from its newest
+    checkpoint, over the same input, beside the job, which notices nothing."""
+    from rheos.cli.fork import show_fork
+
+    if for_ is not None and until is not None:
+        raise typer.BadParameter("--for and --until each say how much is read: leave out one")
+    code = show_fork(
+        job,
+        file,
+        arguments or [],
+        for_=for_,
+        key=[name.strip() for name in (key or "").split(",") if name.strip()],
+        parameters=parameters(param),
+        against=against,
+        checkpoint_dir=checkpoint_dir,
+        from_savepoint=from_savepoint,
+        allow_dropped=allow_dropped,
+        samples=samples,
+        out=out,
+        as_json=json,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def debug(
+    job: Job,
+    key: Annotated[str, typer.Option(help="The key: ada, or user=ada,day=3.", show_default=False)],
+    from_: Annotated[
+        str, typer.Option("--from", metavar="CHECKPOINT", help="Of those of `rheos checkpoints`.")
+    ] = "latest",
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHECKPOINT",
+            help="A later one, up to which input is read.",
+            show_default="all input that there is now",
+        ),
+    ] = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(help="Its id or name.", show_default="the one that is keyed so"),
+    ] = None,
+    against: Against = None,
+    checkpoint_dir: JobDirectory = None,
+    trace: Annotated[
+        bool,
+        typer.Option("--trace", help="Print each step, and ask nothing; so also without a terminal."),
+    ] = False,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Commands in place of a terminal, one a line.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Replay one key of a job here, step by step: its state is taken from a checkpoint, and its rows
+    from there on. The job notices nothing."""
+    from rheos.cli.debug import debug_job
+
+    code = debug_job(
+        job,
+        key=key,
+        operator=operator,
+        from_=from_,
+        until=until,
+        against=against,
+        checkpoint_dir=checkpoint_dir,
+        script=script,
+        trace=trace,
+        as_json=json,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def why(
+    job: Job,
+    sink: Annotated[str, typer.Option(help="The sink's name, or its id.", show_default=False)],
+    row: Annotated[
+        str,
+        typer.Option(metavar="JSON", help="""Some of its fields: '{"user": 7}'.""", show_default=False),
+    ],
+    rows: Annotated[int, typer.Option(min=1, help="Explain so many of the newest.")] = 3,
+    inputs: Annotated[int, typer.Option(min=0, help="Input rows to show of each.")] = 20,
+    for_: Beyond = None,
+    against: Against = None,
+    checkpoint_dir: JobDirectory = None,
+    from_savepoint: Annotated[
+        str | None,
+        typer.Option(
+            help="Look from this savepoint of the job on, in place of its checkpoints.",
+            show_default=False,
+        ),
+    ] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Read all input from its beginning.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Say why a job gave a row: through which operators it came, which input rows led to it, and which
+    windows and timers fired. The program is run once more beside the job, which notices nothing."""
+    from rheos.cli.why import show_why
+
+    code = show_why(
+        job,
+        sink,
+        row,
+        most=rows,
+        inputs=inputs,
+        for_=for_,
+        against=against,
+        checkpoint_dir=checkpoint_dir,
+        from_savepoint=from_savepoint,
+        from_start=from_start,
+        as_json=json,
+    )
+    raise typer.Exit(code)
