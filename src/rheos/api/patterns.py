@@ -113,7 +113,10 @@ class Pattern:
         _check_count("times", at_least)
         _check_count("times", at_most)
         if at_most < at_least:
-            raise ProgramError(f"times({at_least}, {at_most}) ends before it begins")
+            raise ProgramError(
+                f"times({at_least}, {at_most}) ends before it begins",
+                hint=f"write .times({at_most}, {at_least})",
+            )
         return self._quantified("times", at_least=at_least, at_most=at_most)
 
     @located_at_call
@@ -173,7 +176,10 @@ class Pattern:
             return Pattern(self._parts, self._after_match, None)
         within_ms = duration_ms(duration)
         if within_ms <= 0:
-            raise ProgramError(f"within must be more than nothing: {duration!r}")
+            raise ProgramError(
+                f"within must be more than nothing: {duration!r}",
+                hint='write .within("10m"); for rows of one time, .within("1ms")',
+            )
         return Pattern(self._parts, self._after_match, within_ms)
 
     def tree(self) -> PatternTree:
@@ -318,7 +324,11 @@ def _name(name: Any) -> str:
 
 def _check_count(method: str, count: Any) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise ProgramError(f"{method}() takes whole numbers of at least 1, not {count!r}")
+        raise ProgramError(
+            f"{method}() takes whole numbers of at least 1, not {count!r}",
+            hint="say .optional() of what may be left out, and .not_next() or .not_followed_by() of "
+            "what must not come",
+        )
 
 
 def _check_names(parts: tuple[Part, ...], known: set[str] | None = None) -> None:
