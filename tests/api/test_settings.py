@@ -139,7 +139,7 @@ def test_settings_as_a_whole_serve_several_environments(tmp_path: Path) -> None:
         ("allow_dropped = 'yes'", "job.toml:1: allow_dropped is true or false, not 'yes'"),
         ("master = 4", "job.toml:1: master is a text that is not empty, not 4"),
         ("checkpoint_dir = 4", "job.toml:1: checkpoint_dir is a path or a URL, not 4"),
-        ("\nparallelism = 'four'", "job.toml:2: parallelism must be a whole number"),
+        ("\nparallelism = 'four'", "job.toml:2: a job cannot run with parallelism 'four'"),
         ("\nparalelism = 4", "job.toml:2: there is no setting 'paralelism'"),
         ("[checkpoints]\nkeep = 4", "job.toml:2: there is no setting 'checkpoints.keep'"),
         ("spark = 'local'", "job.toml:1: a session of Spark cannot be written in a file"),
