@@ -73,6 +73,8 @@ def test_behind_the_dashes_nothing_is_a_slip(file: str) -> None:
     [
         ["run"],
         ["run", "job.py", "--parallelism", "0"],
+        ["run", "job.py", "--parallelism", "many"],
+        ["run", "job.py", "--parallelism", "auto:8..2"],
         ["bench", "sort"],
         ["explain", "j.py", "--format", "x"],
         ["run", "job.py", "--checkpoint-interval", "soon"],
@@ -99,7 +101,7 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
     options = "--parallelism 2 --runtime batch --master local[2] --checkpoint-dir c"
     options += " --checkpoint-interval 5s --from-savepoint s --allow-dropped --min-parallelism 1"
     options += " --state-backend rocksdb --state-memory 512MB --unaligned-after 0s"
-    options += " --max-concurrent-checkpoints 2 --at-least-once"
+    options += " --max-concurrent-checkpoints 2 --at-least-once --log-level debug"
     result = CliRunner().invoke(app, ["run", *options.split(), str(path)])
     assert ast.literal_eval(result.stdout) == {
         "parallelism": 2,
@@ -115,6 +117,7 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
         "checkpoints.unaligned_after": "0s",
         "checkpoints.max_concurrent": 2,
         "checkpoints.at_least_once": True,
+        "log_level": "debug",
     }
     assert set(OPTIONS) == set(ast.literal_eval(result.stdout)) <= NAMES
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from rheos.errors import ProgramError
+from rheos.errors import ConfigurationError, ProgramError
 from rheos.protocol.durations import duration_ms
 from rheos.protocol.sizes import size_bytes
 
@@ -49,6 +49,14 @@ def width(value: str | None) -> int | str | None:
     return int(value) if value is not None and value.isdecimal() else value
 
 
+def _may_be_a_width(value: str | None) -> str | None:
+    """Refuses what is none, whatever the program's bounds are."""
+    from rheos.api.widths import read_width
+    from rheos.state.key_groups import MAX_KEY_GROUPS
+
+    return _checked(value, lambda said: read_width(width(said) or said, MAX_KEY_GROUPS))
+
+
 def duration(value: str | None) -> str | None:
     """The option's callback: refuses what is no duration before anything is done."""
     return _checked(value, duration_ms)
@@ -63,8 +71,8 @@ def _checked(value: str | None, read: Callable[[str], object]) -> str | None:
     if value is not None:
         try:
             read(value)
-        except ProgramError as error:
-            raise typer.BadParameter(f"{error.what}; {error.hint}") from None
+        except (ConfigurationError, ProgramError) as error:
+            raise typer.BadParameter("; ".join(filter(None, (error.what, error.hint)))) from None
     return value
 
 
@@ -131,6 +139,7 @@ Width = Annotated[
     str | None,
     typer.Option(
         metavar="N|auto|auto:N..M",
+        callback=_may_be_a_width,
         help="Subtasks of every operator; auto follows the load, from N to M.",
         show_default=False,
     ),
