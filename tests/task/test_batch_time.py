@@ -15,8 +15,9 @@ from rheos.api.streams import DataStream
 from rheos.connectors.generator import generator
 from rheos.observe import figures as f
 from rheos.runtimes.simulated.clock import SimClock
-from rheos.task.batch_time import OBSERVE_EVERY_US, BatchTime, Intake
+from rheos.task.batch_time import BatchTime, Intake
 from rheos.task.config import TaskConfig
+from rheos.task.pace import OBSERVE_EVERY_US
 
 from .cluster import Cluster, planned
 

@@ -20,8 +20,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-OBSERVE_EVERY_US = 50_000
-
 _BATCH_US = 16_000
 """What a batch may take."""
 _PIECE_US = 500

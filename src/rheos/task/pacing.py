@@ -14,7 +14,6 @@ from rheos.observe import figures as f
 from rheos.plan.physical import PhysicalPlan
 from rheos.protocol.ports import Clock
 from rheos.protocol.readings import Reading
-from rheos.task import batch_time
 from rheos.task.batch_time import BatchTime, Intake
 from rheos.task.chain import ChainRunner
 from rheos.task.config import TaskConfig
@@ -60,13 +59,13 @@ class BatchPacing(Pacing):
         self._controller = BatchTime(len(chains), config.batch_rows, parallelism)
         self._chains = chains
         self._config = config
-        self._next_us = clock.monotonic_us() + batch_time.OBSERVE_EVERY_US
+        self._next_us = clock.monotonic_us() + OBSERVE_EVERY_US
         self._set()
 
     def turned(self, took_us: int, now_us: int) -> None:
         if now_us < self._next_us:
             return
-        self._next_us = now_us + batch_time.OBSERVE_EVERY_US
+        self._next_us = now_us + OBSERVE_EVERY_US
         was = self._controller.rows
         taken = [Intake(of.rows_taken, of.batches_taken, spent.busy_us) for of, spent in self._chains]
         if self._controller.observe(taken) != was:
