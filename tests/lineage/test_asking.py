@@ -33,8 +33,9 @@ def asked(sink: str, row: dict[str, Any], **given: Any) -> rh.WhyResult:
     return rh.why("orders", sink, row, against="job.py", checkpoint_dir="kept", **given)
 
 
-def inputs(row: rh.ExplainedRow) -> list[tuple[str, int, int]]:
-    return [(Path(i.split).name, i.number, i.row["amount"]) for i in row.inputs]
+def inputs(row: rh.ExplainedRow) -> list[tuple[str, Any, int]]:
+    assert {i.unit for i in row.inputs} == {"line"}
+    return [(Path(i.split).name, i.place, i.row["amount"]) for i in row.inputs]
 
 
 def test_a_row_is_led_back_to_its_input(job: None) -> None:
@@ -44,7 +45,7 @@ def test_a_row_is_led_back_to_its_input(job: None) -> None:
     assert (found.checkpoint is not None, found.given, found.matches) == (True, 3, 1)
     (row,) = found.rows
     assert row.exact
-    assert inputs(row) == [("2.jsonl", 2, 1)]
+    assert inputs(row) == [("2.jsonl", 3, 1)]
     assert [step.operator for step in row.steps][:2] == ["orders", "filter"]
     (firing,) = row.steps[-1].firings
     assert (firing.key, firing.window, firing.watermark_ms) == ({"user": "ada"}, (20, 30), 34)
@@ -56,12 +57,12 @@ def test_what_lies_before_the_checkpoint_is_said_and_found_from_the_start(job: N
     (row,) = asked("windows", {"user": "ada", "amount": 6}).rows
     assert not row.exact
     assert [step.operator for step in row.steps if step.before] == [row.steps[-1].operator]
-    assert inputs(row) == [("2.jsonl", 0, 4)]
+    assert inputs(row) == [("2.jsonl", 1, 4)]
     found = asked("windows", {"user": "ada", "amount": 6}, from_start=True)
     assert found.checkpoint is None
     (row,) = found.rows
     assert row.exact
-    assert inputs(row) == [("1.jsonl", 2, 2), ("2.jsonl", 0, 4)]
+    assert inputs(row) == [("1.jsonl", 3, 2), ("2.jsonl", 1, 4)], "named alike from wherever"
 
 
 def test_several_rows_are_the_newest_first(job: None) -> None:
@@ -74,7 +75,7 @@ def test_several_rows_are_the_newest_first(job: None) -> None:
 def test_of_a_rejected_record_it_is_the_record(job: None) -> None:
     (row,) = asked("bad", {}).rows
     (input,) = row.inputs
-    assert (Path(input.split).name, input.number) == ("2.jsonl", 0)
+    assert (Path(input.split).name, input.unit, input.place) == ("2.jsonl", "line", 5)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_the_command_tells_the_way(job: None) -> None:
         "1 of the 3 rows that 'windows' was given are so",
         "the window 1970-01-01T00:00:00.010+00:00 to 1970-01-01T00:00:00.020+00:00 of user='ada' fired",
         "what it kept in the checkpoint is in it: the rows before are not named",
-        "2.jsonl row 0:  user='ada', amount=4, at=14",
+        "2.jsonl line 1:  user='ada', amount=4, at=14",
     ):
         assert line in done.output
 

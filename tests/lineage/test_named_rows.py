@@ -300,7 +300,7 @@ def test_rows_that_are_alike_are_each_joined_once(tmp_path: Path) -> None:
         )
 
     rows = explained(lambda env: {"out": build(env)}, tmp_path)["out"]
-    pairs = {tuple((i.source, i.number) for i in row.inputs) for row in rows}
+    pairs = {tuple((i.source, i.place) for i in row.inputs) for row in rows}
     assert (len(rows), len(pairs)) == (4, 4)
 
 

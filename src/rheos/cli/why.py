@@ -14,7 +14,7 @@ from rich.text import Text
 from rheos.cli.failures import report
 from rheos.cli.jobs import console
 from rheos.errors import ConfigurationError
-from rheos.lineage.answer import ExplainedRow, StepFiring, WayStep
+from rheos.lineage.answer import ExplainedRow, SourceRow, StepFiring, WayStep
 from rheos.lineage.asking import WhyResult, why
 from rheos.protocol.elements import MAX_TIMESTAMP_MS
 
@@ -101,9 +101,13 @@ def _of_row(row: ExplainedRow, inputs: int) -> Iterator[str]:
     yield f"  of {len(row.inputs):,} input row{'' if len(row.inputs) == 1 else 's'}"
     for input in row.inputs[:inputs]:
         at = "" if input.event_time_ms is None else f"  at {_time(input.event_time_ms)}"
-        yield f"    {input.source} {input.split} row {input.number}:  {_shown(input.row)}{at}"
+        yield f"    {input.source} {_place(input)}:  {_shown(input.row)}{at}"
     if len(row.inputs) > inputs:
         yield f"    and {len(row.inputs) - inputs:,} more: --inputs {len(row.inputs)}, or --json"
+
+
+def _place(input: SourceRow) -> str:
+    return input.split if input.unit is None else f"{input.split} {input.unit} {input.place}"
 
 
 def _of_step(step: WayStep) -> Iterator[str]:

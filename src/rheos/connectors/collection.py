@@ -11,7 +11,15 @@ import msgspec
 import polars as pl
 import pyarrow as pa
 
-from rheos.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
+from rheos.connectors.contract import (
+    EndOfSplit,
+    Polled,
+    ReaderContext,
+    RowPlaces,
+    Source,
+    Split,
+    SplitReader,
+)
 from rheos.connectors.schemas import resolve, shorten
 from rheos.connectors.times import ONE_ZONE, mixed_zones
 from rheos.errors import SchemaError
@@ -89,16 +97,21 @@ class _CollectionReader(SplitReader):
         batches = table.to_batches()
         self._rows = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
         self._row = row
+        self._last = row
+        """The first row that was given last."""
 
     def poll(self, max_rows: int) -> Polled:
         batch = self._rows.slice(self._row, max_rows)
         if not batch.num_rows:
             return EndOfSplit()
-        self._row += batch.num_rows
+        self._last, self._row = self._row, self._row + batch.num_rows
         return batch
 
     def position(self) -> bytes:
         return msgspec.msgpack.encode(self._row)
+
+    def places(self) -> RowPlaces:
+        return RowPlaces("index", list(range(self._last, self._row)))
 
 
 def _from_pandas(rows: Any) -> pa.Table:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from rheos.connectors.times import TimeColumn
@@ -50,6 +51,15 @@ class EndOfSplit:
 
 
 Polled: TypeAlias = Batch | Pending | TimeReached | EndOfSplit
+
+
+class RowPlaces(msgspec.Struct, frozen=True, array_like=True):
+    """Where rows lie in their split, as the source itself counts: whoever looks there finds them."""
+
+    unit: str
+    """What is counted, such as `offset` or `line`."""
+    of_rows: Sequence[int | str]
+    """One for each row. Several rows may lie at one place."""
 
 
 @dataclass(slots=True)
@@ -112,6 +122,12 @@ class SplitReader(ABC):
         """How many records of the split are there, as far as is known, and were not given by `poll`;
         None where that cannot be said without asking for it. A figure: nothing rests on it. Called in
         the mailbox about once a second, before `close`."""
+        return None
+
+    def places(self) -> RowPlaces | None:
+        """Where the rows lie that `poll` gave last: the same whichever position was restored before.
+        None where the source cannot say it. For `rheos why`: asked right behind such a `poll`, and by
+        no job."""
         return None
 
     def has_caught_up(self) -> bool:

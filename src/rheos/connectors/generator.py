@@ -18,6 +18,7 @@ from rheos.connectors.contract import (
     Pending,
     Polled,
     ReaderContext,
+    RowPlaces,
     Source,
     Split,
     SplitReader,
@@ -165,6 +166,8 @@ class _GeneratorReader(SplitReader):
         self._source = source
         self._split = split
         self._row = row
+        self._last = row
+        """The first row that was given last."""
         self._clock = ctx.clock
         self._batch: Batch | None = None
         self._start = 0
@@ -192,7 +195,7 @@ class _GeneratorReader(SplitReader):
         batch = self._batch.slice(self._row - self._start, rows)
         if self._source.due_column is not None:
             batch = self._stamped(batch, rows, self._source.due_column)
-        self._row += rows
+        self._last, self._row = self._row, self._row + rows
         return batch
 
     def _due(self, rate: float) -> tuple[int, int]:
@@ -221,6 +224,9 @@ class _GeneratorReader(SplitReader):
 
     def position(self) -> bytes:
         return msgspec.msgpack.encode(self._row)
+
+    def places(self) -> RowPlaces:
+        return RowPlaces("index", list(range(self._last, self._row)))
 
 
 def _rows_of(count: int | None, splits: int, split: int, start: int, block_rows: int) -> int:

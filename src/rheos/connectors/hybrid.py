@@ -21,6 +21,7 @@ import pyarrow as pa
 from rheos.connectors.contract import (
     Polled,
     ReaderContext,
+    RowPlaces,
     Source,
     SourceClient,
     Split,
@@ -285,6 +286,8 @@ class _PartReader(WrappedReader):
         self._schema = schema
         self._span = span
         self._count = ctx.count
+        self._counted: npt.NDArray[np.bool_] | None = None
+        """Which of the rows that the inner reader gave last count; None: all."""
 
     def poll(self, max_rows: int) -> Polled:
         polled = self._reader.poll(max_rows)
@@ -294,6 +297,7 @@ class _PartReader(WrappedReader):
             return polled
         columns = [polled.column(name) for name in self._schema.names]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        self._counted = None
         return rows if self._span is None else self._counting(rows, self._span)
 
     def _within(self, reached: TimeReached) -> TimeReached:
@@ -322,7 +326,17 @@ class _PartReader(WrappedReader):
             before = values < _least(span.end_us, times.type)
             self._dropped("after_switch", int(np.count_nonzero(~before)))
             counts &= before
-        return rows if counts.all() else rows.filter(pa.array(counts))
+        if counts.all():
+            return rows
+        self._counted = counts
+        return rows.filter(pa.array(counts))
+
+    def places(self) -> RowPlaces | None:
+        places = self._reader.places()
+        if places is None or self._counted is None:
+            return places
+        left = [place for place, counts in zip(places.of_rows, self._counted, strict=True) if counts]
+        return RowPlaces(places.unit, left)
 
     def _dropped(self, name: str, rows: int) -> None:
         if rows:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import pyarrow as pa
 
+from rheos.connectors.contract import RowPlaces
 from rheos.connectors.schemas import shorten
 from rheos.errors import InputError, ProgramError
 from rheos.formats.contract import BadPayload
@@ -21,6 +22,7 @@ OnError: TypeAlias = Literal["fail", "skip"]
 
 SKIPPED = "skipped"
 """The counter of rejected records."""
+_BEHIND_PLACE = "record"
 
 
 class BadRecord(NamedTuple):
@@ -47,7 +49,7 @@ def rejected_schema(*place: pa.Field) -> pa.Schema:
     return pa.schema(
         [
             *place,
-            pa.field("record", pa.string(), nullable=False),
+            pa.field(_BEHIND_PLACE, pa.string(), nullable=False),
             pa.field("error", pa.string(), nullable=False),
             pa.field("payload", pa.binary()),
         ]
@@ -60,6 +62,12 @@ def rejected_rows(schema: pa.Schema, place: Sequence[Sequence[Any]], bad: Sequen
     columns = [*place, texts, errors, payloads]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def places_of_rejected(rejected: Batch) -> RowPlaces:
+    """Where such rows lie: the last column of their place counts in the split."""
+    at = rejected.schema.names.index(_BEHIND_PLACE) - 1
+    return RowPlaces(rejected.schema.names[at], rejected.column(at).to_pylist())
 
 
 def bad_record(place: str, bad: BadRecord) -> InputError:

@@ -82,7 +82,7 @@ class WrappedSource(Source):
 
 class WrappedReader(SplitReader):
     """Base of readers that watch or change what another gives: a subclass says `poll`. How far it lags
-    behind is not passed on, as not every row of the inner one need count."""
+    behind, and where its rows lie, is not passed on, as not every row of the inner one need count."""
 
     def __init__(self, reader: SplitReader) -> None:
         self._reader = reader

@@ -27,9 +27,19 @@ from rheos.protocol.ports import Store
 @dataclass(frozen=True)
 class JobProgram:
     job: JobId
-    store: Store
-    """With its checkpoints."""
+    kept: Store | None
+    """With its checkpoints; None where nothing says where they are."""
     started: StartedProgram
+
+    @property
+    def store(self) -> Store:
+        """Raises ConfigurationError where there is none."""
+        if self.kept is None:
+            raise ConfigurationError(
+                f"the job {self.job!r} has no checkpoint directory that could be read from here",
+                hint="start it with --checkpoint-dir, which also lets it go on when its driver is lost",
+            )
+        return self.kept
 
 
 def job_program(
@@ -41,15 +51,11 @@ def job_program(
     Raises ConfigurationError where there is no such job, or nothing says what it runs.
     """
     started: StartedProgram | None = None
+    store: Store | None
     if checkpoint_dir is None:
         record = find_job(job, Registry().records())
         started, place = record.program, record.checkpoint_dir
-        if place is None:
-            raise ConfigurationError(
-                f"the job {record.job!r} has no checkpoint directory that could be read from here",
-                hint="start it with --checkpoint-dir, which also lets it go on when its driver is lost",
-            )
-        id, store = record.job, open_store(place, make=False)
+        id, store = record.job, None if place is None else open_store(place, make=False)
     else:
         store, id, _ = stored_job(job, absolute(checkpoint_dir))
         running = (each for each in Registry().records() if each.job == id and not each.stands_by)

@@ -322,7 +322,7 @@ class _RecordingReader(WrappedReader):
             return polled
         rows = polled if until_ms is None else self._before(polled, until_ms)
         if rows.num_rows:
-            self._tape.add(rows)
+            self._tape.add(rows, self._reader.places())
         return rows
 
     def _before(self, batch: Batch, until_ms: int) -> Batch:

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import assert_never
 
+import msgspec
 import pyarrow as pa
 
 from rheos.connectors.contract import (
@@ -20,6 +21,7 @@ from rheos.connectors.contract import (
     Pending,
     Polled,
     ReaderContext,
+    RowPlaces,
     Source,
     Split,
     SplitReader,
@@ -29,6 +31,7 @@ from rheos.connectors.wrapped import WrappedSource
 from rheos.protocol.elements import Batch
 
 _TIME = b"event_time_ms"
+_PLACES = b"places"
 
 
 class TapeEnd(Enum):
@@ -75,10 +78,12 @@ class SplitTape:
     def _beside(self) -> Path:
         return self._place.with_suffix(".rejected")
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: Batch, places: RowPlaces | None) -> None:
+        """`places` may have more, which are of rows behind these."""
         self._count += batch.num_rows
         # What readers give has the source's columns; their metadata may be other.
-        self._rows.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
+        rows = pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+        self._rows.write_batch(rows, {_PLACES: msgspec.msgpack.encode(places)})
 
     def reject(self, batch: Batch) -> None:
         if self._rejected is None:
@@ -146,6 +151,10 @@ class _TapeReader(SplitReader):
         """None: a split of which the recorded job had read nothing more."""
         self._end = TapeEnd.READ if taped is None else taped.end
         self._played = iter(()) if taped is None else _played(taped)
+        self._places: RowPlaces | None = None
+        """Of the batch that is given, of which so many rows are gone."""
+        self._gone = 0
+        self._last = 0
         rejected = None if taped is None else taped.rejected
         self._rejected: Iterator[Batch] = iter(()) if rejected is None else iter(_batches(rejected))
         self._reject = ctx.reject
@@ -162,11 +171,14 @@ class _TapeReader(SplitReader):
                 return self._at_end()
             if isinstance(played, TimeReached):
                 return played
-            self._left = played
+            self._left, self._places = played
+            self._gone = 0
         rows = self._left.slice(0, max_rows)
         rest = self._left.slice(max_rows)
         self._left = rest if rest.num_rows else None
         self._given += rows.num_rows
+        self._last = rows.num_rows
+        self._gone += rows.num_rows
         return rows
 
     def _at_end(self) -> Polled:
@@ -182,21 +194,26 @@ class _TapeReader(SplitReader):
     def position(self) -> bytes:
         return b"%d" % self._given
 
+    def places(self) -> RowPlaces | None:
+        if self._places is None:
+            return None
+        return RowPlaces(self._places.unit, self._places.of_rows[self._gone - self._last : self._gone])
+
     def has_caught_up(self) -> bool:
         return self._over
 
 
-def _played(taped: TapedSplit) -> Iterator[Batch | TimeReached]:
+def _played(taped: TapedSplit) -> Iterator[tuple[Batch, RowPlaces | None] | TimeReached]:
     with pa.memory_map(taped.file) as file, pa.ipc.open_stream(file) as stream:
         while True:
             try:
                 batch, about = stream.read_next_batch_with_custom_metadata()
             except StopIteration:
                 return
-            if about is not None and _TIME in about:
+            if _TIME in about:
                 yield TimeReached(json.loads(about[_TIME]))
             else:
-                yield batch
+                yield batch, msgspec.msgpack.decode(about[_PLACES], type=RowPlaces | None)
 
 
 def _batches(place: str) -> Iterator[Batch]:

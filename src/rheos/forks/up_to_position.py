@@ -144,7 +144,7 @@ class PositionedReader(WrappedReader):
         if isinstance(polled, TimeReached):
             self._tape.reached(polled)
         elif isinstance(polled, pa.RecordBatch) and polled.num_rows:
-            self._tape.add(polled)
+            self._tape.add(polled, self._reader.places())
         return polled
 
     def _end_of_split(self, until: SplitPosition) -> EndOfSplit:

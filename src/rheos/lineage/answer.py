@@ -25,9 +25,10 @@ class SourceRow:
 
     source: str
     split: str
-    number: int
-    """Among the rows of the split that were read, from 0: behind the checkpoint's position, or from the
-    split's beginning."""
+    unit: str | None
+    """What the source counts in its splits: `offset`, `line`, `row`, `index`, `id`."""
+    place: int | str | None
+    """Where the row lies by that. None, both, where the source does not say it."""
     event_time_ms: int | None
     row: Mapping[str, Any]
 
@@ -126,7 +127,7 @@ class Answers:
 
     def _input(self, row: TracedRow, origin: SplitPlace) -> SourceRow:
         name = self._planned(row.place).name
-        return SourceRow(name, origin.split, origin.number, _event_time_ms(row), _shown(row))
+        return SourceRow(name, origin.split, origin.unit, origin.at, _event_time_ms(row), _shown(row))
 
     def _step(self, place: int, rows: Sequence[int], reasons: Mapping[int, Reason]) -> WayStep:
         planned = self._planned(place)

@@ -73,7 +73,7 @@ def why(
     ```python
     found = rh.why("orders", "alerts", {"user": 7})
     for input in found.rows[0].inputs:
-        print(input.source, input.split, input.number, input.row)
+        print(input.source, input.split, input.unit, input.place, input.row)
     ```
 
     The program that runs is run once more in this process, from the newest checkpoint from which it

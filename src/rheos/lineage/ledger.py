@@ -43,8 +43,9 @@ class SplitPlace:
     """Where a row of a source lies."""
 
     split: str
-    number: int
-    """Among the rows of the split that were read, from 0."""
+    unit: str | None
+    at: int | str | None
+    """As `RowPlaces` has it. None, both, where the source does not say it."""
 
 
 @dataclass(frozen=True, slots=True)

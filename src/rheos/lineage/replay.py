@@ -18,7 +18,16 @@ import pyarrow as pa
 
 from rheos.checkpoint.names import safe_name
 from rheos.checkpoint.restored_state import RestoredByOperator
-from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, Split, SplitReader
+from rheos.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    RowPlaces,
+    Split,
+    SplitReader,
+)
+from rheos.connectors.rejected import places_of_rejected
 from rheos.connectors.wrapped import WrappedReader
 from rheos.forks.tape import Tape, TapedSource
 from rheos.graph.nodes import MAIN, SinkSpec, SourceSpec
@@ -333,9 +342,9 @@ class _Read:
 
     def __init__(self, watermark: Watermark | None) -> None:
         self._watermark = watermark
-        self.rows: deque[tuple[str, int]] = deque()
-        """By batch: its split, and which of the split's rows is its first."""
-        self.rejected: deque[tuple[str, int]] = deque()
+        self.rows: deque[tuple[str, RowPlaces | None]] = deque()
+        """By batch: its split, and where its rows lie there."""
+        self.rejected: deque[tuple[str, RowPlaces]] = deque()
         self._reached_ms: dict[str, int] = {}
         self._at_end: dict[str, int] = {}
         """By split, how far it had come."""
@@ -343,13 +352,15 @@ class _Read:
         """Whether one has, since the operator was asked last."""
 
     def details(self, out: Out) -> list[SplitPlace]:
-        split, first = (self.rows if out.tag == MAIN else self.rejected).popleft()
-        return [SplitPlace(split, first + at) for at in range(out.batch.num_rows)]
+        split, places = (self.rows if out.tag == MAIN else self.rejected).popleft()
+        if places is None:
+            return [SplitPlace(split, None, None)] * out.batch.num_rows
+        return [SplitPlace(split, places.unit, at) for at in places.of_rows]
 
-    def given(self, split: str, first: int, batch: Batch) -> None:
-        self.rows.append((split, first))
+    def given(self, split: str, batch: Batch, places: RowPlaces | None, *, first: bool) -> None:
+        self.rows.append((split, places))
         if self._watermark is not None and self._watermark.on is not None:
-            times = event_times(batch, self._watermark, first=first == 0)
+            times = event_times(batch, self._watermark, first=first)
             before = self._reached_ms.get(split, MIN_TIMESTAMP_MS)
             self._reached_ms[split] = max(before, int(times.max()))
 
@@ -371,12 +382,8 @@ class _NotedSource(TapedSource):
     read: _Read
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        rejected = 0
-
         def reject(batch: Batch) -> None:
-            nonlocal rejected
-            self.read.rejected.append((split.id, rejected))
-            rejected += batch.num_rows
+            self.read.rejected.append((split.id, places_of_rejected(batch)))
             ctx.reject(batch)
 
         reader = super().open(split, position, replace(ctx, reject=reject))
@@ -388,7 +395,8 @@ class _NotedReader(WrappedReader):
         super().__init__(reader)
         self._split = split.id
         self._read = read
-        self._given = 0
+        self._first = True
+        """Nothing was given yet."""
         self._waits = False
         """To end, until others have."""
 
@@ -401,6 +409,6 @@ class _NotedReader(WrappedReader):
             self._waits = not self._read.may_end(self._split)
             return Pending(0) if self._waits else polled
         if isinstance(polled, pa.RecordBatch) and polled.num_rows:
-            self._read.given(self._split, self._given, polled)
-            self._given += polled.num_rows
+            self._read.given(self._split, polled, self._reader.places(), first=self._first)
+            self._first = False
         return polled

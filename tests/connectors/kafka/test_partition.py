@@ -100,6 +100,17 @@ def test_a_position_within_a_record_is_its_offset_and_its_rows() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("begin", [Position(0), Position(2, rows=2), Position(5, rows=1), Position(10)])
+def test_rows_lie_at_their_offsets_wherever_it_has_begun(begin: Position) -> None:
+    made, _, _ = reader(begin, *from_broker(begin))
+    places: list[tuple[int, Any]] = []
+    while not isinstance(polled := made.poll(2), EndOfSplit):
+        rows: list[int] = cast(Any, polled)["row"].to_pylist()
+        assert made.places().unit == "offset"
+        places += zip(rows, made.places().of_rows, strict=True)
+    assert places == list(enumerate(OFFSETS))[places[0][0] :]
+
+
 def test_a_record_that_was_compacted_away_since_takes_no_rows_with_it() -> None:
     made, _, _ = reader(Position(2, rows=1), chunk(3, 8, 2, 31))
     assert given(made, 10) == [3, 4, 5, 6, 7]

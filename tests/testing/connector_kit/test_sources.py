@@ -18,6 +18,7 @@ from rheos.connectors import (
     Pending,
     Polled,
     ReaderContext,
+    RowPlaces,
     Source,
     Split,
     SplitReader,
@@ -127,6 +128,26 @@ class RejectsAgain(Numbers):
             ctx.reject(pa.RecordBatch.from_pydict({"record": ["bad"]}))
 
 
+class CountsAnew(Numbers):
+    """Where its rows lie goes by where it has begun."""
+
+    def __init__(self, at: int, ctx: ReaderContext) -> None:
+        super().__init__(at, ctx)
+        self.begun = at
+
+    def give(self, rows: int) -> pa.RecordBatch:
+        self.given = rows
+        return super().give(rows)
+
+    def places(self) -> RowPlaces:
+        return RowPlaces("row", list(range(self.at - self.given - self.begun, self.at - self.begun)))
+
+
+class SaysTooFewPlaces(Numbers):
+    def places(self) -> RowPlaces:
+        return RowPlaces("row", [self.at])
+
+
 class Sleeps(Numbers):
     """Nobody wakes it."""
 
@@ -170,6 +191,8 @@ class CannotBeClosedAfterAnError(Numbers):
         (GoesOnWhenAsked, source_rules.SAME),
         (BeginsAgainAtTheEnd, source_rules.FINAL),
         (RejectsAgain, source_rules.GOES_ON),
+        (CountsAnew, source_rules.PLACES),
+        (SaysTooFewPlaces, source_rules.PLACES),
         (Sleeps, reading.WOKEN),
         (CannotBeClosedUnread, source_rules.CLOSES),
         (CannotBeClosedAfterAnError, source_rules.CLOSES),

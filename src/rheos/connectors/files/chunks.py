@@ -10,13 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, SplitReader
+from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, RowPlaces, SplitReader
 from rheos.connectors.rejected import SKIPPED, BadRecord, bad_record, rejected_rows, rejected_schema
 from rheos.connectors.replay import Pacer
 from rheos.connectors.times import TimeColumn
@@ -48,6 +48,8 @@ class Chunk:
     """In the order of the file."""
     position: Callable[[int], bytes]
     """The position before a raw row, or at the chunk's end."""
+    line: Callable[[int], int]
+    """Of a raw row, counted from 1 over the file."""
 
     def raw_after(self, rows: int) -> int:
         """How many raw rows are consumed when `rows` good ones are handed out."""
@@ -58,6 +60,9 @@ class Chunk:
 
 class ChunkDecoder(ABC):
     """Reads a file from a position on. Its calls run one at a time, on the I/O executor."""
+
+    counts: ClassVar[str] = "line"
+    """What `Chunk.line` says."""
 
     @abstractmethod
     def read(self) -> Chunk | None:
@@ -91,6 +96,8 @@ class ChunkReader(SplitReader):
         self._chunk: Chunk | None = None
         self._row = 0
         self._rejected = 0
+        self._given: tuple[Chunk, int, int] | None = None
+        """The chunk that rows were given of last, and which of its rows."""
 
     def poll(self, max_rows: int) -> Polled:
         if self._speed is not None and self._pacer is None:
@@ -129,6 +136,7 @@ class ChunkReader(SplitReader):
                 return Pending(wait_us)
             rows = min(rows, due)
         batch = chunk.batch.slice(self._row, rows)
+        self._given = chunk, self._row, self._row + rows
         self._advance(chunk, rows)
         return batch
 
@@ -149,6 +157,13 @@ class ChunkReader(SplitReader):
 
     def position(self) -> bytes:
         return self._position
+
+    def places(self) -> RowPlaces | None:
+        if self._given is None:
+            return None
+        chunk, begin, end = self._given
+        raw = range(begin, end) if chunk.good is None else chunk.good[begin:end].tolist()
+        return RowPlaces(self._decoder.counts, [chunk.line(row) for row in raw])
 
     def close(self) -> None:
         self._decoder.close()

@@ -181,10 +181,11 @@ class LinesDecoder(ChunkDecoder):
                 listed = [listed[i] for i in keep.tolist()]
                 starts, lines = starts[keep], lines[keep]
             decoded = self._decoder.decode(pa.array(listed, pa.binary()))
-        bad = [
-            BadRow(each.at, first.line + int(lines[each.at]) + 1, BadRecord.of(each))
-            for each in decoded.bad
-        ]
+
+        def line(row: int) -> int:
+            return first.line + int(lines[row]) + 1
+
+        bad = [BadRow(each.at, line(each.at), BadRecord.of(each)) for each in decoded.bad]
         if bad and not self._skip_bad:
             raise bad_row(self._path, bad[0])
         self._cursor = end = LineCursor(first.offset + size, first.line + len(line_ends))
@@ -196,7 +197,7 @@ class LinesDecoder(ChunkDecoder):
                 LineCursor(first.offset + int(starts[row]), first.line + int(lines[row]))
             )
 
-        return Chunk(decoded.rows, decoded.origin, len(lines), bad, position)
+        return Chunk(decoded.rows, decoded.origin, len(lines), bad, position, line)
 
     def _unreadable(self, error: Exception) -> InputError:
         if isinstance(error, FileNotFoundError):

@@ -34,6 +34,8 @@ START = msgspec.msgpack.encode(RowCursor())
 
 
 class ParquetDecoder(ChunkDecoder):
+    counts = "row"
+
     def __init__(
         self,
         path: str,
@@ -109,7 +111,11 @@ class ParquetDecoder(ChunkDecoder):
                 raise RowsError(str(error)) from None
 
         rows, good, bad = sift(batch.num_rows, decode, self._schema, all_bad=self._skip_bad)
-        rejected = [BadRow(i, row_in_file + i + 1, _as_record(batch, i, what)) for i, what in bad]
+
+        def line(i: int) -> int:
+            return row_in_file + i + 1
+
+        rejected = [BadRow(i, line(i), _as_record(batch, i, what)) for i, what in bad]
         if rejected and not self._skip_bad:
             raise bad_row(
                 self._path, rejected[0], f" (row {row + rejected[0].raw} of row group {group})"
@@ -118,7 +124,7 @@ class ParquetDecoder(ChunkDecoder):
         def position(i: int) -> bytes:
             return msgspec.msgpack.encode(RowCursor(group, row + i))
 
-        return Chunk(rows, good, batch.num_rows, rejected, position)
+        return Chunk(rows, good, batch.num_rows, rejected, position, line)
 
 
 def _as_record(batch: Batch, row: int, what: str) -> BadRecord:

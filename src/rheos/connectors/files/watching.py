@@ -15,7 +15,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, Split, SplitReader
+from rheos.connectors.contract import (
+    EndOfSplit,
+    Pending,
+    Polled,
+    ReaderContext,
+    RowPlaces,
+    Split,
+    SplitReader,
+)
 from rheos.connectors.files.listing import FileToRead, ListedFile, list_watched, size_of
 from rheos.connectors.files.source import FileSource
 from rheos.connectors.wrapped import WrappedReader
@@ -149,6 +157,9 @@ class _CheckedReader(WrappedReader):
         if size is not None and size != self._file.size_bytes:
             raise _changed(self._file.path, self._file.size_bytes, size)
         return EndOfSplit()
+
+    def places(self) -> RowPlaces | None:
+        return self._reader.places()
 
 
 def _with_time(listed: ListedFile) -> ListedFile:

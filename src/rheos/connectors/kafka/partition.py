@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, SplitReader
+from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, RowPlaces, SplitReader
 from rheos.connectors.kafka.bounds import Partition
 from rheos.connectors.rejected import SKIPPED, BadRecord, rejected_rows, rejected_schema
 from rheos.protocol.elements import Batch
@@ -148,6 +148,8 @@ class PartitionReader(SplitReader):
         self._chunk: RecordChunk | None = None
         self._row = 0
         self._bad = 0
+        self._given = np.empty(0, np.int64)
+        """The offsets of the rows that were given last."""
 
     def poll(self, max_rows: int) -> Polled:
         self._consumer.report()
@@ -160,6 +162,7 @@ class PartitionReader(SplitReader):
             chunk = self._chunk = self._next(max_rows)
             self._row, self._bad = self._given_before(chunk), 0
         begin, self._row = self._row, min(self._row + max_rows, chunk.rows.num_rows)
+        self._given = chunk.offsets[begin : self._row]
         if self._row < chunk.rows.num_rows:
             offset = int(chunk.offsets[self._row])
             first = int(np.searchsorted(chunk.offsets, offset))
@@ -207,6 +210,9 @@ class PartitionReader(SplitReader):
 
     def position(self) -> bytes:
         return self._position.encode()
+
+    def places(self) -> RowPlaces:
+        return RowPlaces("offset", self._given.tolist())
 
     def has_caught_up(self) -> bool:
         # What is finished gets no more chunks.

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from rheos.connectors.back_off import BackOff
-from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, SplitReader
+from rheos.connectors.contract import EndOfSplit, Pending, Polled, ReaderContext, RowPlaces, SplitReader
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.entries import (
     REJECTED,
@@ -105,6 +106,8 @@ class StreamReader(SplitReader):
         self._chunk: EntryChunk | None = None
         self._row = 0
         self._bad = 0
+        self._given: tuple[Sequence[EntryId], npt.NDArray[np.int64]] = ((), np.empty(0, np.int64))
+        """The entries of the chunk that was given of last, and which of them each row was of."""
         self._finished = False
         self._closed = False
         self._ask_at_us = 0
@@ -126,6 +129,10 @@ class StreamReader(SplitReader):
 
     def position(self) -> bytes:
         return msgspec.msgpack.encode(self._position)
+
+    def places(self) -> RowPlaces:
+        ids, origin = self._given
+        return RowPlaces("id", [str(ids[at]) for at in origin.tolist()])
 
     def close(self) -> None:
         self._closed = True
@@ -168,6 +175,7 @@ class StreamReader(SplitReader):
 
     def _give(self, chunk: EntryChunk, max_rows: int) -> Polled:
         begin, self._row = self._row, min(self._row + max_rows, chunk.rows.num_rows)
+        self._given = chunk.ids, chunk.origin[begin : self._row]
         if self._row < chunk.rows.num_rows:
             entry = int(chunk.origin[self._row])
             first = int(np.searchsorted(chunk.origin, entry))

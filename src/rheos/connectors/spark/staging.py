@@ -27,7 +27,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rheos.connectors.contract import Polled, ReaderContext, Source, Split, SplitReader
+from rheos.connectors.contract import Polled, ReaderContext, RowPlaces, Source, Split, SplitReader
 from rheos.connectors.files import parquet
 from rheos.connectors.files.checked import CheckedFile
 from rheos.connectors.files.chunks import ChunkReader
@@ -162,6 +162,9 @@ class _StagedReader(WrappedReader):
     def poll(self, max_rows: int) -> Polled:
         polled = self._reader.poll(max_rows)
         return cast_rows(polled, self._schema) if isinstance(polled, pa.RecordBatch) else polled
+
+    def places(self) -> RowPlaces | None:
+        return self._reader.places()
 
 
 # --- on the driver --------------------------------------------------------------------------------

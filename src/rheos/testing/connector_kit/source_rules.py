@@ -18,6 +18,7 @@ ENDS = "the splits of a bounded source end"
 DISCOVERS = "a source that discovers is not bounded, and no split has a phase above discovery_phase"
 SAME = "a split gives the same rows at each reading, however many are asked for at once"
 GOES_ON = "a reader at a position goes on with just the rows not yet given"
+PLACES = "each row has a place, and the same one whichever position was restored"
 FINAL = "a reader at the end of its split gives no more rows"
 CLOSES = "a reader can be closed at any time, also after an error"
 
@@ -66,6 +67,8 @@ class _Read:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     rejected: list[dict[str, Any]] = field(default_factory=list)
+    places: list[dict[str, Any]] = field(default_factory=list)
+    """Of the rows; of none where the reader does not say them."""
     marks: list[_Mark] = field(default_factory=list)
 
 
@@ -106,6 +109,11 @@ class _Trial:
                     read.marks.append(_Mark(len(read.rows), len(reading.rejected), at))
                     break
                 read.rows += polled.to_pylist()
+                if polled.num_rows and (places := reading.reader.places()) is not None:
+                    read.places += [{places.unit: place} for place in places.of_rows]
+                    if len(read.places) != len(read.rows):
+                        said = f"{len(places.of_rows)} places of {polled.num_rows} rows"
+                        broken(PLACES, f"split {split.id!r} has given {said}")
             read.rejected = reading.rejected
         return read
 
@@ -187,6 +195,7 @@ def _goes_on(trial: _Trial) -> None:
                 )
                 rule = FINAL if mark is marks[-1] and limit is None else GOES_ON
                 _compare(rule, where, first.rows[mark.rows :], rest.rows)
+                _compare(PLACES, where, first.places[mark.rows :], rest.places)
                 if limit is None:
                     _compare(
                         rule,
