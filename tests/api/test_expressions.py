@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from polars import col
 
-from rheos.api.expressions import compile_expressions
-from rheos.errors import ProgramError
+from rheos.api.expressions import Op, compile_expressions
+from rheos.errors import ProgramError, SchemaError
 
 SCHEMA = pa.schema(
     [("n", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.int64())), ("at", pa.timestamp("us"))]
@@ -112,3 +112,12 @@ def test_a_condition_of_several_columns_holds_where_all_do() -> None:
     (condition,), _ = compile_expressions("filter", [pl.col("n", "s").is_not_null()], {}, SCHEMA)
     rows = pl.DataFrame({"n": [1, None, 3], "s": ["a", "b", None]})
     assert rows.select(condition).to_series().to_list() == [True, False, False]
+
+
+@pytest.mark.parametrize("op", ["filter", "select"])
+@pytest.mark.parametrize(
+    "expr", [col("n") > "x", col("s") == col("n"), col("at") < "2020", col("n").is_in(["x"])], ids=str
+)
+def test_values_that_cannot_be_compared_are_found_without_rows(op: Op, expr: pl.Expr) -> None:
+    with pytest.raises(SchemaError, match="does not fit the columns"):
+        compile_expressions(op, [expr], {}, SCHEMA)

@@ -204,6 +204,10 @@ class TestRefused:
             (lambda: A.not_followed_by("n").where(step("n")).within(None), "does not say for how long"),
             (lambda: A.one_or_more().until(step("a")).within("1s"), "step 'a' can never take a row"),
             (lambda: A.next("b").where(rh.lit(False)), "step 'b' can never take a row"),
+            (
+                lambda: A.next("b").where(rh.col("n") == 0).where(rh.col("n") == 1),
+                "step 'b' can never take a row",
+            ),
             (lambda: A.not_next("n").next("b").where(step("b")), "step 'b' can never take a row"),
             (
                 lambda: (

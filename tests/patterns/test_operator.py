@@ -185,3 +185,45 @@ def test_a_condition_says_true_or_false() -> None:
     )
     with pytest.raises(UserFunctionError, match="should say True or False"):
         replay(example, ReplayMode("whole"))
+
+
+def test_an_error_of_an_expression_shows_it_as_it_was_written() -> None:
+    pattern = rh.pattern.begin("x").where(rh.col("key").cast(int) > 1)
+    example = OperatorExample(
+        lambda stream: stream.key_by("key").detect(pattern), SCHEMA, [row(1, "k", "a")], on="at"
+    )
+    with pytest.raises(UserFunctionError, match="a condition of the pattern failed at") as raised:
+        replay(example, ReplayMode("whole"))
+    assert 'col("key")' in raised.value.what
+    assert "alias" not in raised.value.what
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (rh.col("key") > 1, "does not fit the columns: cannot compare string with numeric type"),
+        (rh.col("keys") == "x", "unknown column 'keys'"),
+        (rh.col("n") + 1, "() needs a condition"),
+        (rh.col("n").sum() > 1, "would answer per batch"),
+    ],
+    ids=str,
+)
+def test_a_condition_that_does_not_fit_the_rows_is_refused_where_its_step_is_written(
+    asked: rh.col, says: str
+) -> None:
+    env = rh.Environment()
+    watermark = rh.Watermark.monotonic(on="at")
+    stream = env.from_source(rh.collection(SCHEMA.empty_table()), watermark, name="rows").key_by("key")
+    first = rh.pattern.begin("first").where(rh.col("a"))
+    for pattern, step in (
+        (first.next("wrong").where(asked), "wrong"),
+        (first.not_next("wrong").where(asked).next("z"), "wrong"),
+        (first.next(rh.pattern.begin("wrong").where(asked)), "wrong"),
+        (first.next("wrong").one_or_more().consecutive().until(asked), "wrong"),
+    ):
+        with pytest.raises(ProgramError) as raised:
+            stream.detect(pattern)
+        assert raised.value.what.startswith(f"step {step!r}: ")
+        assert says in raised.value.what
+        assert raised.value.site is not None
+        assert raised.value.site.file == __file__

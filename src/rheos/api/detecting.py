@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.api.expressions import compile_expressions
+from rheos.api.expressions import Method, compile_expressions
 from rheos.api.patterns import Pattern
 from rheos.api.typing_of_functions import input_record
-from rheos.errors import ProgramError, SchemaError
+from rheos.errors import ProgramError, RheosError, SchemaError
 from rheos.graph.patterns import Absence, Condition, Group, Part, PatternStep, PatternTree
 from rheos.graph.types import canonical_schema
 from rheos.operators.pattern.automaton import compiled
@@ -49,26 +49,30 @@ def detected(
 
 def _checked(part: Part, schema: pa.Schema) -> Part:
     if isinstance(part, Absence):
-        with located(part.site, part.name):
-            return replace(part, condition=_fitted(part.condition, schema))
-    until = part.quantifier.until
+        return replace(part, condition=_fitted(part, "where", part.condition, schema))
     quantifier = part.quantifier
-    with located(part.site, part.name):
-        if until is not None:
-            quantifier = replace(quantifier, until=_fitted(until, schema))
-        match part:
-            case PatternStep():
-                condition = _fitted(part.condition, schema)
-                return replace(part, condition=condition, quantifier=quantifier)
-            case Group():
-                parts = tuple(_checked(inner, schema) for inner in part.parts)
-                return replace(part, parts=parts, quantifier=quantifier)
+    if quantifier.until is not None:
+        quantifier = replace(quantifier, until=_fitted(part, "until", quantifier.until, schema))
+    match part:
+        case PatternStep():
+            condition = _fitted(part, "where", part.condition, schema)
+            return replace(part, condition=condition, quantifier=quantifier)
+        case Group():
+            parts = tuple(_checked(inner, schema) for inner in part.parts)
+            return replace(part, parts=parts, quantifier=quantifier)
 
 
-def _fitted(condition: Condition, schema: pa.Schema) -> Condition:
+def _fitted(part: Part, method: Method, condition: Condition, schema: pa.Schema) -> Condition:
     """With expressions that fit the columns, and the records that functions take."""
     exprs = condition.exprs
-    if exprs:
-        exprs, _ = compile_expressions("filter", exprs, {}, schema)
-    functions = tuple(replace(f, record=input_record(f.call, schema)) for f in condition.functions)
+    with located(part.site):
+        try:
+            if exprs:
+                exprs, _ = compile_expressions(method, exprs, {}, schema)
+            functions = tuple(
+                replace(f, record=input_record(f.call, schema)) for f in condition.functions
+            )
+        except RheosError as error:
+            error.what = f"step {part.name!r}: {error.what}"
+            raise
     return Condition(exprs, functions)

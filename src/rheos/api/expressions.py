@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 import pyarrow as pa
 
+from rheos.api.comparisons import misfits
 from rheos.api.row_separable import check_row_separable, shallow_tree
 from rheos.api.sql_text import read_sql
 from rheos.errors import ProgramError, SchemaError
@@ -25,10 +26,14 @@ ExprLike: TypeAlias = pl.Expr | str
 """A Polars expression, the name of a column, or SQL text such as `"status < 400"`."""
 
 Op: TypeAlias = Literal["filter", "select", "with_columns"]
+Method: TypeAlias = Op | Literal["where", "until"]
+"""What is given expressions; those of a pattern are conditions, as those of a filter are."""
+
+_CONDITIONS = ("filter", "where", "until")
 
 
 def compile_expressions(
-    op: Op, given: Sequence[Any], named: Mapping[str, Any], schema: pa.Schema
+    op: Method, given: Sequence[Any], named: Mapping[str, Any], schema: pa.Schema
 ) -> tuple[tuple[pl.Expr, ...], pa.Schema]:
     """The checked expressions of an operator, and the schema of its output.
 
@@ -46,18 +51,20 @@ def compile_expressions(
         tree = shallow_tree(expr, spelled)
         typed = _typed(frame, expr, schema)
         check_row_separable(tree, spelled, frame)
-        if op == "filter" and not typed:
+        if op in _CONDITIONS and not typed:
             raise SchemaError(
-                f"filter() needs a condition, and {spelled} selects no column",
+                f"{op}() needs a condition, and {spelled} selects no column",
                 hint="the columns here are " + ", ".join(schema.names),
             )
-        if op == "filter" and any(kind != pl.Boolean for kind in typed.dtypes()):
+        if op in _CONDITIONS and any(kind != pl.Boolean for kind in typed.dtypes()):
             raise SchemaError(
-                f"filter() needs a condition, and {spelled} is {typed.dtypes()[0]}",
+                f"{op}() needs a condition, and {spelled} is {typed.dtypes()[0]}",
                 hint='compare it with something, as in col("status") < 400',
             )
+        for compared, error in misfits(tree, frame):
+            raise _misfit(compared, error, schema)
         outputs.append(typed.names())
-    if op == "filter":
+    if op in _CONDITIONS:
         several = (expr.meta.has_multiple_outputs() for expr in exprs)
         return tuple(
             pl.all_horizontal(expr) if all_hold else expr
@@ -97,7 +104,7 @@ def _flatten(given: Sequence[Any]) -> list[Any]:
     return [item for one in given for item in (one if isinstance(one, list | tuple) else [one])]
 
 
-def _expression(item: Any, schema: pa.Schema, op: Op, *, literal: bool = False) -> pl.Expr:
+def _expression(item: Any, schema: pa.Schema, op: Method, *, literal: bool = False) -> pl.Expr:
     if isinstance(item, pl.Expr):
         return item
     if isinstance(item, str):
@@ -111,9 +118,11 @@ def _expression(item: Any, schema: pa.Schema, op: Op, *, literal: bool = False) 
     raise ProgramError(f"{op}() takes expressions, not {item!r}", hint=_example(op))
 
 
-def _example(op: Op) -> str:
+def _example(op: Method) -> str:
     return {
         "filter": 'write .filter(col("status") < 400)',
+        "where": 'write .where(col("price") > 10)',
+        "until": 'write .until(col("price") > 10)',
         "select": 'write .select("user", total=col("price") * col("n"))',
         "with_columns": 'write .with_columns(total=col("price") * col("n"))',
     }[op]
@@ -128,13 +137,17 @@ def _typed(frame: pl.LazyFrame, expr: pl.Expr, schema: pa.Schema) -> pl.Schema:
             raise SchemaError(f"{spell_expression(expr)}: {_first_line(error)}") from None
         raise unknown_column(name.group(1), schema, f" in {spell_expression(expr)}") from None
     except FAILURES as error:
-        raise SchemaError(
-            f"{spell_expression(expr)} does not fit the columns: {_first_line(error)}",
-            hint="the columns here are " + ", ".join(f"{f.name}: {f.type}" for f in schema),
-        ) from None
+        raise _misfit(expr, error, schema) from None
 
 
-def _check_distinct(names: list[str], op: Op) -> None:
+def _misfit(expr: pl.Expr, error: Exception, schema: pa.Schema) -> SchemaError:
+    return SchemaError(
+        f"{spell_expression(expr)} does not fit the columns: {_first_line(error)}",
+        hint="the columns here are " + ", ".join(f"{f.name}: {f.type}" for f in schema),
+    )
+
+
+def _check_distinct(names: list[str], op: Method) -> None:
     for name in names:
         if names.count(name) > 1:
             raise SchemaError(

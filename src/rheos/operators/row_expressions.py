@@ -88,7 +88,7 @@ class RowExpressions:
                 fine = middle
         record = batch.slice(fine, 1)
         guilty = [expr for expr in self._exprs if fails((expr,), record)]
-        spelled = str(guilty[0]) if guilty else ", ".join(map(str, self._exprs))
+        spelled = ", ".join(str(expr.meta.undo_aliases()) for expr in guilty[:1] or self._exprs)
         first_line = str(error).strip().partition("\n")[0]
         return UserFunctionError(
             f"{what} failed at {spelled}: {first_line}",

@@ -20,8 +20,6 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple, assert_never
 
-import polars as pl
-
 from rheos.errors import ProgramError
 from rheos.graph.patterns import (
     Absence,
@@ -33,6 +31,7 @@ from rheos.graph.patterns import (
     PatternTree,
     steps,
 )
+from rheos.operators.pattern.contradictions import never_holds
 from rheos.operators.pattern.preference import in_order_of_preference
 
 EVERY = 1
@@ -187,6 +186,8 @@ class _Compiler:
         self._pattern = pattern
         self._steps = list(steps(pattern.parts))
         self._conditions: list[Condition] = []
+        self._never: list[bool] = []
+        """By condition: whether no row can fulfil it."""
         self._places: list[_Place] = []
         self._until: tuple[int, ...] = ()
         """The conditions that end the repetitions in which the compiler is."""
@@ -389,6 +390,7 @@ class _Compiler:
                 hint="compute a column that says what kind of row it is, and ask for that",
             )
         self._conditions.append(condition)
+        self._never.append(never_holds(condition.exprs))
         return len(self._conditions) - 1
 
     def _bit(self, condition: int) -> int:
@@ -467,7 +469,7 @@ class _Compiler:
             not blocked.unless and self._implied(edge, blocked.condition) for blocked in guards.never
         ):
             return False
-        if edge.condition >= 0 and _is_false(self._conditions[edge.condition]):
+        if edge.condition >= 0 and self._never[edge.condition]:
             return False
         takes_first = edge.contiguity is Contiguity.NEXT
         if edge.leads is Leads.ENDS_IN_TIME:
@@ -482,8 +484,8 @@ class _Compiler:
         return other == edge.condition or not self._conditions[other]
 
     def _why(self, step: PatternStep) -> str:
-        if _is_false(step.condition):
-            return "its condition is never true"
+        if never_holds(step.condition.exprs):
+            return f"its condition is never true: {step.condition}"
         until = step.quantifier.until
         if until is not None and (not until or until.same(step.condition)):
             return "each row that it could take ends it by .until(...): ask for others there"
@@ -521,7 +523,3 @@ def _wakes(edges: Iterable[PatternEdge]) -> int:
     for edge in edges:
         wakes |= edge.wakes
     return wakes
-
-
-def _is_false(condition: Condition) -> bool:
-    return any(expr.meta.eq(pl.lit(False)) for expr in condition.exprs)

@@ -1,0 +1,51 @@
+"""Whether what an expression compares can be compared: Polars says the type of a comparison without
+looking at those of its sides, and fails when it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from rheos.graph.expression_trees import Tree, expression_of, is_constant, typed_parts, types_of
+
+_OPS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq")
+
+
+def misfits(tree: Tree | None, frame: pl.LazyFrame) -> Iterator[tuple[pl.Expr, Exception]]:
+    """The comparisons whose sides have types that Polars does not compare, each with what it says.
+    `frame` has the columns, and no rows."""
+    for part, columns in typed_parts(tree, frame):
+        compared: Tree | None = None
+        match part:
+            case {"BinaryExpr": {"left": left, "op": op, "right": right}} if op in _OPS:
+                sides, empty = _of_types((left, right), columns)
+                if sides:
+                    compared = {"BinaryExpr": {"left": sides[0], "op": op, "right": sides[1]}}
+            case {"Function": {"input": inputs, "function": {"Boolean": {"IsIn": asked}}}}:
+                sides, empty = _of_types(inputs, columns)
+                if sides:
+                    compared = {"Function": {"input": sides, "function": {"Boolean": {"IsIn": asked}}}}
+        if compared is None:
+            continue
+        try:
+            empty.select(expression_of(compared))
+        except pl.exceptions.PolarsError as error:
+            yield expression_of(part), error
+
+
+def _of_types(sides: Sequence[Tree], columns: pl.LazyFrame) -> tuple[list[Tree], pl.DataFrame]:
+    """Columns in the place of what is no constant, and a frame that has them, without rows: some of
+    Polars' functions fail without rows, and comparisons do not. No sides where a type is not known."""
+    kinds: dict[str, pl.DataType] = {}
+    stand_ins: list[Tree] = []
+    for number, side in enumerate(sides):
+        if is_constant(side):
+            stand_ins.append(side)
+            continue
+        types = types_of(side, columns)
+        if len(types) != 1:
+            return [], pl.DataFrame()
+        kinds[str(number)] = types[0]
+        stand_ins.append({"Column": str(number)})
+    return stand_ins, pl.DataFrame(schema=kinds)
