@@ -38,3 +38,14 @@ def test_what_is_explained_does_not_run() -> None:
     env.explain_sql("SELECT price FROM bids")
     env.sql("SELECT price FROM bids WHERE price = 10").collect("ten")
     assert [*env.execute("one").collected] == ["ten"]
+
+
+def test_a_window_without_keys_is_explained_in_its_two_phases() -> None:
+    env = rh.Environment(runtime="simulated")
+    registered(env)
+    text = env.explain_sql(
+        "SELECT window_end, SUM(price) AS s FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), "
+        "INTERVAL '5' MINUTES)) GROUP BY window_start, window_end"
+    )
+    assert "the first of two phases" in text
+    assert "the second of two phases" in text

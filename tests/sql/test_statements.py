@@ -177,7 +177,7 @@ def test_a_script_shows_plans_and_tables(capsys: pytest.CaptureFixture[str]) -> 
         "CREATE VIEW one AS SELECT 1 AS a; SHOW TABLES; DESCRIBE one; EXPLAIN SELECT a FROM one"
     )
     said = capsys.readouterr().out
-    assert said.startswith("one  view, append\na  INT\nproject\n  gives append: a INT\n")
+    assert said.startswith("one  view, append\na  INT\nproject a = 1\n  gives append: a INT\n")
     assert "Plan of 'explain'" in said
 
 

@@ -302,7 +302,7 @@ class Environment:
         ```
         """
         with located(call_site()):
-            return self._explained(*self._sql_session().explained(query, state_ttl))
+            return self._sql_session().explained(query, state_ttl)
 
     def _explained(self, stream: DataStream, logical: str) -> str:
         """The logical plan, and how the stream would run by itself."""

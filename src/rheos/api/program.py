@@ -72,6 +72,15 @@ class Program:
         finally:
             self._within_loop = False
 
+    @contextmanager
+    def tried(self) -> Iterator[None]:
+        """What is added meanwhile is looked at, and is no part of the program afterwards."""
+        before = [*self._nodes]
+        try:
+            yield
+        finally:
+            self._nodes = before
+
     def node(self, id: int) -> Node:
         return self._nodes[id]
 

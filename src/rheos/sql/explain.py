@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import assert_never
 
 from rheos.graph.changes import Changes
 from rheos.graph.render import spell_expression
 from rheos.sql import types
+from rheos.sql.columns_needed import columns_read
 from rheos.sql.plan import (
     Aggregate,
     AllRows,
@@ -37,16 +38,19 @@ from rheos.sql.plan import (
 
 
 def explained(plan: Plan) -> str:
-    """A line for each node, its inputs below it."""
-    return "\n".join(_lines(plan, 0)) + "\n"
+    """A line for each node, its inputs below it; of a table which of its columns are read."""
+    return "\n".join(_lines(plan, 0, columns_read(plan))) + "\n"
 
 
-def _lines(plan: Plan, depth: int) -> Iterator[str]:
+def _lines(plan: Plan, depth: int, read: Mapping[str, Sequence[str]]) -> Iterator[str]:
     columns = ", ".join(f"{column.name} {types.name(column.type)}" for column in plan.columns)
-    yield f"{'  ' * depth}{_node(plan)}"
+    of_it = ""
+    if isinstance(plan, Scan) and len(read[plan.name]) < len(plan.columns):
+        of_it = f", of which are read {', '.join(read[plan.name])}"
+    yield f"{'  ' * depth}{_node(plan)}{of_it}"
     yield f"{'  ' * depth}  gives {row_mode(plan.changes)}: {columns}"
     for each in inputs_of(plan):
-        yield from _lines(each, depth + 1)
+        yield from _lines(each, depth + 1, read)
 
 
 def row_mode(changes: Changes | None) -> str:

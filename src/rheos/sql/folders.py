@@ -58,6 +58,7 @@ def run_folder(session: SqlSession, folder: Path) -> None:
             session.carry_out(each.sql, each.node)
         else:
             session.model(each.sql, each.model, each.node)
+    session.write()
 
 
 def _statements(file: Path) -> Iterator[FolderStatement]:

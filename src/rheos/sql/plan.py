@@ -8,7 +8,7 @@ Nodes are equal where they are the same one; `sharing` finds those that are alik
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, TypeAlias
@@ -89,6 +89,8 @@ class Filter:
     condition: pl.Expr
     columns: Columns
     changes: Changes | None
+    pinned: bool = False
+    """It calls a function of the user: it is asked of the rows that come to it, and of no others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,13 +331,13 @@ Plan: TypeAlias = (
 # --- nodes that see to what changes -------------------------------------------------------------------
 
 
-def filtered(input: Plan, condition: pl.Expr) -> Plan:
+def filtered(input: Plan, condition: pl.Expr, *, pinned: bool = False) -> Filter:
     """A filter. Of upserts, one by more than their key looks at what each row was, too."""
     changes = input.changes
     if changes is not None and not set(condition.meta.root_names()) <= set(changes.key):
         input = retracting(input)
         changes = Changes(changes.key, retracts=True, filtered=True)
-    return Filter(input, condition, input.columns, changes)
+    return Filter(input, condition, input.columns, changes, pinned)
 
 
 def projected(input: Plan, exprs: tuple[pl.Expr, ...], columns: Columns) -> Plan:
@@ -403,3 +405,20 @@ def inputs_of(plan: Plan) -> tuple[Plan, ...]:
             return plan.left, plan.right
         case _:
             return (plan.input,)
+
+
+def with_inputs(plan: Plan, inputs: Sequence[Plan]) -> Plan:
+    """The same over other inputs, which have the columns that it reads."""
+    if all(one is other for one, other in zip(inputs_of(plan), inputs, strict=True)):
+        return plan
+    match plan:
+        case Scan() | ValueRows():
+            return plan
+        case Union():
+            return replace(plan, inputs=tuple(inputs))
+        case JoinPlan():
+            left, right = inputs
+            return replace(plan, left=left, right=right)
+        case _:
+            [input] = inputs
+            return replace(plan, input=input)

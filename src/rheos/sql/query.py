@@ -17,6 +17,7 @@ from rheos.sql import types
 from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
 from rheos.sql.catalog import Catalog
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.functions import UserCall
 from rheos.sql.grouping import Grouped, distinct, grouped, is_grouped
 from rheos.sql.join_conditions import parts_of
 from rheos.sql.joins import is_cross, joining
@@ -171,7 +172,8 @@ class Planner:
             tables = with_columns(tables, {column.name: column for column in plan.columns})
         compiler = Compiler(self.sql, NameScope(self.sql, tables))
         for each in rest:
-            plan = filtered(plan, compiler.condition(each, "WHERE").expr)
+            condition = compiler.condition(each, "WHERE").expr
+            plan = filtered(plan, condition, pinned=each.find(UserCall) is not None)
         return SqlRelation(plan, tables)
 
     def _projected(

@@ -23,9 +23,10 @@ from rheos.sql.explain import explained
 from rheos.sql.functions import called, resolved
 from rheos.sql.lowering import Lowering
 from rheos.sql.plan import Plan
+from rheos.sql.pushing import pushed
 from rheos.sql.query import Planner
 from rheos.sql.ranking import check_result
-from rheos.sql.statements import ScriptStatements
+from rheos.sql.statements import Insert, ScriptStatements
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
@@ -47,8 +48,15 @@ class SqlSession:
         """What a script has said of state."""
         self.say: Callable[[str], None] = print
         """Where EXPLAIN, SHOW TABLES and DESCRIBE write to."""
-        self.written: list[tuple[str, Plan]] = []
-        """What INSERT INTO has written to which table."""
+        self.inserts: list[Insert] = []
+        """What INSERT INTO has said."""
+        self._lowered = 0
+        """How many of them are a part of the program."""
+
+    @property
+    def written(self) -> list[tuple[str, Plan]]:
+        """What INSERT INTO writes to which table."""
+        return [(each.table, each.plan) for each in self.inserts]
 
     def register(self, name: Any, table: DataStream | Lookup) -> None:
         """Makes a stream, or a lookup, known to queries. Raises ProgramError."""
@@ -104,12 +112,24 @@ class SqlSession:
             parsed = parse(sql)
         for each in parsed:
             self.carry_out(sql, each)
+        self.write()
 
     def carry_out(self, sql: SqlText, statement: exp.Expr) -> None:
-        """Carries out a statement of a text. Raises ProgramError, SchemaError."""
+        """Carries out a statement of a text; what it inserts, with the next `write`. Raises
+        ProgramError, SchemaError."""
         site = sql.site_of(statement) or call_site()
         with done_for(site), located(site), _shown(sql, statement):
             ScriptStatements(sql, self).run(statement)
+
+    def write(self) -> None:
+        """Adds to the program what INSERT INTO has said since the last call, planned together. Raises
+        ProgramError, SchemaError."""
+        new = self.inserts[self._lowered :]
+        self._lowered = len(self.inserts)
+        for each, plan in zip(new, pushed([each.plan for each in new]), strict=True):
+            site = each.sql.site_of(each.node) or call_site()
+            with done_for(site), located(site), _shown(each.sql, each.node):
+                each.write(self.lowering.stream(plan))
 
     def model(self, sql: SqlText, name: str, query: exp.Expr) -> None:
         """Makes a query known by a name. Raises ProgramError, SchemaError."""
@@ -123,19 +143,25 @@ class SqlSession:
         """The stream of a query of a text. Raises ProgramError, SchemaError."""
         site = sql.site_of(query) or call_site()
         with done_for(site), located(site), _shown(sql, query):
-            return self.lowering.stream(self._bounded(sql, query))
+            return self.lowering.stream(self._pushed(sql, query))
 
     def explanation(self, sql: SqlText, query: exp.Expr) -> str:
         """The plan of a query, and how it would run. Raises ProgramError, SchemaError."""
         if not isinstance(query, exp.Query | exp.Values):
             raise sql.error("EXPLAIN takes a query", query, "write EXPLAIN SELECT ... FROM ...")
-        plan = self._bounded(sql, query)
-        return self._env._explained(self.lowering.stream(plan), explained(plan))
+        return self._explanation(self._pushed(sql, query))
 
-    def _bounded(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> Plan:
+    def _explanation(self, plan: Plan) -> str:
+        """Nothing of it stays in the program, or in the ids of what runs."""
+        with self._env._program.tried():
+            return self._env._explained(Lowering(self._env).stream(plan), explained(plan))
+
+    def _pushed(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> Plan:
+        """The plan of a query by itself."""
         plan = self.planned(sql, query, ttl)
         check_result(sql, plan)
-        return plan
+        [made] = pushed([plan])
+        return made
 
     def query(self, text: Any, ttl: TimeToLive | None = None) -> DataStream:
         """The stream of a query. Raises ProgramError, SchemaError."""
@@ -143,12 +169,11 @@ class SqlSession:
         with _shown(sql):
             return self.lowering.stream(self._planned_alone(sql, ttl))
 
-    def explained(self, text: Any, ttl: TimeToLive | None = None) -> tuple[DataStream, str]:
-        """The stream of a query, and its logical plan. Raises ProgramError, SchemaError."""
+    def explained(self, text: Any, ttl: TimeToLive | None = None) -> str:
+        """The plan of a query, and how it would run. Raises ProgramError, SchemaError."""
         sql = _text(text)
         with _shown(sql):
-            plan = self._planned_alone(sql, ttl)
-            return self.lowering.stream(plan), explained(plan)
+            return self._explanation(self._planned_alone(sql, ttl))
 
     def _planned_alone(self, sql: SqlText, ttl: TimeToLive | None) -> Plan:
         """The plan of a text that is one query."""
@@ -159,7 +184,7 @@ class SqlSession:
         [statement] = statements
         if not isinstance(statement, exp.Query | exp.Values):
             raise sql.error("sql() takes a query", statement, "write SELECT ... FROM ...")
-        return self._bounded(sql, statement, ttl)
+        return self._pushed(sql, statement, ttl)
 
 
 def _text(text: Any) -> SqlText:

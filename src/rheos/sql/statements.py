@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rheos.connectors.collect import CollectSink
+from rheos.connectors.contract import Sink
 from rheos.errors import ProgramError
 from rheos.graph.types import from_polars
 from rheos.graph.windows import Watermark
@@ -27,6 +28,7 @@ from rheos.sql.showing import described, tables_shown
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
     from rheos.sql.session import SqlSession
 
 
@@ -40,6 +42,29 @@ _ROWS_THAT_STAY = (
 def _changing(query: exp.Expr) -> exp.Expr:
     """What makes the rows of a query change: its groups, where it has some."""
     return next(query.find_all(exp.Group), query)
+
+
+@dataclass(frozen=True, eq=False)
+class Insert:
+    """What is written to which table."""
+
+    sql: SqlText
+    node: exp.Insert
+    table: str
+    plan: Plan
+    sink: Sink
+
+    def write(self, rows: DataStream) -> None:
+        """Raises ProgramError, where the rows change and the sink only appends."""
+        if isinstance(self.sink, CollectSink):
+            rows.collect(self.table)
+            return
+        try:
+            rows.sink_to(self.sink, name=self.table)
+        except ProgramError as error:
+            if self.plan.changes is None:
+                raise
+            raise self.sql.error(error.what, _changing(self.node.expression), _ROWS_THAT_STAY) from None
 
 
 @dataclass(frozen=True)
@@ -210,17 +235,7 @@ class ScriptStatements:
             )
         check_result(self.sql, plan)
         sink = target.options.sink(self.sql)
-        stream = self.session.lowering.stream(plan)
-        if isinstance(sink, CollectSink):
-            stream.collect(target.name)
-        else:
-            try:
-                stream.sink_to(sink, name=target.name)
-            except ProgramError as error:
-                if plan.changes is None:
-                    raise
-                raise self.sql.error(error.what, _changing(node.expression), _ROWS_THAT_STAY) from None
-        self.session.written.append((target.name, plan))
+        self.session.inserts.append(Insert(self.sql, node, target.name, plan, sink))
 
     def _fitted(self, plan: Plan, target: DeclaredTable, names: list[str], node: exp.Insert) -> Plan:
         """The rows with the columns of the table, by their places."""

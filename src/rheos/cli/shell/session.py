@@ -146,6 +146,7 @@ class ShellSession:
             return
         before = len(self._sql.written)
         self._sql.carry_out(sql, statement)
+        self._sql.write()
         if len(self._sql.written) != before:
             handle = self._started("insert")
             job = RunningJob(f"sql-insert-{self._number}", handle)

@@ -1,0 +1,202 @@
+"""Which columns of each step anything behind it looks at, and plans without the others.
+
+    join on auction                            join on auction
+      bids (auction, price, channel, ts)  =>     project auction, price
+                                                   bids
+      sales                                      ...
+
+So that fewer columns are sent between subtasks, and fewer wait in joins. What an operator's state is
+known by stays: the keys and aggregates of groups, all columns of different rows. So do the columns by
+which rows of one place are told apart, in the order of a frame or of first rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias, assert_never
+
+import polars as pl
+
+from rheos.sql.plan import (
+    Aggregate,
+    CallPlan,
+    Columns,
+    Distinct,
+    Explode,
+    Filter,
+    JoinPlan,
+    LookupPlan,
+    MatchPlan,
+    OverPlan,
+    Plan,
+    Project,
+    Ranked,
+    Retract,
+    Scan,
+    TopN,
+    Union,
+    ValueRows,
+    Windowed,
+    inputs_of,
+    with_inputs,
+)
+from rheos.sql.sharing import PlanNumbers
+
+Names: TypeAlias = frozenset[str]
+
+
+def narrowed(roots: Sequence[Plan]) -> list[Plan]:
+    """The same queries, which may share parts: what several read has the columns of all."""
+    narrowing = _Narrowing(roots)
+    return [narrowing.made(root) for root in roots]
+
+
+def columns_read(root: Plan) -> dict[str, list[str]]:
+    """The columns that a query reads of each table, in the table's order."""
+    narrowing = _Narrowing([root])
+    found: dict[str, list[str]] = {}
+    for scan in _scans(root):
+        needed = narrowing.needed(scan) | {*found.get(scan.name, ())}
+        found[scan.name] = [column.name for column in scan.columns if column.name in needed]
+    return found
+
+
+def _scans(plan: Plan) -> list[Scan]:
+    if isinstance(plan, Scan):
+        return [plan]
+    return [scan for each in inputs_of(plan) for scan in _scans(each)]
+
+
+class _Narrowing:
+    def __init__(self, roots: Sequence[Plan]) -> None:
+        self._numbers = PlanNumbers()
+        self._needed: dict[int, Names] = {}
+        self._made: dict[int, Plan] = {}
+        for root in roots:
+            self._need(root, _names(root.columns))
+
+    def needed(self, plan: Plan) -> Names:
+        return self._needed[self._numbers.number(plan)]
+
+    def _need(self, plan: Plan, names: Names) -> None:
+        """Notes that these columns of it are looked at."""
+        number = self._numbers.number(plan)
+        known = self._needed.get(number, frozenset())
+        if known and names <= known:
+            return
+        self._needed[number] = names | known
+        for each, wanted in zip(inputs_of(plan), self._wanted(plan), strict=True):
+            self._need(each, wanted)
+
+    def _wanted(self, plan: Plan) -> list[Names]:
+        """What it needs of each of its inputs."""
+        looked_at = _looked_at(plan, self.needed(plan))
+        return [_of(each, names) for each, names in zip(inputs_of(plan), looked_at, strict=True)]
+
+    def made(self, plan: Plan) -> Plan:
+        number = self._numbers.number(plan)
+        if number not in self._made:
+            self._made[number] = self._narrow(plan)
+        return self._made[number]
+
+    def _narrow(self, plan: Plan) -> Plan:
+        if isinstance(plan, Project):
+            return self._projected(plan)
+        inputs = [self.made(each) for each in inputs_of(plan)]
+        if not isinstance(plan, Filter):
+            inputs = [
+                _carrying(each, wanted) for each, wanted in zip(inputs, self._wanted(plan), strict=True)
+            ]
+        return _over(plan, inputs)
+
+    def _projected(self, plan: Project) -> Plan:
+        needed = self.needed(plan)
+        kept = [
+            (expr, column)
+            for expr, column in zip(plan.exprs, plan.columns, strict=True)
+            if column.name in needed
+        ]
+        exprs, columns = tuple(expr for expr, _ in kept), tuple(column for _, column in kept)
+        input = self.made(plan.input)
+        plain = all(expr.meta.is_column() for expr in exprs)
+        if plain and columns == input.columns and plan.changes == input.changes:
+            return input
+        return replace(plan, input=input, exprs=exprs, columns=columns)
+
+
+def _names(columns: Columns) -> Names:
+    return frozenset(column.name for column in columns)
+
+
+def _of(plan: Plan, names: Names) -> Names:
+    """The columns of a plan among these, and those by which its changes are known. Rows have a column
+    at least."""
+    found = names & _names(plan.columns)
+    if plan.changes is not None:
+        found |= {*plan.changes.key}
+    return found or frozenset([plan.columns[0].name])
+
+
+def _carrying(plan: Plan, wanted: Names) -> Plan:
+    """The rows with no more columns than are wanted, where a step carries all that it is given."""
+    columns = tuple(column for column in plan.columns if column.name in wanted)
+    if len(columns) == len(plan.columns):
+        return plan
+    return Project(plan, tuple(pl.col(column.name) for column in columns), columns, plan.changes)
+
+
+def _over(plan: Plan, inputs: Sequence[Plan]) -> Plan:
+    """The step over inputs that have fewer columns: it hands on those that are left, and its own."""
+    before = {column.name for each in inputs_of(plan) for column in each.columns}
+    left = {column.name for each in inputs for column in each.columns}
+    gone = before - left
+    made = with_inputs(plan, inputs)
+    columns = tuple(column for column in plan.columns if column.name not in gone)
+    if isinstance(made, JoinPlan):
+        width = sum(column.name not in gone for column in plan.columns[: made.width])
+        return replace(made, columns=columns, width=width)
+    return replace(made, columns=columns)
+
+
+def _looked_at(plan: Plan, needed: Names) -> list[Names]:
+    """The columns of its inputs that a step looks at, or hands on to those who do: `needed` of it."""
+    match plan:
+        case Scan() | ValueRows():
+            return []
+        case Filter():
+            return [needed.union(plan.condition.meta.root_names())]
+        case Project():
+            exprs = [
+                expr
+                for expr, column in zip(plan.exprs, plan.columns, strict=True)
+                if column.name in needed
+            ]
+            return [_roots(exprs, plan.input)]
+        case CallPlan():
+            return [needed.union(plan.spec.arguments)]
+        case Explode():
+            return [needed | {plan.column}]
+        case Retract():
+            return [needed.union(plan.changes.key)]
+        case Union():
+            return [needed] * len(plan.inputs)
+        case Windowed():
+            return [needed.union(plan.keys, (plan.time,))]
+        case LookupPlan():
+            return [needed.union(plan.on)]
+        case TopN() if plan.newest or plan.window is not None:
+            return [needed.union(plan.keys, (plan.by,))]
+        case JoinPlan():
+            return [needed.union(plan.keys.left), needed.union(plan.keys.right)]
+        case Aggregate() | Distinct() | Ranked() | TopN() | OverPlan() | MatchPlan():
+            return [_names(plan.input.columns)]
+        case _:
+            assert_never(plan)
+
+
+def _roots(exprs: Sequence[pl.Expr], of: Plan) -> Names:
+    """The columns that expressions read: all, where one chooses them by a pattern."""
+    if any(expr.meta.has_multiple_outputs() for expr in exprs):
+        return _names(of.columns)
+    return frozenset(name for expr in exprs for name in expr.meta.root_names())
