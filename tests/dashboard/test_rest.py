@@ -198,6 +198,7 @@ def test_a_job_of_a_directory_that_does_not_run(asking: Asking, stored: Path) ->
         "the job 'old one' does not run: only a running job has its plan",
     )
     assert asking.post(f"/jobs/{key}/cancel", {})[0] == 409
+    assert asking.post(f"/jobs/{key}/why", {"sink": "out", "row": {}})[0] == 409
 
 
 def test_what_stands_out_in_a_running_job(asking: Asking, job: StandIn) -> None:

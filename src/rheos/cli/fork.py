@@ -60,7 +60,7 @@ def show_fork(
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     if as_json:
-        print(json.dumps(_object(found, samples), indent=2, default=str))
+        print(json.dumps(fork_object(found, samples), indent=2, default=str))
     else:
         _print(found, samples, waited=for_ is not None)
     return 0
@@ -162,7 +162,7 @@ def _remarks(found: ForkResult, waited: bool) -> list[str]:
     return lines
 
 
-def _object(found: ForkResult, samples: int) -> dict[str, Any]:
+def fork_object(found: ForkResult, samples: int) -> dict[str, Any]:
     return {
         "job": found.job,
         "checkpoint": found.checkpoint,

@@ -525,7 +525,7 @@ def dashboard(
         ),
     ] = False,
 ) -> None:
-    """Serve REST and a page for the jobs of this machine. Needs rheos[dashboard]."""
+    """Serve REST and a page for the jobs of this machine. Needs rheos\\[dashboard]."""
     from rheos.cli.dashboard import dashboard
     from rheos.connectors.files.listing import absolute
     from rheos.dashboard.serving import DashboardConfig

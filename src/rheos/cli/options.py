@@ -100,7 +100,7 @@ MetricsPlace = Annotated[
         "--metrics-port",
         metavar="[HOST:]PORT",
         help="Where Prometheus finds the jobs' figures; without HOST on loopback alone. "
-        "Needs rheos[prometheus].",
+        "Needs rheos\\[prometheus].",
         show_default=False,
     ),
 ]
@@ -111,7 +111,7 @@ OtlpUrl = Annotated[
         "--otlp",
         metavar="URL",
         help="The collector of OpenTelemetry that the jobs' figures are sent to, such as "
-        "http://127.0.0.1:4318. Needs rheos[opentelemetry].",
+        "http://127.0.0.1:4318. Needs rheos\\[opentelemetry].",
         show_default=False,
     ),
 ]
@@ -120,7 +120,7 @@ WithDashboard = Annotated[
     bool,
     typer.Option(
         "--dashboard",
-        help="Serve the dashboard while the job runs, on loopback alone. Needs rheos[dashboard].",
+        help="Serve the dashboard while the job runs, on loopback alone. Needs rheos\\[dashboard].",
     ),
 ]
 

@@ -51,7 +51,7 @@ def show_why(
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     if as_json:
-        print(json.dumps(_object(found), indent=2, default=str))
+        print(json.dumps(why_object(found), indent=2, default=str))
     else:
         shown = console()
         for line in _lines(found, inputs):
@@ -151,7 +151,7 @@ def _time(ms: int) -> str:
         return f"{ms} ms"
 
 
-def _object(found: WhyResult) -> dict[str, Any]:
+def why_object(found: WhyResult) -> dict[str, Any]:
     rows = [
         {
             **asdict(row),

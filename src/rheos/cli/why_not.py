@@ -70,21 +70,26 @@ class WhyNot:
 
 def show_why_not(job: str, operator: str, key: str | None, window: str | None, as_json: bool) -> int:
     def show() -> int:
-        span = None if window is None else _span(window)
-        record = find(job)
-        client = JobClient(record)
-        figures = client.figures()
-        held = held_back(client.plan(), figures, client.history(), operator)
-        kept, why = _kept(record, held, key)
-        answered = WhyNot(figures.at_ms, held, key, kept, why, _due(span, held, kept))
+        answered = why_not(job, operator, key, window)
         if as_json:
-            print(json.dumps(_object(answered), indent=2))
+            print(json.dumps(why_not_object(answered), indent=2))
         else:
             for line in _lines(answered):
                 console().print(Text(line))
         return 0
 
     return reported(show)
+
+
+def why_not(job: str, operator: str, key: str | None, window: str | None) -> WhyNot:
+    """Raises ConfigurationError, and TransportError where the job gives no answer."""
+    span = None if window is None else _span(window)
+    record = find(job)
+    client = JobClient(record)
+    figures = client.figures()
+    held = held_back(client.plan(), figures, client.history(), operator)
+    kept, why = _kept(record, held, key)
+    return WhyNot(figures.at_ms, held, key, kept, why, _due(span, held, kept))
 
 
 def _span(window: str) -> tuple[int, int | None]:
@@ -266,7 +271,7 @@ def _of_state(found: WhyNot) -> Iterator[str]:
         yield f"not looked into: {', '.join(kept.unread)}"
 
 
-def _object(found: WhyNot) -> dict[str, Any]:
+def why_not_object(found: WhyNot) -> dict[str, Any]:
     held, due = found.held, found.due
     mark = held.watermark_ms
     return {

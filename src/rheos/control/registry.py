@@ -128,8 +128,8 @@ class Registry:
 
 
 def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
-    """The job that is meant: by its id, name or driver's process id, or a beginning of id or name; with
-    `@` and the checkpoint directory behind it where several have the same. The first of these that
+    """The job that is meant: by its key, id, name or driver's process id, or a beginning of id or name;
+    with `@` and the checkpoint directory behind it where several have the same. The first of these that
     any job fits counts; drivers that stand by are not meant. Raises ConfigurationError where there is
     none, or more than one."""
     fitting = _fitting(wanted, [record for record in records if not record.stands_by])
@@ -161,6 +161,7 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
 
 def _fitting(wanted: str, records: Sequence[JobRecord]) -> list[JobRecord]:
     ways = [
+        [r for r in records if r.key == wanted],
         [r for r in records if r.job == wanted],
         [r for r in records if r.name == wanted],
         [r for r in records if str(r.process.pid) == wanted],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -33,16 +33,21 @@ def started_program(parameters: Mapping[str, object]) -> StartedProgram | None:
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if main is None:
         return None
-    file = Path(main).absolute()
+    return program_of(Path(main).absolute(), sys.argv[1:], parameters)
+
+
+def program_of(
+    file: Path, arguments: Sequence[str], parameters: Mapping[str, object]
+) -> StartedProgram | None:
+    """What a process in this folder would run; None where there is no such file."""
     digest = _digest(file)
     if digest is None:
         return None
-    given = {name: str(value) for name, value in parameters.items()}
     return StartedProgram(
         file=str(file),
-        arguments=sys.argv[1:],
+        arguments=list(arguments),
         folder=os.getcwd(),
-        parameters=given,
+        parameters={name: str(value) for name, value in parameters.items()},
         digest=digest,
     )
 

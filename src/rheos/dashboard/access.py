@@ -24,7 +24,7 @@ _SHORTEST_TOKEN = 16
 class Role(Enum):
     LOOK = "look"
     OPERATE = "operate"
-    """Also takes savepoints, profiles, stops, rescales and cancels."""
+    """Also takes savepoints, profiles, stops, rescales, cancels, and runs its program once more."""
 
     def may(self, needed: Role) -> bool:
         return self is Role.OPERATE or needed is Role.LOOK

@@ -25,9 +25,9 @@ from rheos.dashboard.aside import Aside
 from rheos.dashboard.feeds import Feeds
 from rheos.dashboard.openapi import BASE, document
 from rheos.dashboard.operations import OPERATIONS, Operation, RestRequest
+from rheos.dashboard.replays import BusyError, ReplayProcesses
 from rheos.dashboard.served import NoSuchJobError, NotRunningError, Served, ServedJobs
 from rheos.errors import (
-    CheckpointError,
     ConfigurationError,
     InternalError,
     RheosError,
@@ -89,6 +89,7 @@ class Dashboard:
         self._audit = audit
         self._feeds = feeds or Feeds()
         self._operating = Aside(_MAX_AT_WORK)
+        self._replays = ReplayProcesses()
         self._document = document()
         self.app = Starlette(
             routes=[
@@ -105,6 +106,10 @@ class Dashboard:
             exception_handlers={DeniedError: _denied, Exception: _broken},
         )
 
+    def close(self) -> None:
+        """Ends what is under way in processes beside this one."""
+        self._replays.close()
+
     # --- operations -------------------------------------------------------------------------------
 
     def _route(self, operation: Operation) -> Route:
@@ -113,8 +118,8 @@ class Dashboard:
             try:
                 body = await _body(request, operation)
                 work = partial(self._run, operation, request, holder, body)
-                looks = operation.role is Role.LOOK
-                found = await (asyncio.to_thread(work) if looks else self._operating.run(work))
+                aside = operation.takes_long or operation.role is not Role.LOOK
+                found = await (self._operating.run(work) if aside else asyncio.to_thread(work))
             except RheosError as error:
                 return _refusal(error)
             return Response(found, media_type="application/json")
@@ -126,7 +131,7 @@ class Dashboard:
         named = request.path_params.get("job")
         job = None if named is None else self._jobs.find(named)
         query = {name: request.query_params.getlist(name) for name in operation.query}
-        asked = RestRequest(self._jobs, job, query, body)
+        asked = RestRequest(self._jobs, job, query, body, self._replays)
         if operation.role is Role.LOOK:
             return msgspec.json.encode(operation.run(asked))
         assert job is not None, "operations that change something are of a job"
@@ -232,14 +237,16 @@ def _status(error: RheosError) -> int:
     match error:
         case NoSuchJobError():
             return 404
-        case NotRunningError() | CheckpointError():
+        case NotRunningError() | BusyError():
             return 409
         case ConfigurationError():
             return 400
         case TransportError():
             return 503
-        case _:
+        case InternalError():
             return 500
+        case _:
+            return 409
 
 
 async def _denied(request: Request, error: Exception) -> Response:

@@ -12,7 +12,16 @@ from rheos.control.findings import JobFinding
 from rheos.control.job_logs import LoggedLine
 from rheos.dashboard import served
 from rheos.dashboard.access import Role
+from rheos.dashboard.replays import (
+    DebugRequest,
+    ForkRequest,
+    ReplayProcesses,
+    ReplayRequest,
+    WhyNotRequest,
+    WhyRequest,
+)
 from rheos.dashboard.served import Served, ServedJobs
+from rheos.errors import ConfigurationError
 from rheos.plan.outline import PlanOutline
 from rheos.protocol.stacks import StackProfile
 
@@ -59,6 +68,7 @@ class RestRequest:
     job: Served | None
     query: Mapping[str, list[str]]
     body: Any
+    replays: ReplayProcesses
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,8 @@ class Operation:
     """Of what is posted; None is asked by GET."""
     query: Mapping[str, str] = field(default_factory=dict)
     """Parameters that may be given several times, and what they mean."""
+    takes_long: bool = False
+    """Though it only looks."""
 
     @property
     def role(self) -> Role:
@@ -163,6 +175,39 @@ OPERATIONS = (
         query={"lines": "How many, 1000 at the most; 200 where it is not said"},
     ),
     Operation(
+        "why-not",
+        f"{_JOB}/why-not",
+        "Why a window or timer of an operator has not fired yet",
+        lambda asked: _replayed(asked, "why-not", _why_not(asked.query)),
+        query={
+            "operator": "Its id or name",
+            "key": "A key of it, or column=value with commas between",
+            "window": "The window's start, or START/END: as in ISO 8601, or ms since the epoch",
+        },
+        takes_long=True,
+    ),
+    Operation(
+        "why",
+        f"{_JOB}/why",
+        "Which input rows led to a row of a sink, by which way: the program is run once more",
+        lambda asked: _replayed(asked, "why", asked.body),
+        body=WhyRequest,
+    ),
+    Operation(
+        "debug",
+        f"{_JOB}/debug",
+        "Replays one key of the job: each row and timer, what it made of the state, what was given",
+        lambda asked: _replayed(asked, "debug", asked.body),
+        body=DebugRequest,
+    ),
+    Operation(
+        "fork",
+        f"{_JOB}/fork",
+        "How the job's output would differ if it ran another program, over the same input",
+        lambda asked: _replayed(asked, "fork", asked.body),
+        body=ForkRequest,
+    ),
+    Operation(
         "savepoint",
         f"{_JOB}/savepoint",
         "Takes a savepoint; the job goes on",
@@ -203,6 +248,17 @@ OPERATIONS = (
         Nothing,
     ),
 )
+
+
+def _replayed(asked: RestRequest, operation: str, request: ReplayRequest) -> msgspec.Raw:
+    return asked.replays.ask(operation, served.running(_of(asked)), request)
+
+
+def _why_not(query: Mapping[str, list[str]]) -> WhyNotRequest:
+    given = {name: values[-1] for name, values in query.items() if values}
+    if "operator" not in given:
+        raise ConfigurationError("no operator is named", hint="ask ?operator=NAME, an id or a name")
+    return WhyNotRequest(operator=given["operator"], key=given.get("key"), window=given.get("window"))
 
 
 def _rescaled(job: Served, parallelism: int) -> DoneAnswer:

@@ -276,7 +276,12 @@ def _asked(served: Served, what: str) -> JobClient:
 
 
 def _operated(served: Served) -> JobClient:
+    return JobClient(running(served), _OPERATE_TIMEOUT_S)
+
+
+def running(served: Served) -> JobRecord:
+    """Raises NotRunningError."""
     if isinstance(served, StoredJob):
         raise NotRunningError(f"the job {served.job!r} does not run")
     _check_runs(served)
-    return JobClient(served, _OPERATE_TIMEOUT_S)
+    return served

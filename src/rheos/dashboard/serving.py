@@ -72,6 +72,7 @@ class DashboardServer:
             undo.callback(self._socket.close)
             names = [config.host, *_LOOPBACK] if config.host in _LOOPBACK else ["*"]
             dashboard = Dashboard(ServedJobs(config.directories), Access(holders), self._audit, names)
+            self._dashboard = dashboard
             settings = uvicorn.Config(
                 dashboard.app,
                 log_level="warning",
@@ -108,6 +109,7 @@ class DashboardServer:
     def close(self) -> None:
         """May be called again."""
         self._server.should_exit = True
+        self._dashboard.close()
         self._thread.join(5.0)
         self._socket.close()
         self._audit.close()

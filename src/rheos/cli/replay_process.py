@@ -1,0 +1,142 @@
+"""The process that the dashboard asks what runs a job's program once more (`dashboard/replays.py`).
+
+It reads one request as JSON from its input, does what the command of that name does, and writes one
+answer as JSON to what was its output; what the program prints goes to stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rheos.cli.debug_text import debugged_object, printed, step_object
+from rheos.cli.failures import user_traceback
+from rheos.cli.fork import fork_object
+from rheos.cli.why import why_object
+from rheos.cli.why_not import key_columns, why_not, why_not_object
+from rheos.control.registry import Registry, find_job
+from rheos.dashboard.replays import (
+    MAX_REQUEST_BYTES,
+    AnsweredReplay,
+    AskedReplay,
+    DebugRequest,
+    ForkRequest,
+    WhyNotRequest,
+    WhyRequest,
+)
+from rheos.debugging.debugging import debug
+from rheos.errors import ConfigurationError, RheosError, UserFunctionError
+from rheos.forks.forking import fork
+from rheos.lineage.asking import why
+from rheos.protocol.error_data import ErrorData
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    asked = msgspec.json.decode(sys.stdin.buffer.read(MAX_REQUEST_BYTES), type=AskedReplay)
+    with answers:
+        answers.write(msgspec.json.encode(answered(asked)))
+
+
+def answered(asked: AskedReplay) -> AnsweredReplay:
+    try:
+        return AnsweredReplay(found=msgspec.Raw(printed(_found(asked)).encode()))
+    except RheosError as error:
+        return AnsweredReplay(error=ErrorData.of(error))
+    except (Exception, SystemExit) as error:
+        raised = UserFunctionError(
+            f"the program raised {type(error).__name__}: {error}",
+            detail="".join(user_traceback(error)),
+        )
+        return AnsweredReplay(error=ErrorData.of(raised))
+
+
+def _found(asked: AskedReplay) -> dict[str, Any]:
+    match asked.operation:
+        case "why":
+            return _why(asked.job, msgspec.json.decode(asked.request, type=WhyRequest))
+        case "why-not":
+            request = msgspec.json.decode(asked.request, type=WhyNotRequest)
+            return why_not_object(why_not(asked.job, request.operator, request.key, request.window))
+        case "debug":
+            return _debug(asked.job, msgspec.json.decode(asked.request, type=DebugRequest))
+        case "fork":
+            return _fork(asked.job, msgspec.json.decode(asked.request, type=ForkRequest))
+        case _:
+            raise AssertionError(f"the dashboard asks for no {asked.operation!r}")
+
+
+def _why(job: str, asked: WhyRequest) -> dict[str, Any]:
+    found = why(
+        job,
+        asked.sink,
+        asked.row,
+        most=asked.rows,
+        for_=asked.for_,
+        from_savepoint=asked.from_savepoint,
+        from_start=asked.from_start,
+    )
+    return why_object(found)
+
+
+def _debug(job: str, asked: DebugRequest) -> dict[str, Any]:
+    key = asked.key
+    debugged = debug(
+        job,
+        key_columns(key) if isinstance(key, str) else key,
+        operator=asked.operator,
+        from_checkpoint=asked.from_,
+        until=asked.until,
+    )
+    steps = [step_object(step) for step in debugged]
+    for step in steps:
+        # What it made of the state is there; all of the state at each step would be a long answer.
+        del step["before"], step["after"]
+    return debugged_object(debugged, steps)
+
+
+def _fork(job: str, asked: ForkRequest) -> dict[str, Any]:
+    found = fork(
+        job,
+        forked_program(job, asked),
+        for_=asked.for_,
+        key=asked.key,
+        parameters=asked.parameters,
+        from_savepoint=asked.from_savepoint,
+        allow_dropped=asked.allow_dropped,
+    )
+    return fork_object(found, asked.samples)
+
+
+def forked_program(job: str, asked: ForkRequest) -> Path:
+    """The file that is meant: whoever may operate a job may not run any file of the machine. Raises
+    ConfigurationError."""
+    started = find_job(job, Registry().records()).program
+    if started is None:
+        raise ConfigurationError(
+            "nothing says which program the job runs", hint="use the command on its machine: rheos fork"
+        )
+    if asked.file is None:
+        if not asked.parameters:
+            raise ConfigurationError(
+                "the program that runs would be compared with itself",
+                hint='name another "file", or other "parameters"',
+            )
+        return Path(started.file)
+    folder = Path(started.folder).resolve()
+    file = (folder / asked.file).resolve()
+    if not file.is_relative_to(folder) or not file.is_file():
+        raise ConfigurationError(
+            f"there is no file {asked.file!r} in the folder in which the job was started",
+            hint="put the changed program there, and name it from there: job_v2.py",
+        )
+    return file
+
+
+if __name__ == "__main__":
+    main()

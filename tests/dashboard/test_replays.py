@@ -1,0 +1,201 @@
+"""What runs a job's program once more is asked of a process beside the dashboard: whose answer REST
+gives, and which is ended where it takes too long or says too much."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rheos.cli.replay_process import answered, forked_program
+from rheos.control.processes import this_process
+from rheos.control.registry import JobRecord, Registry
+from rheos.control.started_program import program_of
+from rheos.dashboard import replays
+from rheos.dashboard.replays import (
+    AskedReplay,
+    BusyError,
+    DebugRequest,
+    ForkRequest,
+    ReplayProcesses,
+    ReplayRequest,
+    WhyNotRequest,
+    WhyRequest,
+)
+from rheos.errors import ConfigurationError, InternalError, TransportError, UserFunctionError
+from rheos.protocol.ids import JobId
+from tests.dashboard.conftest import Asking
+from tests.forks.stopped_job import FORBIDDEN, PROGRAM, digest, stopped, write_input
+from tests.waiting import wait_for
+
+WHY = {"sink": "windows", "row": {"user": "ada", "amount": 6}}
+
+
+def record(**given: Any) -> JobRecord:
+    facts = {"key": "k1", "job": JobId("orders"), "name": "orders", "process": this_process()}
+    facts |= {"runtime": "continuous", "checkpoint_dir": "kept", "started_ms": 0}
+    return JobRecord(**{**facts, "endpoint": "tcp://127.0.0.1:1", "token": "t", **given})
+
+
+# --- over REST, of a job that is there to be asked about ----------------------------------------------
+
+
+@pytest.fixture
+def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The key of a job whose input goes on behind its newest checkpoint."""
+    folder = tmp_path / "orders"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
+    Path("in").mkdir()
+    Path("job.py").write_text(PROGRAM)
+    write_input("1", ("ada", 5, 1), ("bob", 1, 12), ("ada", 2, 13))
+    stopped("job.py")
+    write_input("2", ("ada", 4, 14), ("bob", 7, 15), ("ada", 1, 21), ("bob", 1, 35))
+    Path("job.py").write_text(FORBIDDEN.replace("Forbidden()", "(print('to stdout'), Forbidden())[1]"))
+    program = program_of(folder / "job.py", [], {})
+    Registry().add(record(checkpoint_dir=str(folder / "kept"), program=program))
+    return "k1"
+
+
+def test_why_a_row_came(asking: Asking, orders: str) -> None:
+    before = digest(Path("kept"))
+    status, found = asking.post(f"/jobs/{orders}/why", WHY)
+    assert (status, found["matches"]) == (200, 1), found
+    (input,) = found["rows"][0]["inputs"]
+    assert (Path(input["split"]).name, input["unit"], input["place"]) == ("2.jsonl", "line", 1)
+    assert digest(Path("kept")) == before
+    assert [line["outcome"] for line in asking.audited()] == ["asked for", "done"]
+
+
+def test_what_makes_no_sense_is_refused_before(asking: Asking) -> None:
+    path = f"/jobs/{asking.key()}"
+    for of, body in (("why", {**WHY, "rows": 0}), ("debug", {"key": 7}), ("fork", {"seconds": -1})):
+        assert asking.post(f"{path}/{of}", body)[0] == 400
+    assert asking.refused(f"{path}/why-not") == (400, "no operator is named")
+    assert asking.audited() == []
+
+
+# --- what the process does, in this one ---------------------------------------------------------------
+
+
+def found(operation: str, job: str, asked: ReplayRequest) -> Any:
+    said = answered(AskedReplay(operation, job, msgspec.Raw(msgspec.json.encode(asked))))
+    if said.error is not None:
+        raise said.error.error()
+    return msgspec.json.decode(msgspec.json.encode(said.found))
+
+
+def test_what_is_wrong_is_said_as_the_command_says_it(orders: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"the job 'orders' has no sink 'alerts'\n.*bad, windows"
+    ):
+        found("why", orders, WhyRequest(sink="alerts", row={}))
+    Path("v2.py").write_text("import sys; sys.exit('no')")
+    with pytest.raises(UserFunctionError, match=r"the program raised SystemExit: no"):
+        found("fork", orders, ForkRequest(file="v2.py"))
+    Path("job.py").write_text("")
+    with pytest.raises(ConfigurationError, match=r"is not what it was when the job"):
+        found("why", orders, WhyRequest(sink="windows", row={}))
+
+
+def test_a_key_is_replayed(orders: str) -> None:
+    replayed = found("debug", orders, DebugRequest(key="ada"))
+    assert [step["row"]["amount"] for step in replayed["steps"] if step["row"]] == [4, 1]
+    assert all("before" not in step and "changes" in step for step in replayed["steps"])
+
+
+def test_other_parameters_are_held_against_it(orders: str) -> None:
+    assert not found("fork", orders, ForkRequest(parameters={"least": "2"}))["alike"]
+    with pytest.raises(ConfigurationError, match="would be compared with itself"):
+        found("fork", orders, ForkRequest())
+
+
+def test_why_not_is_asked_of_the_job(asking: Asking) -> None:
+    standing = found("why-not", asking.key(), WhyNotRequest(operator="map"))
+    assert (standing["operator"]["name"], standing["watermark_ms"]) == ("map", None)
+
+
+@pytest.mark.parametrize("file", ["../outside.py", "/etc/passwd", "none.py", "link.py", "in"])
+def test_no_other_file_of_the_machine_is_run(orders: str, file: str) -> None:
+    Path("../outside.py").touch()
+    Path("link.py").symlink_to("../outside.py")
+    with pytest.raises(ConfigurationError, match=r"no file .* in the folder in which the job was"):
+        forked_program(orders, ForkRequest(file=file))
+    assert forked_program(orders, ForkRequest(file="job.py")) == Path("job.py").resolve()
+
+
+# --- the process --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asks() -> Iterator[ReplayProcesses]:
+    made = ReplayProcesses()
+    yield made
+    made.close()
+
+
+def runs(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    monkeypatch.setattr(replays, "_COMMAND", (sys.executable, "-c", program))
+
+
+def request(seconds: float = 60.0) -> WhyRequest:
+    return msgspec.convert({**WHY, "seconds": seconds}, WhyRequest)
+
+
+def test_one_that_takes_too_long_is_ended(
+    asks: ReplayProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs(monkeypatch, "import time; time.sleep(60)")
+    with pytest.raises(TransportError, match=r"took longer than 0\.1 s"):
+        asks.ask("why", record(), request(0.1))
+
+
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [
+        ("print('no answer')", InternalError),
+        ("print('{}')", InternalError),
+        ("import os; os.kill(os.getpid(), 9)", InternalError),
+        ("print('[' * 100_000)", InternalError),
+        ("print('x' * (20 << 20))", ConfigurationError),
+    ],
+)
+def test_what_it_says_is_looked_at(
+    asks: ReplayProcesses, monkeypatch: pytest.MonkeyPatch, program: str, error: type[Exception]
+) -> None:
+    runs(monkeypatch, program)
+    with pytest.raises(error):
+        asks.ask("why", record(), request())
+
+
+def test_a_job_is_asked_one_thing_at_a_time(
+    asks: ReplayProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = tmp_path / "pid"
+    write = f"import os, pathlib; pathlib.Path({str(said)!r}).write_text(str(os.getpid()))"
+    runs(monkeypatch, f"{write}; import time; time.sleep(600)")
+    ended: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            asks.ask("why", record(), request())
+        except Exception as error:
+            ended.append(error)
+
+    first = threading.Thread(target=ask)
+    first.start()
+    wait_for(lambda: said.exists() and said.read_text() != "", 20)
+    with pytest.raises(BusyError, match="this job is asked something"):
+        asks.ask("debug", record(), request())
+    asks.close()
+    first.join(20)
+    assert [type(error) for error in ended] == [InternalError]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(said.read_text()), 0)
