@@ -404,7 +404,7 @@ REDIS = rh.redis.sink("redis://localhost:1", key="order:{id}")
         (lambda s: s.key_by("state").running(n=rh.agg.count()), "it takes rows"),
         (lambda s: s.key_by("state").table(n=rh.agg.count()), "what a row was is not known here"),
         (
-            lambda s: s.retractions().key_by("state").table(m=rh.agg.max("cents")),
+            lambda s: s.retractions().key_by("state").table(m=rh.agg.variance("cents")),
             "cannot take a row back",
         ),
         (lambda s: s.key_by("state").top_n(1, by="cents"), "would stay at the one before"),

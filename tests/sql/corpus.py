@@ -300,6 +300,8 @@ WINDOWS = _windowed(
     "GROUP BY auction, window_start, window_end",
     f"SELECT auction, window_start, window_end, COUNT(*) AS n, SUM(price) AS total FROM {SESSION} "
     "GROUP BY auction, window_start, window_end",
+    f"SELECT window_end, SUM(DISTINCT auction) AS s, AVG(DISTINCT bidder) AS a, MAX(DISTINCT price) "
+    f"AS m FROM {TUMBLE} GROUP BY window_start, window_end",
     f"SELECT window_start, window_time, STDDEV(price) AS s, VAR_POP(price) AS v FROM {TUMBLE} "
     "GROUP BY window_start, window_end, window_time",
     f"SELECT a, window_start, SUM(twice) AS s FROM (SELECT auction AS a, price * 2 AS twice, "
@@ -442,6 +444,53 @@ GROUPS += [
         "SELECT COUNT(DISTINCT n) AS d FROM (SELECT bidder, COUNT(*) AS n FROM bids "
         "GROUP BY bidder) AS t"
     ),
+]
+
+_TOTALS = (
+    "(SELECT bidder, auction, COUNT(*) AS n, SUM(price) AS s FROM bids GROUP BY bidder, auction) AS t"
+)
+
+# Of rows that are taken back, and of different values beside each other.
+GROUPS += [
+    Query(
+        f"SELECT auction, MIN(s) AS low, MAX(s) AS high, COUNT(*) AS c FROM {_TOTALS} GROUP BY auction"
+    ),
+    Query(f"SELECT MIN(s) AS low, MAX(n) AS most, MAX(bidder) AS b FROM {_TOTALS}"),
+    Query(
+        "SELECT MAX(best) AS m, MIN(best) AS l FROM (SELECT channel, MAX(price) AS best FROM bids "
+        "GROUP BY channel) AS t"
+    ),
+    Query(
+        "SELECT n, MIN(channel) AS f, MAX(channel) AS l FROM (SELECT channel, bidder, COUNT(*) AS n "
+        "FROM bids GROUP BY channel, bidder) AS t GROUP BY n"
+    ),
+    Query(
+        "SELECT n, MIN(m) AS f, MAX(m) AS l FROM (SELECT auction, COUNT(*) AS n, AVG(price) AS m "
+        "FROM bids GROUP BY auction) AS t GROUP BY n"
+    ),
+    Query(
+        f"SELECT auction, MIN(s) FILTER (WHERE n > 1) AS low, MAX(s % 7) AS r, SUM(n) AS total, "
+        f"bool_and(n > 1) AS every, bool_or(n > 4) AS some FROM {_TOTALS} GROUP BY auction"
+    ),
+    Query(
+        "SELECT t, MAX(d) AS high, MIN(d) AS low FROM (SELECT n % 2 AS t, n % 4 AS k, SUM(d) AS d "
+        "FROM numbers GROUP BY n % 2, n % 4) AS t GROUP BY t"
+    ),
+    Query(
+        "SELECT auction, COUNT(DISTINCT bidder) AS b, COUNT(DISTINCT channel) AS c, COUNT(*) AS n, "
+        "SUM(price) AS s, MAX(price) AS m, SUM(DISTINCT price % 50) AS d, AVG(DISTINCT bidder) AS a "
+        "FROM bids GROUP BY auction"
+    ),
+    Query(
+        "SELECT COUNT(DISTINCT auction) FILTER (WHERE price > 700) AS dear, "
+        "COUNT(DISTINCT auction) FILTER (WHERE channel = 'web') AS web, COUNT(DISTINCT bidder) AS b, "
+        "STDDEV(price) AS s, MIN(DISTINCT price) AS low FROM bids"
+    ),
+    Query(
+        f"SELECT auction, COUNT(DISTINCT n) AS d, SUM(DISTINCT n) AS sd, AVG(DISTINCT s) AS ad, "
+        f"MAX(n) AS m, COUNT(DISTINCT bidder) AS b, SUM(s) AS total FROM {_TOTALS} GROUP BY auction"
+    ),
+    Query("SELECT t, SUM(DISTINCT d) AS s, COUNT(DISTINCT x) AS n FROM numbers GROUP BY t"),
 ]
 
 RANKS = [

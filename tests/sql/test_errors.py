@@ -107,13 +107,13 @@ WRONG = {
         "price",
     ),
     "SELECT auction, SUM(channel) AS s FROM bids GROUP BY auction": ("SUM() takes numbers", "channel"),
-    "SELECT COUNT(DISTINCT bidder) AS n, SUM(price) AS s FROM bids GROUP BY auction": (
+    "SELECT COLLECT_LIST(price) AS m, SUM(price) AS s FROM bids GROUP BY auction": (
         "without a window they are kept for ever",
-        "COUNT(DISTINCT bidder)",
+        "COLLECT_LIST(price)",
     ),
-    "SELECT MAX(n) AS m FROM (SELECT COUNT(*) AS n FROM bids GROUP BY auction) AS t": (
-        "MAX() cannot take a row back",
-        "MAX(n)",
+    "SELECT STDDEV(n) AS m FROM (SELECT COUNT(*) AS n FROM bids GROUP BY auction) AS t": (
+        "STDDEV() cannot take a row back",
+        "STDDEV(n)",
     ),
     "SELECT * FROM TABLE(TUMBLE(TABLE numbers, DESCRIPTOR(n), INTERVAL '1' HOUR))": (
         "'n' is not the event time of numbers",

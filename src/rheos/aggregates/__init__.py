@@ -19,8 +19,10 @@ from rheos.aggregates.collect import collect as collect
 from rheos.aggregates.contract import Agg as Agg
 from rheos.aggregates.count import Count
 from rheos.aggregates.count import count as count
-from rheos.aggregates.count_distinct import CountDistinct
-from rheos.aggregates.count_distinct import count_distinct as count_distinct
+from rheos.aggregates.distinct import CountDistinct, MeanDistinct, SumDistinct
+from rheos.aggregates.distinct import count_distinct as count_distinct
+from rheos.aggregates.distinct import mean_distinct as mean_distinct
+from rheos.aggregates.distinct import sum_distinct as sum_distinct
 from rheos.aggregates.expression import Expression
 from rheos.aggregates.expression import expression as expression
 from rheos.aggregates.extremes import Max, Min
@@ -45,7 +47,7 @@ KINDS: dict[str, type[Agg]] = {
     made.kind: made
     for made in (
         *(Count, Sum, Min, Max, Mean, Variance, StdDev, First, Last),
-        *(Quantile, CountDistinct, Collect, TopK, Expression),
+        *(Quantile, CountDistinct, SumDistinct, MeanDistinct, Collect, TopK, Expression),
         *(ApproxCountDistinct, ApproxQuantile),
     )
 }

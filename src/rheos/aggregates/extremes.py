@@ -89,7 +89,7 @@ class ExtremeCell(Cell):
 
     def __init__(self, kind: pa.DataType, storage: pa.DataType, greatest: bool) -> None:
         self._kind = kind
-        self._storage = storage
+        self.storage = storage
         dtype = np.dtype(storage.to_pandas_dtype())
         self._fill: Any
         self._ufunc: np.ufunc
@@ -110,7 +110,7 @@ class ExtremeCell(Cell):
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
         assert column is not None
         unseen = self._seen.run(rows, column)
-        values = rows.gather(numbers(column.view(self._storage), self._fill))
+        values = rows.gather(numbers(column.view(self.storage), self._fill))
         best = rows.accumulate(self._ufunc, values, self._best.values[rows.slots])
         self._best.values[rows.slots] = best[rows.ends]
         return placed(rows, best, unseen).view(self._kind)

@@ -72,7 +72,7 @@ from rheos.graph.validate import (
 from rheos.graph.window_functions import WindowAssigner
 from rheos.graph.windows import Window
 from rheos.operators.changelog.dedup import DedupSpec, Keep
-from rheos.operators.changelog.table import TableSpec
+from rheos.operators.changelog.table import TableSpec, can_be_kept
 from rheos.operators.changelog.top_n import RANK, TopNSpec
 from rheos.operators.changes import table_columns
 from rheos.operators.late import LATE_OF_TWO
@@ -297,7 +297,7 @@ class KeyedStream:
         """
         with located(call_site(), "table"):
             checked = check_aggregates(aggregates, '.table(total=rh.agg.sum("price"))')
-            check_running(checked)
+            check_running({name: agg for name, agg in checked.items() if not can_be_kept(agg)})
             changes = self._type.changes
             check_table(checked, changes)
             fields = aggregate_fields(checked, self.schema)

@@ -23,7 +23,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -32,8 +32,10 @@ from rheos.aggregates.integer_sum import SumTooLarge
 from rheos.errors import ConfigurationError, InputError, UnrestorableError
 from rheos.graph.nodes import MAIN, RunningSpec
 from rheos.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.operators.running_disk import DiskRunningState, tables_of_sets
-from rheos.operators.running_state import MemoryRunningState
+from rheos.operators.running_disk import DiskRunningState
+from rheos.operators.running_files import RunningFiles, tables_of_sets
+from rheos.operators.running_state import KeptAggregates, MemoryRunningState, RunningState
+from rheos.operators.running_values import MemoryValues
 from rheos.protocol.elements import Batch, strip_hidden
 from rheos.protocol.hashing import NullKeyError
 from rheos.protocol.ids import CheckpointId
@@ -56,36 +58,61 @@ def running_schema(schema: pa.Schema, aggregates: Mapping[str, Agg]) -> pa.Schem
 class RunningStateOperator(Operator):
     """What operators share that keep cells of aggregates by key, in memory or on disk."""
 
-    def __init__(
-        self,
-        ctx: OperatorContext,
-        aggregates: Mapping[str, Agg],
-        schema: pa.Schema,
-        counted_by: str | None = None,
-    ) -> None:
-        """`schema` has the columns that the aggregates read, and the keys. `counted_by` is the one that
-        says how many rows a key has, where rows are taken back."""
-        super().__init__(ctx)
-        self._counted_by = counted_by
-        self._kept = aggregates
-        self._of = schema
-        self._keys = ctx.ports[0].keys
-        self.state = self._made()
+    state: RunningState | DiskRunningState
+    """The one called STATE."""
 
-    def _made(self) -> MemoryRunningState | DiskRunningState:
-        return _state(self.ctx, self._kept, self._of, self._counted_by)
+    def __init__(self, ctx: OperatorContext, states: Mapping[str, KeptAggregates]) -> None:
+        """`states` are all that it keeps, by their names."""
+        super().__init__(ctx)
+        self._kept = states
+        self._keys = ctx.ports[0].keys
+        self._make()
+
+    def _make(self) -> None:
+        """New states, without any key."""
+        ctx = self.ctx
+        self._files: RunningFiles | None = None
+        self._in_memory: dict[str, MemoryRunningState] = {}
+        if ctx.state.backend is Backend.MEMORY:
+            self._in_memory = {
+                name: (MemoryValues if of.within else MemoryRunningState)(
+                    of, name=name, max_parallelism=ctx.max_parallelism
+                )
+                for name, of in self._kept.items()
+            }
+        elif ctx.scratch is None:
+            raise ConfigurationError(
+                "the state backend rocksdb needs a local disk, and this runtime has none",
+                hint="use the state backend in memory, or another runtime",
+            )
+        else:
+            self._files = RunningFiles(
+                self._kept,
+                ctx.key_groups,
+                ctx.max_parallelism,
+                folder=ctx.scratch,
+                writer=f"{ctx.attempt}-{ctx.subtask}",
+                memory_bytes=ctx.state_bytes,
+            )
+        self.states: Mapping[str, RunningState | DiskRunningState] = (
+            self._in_memory if self._files is None else self._files.states
+        )
+        self.state = self.states[STATE]
 
     def open(self, restored: Restored) -> None:
         files = restored.get(FILES)
         sets = files.files if isinstance(files, RestoredState) else ()
-        tables = restored.get(STATE, ())
-        if isinstance(self.state, DiskRunningState):
-            self.state.open(sets, tables)
+        tables = {name: restored.get(name, ()) for name in self._kept}
+        if self._files is not None:
+            self._files.open(sets, tables)
             return
+        named: Iterable[tuple[str, pa.Table]]
         if sets:
-            tables = tables_of_sets(sets, STATE, self.ctx.key_groups, self._disk_for_files())
-        for table in tables:
-            self.state.thaw(table)
+            named = tables_of_sets(sets, self._kept, self.ctx.key_groups, self._disk_for_files())
+        else:
+            named = ((name, table) for name, of in tables.items() for table in of)
+        for name, table in named:
+            self._in_memory[name].thaw(table)
 
     def _disk_for_files(self) -> str:
         if self.ctx.scratch is None:
@@ -97,7 +124,8 @@ class RunningStateOperator(Operator):
         return self.ctx.scratch
 
     def close(self) -> None:
-        self.state.close()
+        if self._files is not None:
+            self._files.close()
 
     def slots_of(self, batch: Batch) -> Slots:
         """The slots of a batch's keys."""
@@ -118,27 +146,34 @@ class RunningStateOperator(Operator):
         )
 
     def keys_held(self) -> int | None:
-        return None if isinstance(self.state, DiskRunningState) else len(self.state)
+        return len(self.state) if self._files is None else None
 
     def next_keys(self) -> None:
-        self.state.close()
-        self.state = self._made()
+        self.close()
+        self._make()
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:
-        return self.state.snapshot()
+        if self._files is not None:
+            return self._files.snapshot()
+        return Snapshot([state.snapshot() for state in self._in_memory.values()])
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        return self.state.savepoint(snapshot)
+        if self._files is not None:
+            return self._files.savepoint()
+        written = {part.state: part for part in snapshot.parts}
+        return [state.savepoint(written[name]) for name, state in self._in_memory.items()]
 
     def snapshot_failed(self, checkpoint: CheckpointId) -> None:
-        self.state.force_full()
+        for state in self._in_memory.values():
+            state.force_full()
 
 
 class RunningOperator(RunningStateOperator):
     """Adds aggregates so far to each row of a keyed stream."""
 
     def __init__(self, ctx: OperatorContext, spec: RunningSpec) -> None:
-        super().__init__(ctx, spec.aggregates, ctx.ports[0].schema)
+        port = ctx.ports[0]
+        super().__init__(ctx, {STATE: KeptAggregates(port.schema, port.keys, spec.aggregates)})
         output = ctx.outputs.get(MAIN)
         self._schema = None if output is None else output.schema
 
@@ -153,35 +188,3 @@ class RunningOperator(RunningStateOperator):
         if self._schema is not None:
             arrays = [made[name] if name in made else batch.column(name) for name in self._schema.names]
             yield Out(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-
-
-def _state(
-    ctx: OperatorContext, aggregates: Mapping[str, Agg], schema: pa.Schema, counted_by: str | None
-) -> MemoryRunningState | DiskRunningState:
-    keys = ctx.ports[0].keys
-    if ctx.state.backend is Backend.MEMORY:
-        return MemoryRunningState(
-            schema,
-            keys,
-            aggregates,
-            name=STATE,
-            max_parallelism=ctx.max_parallelism,
-            counted_by=counted_by,
-        )
-    if ctx.scratch is None:
-        raise ConfigurationError(
-            "the state backend rocksdb needs a local disk, and this runtime has none",
-            hint="use the state backend in memory, or another runtime",
-        )
-    return DiskRunningState(
-        schema,
-        keys,
-        aggregates,
-        name=STATE,
-        groups=ctx.key_groups,
-        max_parallelism=ctx.max_parallelism,
-        folder=ctx.scratch,
-        writer=f"{ctx.attempt}-{ctx.subtask}",
-        memory_bytes=ctx.state_bytes,
-        counted_by=counted_by,
-    )

@@ -12,27 +12,20 @@ what it says of itself, row by row, and rewritten.
 
 from __future__ import annotations
 
-import shutil
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.aggregates.contract import Agg
 from rheos.aggregates.segments import Ints
-from rheos.operators.running_state import KEY, FrozenRows, RunningState
+from rheos.operators.running_state import KEY, FrozenRows, KeptAggregates, RunningState
 from rheos.protocol.elements import Batch
-from rheos.protocol.snapshots import PartMode, RestoredFiles, Snapshot, SnapshotPart, StateKind
-from rheos.protocol.state_config import MIB
-from rheos.state.key_groups import groups_of_columns
+from rheos.state.ordered import from_ordered, ordered
 from rheos.state.packing import Packing
 from rheos.state.rocksdb.database import Database
-from rheos.state.rocksdb.files import FileSets, open_sets
 from rheos.state.rocksdb.layout import DatabaseCatalogue, EntryForm, range_start
 from rheos.state.slots import Slots
 
@@ -43,7 +36,6 @@ _PREFIX_BYTES = 4
 """State and key group."""
 
 _PIECE_ROWS = 1 << 16
-_VIEW_BYTES = 4 * MIB
 _FEWEST_KEYS = 64
 
 # About what a key takes in memory: in the index, for each text in its key, for each part of a cell.
@@ -53,20 +45,40 @@ _PART_BYTES = 16
 
 
 class EntryPacking:
-    """How the rows of a table are entries of the database."""
+    """How the rows of a table are entries of the database. A column that does not decide the key group
+    stands last in a key, as bytes in the order of its values."""
 
-    def __init__(self, state: int, keys: pa.Schema, parts: pa.Schema) -> None:
+    def __init__(self, of: KeptAggregates, state: int, columns: pa.Schema) -> None:
+        keys = [field for field in columns if field.name.startswith(KEY)]
+        parts = [field for field in columns if not field.name.startswith(KEY)]
+        self._of = of
         self._state = state
-        self._names = keys.names, parts.names
-        self._keys = Packing(keys.types, prefix_bytes=_PREFIX_BYTES)
-        self._parts = Packing(parts.types)
+        self._names = [field.name for field in keys], [field.name for field in parts]
+        kinds = [field.type for field in keys]
+        self._last = kinds.pop() if of.within else None
+        self._keys = Packing(kinds, prefix_bytes=_PREFIX_BYTES)
+        self._parts = Packing([field.type for field in parts])
 
     def places(self, keys: Sequence[pa.Array], groups: npt.NDArray[np.uint16]) -> pa.Array:
-        """Where keys of these key groups lie."""
+        """Where keys of these key groups lie; without their last column, what begins the places of all
+        values of that."""
         prefix = np.zeros((len(groups), _PREFIX_BYTES), dtype=np.uint8)
         prefix[:, :2] = np.frombuffer(range_start(self._state)[:2], dtype=np.uint8)
         prefix[:, 2:] = groups.astype(">u2").view(np.uint8).reshape(-1, 2)
-        return self._keys.pack([_canonical(key) for key in keys], prefix)
+        deciding = len(self._of.keys)
+        places = self._keys.pack([_canonical(key) for key in keys[:deciding]], prefix)
+        if len(keys) == deciding:
+            return places
+        nothing = pa.scalar(b"", pa.large_binary())
+        last = ordered(_canonical(keys[-1]))
+        return pc.binary_join_element_wise(places.cast(pa.large_binary()), last, nothing)
+
+    def keys(self, places: Sequence[bytes]) -> list[pa.Array]:
+        """The keys that lie there."""
+        if self._last is None:
+            return self._keys.unpack(places)
+        keys, last = self._keys.unpack_before(places)
+        return [*keys, from_ordered(last, self._last)]
 
     def parts(self, values: Sequence[bytes]) -> dict[str, pa.Array]:
         return dict(zip(self._names[1], self._parts.unpack(values), strict=True))
@@ -76,7 +88,7 @@ class EntryPacking:
             return
         columns = rows.columns()
         keys = [columns[name] for name in self._names[0]]
-        places = self.places(keys, groups_of_columns(keys, max_parallelism))
+        places = self.places(keys, self._of.groups(keys, max_parallelism))
         values = self._parts.pack([columns[name] for name in self._names[1]])
         # Sorted writes are several times as fast.
         order = pc.sort_indices(places)
@@ -90,7 +102,7 @@ class EntryPacking:
 
     def delete(self, database: Database, keys: Sequence[pa.Array], max_parallelism: int) -> None:
         batch = database.batch()
-        for place in self.places(keys, groups_of_columns(keys, max_parallelism)).to_pylist():
+        for place in self.places(keys, self._of.groups(keys, max_parallelism)).to_pylist():
             batch.delete(place)
         database.write(batch)
 
@@ -109,47 +121,31 @@ class EntryPacking:
         yield self._table(places, values)
 
     def _table(self, places: list[bytes], values: list[bytes]) -> pa.Table:
-        keys = self._keys.unpack(places)
         starts = b"".join(place[2:_PREFIX_BYTES] for place in places)
         groups = np.frombuffer(starts, dtype=">u2").astype(np.uint16)
         columns = {"key_group": pa.array(groups)}
-        columns |= dict(zip(self._names[0], keys, strict=True)) | self.parts(values)
+        columns |= dict(zip(self._names[0], self.keys(places), strict=True)) | self.parts(values)
         return pa.table(columns)
 
 
 class DiskRunningState:
-    """Running state larger than memory: the interface is that of `RunningState`, with snapshots of
-    files. Half of the memory is for the keys seen lately, the other for the database's buffers."""
+    """Running state larger than memory: the interface is that of `RunningState`. What it has in memory
+    are the keys seen lately."""
 
     def __init__(
-        self,
-        schema: pa.Schema,
-        keys: Sequence[str],
-        aggregates: Mapping[str, Agg],
-        *,
-        name: str,
-        groups: range,
-        max_parallelism: int,
-        folder: str,
-        writer: str,
-        memory_bytes: int,
-        counted_by: str | None = None,
+        self, of: KeptAggregates, *, name: str, groups: range, max_parallelism: int, memory_bytes: int
     ) -> None:
-        """`folder` is of this subtask of this operator alone; `writer` is what no other subtask in the
-        life of the job is called."""
-        self._make = partial(RunningState, schema, keys, aggregates, counted_by)
-        self._name = name
+        self._make = partial(RunningState, of)
+        self._of = of
+        self.name = name
         self._groups = groups
         self._max_parallelism = max_parallelism
-        self._folder = folder
-        self._memory_bytes = memory_bytes
         self._newer = self._make()
         self._older = self._make()
         columns = self._newer.freeze().columns()
         described = [pa.field(column, values.type) for column, values in columns.items()]
         self._columns = pa.schema(described)
-        self._most_keys = max(memory_bytes // 4 // _bytes_per_key(self._columns), _FEWEST_KEYS)
-        self._files = FileSets(folder, writer)
+        self._most_keys = max(memory_bytes // 2 // _bytes_per_key(self._columns), _FEWEST_KEYS)
         self._database: Database | None = None
 
     @property
@@ -161,40 +157,36 @@ class DiskRunningState:
         """How many keys are in memory."""
         return len(self._newer) + len(self._older)
 
-    def open(self, sets: Sequence[RestoredFiles], tables: Iterable[pa.Table]) -> None:
-        """Begins with the key groups that the sets are taken for, or with the rows of tables."""
-        self._database, names = open_sets(sets, self._folder, self._memory_bytes // 2)
-        found = stored_entries(self._database, self._name)
-        if found is not None and found[1] == self._columns:
-            self._files.took_over(names)
-            self._entries = found[0]
-            return
-        if found is not None:
-            tables = found[0].tables(self._database, self._groups)
-        source = self._database
-        if found is not None:
-            self._database = Database(str(Path(self._folder, "rewritten")), self._memory_bytes // 2)
-        self._entries = store_entries(self._database, self._name, self._columns)
+    def open(self, database: Database) -> bool:
+        """Goes on with what the database has of it. False where it has nothing, or not these columns:
+        then it is to be written anew."""
+        found = stored_entries(self._of, database, self.name)
+        if found is None or found[1] != self._columns:
+            return False
+        self._database, self.entries = database, found[0]
+        return True
+
+    def stored(self, database: Database) -> Iterator[pa.Table] | None:
+        """What a database has of it, whatever its columns; None where it has nothing."""
+        found = stored_entries(self._of, database, self.name)
+        return None if found is None else found[0].tables(database, self._groups)
+
+    def write(self, database: Database, tables: Iterable[pa.Table]) -> None:
+        """Begins with these rows, in a database that has nothing of it."""
+        self._database = database
+        self.entries = store_entries(self._of, database, self.name, self._columns)
         for table in tables:
             for begin in range(0, table.num_rows, _PIECE_ROWS):
                 piece = self._make()
                 piece.thaw(table.slice(begin, _PIECE_ROWS))
-                self._entries.write(self._database, piece.freeze(), self._max_parallelism)
-        if source is not self._database:
-            source.close()
-            shutil.rmtree(source.folder, ignore_errors=True)
-
-    def close(self) -> None:
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+                self.entries.write(database, piece.freeze(), self._max_parallelism)
 
     # --- rows -------------------------------------------------------------------------------------
 
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
         """The slot of each key, until the next call. Raises NullKeyError."""
         if len(self._newer) >= self._most_keys:
-            self._flush()
+            self.flush()
             self._older, self._newer = self._newer, self._make()
         known = len(self._newer)
         slots = self._newer.slots_of(columns)
@@ -204,6 +196,10 @@ class DiskRunningState:
 
     def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
         return self._newer.run(slots, batch)
+
+    def value(self, name: str, at: Ints, kind: pa.DataType) -> pa.Array:
+        """What an aggregate is now at these slots; `kind` is its `running_type`."""
+        return self._newer.value(name, at, kind)
 
     def _bring_in(self, slots: Ints) -> None:
         """Gives new slots what their keys had."""
@@ -219,63 +215,53 @@ class DiskRunningState:
                 slots, keys = slots[~there], [key.take(missing) for key in keys]
         if not len(slots):
             return
-        places = self._entries.places(keys, groups_of_columns(keys, self._max_parallelism))
+        places = self.entries.places(keys, self._of.groups(keys, self._max_parallelism))
         order = pc.sort_indices(places)
         values = self.database.get_all(places.take(order).to_pylist())
         among = order.to_numpy()
         there = np.fromiter((value is not None for value in values), np.bool_, len(values))
         if there.any():
-            parts = self._entries.parts([value for value in values if value is not None])
+            parts = self.entries.parts([value for value in values if value is not None])
             self._newer.put(slots[among[there]], parts)
 
     def drop(self, gone: Callable[[Mapping[str, pa.Array]], npt.NDArray[np.bool_]]) -> None:
         """Drops the keys whose parts say so, given those of many. In memory they stay, until others
         take their place."""
-        self._flush()
-        for table in self._entries.tables(self.database, self._groups):
+        self.flush()
+        for table in self.entries.tables(self.database, self._groups):
             columns = {name: table.column(name).combine_chunks() for name in table.column_names}
             rows = pa.array(np.flatnonzero(gone(columns)))
             keys = [columns[name].take(rows) for name in columns if name.startswith(KEY)]
             if len(rows):
-                self._entries.delete(self.database, keys, self._max_parallelism)
+                self.entries.delete(self.database, keys, self._max_parallelism)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Writes what has changed to the database. It stays in memory, too."""
         changed = self._newer.changed()
         if not len(changed):
             return
         there = self._newer.there(changed)
-        self._entries.write(self.database, self._newer.freeze(there), self._max_parallelism)
+        self.entries.write(self.database, self._newer.freeze(there), self._max_parallelism)
         gone = np.setdiff1d(changed, changed if there is None else there, assume_unique=True)
         if len(gone):
-            self._entries.delete(self.database, self._newer.keys(gone), self._max_parallelism)
+            self.entries.delete(self.database, self._newer.keys(gone), self._max_parallelism)
         self._newer.settle()
 
-    # --- snapshots --------------------------------------------------------------------------------
 
-    def force_full(self) -> None:
-        """Nothing to do: every snapshot is the whole set of files."""
-
-    def snapshot(self) -> Snapshot:
-        self._flush()
-        return self._files.snapshot(self.database)
-
-    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        """All rows, right after the snapshot."""
-        view = _View(self._files.take(self.database)[0], self._name, self._groups)
-        return [SnapshotPart(self._name, StateKind.KEYED, view.tables, PartMode.FULL)]
-
-
-def stored_entries(database: Database, name: str) -> tuple[EntryPacking, pa.Schema] | None:
+def stored_entries(
+    of: KeptAggregates, database: Database, name: str
+) -> tuple[EntryPacking, pa.Schema] | None:
     """How a database holds the rows of a state, and their columns; None where it has none."""
     data = database.get(_COLUMNS + name.encode())
     if data is None:
         return None
     columns = pa.ipc.read_schema(pa.py_buffer(data))
-    return _entries(DatabaseCatalogue.read(database).states[name].id, columns), columns
+    return EntryPacking(of, DatabaseCatalogue.read(database).states[name].id, columns), columns
 
 
-def store_entries(database: Database, name: str, columns: pa.Schema) -> EntryPacking:
+def store_entries(
+    of: KeptAggregates, database: Database, name: str, columns: pa.Schema
+) -> EntryPacking:
     """Declares a state of rows with these columns."""
     catalogue = DatabaseCatalogue.read(database)
     state = catalogue.declare(name, EntryForm.VALUE)
@@ -283,47 +269,7 @@ def store_entries(database: Database, name: str, columns: pa.Schema) -> EntryPac
     batch = database.batch()
     batch.put(_COLUMNS + name.encode(), columns.serialize().to_pybytes())
     database.write(batch)
-    return _entries(state, columns)
-
-
-def tables_of_sets(
-    sets: Sequence[RestoredFiles], name: str, groups: range, folder: str
-) -> Iterator[pa.Table]:
-    """The rows in sets of files, for state that is kept in memory."""
-    database, _ = open_sets(sets, str(Path(folder, "restored")), _VIEW_BYTES)
-    try:
-        found = stored_entries(database, name)
-        if found is not None:
-            yield from found[0].tables(database, groups)
-    finally:
-        database.close()
-        shutil.rmtree(database.folder, ignore_errors=True)
-
-
-class _View:
-    """The rows at a snapshot, in a folder of hard links that goes with the last one who can read it."""
-
-    def __init__(self, folder: str, name: str, groups: range) -> None:
-        self._folder = folder
-        self._name = name
-        self._groups = groups
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-
-    def tables(self) -> Iterator[pa.Table]:
-        """Reads with a database of its own: it runs beside others, on any thread."""
-        database = Database(self._folder, _VIEW_BYTES, read_only=True)
-        try:
-            found = stored_entries(database, self._name)
-            assert found is not None, "what was opened has declared its state"
-            yield from found[0].tables(database, self._groups)
-        finally:
-            database.close()
-
-
-def _entries(state: int, columns: pa.Schema) -> EntryPacking:
-    keys = pa.schema([field for field in columns if field.name.startswith(KEY)])
-    parts = pa.schema([field for field in columns if not field.name.startswith(KEY)])
-    return EntryPacking(state, keys, parts)
+    return EntryPacking(of, state, columns)
 
 
 def _canonical(key: pa.Array) -> pa.Array:

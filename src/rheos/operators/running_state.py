@@ -2,7 +2,8 @@
 
 In a snapshot it is a table with a row per key: `key_group`, the key columns as `key.<name>`, and the
 parts of the cells as `agg.<aggregate>.<part>`. A delta has the rows of the keys that have changed, as
-they are now, and so is an upsert.
+they are now, and so is an upsert. Further columns of a key, such as a value that a key has, do not
+decide the key group.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.aggregates.cells import At, Cell, Frozen
@@ -25,7 +27,7 @@ from rheos.operators.keyed_state import keyed_shape
 from rheos.operators.lives import Lives
 from rheos.protocol.elements import Batch
 from rheos.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
-from rheos.protocol.snapshots import PartMode, Snapshot, SnapshotPart, StateKind
+from rheos.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.state.key_groups import groups_of_columns
 from rheos.state.key_index import KeyIndex
 from rheos.state.parts import DeltaChain
@@ -44,13 +46,34 @@ PIECE_ROWS = 1 << 19
 the state."""
 
 
+@dataclass(frozen=True)
+class KeptAggregates:
+    """What a running state is of."""
+
+    schema: pa.Schema
+    """Has the columns that the aggregates read, and the keys."""
+    keys: tuple[str, ...]
+    aggregates: Mapping[str, Agg]
+    counted_by: str | None = None
+    """The aggregate that counts a key's rows, where rows are taken back."""
+    within: tuple[str, ...] = ()
+    """Columns of the key that do not decide its key group."""
+
+    @property
+    def all_keys(self) -> tuple[str, ...]:
+        return (*self.keys, *self.within)
+
+    def groups(self, keys: Sequence[pa.Array], max_parallelism: int) -> npt.NDArray[np.uint16]:
+        """The key groups of whole keys."""
+        return groups_of_columns(keys[: len(self.keys)], max_parallelism)
+
+
 @dataclass(frozen=True, slots=True)
 class FrozenRows:
     """The rows of some keys, which no longer change."""
 
+    of: KeptAggregates
     rows: int
-    names: Sequence[str]
-    """Of the key columns."""
     keys: Sequence[pa.ChunkedArray]
     """By slot."""
     at: At
@@ -63,7 +86,7 @@ class FrozenRows:
         else:
             indices = pa.array(self.at)
             keys = [column.take(indices).combine_chunks() for column in self.keys]
-        named = {KEY + name: column for name, column in zip(self.names, keys, strict=True)}
+        named = {KEY + name: column for name, column in zip(self.of.all_keys, keys, strict=True)}
         return named | {name: part() for name, part in self.parts.items()}
 
     def tables(self, max_parallelism: int) -> pa.Table | Iterator[pa.Table]:
@@ -81,8 +104,7 @@ class FrozenRows:
         )
 
     def _table(self, columns: Mapping[str, pa.Array], max_parallelism: int) -> pa.Table:
-        keys = [columns[KEY + name] for name in self.names]
-        groups = groups_of_columns(keys, max_parallelism)
+        groups = self.of.groups([columns[KEY + name] for name in self.of.keys], max_parallelism)
         # Numbers of 16 bits are sorted by counting; to sort by key, too, would take ten times as long.
         order = pa.array(np.argsort(groups, kind="stable"))
         return pa.table({"key_group": pa.array(groups)} | dict(columns)).take(order)
@@ -91,27 +113,19 @@ class FrozenRows:
 class RunningState:
     """The cells of keys, in memory."""
 
-    def __init__(
-        self,
-        schema: pa.Schema,
-        keys: Sequence[str],
-        aggregates: Mapping[str, Agg],
-        counted_by: str | None = None,
-    ) -> None:
-        """`counted_by` is the aggregate that counts a key's rows, where rows are taken back."""
-        self._keys = tuple(keys)
-        self._schema = schema
-        self._aggregates = aggregates
-        self._counted_by = counted_by
-        self._columns = {name: agg.column for name, agg in aggregates.items()}
-        counted = aggregates if counted_by is not None else {}
-        self._nothing = {name: _nothing(_cell(agg, schema)) for name, agg in counted.items()}
+    def __init__(self, of: KeptAggregates) -> None:
+        self._of = of
+        self._counted_by = of.counted_by
+        self._columns = {name: agg.column for name, agg in of.aggregates.items()}
+        counted = of.aggregates if of.counted_by is not None else {}
+        self._nothing = {name: _nothing(_cell(agg, of.schema)) for name, agg in counted.items()}
         self._begin()
 
     def _begin(self) -> None:
         """No key is known."""
-        self._index = KeyIndex([self._schema.field(key).type for key in self._keys])
-        self._cells = {name: _cell(agg, self._schema) for name, agg in self._aggregates.items()}
+        of = self._of
+        self._index = KeyIndex([of.schema.field(key).type for key in of.all_keys])
+        self._cells = {name: _cell(agg, of.schema) for name, agg in of.aggregates.items()}
         self._changed = np.zeros(64, dtype=np.bool_)
         self._gone = 0
         """How many keys have gone since those that are there were counted, at the most."""
@@ -201,11 +215,14 @@ class RunningState:
         counter = self._counted_by
         if counter is None:
             return at
-        which: At = slice(0, len(self._index)) if at is None else at
-        parts = {name: part() for name, part in self._cells[counter].freeze(which).items()}
-        counts = self._aggregates[counter].running_value(parts, pa.int64())
+        counts = self.value(counter, slice(0, len(self._index)) if at is None else at, pa.int64())
         has_rows = np.flatnonzero(counts.fill_null(0).to_numpy(zero_copy_only=False))
         return has_rows if at is None else at[has_rows]
+
+    def value(self, name: str, at: At, kind: pa.DataType) -> pa.Array:
+        """What an aggregate is now at these slots; `kind` is its `running_type`."""
+        parts = {part: frozen() for part, frozen in self._cells[name].freeze(at).items()}
+        return self._of.aggregates[name].running_value(parts, kind)
 
     def keep(self, at: Ints) -> None:
         """Forgets all keys but those of these slots; they have new ones."""
@@ -243,20 +260,20 @@ class RunningState:
             for part, column in cell.freeze(which).items()
         }
         rows = size if at is None else len(at)
-        return FrozenRows(rows, self._keys, self._index.freeze(), which, parts)
+        return FrozenRows(self._of, rows, self._index.freeze(), which, parts)
 
     def thaw(self, table: pa.Table) -> None:
         """Takes rows up, in the place of what their keys had. Raises UnrestorableError."""
         if table.num_rows == 0:
             return
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-        missing = [key for key in self._keys if KEY + key not in columns]
+        missing = [key for key in self._of.all_keys if KEY + key not in columns]
         if missing:
             raise UnrestorableError(
                 f"the restored state is not keyed by {missing[0]!r}",
                 hint="give the operator another uid where its keys change: it then starts empty",
             )
-        slots = self.slots_of([columns[KEY + key] for key in self._keys]).astype(np.int64)
+        slots = self.slots_of([columns[KEY + key] for key in self._of.all_keys]).astype(np.int64)
         self._changed[slots] = True
         self._gone = len(self._index)
         for name, cell in self._cells.items():
@@ -280,17 +297,8 @@ class RunningState:
 class MemoryRunningState(RunningState):
     """Running state that fits in memory. Its snapshots hold what has changed."""
 
-    def __init__(
-        self,
-        schema: pa.Schema,
-        keys: Sequence[str],
-        aggregates: Mapping[str, Agg],
-        *,
-        name: str,
-        max_parallelism: int,
-        counted_by: str | None = None,
-    ) -> None:
-        super().__init__(schema, keys, aggregates, counted_by)
+    def __init__(self, of: KeptAggregates, *, name: str, max_parallelism: int) -> None:
+        super().__init__(of)
         self._name = name
         self._max_parallelism = max_parallelism
         self._chain = DeltaChain()
@@ -313,28 +321,25 @@ class MemoryRunningState(RunningState):
         self._gone = 0
         self._chain.force_full()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> SnapshotPart:
         changed = self.changed()
         full = self._chain.next_is_full(len(changed))
         frozen = self.freeze(self.there() if full else changed)
         self.settle()
         mode = PartMode.FULL if full else PartMode.DELTA
         self._chain.taken(mode, frozen.rows)
-        return Snapshot([self._part(frozen, mode)])
+        return self._part(frozen, mode)
 
-    def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
+    def savepoint(self, snapshot: SnapshotPart) -> SnapshotPart:
         """All rows, right after the snapshot."""
-        if all(part.mode is PartMode.FULL for part in snapshot.parts):
-            return snapshot.parts
-        return [self._part(self.freeze(self.there()), PartMode.FULL)]
+        if snapshot.mode is PartMode.FULL:
+            return snapshot
+        return self._part(self.freeze(self.there()), PartMode.FULL)
 
     def _part(self, frozen: FrozenRows, mode: PartMode) -> SnapshotPart:
         write = partial(frozen.tables, self._max_parallelism)
         unchanged = mode is PartMode.DELTA and not frozen.rows
         return SnapshotPart(self._name, StateKind.KEYED, write, mode, unchanged)
-
-    def close(self) -> None:
-        """Nothing to do: memory goes by itself."""
 
 
 def _nothing(cell: Cell) -> dict[str, pa.Array]:

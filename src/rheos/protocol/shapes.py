@@ -35,6 +35,11 @@ WINDOW = "window"
 group."""
 
 
+VALUE = "value"
+"""The label of key columns that are values of a key: they stand last, and do not decide the key group,
+either."""
+
+
 class FieldShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     type: TypeShape

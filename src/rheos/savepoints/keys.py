@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from rheos.connectors.spark.types import spark_arrow_type
 from rheos.errors import InputError
-from rheos.protocol.shapes import WINDOW, FieldShape
+from rheos.protocol.shapes import VALUE, WINDOW, FieldShape
 from rheos.savepoints.arrow_names import arrow_type
 from rheos.savepoints.forms import misfit
 from rheos.state.keys import Key, KeyCodec
@@ -25,8 +25,8 @@ class KeyColumns:
         self.shown = pa.schema(
             [field.with_type(spark_arrow_type(field.type, field.name)) for field in self.stored]
         )
-        windows = sum(field.type.label == WINDOW for field in key)
-        self.codec = KeyCodec(self.stored, self.names, routed_by=len(key) - windows)
+        beside = sum(field.type.label in (WINDOW, VALUE) for field in key)
+        self.codec = KeyCodec(self.stored, self.names, routed_by=len(key) - beside)
 
     def columns(self, keys: Sequence[Key]) -> list[pa.Array]:
         """What is shown of decoded keys."""

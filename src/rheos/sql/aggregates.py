@@ -7,7 +7,7 @@ expression over its result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TypeAlias
 
@@ -72,9 +72,21 @@ def aggregated(compiler: Compiler, node: exp.Expr) -> Aggregated:
         raise compiler.sql.not_computed(call)
     flags, maker = known
     compiler.sql.only(call, ("this", *flags))
-    if isinstance(call.this, exp.Distinct):
+    if not isinstance(call.this, exp.Distinct):
+        return maker(compiler, call, _where(compiler.compile(call.this), condition))
+    made = maker(compiler, call, _where(compiler.compile(call.this.expressions[0]), condition))
+    of_distinct = _OF_DISTINCT.get(made.of)
+    if of_distinct is None:
         raise compiler.sql.error(f"{kind(call)} of DISTINCT values is not computed yet", call)
-    return maker(compiler, call, _where(compiler.compile(call.this), condition))
+    return replace(made, of=of_distinct)
+
+
+_OF_DISTINCT: dict[Callable[[str], Agg | pl.Expr], Callable[[str], Agg | pl.Expr]] = {
+    agg.sum: agg.sum_distinct,
+    agg.mean: agg.mean_distinct,
+    agg.min: agg.min,
+    agg.max: agg.max,
+}
 
 
 def _of_user(compiler: Compiler, node: UserAggregateCall, condition: pl.Expr | None) -> Aggregated:
@@ -249,26 +261,3 @@ def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc) or (
         isinstance(node, exp.Filter) and isinstance(node.this, exp.AggFunc)
     )
-
-
-def of_one_distinct(calls: Sequence[exp.Expr]) -> bool:
-    """Whether these are aggregates of the DISTINCT values of one expression, all of them."""
-    arguments = [_aggregate_of(call).this for call in calls]
-    if not arguments or not all(isinstance(of, exp.Distinct) for of in arguments):
-        return False
-    filters = {call.expression.sql() if isinstance(call, exp.Filter) else "" for call in calls}
-    values = {each.sql() for of in arguments for each in of.expressions}
-    return len(values) == 1 and len(filters) == 1
-
-
-def without_distinct(call: exp.Expr) -> exp.Expr:
-    """The same aggregate of all values."""
-    made = call.copy()
-    of = _aggregate_of(made)
-    of.set("this", of.this.expressions[0])
-    return made
-
-
-def _aggregate_of(call: exp.Expr) -> exp.Expr:
-    of: exp.Expr = call.this if isinstance(call, exp.Filter) else call
-    return of

@@ -13,15 +13,9 @@ from rheos.aggregates import Agg
 from rheos.graph.changes import OP, Changes
 from rheos.graph.types import from_polars
 from rheos.graph.windows import Session, Tumbling, Window
-from rheos.operators.changelog.table import SIGNED
+from rheos.operators.changelog.table import SIGNED, can_be_kept
 from rheos.sql import types
-from rheos.sql.aggregates import (
-    Aggregated,
-    aggregated,
-    is_aggregate,
-    of_one_distinct,
-    without_distinct,
-)
+from rheos.sql.aggregates import Aggregated, aggregated, is_aggregate
 from rheos.sql.calls import folded
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import (
@@ -169,13 +163,9 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
             names[text] = Named(named.name, SqlColumn(name, value.type, ColumnRole.PLAIN))
     window, source, keys = _window(work, in_window, keys, written)
     calls = _calls(sql, node, scope)
-    once = window is None and of_one_distinct([*calls.values()])
-    made = {
-        text: aggregated(compiler, without_distinct(call) if once else call)
-        for text, call in calls.items()
-    }
+    made = {text: aggregated(compiler, call) for text, call in calls.items()}
     aggregates = tuple(_aggregate(work, text, each) for text, each in made.items())
-    plan = _planned(work, source, keys, aggregates, window, [*calls.values()], once=once)
+    plan = _planned(work, source, keys, aggregates, window, [*calls.values()])
     behind = plan
     for text, each in made.items():
         value = Typed(each.result(pl.col(text)), each.type, calls[text])
@@ -282,10 +272,7 @@ def _planned(
     aggregates: tuple[tuple[str, Agg | pl.Expr], ...],
     window: Window | None,
     calls: Sequence[exp.Expr],
-    *,
-    once: bool,
 ) -> Plan:
-    """`once`: each of the values that a key has counts once."""
     sql = work.sql
     if source.changes is not None:
         if window is not None:
@@ -305,8 +292,6 @@ def _planned(
     if not work.columns:
         work.computed(_ALL, constant)
     input = _before(source, tuple(work.exprs), tuple(work.columns))
-    if once:
-        input = retracting(distinct(input))
     results = tuple(result_column(input, name, made) for name, made in aggregates)
     kinds = {column.name: column for column in input.columns}
     in_front = tuple(kinds[key] for key in keys)
@@ -334,19 +319,19 @@ def result_column(input: Plan, name: str, made: Agg | pl.Expr) -> SqlColumn:
 def _check_unbounded(sql: SqlText, made: Agg | pl.Expr, call: exp.Expr, *, changing: bool) -> None:
     """An aggregate that has no end is kept row by row."""
     of = call.this if isinstance(call, exp.Filter) else call
-    if not (isinstance(made, Agg) and made.can_run()):
+    if not (isinstance(made, Agg) and can_be_kept(made)):
         raise sql.error(
             f"{kind(of)} keeps all values, and without a window they are kept for ever",
             call,
             "group by a window: FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) ... "
-            "GROUP BY window_start, window_end; those of DISTINCT values of one column need none where "
-            "no others stand beside them",
+            "GROUP BY window_start, window_end",
         )
     if changing and not isinstance(made, SIGNED):
         raise sql.error(
             f"{kind(of)} cannot take a row back, and the rows change",
             call,
-            "of rows that change there are COUNT, SUM and AVG; or take the first by ROW_NUMBER()",
+            "of rows that change there are COUNT, SUM, AVG, MIN and MAX; or take the first by "
+            "ROW_NUMBER()",
         )
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.aggregates.count import Count
-from rheos.aggregates.count_distinct import CountDistinct
+from rheos.aggregates.distinct import CountDistinct
 from rheos.aggregates.extremes import Max, Min
 from rheos.aggregates.mean import Mean
 from rheos.aggregates.sum import Sum

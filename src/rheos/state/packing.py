@@ -32,7 +32,7 @@ class Packing:
         fields += [(f"f{at}", _stored(kind)) for at, kind in enumerate(types)]
         self._struct = np.dtype(fields)
         self._prefix_bytes = prefix_bytes
-        self._texts = [at for at, kind in enumerate(types) if _fixed(kind) is None]
+        self._texts = [at for at, kind in enumerate(types) if fixed(kind) is None]
 
     def pack(self, columns: Sequence[pa.Array], prefix: Bytes | None = None) -> pa.Array:
         """The rows, as binary values."""
@@ -41,11 +41,11 @@ class Packing:
             rows["prefix"] = prefix
         texts = []
         for at, (column, kind) in enumerate(zip(columns, self._types, strict=True)):
-            fixed = _fixed(kind)
-            if fixed is not None:
-                rows[f"f{at}"] = _numbers(column, fixed)
+            number = fixed(kind)
+            if number is not None:
+                rows[f"f{at}"] = _numbers(column, number)
                 continue
-            text = _as_bytes(column)
+            text = as_bytes(column)
             lengths = pc.binary_length(text).fill_null(-1)
             rows[f"f{at}"] = lengths.to_numpy(zero_copy_only=False)
             texts.append(text.fill_null(b"") if text.null_count else text)
@@ -58,9 +58,19 @@ class Packing:
 
     def unpack(self, rows: Sequence[bytes]) -> list[pa.Array]:
         """The columns of packed rows."""
+        return self._unpacked(rows, more=False)[0]
+
+    def unpack_before(self, rows: Sequence[bytes]) -> tuple[list[pa.Array], pa.Array]:
+        """The columns of packed rows that have more bytes behind them, and these."""
+        columns, ends = self._unpacked(rows, more=True)
+        rest = [row[end:] for row, end in zip(rows, ends.tolist(), strict=True)]
+        return columns, pa.array(rest, pa.large_binary())
+
+    def _unpacked(self, rows: Sequence[bytes], *, more: bool) -> tuple[list[pa.Array], Ints]:
+        """The columns, and where in each row they end."""
         data = np.frombuffer(b"".join(rows), dtype=np.uint8)
         width = self._struct.itemsize
-        if not self._texts:
+        if not self._texts and not more:
             starts = np.arange(len(rows), dtype=np.int64) * width
             structs = data.view(self._struct)
         else:
@@ -70,25 +80,25 @@ class Packing:
         at_byte = starts + width
         columns: list[pa.Array] = []
         for at, kind in enumerate(self._types):
-            fixed = _fixed(kind)
+            number = fixed(kind)
             field = structs[f"f{at}"]
-            if fixed is not None:
-                values = pa.array(field.astype(np.dtype(fixed.to_pandas_dtype())))
+            if number is not None:
+                values = pa.array(field.astype(np.dtype(number.to_pandas_dtype())))
                 columns.append(values.view(kind))
                 continue
             lengths = field.astype(np.int64)
             text = _gathered(data, at_byte, lengths)
             at_byte = at_byte + np.maximum(lengths, 0)
-            columns.append(_from_bytes(text, kind))
-        return columns
+            columns.append(from_bytes(text, kind))
+        return columns, at_byte - starts
 
 
 def _stored(kind: pa.DataType) -> np.dtype[Any]:
-    fixed = _fixed(kind)
-    return np.dtype(">i4") if fixed is None else np.dtype(fixed.to_pandas_dtype()).newbyteorder(">")
+    number = fixed(kind)
+    return np.dtype(">i4") if number is None else np.dtype(number.to_pandas_dtype()).newbyteorder(">")
 
 
-def _fixed(kind: pa.DataType) -> pa.DataType | None:
+def fixed(kind: pa.DataType) -> pa.DataType | None:
     """The number type that has the bits of a type; None for what is of no fixed width."""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return kind
@@ -97,12 +107,12 @@ def _fixed(kind: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def _numbers(column: pa.Array, fixed: pa.DataType) -> npt.NDArray[Any]:
-    numbers: npt.NDArray[Any] = column.view(fixed).to_numpy()
+def _numbers(column: pa.Array, number: pa.DataType) -> npt.NDArray[Any]:
+    numbers: npt.NDArray[Any] = column.view(number).to_numpy()
     return numbers
 
 
-def _as_bytes(column: pa.Array) -> pa.Array:
+def as_bytes(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_decimal(kind):
         column = column.view(pa.binary(kind.bit_width // 8))
@@ -111,7 +121,7 @@ def _as_bytes(column: pa.Array) -> pa.Array:
     return column.cast(pa.large_binary())
 
 
-def _from_bytes(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def from_bytes(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_decimal(kind):
         return column.cast(pa.binary(kind.bit_width // 8)).view(kind)
     if pa.types.is_boolean(kind):

@@ -32,7 +32,7 @@ check_example(
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -51,7 +51,7 @@ from rheos.operators.keyed_state import keyed_shape
 from rheos.operators.records import hidden_column
 from rheos.operators.running import STATE, RunningStateOperator
 from rheos.operators.running_disk import DiskRunningState
-from rheos.operators.running_state import AGG, running_shape
+from rheos.operators.running_state import AGG, KeptAggregates, MemoryRunningState, running_shape
 from rheos.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
 from rheos.protocol.ids import CheckpointId
 from rheos.protocol.shapes import Holds, StateShape, TypeShape
@@ -103,7 +103,8 @@ class DedupSpec(OperatorSpec):
 
 class DedupOperator(RunningStateOperator):
     def __init__(self, ctx: OperatorContext, spec: DedupSpec) -> None:
-        super().__init__(ctx, spec.kept, ctx.ports[0].schema)
+        port = ctx.ports[0]
+        super().__init__(ctx, {STATE: KeptAggregates(port.schema, port.keys, spec.kept)})
         self._spec = spec
         self._watermark = MIN_TIMESTAMP_MS
         self._looked_at = MIN_TIMESTAMP_MS
@@ -167,9 +168,8 @@ class DedupOperator(RunningStateOperator):
         return snapshot
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        rows = replace(snapshot, parts=[part for part in snapshot.parts if part.state != FORGOTTEN])
         progress = [] if self._spec.within_ms is None else [self._progress()]
-        return [*super().savepoint(rows), *progress]
+        return [*super().savepoint(snapshot), *progress]
 
     def _progress(self) -> SnapshotPart:
         forgotten = self._forgotten.table(self._looked_at)
@@ -180,6 +180,7 @@ class DedupOperator(RunningStateOperator):
         if isinstance(self.state, DiskRunningState):
             self.state.drop(lambda parts: parts[_PART].to_numpy() <= through)
             return
+        assert isinstance(self.state, MemoryRunningState)
         if len(self.state) < _FEWEST:
             return
         until = self.state.freeze().parts[_PART]().to_numpy()

@@ -1,7 +1,8 @@
 """`table`: aggregates per key, as a table that changes: each row gives what its key's row is now.
 
 Of a stream that retracts, a row that is taken back counts with the other sign. A key without rows is
-deleted and forgotten: what comes of it later begins with nothing.
+deleted and forgotten: what comes of it later begins with nothing. For aggregates of different values,
+and for extremes that may be taken back, the values of each key are state, with how often each is there.
 
 ```python
 check_example(
@@ -25,8 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -35,23 +38,41 @@ import pyarrow.compute as pc
 from rheos.aggregates import Agg, count
 from rheos.aggregates import sum as sum_of
 from rheos.aggregates.count import Count
+from rheos.aggregates.distinct import CountDistinct, MeanDistinct, OfDistinct, SumDistinct
+from rheos.aggregates.extremes import Max, Min
 from rheos.aggregates.integer_sum import SumTooLarge
 from rheos.aggregates.mean import Mean
+from rheos.aggregates.segments import Segments
 from rheos.aggregates.sum import Sum, summed_type
 from rheos.graph.changes import DELETE, INSERT, OP, UPDATE_AFTER
 from rheos.graph.nodes import MAIN
+from rheos.graph.types import key_type
+from rheos.operators.changelog.values import GivenExtreme, RowsWithValues
 from rheos.operators.changes import goes, was_not_there
 from rheos.operators.contract import Operator, OperatorContext, OperatorSpec, Out, PortType
 from rheos.operators.running import STATE, RunningStateOperator
-from rheos.operators.running_state import running_shape
+from rheos.operators.running_state import KeptAggregates, running_shape
+from rheos.operators.running_values import DiskValues, MemoryValues
+from rheos.protocol.columns import plain_type
 from rheos.protocol.elements import Batch
-from rheos.protocol.shapes import StateShape
+from rheos.protocol.shapes import VALUE, FieldShape, StateShape, TypeShape
+from rheos.state.slots import Slots
 
-SIGNED = (Count, Sum, Mean)
+SIGNED = (Count, Sum, Mean, Min, Max, CountDistinct, SumDistinct, MeanDistinct)
 """The kinds from which a row can be taken back."""
+
+
+def can_be_kept(agg: Agg) -> bool:
+    """Whether it can be kept in a table of rows that stay."""
+    return agg.can_run() or isinstance(agg, OfDistinct)
+
 
 _ROWS = "__rows"
 _SIGN = "__sign"
+_DISTINCT = "__distinct."
+"""Begins what is added up of the different values of a column."""
+_VALUES = "values of "
+"""Begins the names of the states that hold the values of a column."""
 
 Signs: TypeAlias = npt.NDArray[np.int64]
 
@@ -69,22 +90,96 @@ class TableSpec(OperatorSpec):
         return TableOperator(ctx, self)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        kept = _of_changes(self.aggregates) if self.of_changes else _of_rows(self.aggregates)
-        schema = _widened(ports[0].schema, self.aggregates) if self.of_changes else ports[0].schema
-        return {STATE: running_shape(ports[0], kept, schema)}
+        shapes = {}
+        for name, kept in _Plan(self, ports[0]).states.items():
+            shape = running_shape(ports[0], kept.aggregates, kept.schema)
+            beside = [
+                FieldShape(
+                    name=column,
+                    type=TypeShape(name=key_type(kept.schema.field(column).type), label=VALUE),
+                )
+                for column in kept.within
+            ]
+            shapes[name] = msgspec.structs.replace(shape, key=[*shape.key, *beside])
+        return shapes
 
     def summary(self) -> str:
         return ", ".join(f"{name}={agg}" for name, agg in self.aggregates.items())
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is computed of the columns of a batch, and kept."""
+
+    spec: TableSpec
+    port: PortType
+
+    @cached_property
+    def summed(self) -> dict[str, tuple[str, bool]]:
+        """What is added up with a sign, by its name: the column, and whether its values are, or how
+        many there are. Of different values the name says so."""
+        found: dict[str, tuple[str, bool]] = {}
+        for agg in self.spec.aggregates.values():
+            if agg.column is None or not self.is_signed(agg) or isinstance(agg, Min | Max):
+                continue
+            of = _summed(agg)
+            found[f"__n.{of}"] = (agg.column, False)
+            if not isinstance(agg, Count | CountDistinct):
+                found[f"__s.{of}"] = (agg.column, True)
+        return found
+
+    @cached_property
+    def extremes(self) -> dict[str, Min | Max]:
+        """The extremes of values that may be taken back, by what they are kept as."""
+        signed = (agg for agg in self.spec.aggregates.values() if self.is_signed(agg))
+        return {_extreme(agg): agg for agg in signed if isinstance(agg, Min | Max)}
+
+    def is_signed(self, agg: Agg) -> bool:
+        """Whether it is made of what is computed here, and not kept by itself."""
+        return self.spec.of_changes or isinstance(agg, OfDistinct)
+
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """The columns whose values are state, by the names of these states."""
+        aggregates = self.spec.aggregates.values()
+        kinds = (Min, Max, OfDistinct)
+        of = [agg.column for agg in aggregates if self.is_signed(agg) and isinstance(agg, kinds)]
+        return {_VALUES + column: column for column in of if column is not None}
+
+    @cached_property
+    def states(self) -> dict[str, KeptAggregates]:
+        schema, keys = self.port.schema, self.port.keys
+        aggregates, counted_by = self.spec.aggregates, None
+        kept = {name: agg for name, agg in aggregates.items() if not self.is_signed(agg)}
+        kept |= {name: sum_of(name) for name in self.summed}
+        kept |= {name: GivenExtreme(name, of) for name, of in self.extremes.items()}
+        if self.spec.of_changes:
+            kept[_ROWS], counted_by = sum_of(_SIGN), _ROWS
+        else:
+            kept[_ROWS] = count()
+        fields = [pa.field(_SIGN, pa.int64())]
+        for name, (column, of_values) in self.summed.items():
+            kind = summed_type(schema.field(column).type) if of_values else pa.int64()
+            fields.append(pa.field(name, kind))
+        for name, agg in self.extremes.items():
+            fields.append(pa.field(name, agg.result_type(schema)))
+        states = {STATE: KeptAggregates(pa.schema([*schema, *fields]), keys, kept, counted_by)}
+        for name, column in self.values.items():
+            value = "value"
+            while value in keys:
+                value += "_"
+            columns = [*(schema.field(key) for key in keys), schema.field(column).with_name(value)]
+            of = pa.schema([*columns, pa.field(_SIGN, pa.int64())])
+            states[name] = KeptAggregates(of, keys, {_ROWS: sum_of(_SIGN)}, _ROWS, (value,))
+        return states
 
 
 class TableOperator(RunningStateOperator):
     """Gives a row for each that comes."""
 
     def __init__(self, ctx: OperatorContext, spec: TableSpec) -> None:
-        schema, kept = ctx.ports[0].schema, _of_rows(spec.aggregates)
-        if spec.of_changes:
-            schema, kept = _widened(schema, spec.aggregates), _of_changes(spec.aggregates)
-        super().__init__(ctx, kept, schema, counted_by=_ROWS if spec.of_changes else None)
+        self._plan = _Plan(spec, ctx.ports[0])
+        super().__init__(ctx, self._plan.states)
         self._aggregates = spec.aggregates
         self._of_changes = spec.of_changes
 
@@ -95,11 +190,10 @@ class TableOperator(RunningStateOperator):
         signs = np.ones(batch.num_rows, np.int64)
         if self._of_changes:
             signs[goes(batch)] = -1
-        given = self._signed(batch, signs) if self._of_changes else batch
         try:
-            made = self.state.run(slots, given)
+            made = self.state.run(slots, self._given(batch, slots, signs))
         except SumTooLarge as error:
-            named = SumTooLarge(error.row, error.column.rpartition(".")[2])
+            named = SumTooLarge(error.row, error.column.removeprefix("__s.").removeprefix(_DISTINCT))
             raise self.too_large(named, batch) from None
         rows: Signs = made[_ROWS].to_numpy(zero_copy_only=False).astype(np.int64)
         if self._of_changes:
@@ -108,42 +202,84 @@ class TableOperator(RunningStateOperator):
         if output is None:
             return
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        columns |= self._results(made) if self._of_changes else made
+        columns |= {name: self._result(name, agg, made) for name, agg in self._aggregates.items()}
         columns[OP] = _ops(rows, signs)
         arrays = [columns[field.name].cast(field.type) for field in output.schema]
         yield Out(pa.RecordBatch.from_arrays(arrays, schema=output.schema))
 
-    def _signed(self, batch: Batch, signs: Signs) -> Batch:
-        """The batch with what is to be added up."""
-        sign = pa.array(signs)
-        added = {_SIGN: sign}
-        for column in _columns(self._aggregates):
-            values = batch.column(column)
-            added[f"__n.{column}"] = pc.if_else(values.is_valid(), sign, 0)
-            if _is_number(values.type):
-                floating = pa.types.is_floating(values.type)
-                numbers = values.cast(pa.float64() if floating else pa.int64())
-                added[f"__s.{column}"] = pc.multiply(numbers, sign.cast(numbers.type))
+    def _given(self, batch: Batch, slots: Slots, signs: Signs) -> Batch:
+        """The batch with what is to be added up, and the extremes."""
+        plan = self._plan
+        added = {_SIGN: pa.array(signs)} if self._of_changes else {}
+        changes = {column: signs for column, _ in plan.summed.values()}
+        for state, column in plan.values.items():
+            rows = self._value_rows(state, column, batch, slots, signs)
+            changes[_DISTINCT + column] = rows.come_and_gone()
+            for name, agg in plan.extremes.items():
+                if agg.column == column:
+                    added[name] = self._extreme(name, agg, state, rows, batch)
+        for name, (column, of_values) in plan.summed.items():
+            added[name] = _times(batch.column(column), changes[name[len("__n.") :]], of_values)
         return pa.RecordBatch.from_arrays(
             [*batch.columns, *added.values()], names=[*batch.schema.names, *added]
         )
 
-    def _results(self, made: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        results: dict[str, pa.Array] = {}
-        for name, agg in self._aggregates.items():
-            if agg.column is None:
-                results[name] = made[_ROWS]
-                continue
-            counts = made[f"__n.{agg.column}"]
-            if isinstance(agg, Count):
-                results[name] = counts
-                continue
-            there = pc.greater(counts, 0)
-            total = made[f"__s.{agg.column}"]
-            if isinstance(agg, Mean):
-                total = pc.divide(total.cast(pa.float64()), counts.cast(pa.float64()))
-            results[name] = pc.if_else(there, total, pa.scalar(None, total.type))
-        return results
+    def _value_rows(
+        self, state: str, column: str, batch: Batch, slots: Slots, signs: Signs
+    ) -> RowsWithValues:
+        """Counts the values of a column."""
+        values = _plain(batch.column(column))
+        places = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        of = pa.array(places)
+        keys = [batch.column(key).take(of) for key in self._keys]
+        values, signs = values.take(of), signs[places]
+        there = self.states[state]
+        of_pairs = there.slots_of([*keys, values])
+        added = pa.RecordBatch.from_arrays([pa.array(signs)], names=[_SIGN])
+        counts = np.zeros(0, np.int64)
+        if len(places):
+            counts = there.run(of_pairs, added)[_ROWS].to_numpy(zero_copy_only=False)
+        if counts.min(initial=0) < 0:
+            raise was_not_there(self.ctx, batch, int(places[counts.argmin()]), self._keys)
+        return RowsWithValues(
+            batch=Segments(slots, int(slots.max()) + 1),
+            places=places,
+            keys=keys,
+            values=values,
+            signs=signs,
+            counts=counts,
+            pairs=Segments(of_pairs, int(of_pairs.max(initial=0)) + 1),
+        )
+
+    def _extreme(
+        self, name: str, agg: Min | Max, state: str, rows: RowsWithValues, batch: Batch
+    ) -> pa.Array:
+        """The extreme after each row, of the values that are there."""
+        values = self.states[state]
+        assert isinstance(values, MemoryValues | DiskValues)
+        kind = rows.values.type
+        before = self.state.value(name, rows.batch.slots, kind).cast(kind)
+        return rows.best_after(
+            before,
+            lambda keys, others: values.best(keys, others, greatest=agg.greatest),
+            greatest=agg.greatest,
+        ).cast(agg.result_type(batch.schema))
+
+    def _result(self, name: str, agg: Agg, made: Mapping[str, pa.Array]) -> pa.Array:
+        if not self._plan.is_signed(agg):
+            return made[name]
+        if agg.column is None:
+            return made[_ROWS]
+        if isinstance(agg, Min | Max):
+            return made[_extreme(agg)]
+        of = _summed(agg)
+        counts = made[f"__n.{of}"]
+        if isinstance(agg, Count | CountDistinct):
+            return counts
+        total = made[f"__s.{of}"]
+        if isinstance(agg, Mean | MeanDistinct):
+            total = pc.divide(total.cast(pa.float64()), counts.cast(pa.float64()))
+        return pc.if_else(pc.greater(counts, 0), total, pa.scalar(None, total.type))
 
     def _check(self, rows: Signs, batch: Batch) -> None:
         if rows.min() >= 0:
@@ -151,40 +287,32 @@ class TableOperator(RunningStateOperator):
         raise was_not_there(self.ctx, batch, int(rows.argmin()), self.ctx.ports[0].keys)
 
 
+def _summed(agg: Agg) -> str:
+    """What is added up for it, behind "__n." and "__s."."""
+    return f"{_DISTINCT if isinstance(agg, OfDistinct) else ''}{agg.column}"
+
+
+def _extreme(agg: Min | Max) -> str:
+    return f"__{agg.kind}.{agg.column}"
+
+
+def _times(values: pa.Array, signs: Signs, of_values: bool) -> pa.Array:
+    """The values with these signs, or how many they are."""
+    sign = pa.array(signs)
+    if not of_values:
+        return pc.if_else(values.is_valid(), sign, 0)
+    floating = pa.types.is_floating(values.type)
+    numbers = values.cast(pa.float64() if floating else pa.int64())
+    return pc.multiply(numbers, sign.cast(numbers.type))
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Values that are equal as the same bits."""
+    values = values.cast(plain_type(values.type))
+    return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
+
+
 def _ops(rows: Signs, signs: Signs) -> pa.Array:
     new, gone = (rows - signs == 0) & (rows > 0), rows == 0
     codes = np.where(gone, 2, np.where(new, 0, 1)).astype(np.int8)
     return pa.DictionaryArray.from_arrays(codes, [INSERT, UPDATE_AFTER, DELETE]).dictionary_decode()
-
-
-def _of_rows(aggregates: Mapping[str, Agg]) -> dict[str, Agg]:
-    return {**aggregates, _ROWS: count()}
-
-
-def _of_changes(aggregates: Mapping[str, Agg]) -> dict[str, Agg]:
-    """What is added up, by columns of `_widened`."""
-    kept = {_ROWS: sum_of(_SIGN)}
-    for agg in aggregates.values():
-        if agg.column is not None:
-            kept[f"__n.{agg.column}"] = sum_of(f"__n.{agg.column}")
-            if not isinstance(agg, Count):
-                kept[f"__s.{agg.column}"] = sum_of(f"__s.{agg.column}")
-    return kept
-
-
-def _columns(aggregates: Mapping[str, Agg]) -> list[str]:
-    return list(dict.fromkeys(agg.column for agg in aggregates.values() if agg.column is not None))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
-
-
-def _widened(schema: pa.Schema, aggregates: Mapping[str, Agg]) -> pa.Schema:
-    fields = [pa.field(_SIGN, pa.int64())]
-    for column in _columns(aggregates):
-        kind = schema.field(column).type
-        fields.append(pa.field(f"__n.{column}", pa.int64()))
-        if _is_number(kind):
-            fields.append(pa.field(f"__s.{column}", summed_type(kind)))
-    return pa.schema([*schema, *fields])

@@ -106,6 +106,21 @@ class Database:
         except Exception as error:
             self._fail(error)
 
+    def scan_prefix_backwards(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The same, the last first."""
+        behind = prefix.rstrip(b"\xff")
+        above = behind[:-1] + bytes([behind[-1] + 1]) if behind else None
+        try:
+            for key, value in self._db.items(backwards=True, from_key=above):
+                assert isinstance(key, bytes)
+                if key == above:
+                    continue
+                if not key.startswith(prefix):
+                    return
+                yield key, value
+        except Exception as error:
+            self._fail(error)
+
     def entries(self) -> int:
         """About how many there are."""
         return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
