@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from rheos.control import processes
+from rheos.control.ended_jobs import LOST, MAX_ENDED
 from rheos.control.processes import Liveness, ProcessId, liveness, this_process
 from rheos.control.registry import JobRecord, Registry, find_job, registry_folder
 from rheos.errors import ConfigurationError
@@ -140,7 +141,22 @@ def test_records_of_dead_drivers_are_cleared_away_and_those_of_other_hosts_are_n
     registry.add(away)
     (tmp_path / "newer.json").write_text('{"what": "another version"}')
     assert registry.records() == [away]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["away.json", "newer.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["away.json", "ended", "newer.json"]
+    (lost,) = registry.ended_jobs.newest_first()
+    assert (lost.key, lost.state, lost.failure) == ("dead", LOST, None)
+
+
+def test_how_jobs_have_ended_is_kept_of_the_newest(tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    for number in range(MAX_ENDED + 2):
+        made = record(f"{number:03}")
+        registry.add(made)
+        registry.ended(made, "failed", f"failure {number}")
+    assert registry.records() == []
+    (tmp_path / "ended" / "newer.json").write_text('{"what": "another version"}')
+    kept = registry.ended_jobs.newest_first()
+    assert {ended.failure for ended in kept} == {f"failure {n}" for n in range(2, MAX_ENDED + 2)}
+    assert "token" not in (tmp_path / "ended" / f"{kept[0].key}.json").read_text()
 
 
 def test_the_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

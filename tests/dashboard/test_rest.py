@@ -13,11 +13,12 @@ import pytest
 from rheos.checkpoint.log import JobLog
 from rheos.checkpoint.log_entries import AttemptStarted
 from rheos.control.job_logs import LogFile
+from rheos.control.registry import Registry
 from rheos.dashboard.operations import OPERATIONS
 from rheos.driver.logged import JOBS
 from rheos.errors import CheckpointError, Site
 from rheos.host.stores import open_store
-from rheos.job import JobConfig
+from rheos.job import JobConfig, JobState
 from rheos.protocol.ids import Attempt, CheckpointId, JobId
 from tests.cli.stand_ins import HISTORY, INFO, STORY, StandIn, outline
 from tests.dashboard.conftest import OPERATOR, VIEWER, Asking
@@ -231,6 +232,21 @@ def test_a_job_that_has_failed_says_what_by(asking: Asking, stored: Path) -> Non
     log.close()
     assert asking.get(path)["failure"] is None
     assert [line["level"] for line in asking.get(f"{path}/logs")] == ["error", "info"]
+
+
+def test_a_job_that_has_ended_here_is_still_shown(asking: Asking, job: StandIn) -> None:
+    key = asking.key()
+    JOBS.error("%s", "no price", extra={"job": "job"})
+    job.shown = replace(job.shown, state=JobState.FAILED, failure="job.py:7: no price")
+    job.over.set()
+    wait_for(lambda: Registry().records() == [], 20)
+    (listed,) = asking.get("/jobs")
+    assert (listed["key"], listed["runs"], listed["state"]) == (key, False, "failed")
+    assert asking.get(f"/jobs/{key}")["failure"] == "job.py:7: no price"
+    assert [line["message"] for line in asking.get(f"/jobs/{key}/logs")] == ["no price"]
+    assert asking.get(f"/jobs/{key}/checkpoints") == []
+    assert asking.get(f"/jobs/{key}/history")["fine"]["at_ms"] == []
+    assert asking.post(f"/jobs/{key}/cancel", {})[0] == 409
 
 
 def test_what_changes_comes_to_who_listens(asking: Asking, job: StandIn) -> None:

@@ -122,6 +122,8 @@ class ControlledJob:
         self._closed = False
         self._finish_noted = False
         self._registry = Registry()
+        self._record: JobRecord | None = None
+        """None where none could be made."""
         self._server: CommandServer | None = None
         try:
             self._open(plan, runtime)
@@ -135,7 +137,7 @@ class ControlledJob:
         place = self._config.checkpoint_dir
         # Commands come to this object, not to the job: so its `wait` is called when nobody else waits.
         self._server = CommandServer(self, plan, self._config, token)
-        record = JobRecord(
+        record = self._record = JobRecord(
             key=self._key,
             job=self._config.job,
             name=plan.name,
@@ -256,7 +258,9 @@ class ControlledJob:
                 if self._log is not None:
                     self._log.close()
                 # Last: who sees that the record is gone may start the job again.
-                self._registry.remove(self._key)
+                if self._record is not None:
+                    status = self.job.status()
+                    self._registry.ended(self._record, status.state.value, status.failure)
         if self._server is not None:
             self._server.close()
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from rheos.control.ended_jobs import LOST, EndedJob, EndedJobs
+from rheos.control.private_files import write_privately
 from rheos.control.processes import Liveness, ProcessId, liveness
 from rheos.control.started_program import StartedProgram
 from rheos.errors import ConfigurationError
+from rheos.host.io import SystemClock
 from rheos.protocol.ids import JobId
 from rheos.redaction import redacted
 
@@ -74,30 +76,43 @@ class Registry:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = registry_folder() if folder is None else folder
+        self.ended_jobs = EndedJobs(self._folder / "ended")
 
     def add(self, record: JobRecord) -> None:
         """Raises OSError where the folder cannot be written, or is not safe to hold a token."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._keep_to_ourselves()
-        # Made readable for its owner alone.
-        descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix=".new-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(record))
-            os.replace(temporary, self._path(record.key))
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_privately(self._path(record.key), msgspec.json.encode(record))
 
     def remove(self, key: str) -> None:
         with contextlib.suppress(OSError):
             self._path(key).unlink(missing_ok=True)
 
+    def ended(self, record: JobRecord, state: str, failure: str | None) -> None:
+        """Takes the record away, and keeps how the job has ended, where that can be written."""
+        with contextlib.suppress(OSError):
+            self.ended_jobs.add(
+                EndedJob(
+                    key=record.key,
+                    job=record.job,
+                    name=record.name,
+                    process=record.process,
+                    runtime=record.runtime,
+                    checkpoint_dir=record.checkpoint_dir,
+                    started_ms=record.started_ms,
+                    ended_ms=SystemClock().now_ms(),
+                    log=record.log,
+                    state=state,
+                    failure=failure,
+                )
+            )
+        self.remove(record.key)
+
     def records(self) -> list[JobRecord]:
         """Of the jobs that run, and of those on other hosts that cannot be asked; oldest first.
 
-        Records of drivers that have died are removed. Files that cannot be read are passed over: they
-        may be of another version."""
+        Records of drivers that have died are removed: their jobs have ended. Files that cannot be read
+        are passed over: they may be of another version."""
         found = []
         try:
             paths = sorted(self._folder.glob(f"*{_SUFFIX}"))
@@ -109,7 +124,10 @@ class Registry:
             except (OSError, msgspec.MsgspecError):
                 continue
             if liveness(record.process) is Liveness.DEAD:
-                self.remove(path.stem)
+                if record.stands_by:
+                    self.remove(record.key)
+                else:
+                    self.ended(record, LOST, None)
             else:
                 found.append(record)
         return sorted(found, key=lambda record: (record.started_ms, record.key))

@@ -131,7 +131,11 @@ class ReplayProcesses:
         try:
             answered = msgspec.json.decode(data, type=AnsweredReplay)
         except (msgspec.MsgspecError, RecursionError) as error:
-            raise InternalError(f"the process of the replay ended without an answer: {error}") from None
+            raise InternalError(
+                f"the process of the replay ended without an answer: {error}",
+                hint="has the machine run out of memory? Let it read less; or use the command there, "
+                f"rheos {operation}, which shows what it ends with",
+            ) from None
         if answered.error is not None:
             raise answered.error.error()
         if isinstance(answered.found, msgspec.UnsetType):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
@@ -14,6 +15,7 @@ import msgspec
 
 from rheos.connectors.files.listing import absolute
 from rheos.control.commands import JobClient
+from rheos.control.ended_jobs import LOST, EndedJob
 from rheos.control.findings import JobFinding, findings
 from rheos.control.job_list import (
     ListedJob,
@@ -36,7 +38,6 @@ from rheos.observe.history_files import HistoryView
 from rheos.observe.model import figures_object
 from rheos.protocol.ids import JobId
 from rheos.protocol.stacks import StackProfile
-from rheos.redaction import redacted
 
 _LOOK_TIMEOUT_S = 5.0
 _OPERATE_TIMEOUT_S = 600.0
@@ -55,11 +56,13 @@ class NotRunningError(ConfigurationError):
 
 @dataclass(frozen=True)
 class StoredJob:
-    """A job as a checkpoint directory has it."""
+    """A job that does not run here, as a checkpoint directory has it, or as it has ended here."""
 
     key: str
     job: JobId
-    directory: str
+    directory: str | None
+    """None where it has kept no checkpoints that can be read."""
+    log: Path | None
     shown: dict[str, Any]
 
 
@@ -78,13 +81,13 @@ class ServedJobs:
         self.readiness = Readiness(self._registry)
 
     def listed(self) -> list[dict[str, Any]]:
-        """The running ones, oldest first; then those of directories that do not run here."""
+        """The running ones, oldest first; then those of directories that do not run here; then those
+        that have ended here, the newest first. Each job of a directory once."""
         running = listed_jobs(self._registry)
-        here = {(job.record.job, job.record.checkpoint_dir) for job in running}
-        return [
-            *map(_running_object, running),
-            *(s.shown for s in self._stored() if (s.job, redacted(s.directory)) not in here),
-        ]
+        shown = [*map(_running_object, running), *(stored.shown for stored in self._stored())]
+        shown += map(_ended_object, self._registry.ended_jobs.newest_first())
+        once = {(job["id"], job["checkpoint_dir"]): job for job in reversed(shown)}
+        return [job for job in shown if once[job["id"], job["checkpoint_dir"]] is job]
 
     def find(self, key: str) -> Served:
         """Raises NoSuchJobError."""
@@ -94,6 +97,9 @@ class ServedJobs:
         for stored in self._stored():
             if stored.key == key:
                 return stored
+        for ended in self._registry.ended_jobs.newest_first():
+            if ended.key == key:
+                return _ended_job(ended)
         raise NoSuchJobError(f"there is no job {key!r}", hint="ask for the list: a job may have ended")
 
     def _stored(self) -> list[StoredJob]:
@@ -112,7 +118,35 @@ def _stored_job(job: JobId, directory: str) -> StoredJob:
     # As long as the key of a running job, and always the same.
     key = hashlib.sha256(f"{directory}\n{job}".encode()).hexdigest()[:12]
     shown = {"key": key, "runs": False, **stored_job_object(job, directory)}
-    return StoredJob(key, job, directory, shown)
+    log = log_path(JobConfig(job, checkpoint_dir=absolute(directory)).writer)
+    return StoredJob(key, job, directory, log, shown)
+
+
+def _ended_job(ended: EndedJob) -> StoredJob:
+    # One that is elsewhere is not gone to: its address is without its credentials.
+    place = ended.checkpoint_dir
+    directory = place if place is not None and os.path.isdir(place) else None
+    log = None if ended.log is None else Path(ended.log)
+    return StoredJob(ended.key, ended.job, directory, log, _ended_object(ended))
+
+
+def _ended_object(ended: EndedJob) -> dict[str, Any]:
+    """In the form of `job_object`."""
+    return {
+        "key": ended.key,
+        "runs": False,
+        "id": ended.job,
+        "name": ended.name,
+        "state": ended.state,
+        "problem": "its driver has died" if ended.state == LOST else None,
+        "failure": ended.failure,
+        "runtime": ended.runtime,
+        "checkpoint_dir": ended.checkpoint_dir,
+        "host": ended.process.host,
+        "pid": ended.process.pid,
+        "started_ms": ended.started_ms,
+        "ended_ms": ended.ended_ms,
+    }
 
 
 def _running_object(job: ListedJob) -> dict[str, Any]:
@@ -127,7 +161,8 @@ def job(served: Served) -> dict[str, Any]:
         case JobRecord():
             return _with_operators(listed_job(served))
         case StoredJob():
-            return {**served.shown, "operators": [], "failure": _failure(served)}
+            failure = served.shown.get("failure") or _failure(served)
+            return {**served.shown, "operators": [], "failure": failure}
 
 
 def _with_operators(seen: ListedJob) -> dict[str, Any]:
@@ -137,14 +172,11 @@ def _with_operators(seen: ListedJob) -> dict[str, Any]:
 
 def _failure(stored: StoredJob) -> str | None:
     """What it has failed by, where the last that it has logged here says so."""
-    for line in reversed(newest_lines(_log_of(stored), _LOG_LINES)):
+    lines = [] if stored.log is None else newest_lines(stored.log, _LOG_LINES)
+    for line in reversed(lines):
         if line.logger == JOBS.name:
             return line.message if line.level == "error" else None
     return None
-
-
-def _log_of(stored: StoredJob) -> Path:
-    return log_path(JobConfig(stored.job, checkpoint_dir=absolute(stored.directory)).writer)
 
 
 def now(served: Served) -> dict[str, Any]:
@@ -185,7 +217,8 @@ def history(served: Served, wanted: Sequence[str]) -> dict[str, Any]:
         case JobRecord():
             view = _client(served).history()
         case StoredJob():
-            view = stored_figures(served.job, served.directory)
+            place = served.directory
+            view = HistoryView.nothing() if place is None else stored_figures(served.job, place)
     shown: dict[str, Any] = msgspec.to_builtins(_of_figures(view, wanted))
     return shown
 
@@ -211,6 +244,8 @@ def checkpoints(served: Served) -> list[dict[str, Any]]:
         case JobRecord():
             kept = _client(served).checkpoints()
         case StoredJob():
+            if served.directory is None:
+                return []
             kept = stored_checkpoints(served.job, served.directory)
     return [checkpoint_object(info) for info in kept]
 
@@ -229,7 +264,7 @@ def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
         case JobRecord():
             path = None if served.log is None else Path(served.log)
         case StoredJob():
-            path = _log_of(served)
+            path = served.log
     return [] if path is None else newest_lines(path, int(most))
 
 

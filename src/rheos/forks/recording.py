@@ -167,8 +167,8 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
     except ConfigurationError as error:
         error.what = f"{source.describe()} does not say what is there now, which is to be read"
         error.hint = (
-            "say how far it is to be read: in event time, --for 10m, to fork the job; up to another "
-            "checkpoint, --until, to debug it"
+            "say how far it is to be read: in event time, --for 10m, to fork the job or ask why; up to "
+            "another checkpoint, --until, to debug it"
         )
         raise
 

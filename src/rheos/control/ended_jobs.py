@@ -1,0 +1,63 @@
+"""The jobs of this user that have ended here, and how: so one that has failed is found, with its error,
+when its process is gone. The newest are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from rheos.control.private_files import write_privately
+from rheos.control.processes import ProcessId
+from rheos.protocol.ids import JobId
+
+MAX_ENDED = 50
+LOST = "lost"
+"""The state of a job whose driver has died, and has not been started again."""
+_MAX_BYTES = 1 << 20
+_SUFFIX = ".json"
+
+
+class EndedJob(msgspec.Struct, frozen=True, kw_only=True):
+    key: str
+    """That of its record, while it ran."""
+    job: JobId
+    name: str
+    process: ProcessId
+    """The driver's."""
+    runtime: str
+    checkpoint_dir: str | None
+    """Without credentials."""
+    started_ms: int
+    ended_ms: int
+    """Of one that was lost: when that was seen. Both are wall-clock times, ms since the epoch."""
+    log: str | None
+    state: str
+    """That of a `JobState`, or `LOST`."""
+    failure: str | None
+    """What it has failed by, as `rheos run` says it."""
+
+
+class EndedJobs:
+    """A folder with a file for each."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, ended: EndedJob) -> None:
+        """Raises OSError."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_privately(self._folder / f"{ended.key}{_SUFFIX}", msgspec.json.encode(ended))
+        for older in self.newest_first()[MAX_ENDED:]:
+            (self._folder / f"{older.key}{_SUFFIX}").unlink(missing_ok=True)
+
+    def newest_first(self) -> list[EndedJob]:
+        """Files that cannot be read are passed over: they may be of another version."""
+        found = []
+        for path in self._folder.glob(f"*{_SUFFIX}"):
+            try:
+                if path.stat().st_size <= _MAX_BYTES:
+                    found.append(msgspec.json.decode(path.read_bytes(), type=EndedJob))
+            except (OSError, msgspec.MsgspecError):
+                continue
+        return sorted(found, key=lambda ended: (ended.ended_ms, ended.key), reverse=True)

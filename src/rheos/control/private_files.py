@@ -1,0 +1,19 @@
+"""Files of this user's own, which others read while they are written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_privately(path: Path, data: bytes) -> None:
+    """Whole or not at all, and readable for its owner alone. Raises OSError."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
