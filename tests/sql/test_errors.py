@@ -43,6 +43,14 @@ def test_of_several_lines_the_one_is_shown_and_numbered() -> None:
     assert error.detail == "WHERE upper(price) = 'A'\n            ^^^^^"
 
 
+def test_a_place_behind_tabs_and_other_letters_is_underlined() -> None:
+    error = refused("SELECT\n\tprice,\n\t'öl 日本' AS x,\tpric\nFROM bids")
+    assert error.detail == " 'öl 日本' AS x, pric\n               ^^^^"
+    error = refused("SELECT price -- don't\nFROM bids\nWHERE channel =\n  'a\nAND price > 3")
+    assert "(line 4 of the SQL)" in error.what
+    assert error.detail == "  'a\n  ^^"
+
+
 def test_a_long_line_is_cut_around_the_place() -> None:
     many = ", ".join(f"price + {i} AS p{i}" for i in range(100))
     error = refused(f"SELECT {many}, pric FROM bids")
@@ -67,12 +75,53 @@ WRONG = {
     # Syntax.
     "SELEC price FROM bids": ("this is no SQL", "FROM"),
     "SELECT price +": ("something is missing behind this", "+"),
-    "SELECT (price FROM bids": ("this is no SQL: expecting )", "FROM"),
+    "SELECT (price FROM bids": ("the bracket that is opened here is not closed", "(price"),
+    "SELECT price FROM bids WHERE (price > 3": ("write ) at the end", "(price > 3"),
+    "SELECT price + 3) FROM bids": ("this bracket closes none", ")"),
     "SELECT price FROM bids WHERE channel = 'a": ("what begins with ' here does not end", "'a"),
     "SHOW TABLES": ("sql() takes a query", "SHOW"),
     "SHOW VIEWS": ("this is no SQL: expecting tables", "VIEWS"),
     "CALL x()": ("CALL is not known here", "CALL"),
-    "SELECT FROM bids": ("SELECT has no columns", "bids"),
+    "SELECT FROM bids": ("SELECT has no columns", "SELECT"),
+    "SELECT price FROM bids UNION ALL SELECT": ("SELECT has no columns", "SELECT"),
+    "SELECT price /* not yet FROM bids": ("the comment that begins here", "/* not yet FROM bids"),
+    "SELECT price FROM": ("something is missing behind this", "FROM"),
+    "SELECT price FROM bids GROUP BY": ("something is missing behind this", "GROUP BY"),
+    "SELECT b.price FROM bids b JOIN sales s ON": ("something is missing behind this", "ON"),
+    "SELECT price FORM bids": ("did you mean FROM, where 'FORM' stands?", "bids"),
+    "SELECT price FROM bids WERE price > 3": ("did you mean WHERE", "price"),
+    "SELECT price FROM bids GROUP auction": ("write GROUP BY", "auction"),
+    "SELECT CAST(price AS FOO) AS x FROM bids": ("there is no type FOO", "FOO"),
+    "SELECT CASE WHEN price > 3 THEN 1 FROM bids": ("CASE lacks its WHEN or its END", "1"),
+    "INSERT INTO t SELECT 1": ("env.sql_script(...)", "t SELECT 1"),
+    # A comma behind which nothing stands.
+    "SELECT price, FROM bids": ("nothing stands behind this comma", ","),
+    "SELECT price FROM bids, WHERE price > 3": ("nothing stands behind this comma", ","),
+    "SELECT price FROM bids GROUP BY price,": ("nothing stands behind this comma", ","),
+    "SELECT upper(channel,) AS u FROM bids": ("nothing stands behind this comma", ","),
+    "SELECT price FROM bids WHERE auction IN (1,)": ("nothing stands behind this comma", ","),
+    "SELECT * FROM (VALUES (1, 2,)) AS t": ("nothing stands behind this comma", ","),
+    "SELECT * FROM (VALUES (1), ) AS t": ("nothing stands behind this comma", ","),
+    "SELECT ROW_NUMBER() OVER (ORDER BY price,) AS n FROM bids": (
+        "nothing stands behind this comma",
+        ",",
+    ),
+    # Calls.
+    "SELECT upper(channel, auction) AS u FROM bids": (
+        "UPPER() takes 1 argument at the most, and has 2",
+        "upper(channel, auction)",
+    ),
+    "SELECT upper() AS u FROM bids": ("UPPER() lacks an argument", "upper()"),
+    "SELECT count(price, auction) AS u FROM bids": ("COUNT() of so many arguments", "auction"),
+    "SELECT summ(price) OVER (ORDER BY ts) AS u FROM bids": ("did you mean 'sum'", "summ(price)"),
+    "SELECT * FROM TABLE(TUMBEL(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR))": (
+        "unknown window function 'TUMBEL'",
+        "TUMBEL",
+    ),
+    "SELECT * FROM TABLE(TUMBEL(bids, DESCRIPTOR(ts), INTERVAL '1' HOUR))": (
+        "did you mean 'TUMBLE'?",
+        "TUMBEL(bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)",
+    ),
     # Names.
     "SELECT price FROM bid": ("unknown table 'bid'", "bid"),
     "SELECT a.price FROM bids AS b": ("unknown table 'a'", "a.price"),
@@ -81,8 +130,23 @@ WRONG = {
         "two columns have the name 'price'",
         "auction AS price",
     ),
+    "SELECT price * 2 AS twice FROM bids WHERE twice > 3": (
+        "'twice' is a column that this SELECT makes, and is not there yet",
+        "twice",
+    ),
+    "WITH a AS (SELECT 1 AS x), a AS (SELECT 2 AS x) SELECT * FROM a": ("WITH names 'a' twice", "a"),
+    "SELECT b.price FROM bids b JOIN sales b ON b.auction = b.auction": (
+        "two tables here are called 'b'",
+        "sales b",
+    ),
     "SELECT word.x FROM words": ("word.x is no column", "word.x"),
     # Types.
+    "SELECT 1e999 AS x FROM bids": ("1e999 is larger than any DOUBLE", "1e999"),
+    "SELECT 9999999999999999999999999999999999999999 AS x FROM bids": (
+        "a number has at most 38 digits",
+        "9999999999999999999999999999999999999999",
+    ),
+    "SELECT DATE '2026-13-45' AS day FROM bids": ("'2026-13-45' is no DATE", "'2026-13-45'"),
     "SELECT auction + channel FROM bids": ("arithmetic takes numbers", "channel"),
     "SELECT price FROM bids WHERE channel = 3": ("a comparison takes values of one type", "3"),
     "SELECT price FROM bids WHERE price": ("WHERE takes a condition", "price"),
@@ -248,6 +312,13 @@ def test_what_is_wrong_is_shown_at_its_place(text: str) -> None:
     error = refused(text)
     assert what in str(error)
     assert place(error) == underlined
+
+
+@pytest.mark.parametrize("text", ["-- nothing", ";", "/* nothing */ ;"])
+def test_a_text_without_a_query_says_so(text: str) -> None:
+    error = refused(text)
+    assert error.what == "there is no query in this text"
+    assert error.detail == text
 
 
 def test_a_name_that_two_tables_have_is_ambiguous() -> None:

@@ -152,6 +152,24 @@ WRONG = {
     "INSERT INTO t SELECT auction, price FROM bids": "by the key a, and the rows are by none",
     "CREATE TABLE t (n BIGINT) WITH ('connector' = 'files', 'path' = 'x'); INSERT INTO t SELECT "
     "COUNT(*) FROM bids GROUP BY auction": "takes rows back by their key",
+    "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t (a, a) SELECT 1, 2": (
+        "'a' is named twice"
+    ),
+    "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t": "and has a query",
+    "CREATE TABLE t (a INT, A STRING) WITH ('connector' = 'print')": "two columns have the name 'A'",
+    "CREATE TABLE t (a INT,) WITH ('connector' = 'print')": "nothing stands behind this comma",
+    "CREATE TABLE t () WITH ('connector' = 'print')": "a table has columns",
+    "CREATE TABLE t (a) WITH ('connector' = 'print')": "write a BIGINT",
+    "CREATE TABLE t (a INT) WITH ('connector' = 'print', 'name' = 'x', 'name' = 'y')": (
+        "the option 'name' is given twice"
+    ),
+    "CREATE TABLE t (a INT) WITH ('connector' = 'files', 'path' = 'x', 'format' = 'jsn'); "
+    "CREATE VIEW v AS SELECT * FROM t": "format='jsn' is not known",
+    "CREATE VIEW v": "a view has a query",
+    "CREATE VIEW v (a, b) AS SELECT 1 AS x": "the query has 1 columns, and 2 are named",
+    "SET state_ttl = 'soon'": "'soon' is not a duration",
+    "SET": "SET says what and to what",
+    "hello": "this is no statement",
     "INSERT INTO nowhere SELECT 1": "unknown table 'nowhere'",
     "CREATE VIEW bids AS SELECT 1 AS a": "there is a table 'bids' already",
     "SELECT 1 AS a": "nothing is made of the rows",
@@ -213,3 +231,27 @@ def test_rows_that_change_are_shown_where_a_sink_only_appends() -> None:
     assert error.detail is not None
     line, marks = error.detail.splitlines()
     assert line[marks.index("^") :] == "auction"
+
+
+@pytest.mark.parametrize(
+    ("query", "place", "hint"),
+    [
+        ("SELECT channel, price\n  AS p FROM bids", "price", "write CAST(price AS INT)"),
+        ("SELECT channel, price + 1 FROM bids", "price + 1", "write CAST(price + 1 AS INT)"),
+        ("VALUES ('x', 'y')", "'y'", "write CAST('y' AS INT)"),
+        ("(SELECT 'a', price FROM bids) UNION ALL SELECT 'b', 1", "price", "write CAST(price AS INT)"),
+        # Where the columns are not said one by one it is the table that is shown.
+        ("SELECT * FROM (SELECT channel, price FROM bids)", "t", "write CAST(price AS INT)"),
+    ],
+)
+def test_a_column_of_another_type_is_shown_in_the_query(query: str, place: str, hint: str) -> None:
+    env = rh.Environment()
+    registered(env)
+    with pytest.raises(rh.SchemaError, match="'b' of t is INT, and the query gives") as caught:
+        env.sql_script(
+            f"CREATE TABLE t (a STRING, b INT) WITH ('connector' = 'print');\nINSERT INTO t {query}"
+        )
+    assert caught.value.hint == hint
+    assert caught.value.detail is not None
+    line, marks = caught.value.detail.splitlines()
+    assert line[marks.index("^") : len(marks)] == place

@@ -17,7 +17,7 @@ from sqlglot import exp
 from rheos import aggregates as agg
 from rheos.aggregates import Agg
 from rheos.sql import types
-from rheos.sql.expressions.table import CAST, Compiler, Typed
+from rheos.sql.expressions.table import AGGREGATES, CAST, Compiler, Typed
 from rheos.sql.functions import UserAggregateCall, UserFunction
 from rheos.sql.text import kind
 
@@ -51,6 +51,7 @@ def _aggregate(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[M
     def register(maker: Maker) -> Maker:
         for node in nodes:
             _MAKERS[node] = (tuple(knows), maker)
+            AGGREGATES.append(node)
         return maker
 
     return register
@@ -67,6 +68,8 @@ def aggregated(compiler: Compiler, node: exp.Expr) -> Aggregated:
         return _of_user(compiler, call, condition)
     if isinstance(call, exp.Count):
         return _count(compiler, call, condition)
+    if isinstance(call, exp.Anonymous):
+        raise compiler.unknown_function(call)
     known = _MAKERS.get(type(call))
     if known is None:
         raise compiler.sql.not_computed(call)

@@ -103,7 +103,9 @@ class WithOptions:
         try:
             return function(**arguments)
         except ProgramError as error:
-            raise sql.error(error.what, self.at, error.hint) from None
+            # Where the value of an option is named, that is the place.
+            named = (node for node in self.options.values() if repr(node.name) in error.what)
+            raise sql.error(error.what, next(named, self.at), error.hint) from None
 
 
 _KNOWN = f"the connectors are {', '.join(CONNECTORS)}"
@@ -119,6 +121,8 @@ def with_options(sql: SqlText, node: exp.Create) -> WithOptions:
     for each in properties.expressions:
         if not isinstance(each, exp.Property) or not isinstance(each.args["value"], exp.Literal):
             raise sql.error("options are texts", each, hint)
+        if each.name.lower() in options:
+            raise sql.error(f"the option {each.name!r} is given twice", each, "leave one of them out")
         options[each.name.lower()] = each.args["value"]
     named = options.pop("connector", None)
     if named is None:

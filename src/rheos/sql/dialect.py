@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -10,12 +10,17 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import TokenType
 
-from rheos.errors import ProgramError
 from rheos.sql.match_parser import MatchParser
+from rheos.sql.syntax_errors import (
+    NO_COLUMNS,
+    NOTHING_BEHIND,
+    NOTHING_BEHIND_COMMA,
+    READ_AS,
+    WINDOWS,
+    unfinished,
+    unreadable,
+)
 from rheos.sql.text import Span, SqlText
-
-WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-"""The functions that give a table with windows."""
 
 
 class _UnreadableError(ParseError):
@@ -56,6 +61,48 @@ class _Parser(MatchParser):
         **MatchParser.FUNCTION_PARSERS,
         **{name: lambda self, name=name: self._parse_window_function(name) for name in WINDOWS},
     }
+
+    # sqlglot passes over a comma, and a word, behind which nothing stands.
+
+    def _parse_csv(
+        self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
+    ) -> list[Any]:
+        commas = 0
+
+        def behind_comma() -> Any:
+            nonlocal commas
+            comma = self._prev
+            found = parse_method()
+            if found is None and commas and sep == TokenType.COMMA:
+                self.raise_error(NOTHING_BEHIND_COMMA, comma)
+            commas += 1
+            return found
+
+        found: list[Any] = super()._parse_csv(behind_comma, sep)
+        return found
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
+        comma = self._curr
+        join: exp.Join | None = super()._parse_join(*args, **kwargs)
+        if join is None and comma and comma.token_type == TokenType.COMMA and self._prev is comma:
+            self.raise_error(NOTHING_BEHIND_COMMA, comma)
+        if join is not None and self._prev.token_type == TokenType.ON:
+            self.raise_error(NOTHING_BEHIND, self._prev)
+        return join
+
+    def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
+        group: exp.Group | None = super()._parse_group(*args, **kwargs)
+        if group is not None and not any(group.args.values()):
+            self.raise_error(NOTHING_BEHIND, self._prev)
+        return group
+
+    def _parse_projections(self) -> tuple[list[exp.Expr], list[exp.Expr] | None]:
+        columns, others = super()._parse_projections()
+        if not columns:
+            self.raise_error(NO_COLUMNS, self._prev)
+        return columns, others
+
+    # Forms of Flink.
 
     def _parse_window_function(self, name: str) -> exp.Expr:
         token = self._tokens[self._index - 2]
@@ -146,50 +193,15 @@ def parse(sql: SqlText) -> list[exp.Expr]:
     try:
         read = _DIALECT.parse(sql.text, error_level=ErrorLevel.IMMEDIATE)
     except _UnreadableError as error:
-        raise _unreadable(sql, str(error), error.span) from None
+        raise unreadable(sql, str(error), error.span) from None
     except TokenError as error:
-        raise _unfinished(sql) or sql.error(f"this is no SQL: {error}", None, _HINT) from None
+        raise unfinished(sql) or sql.error(f"this is no SQL: {error}", None, READ_AS) from None
     except ParseError as error:
         what = str(error).strip().splitlines()[0]
-        raise sql.error(f"this is no SQL: {what}", None, _HINT) from None
+        raise sql.error(f"this is no SQL: {what}", None, READ_AS) from None
     except RecursionError:
         raise sql.error(
             "the SQL is nested too deeply", None, "say a part of it in WITH name AS (...)"
         ) from None
-    return [statement for statement in read if statement is not None]
-
-
-_HINT = "it is read as Spark's SQL"
-
-
-def _unfinished(sql: SqlText) -> ProgramError | None:
-    """The error for a text or a name that begins and does not end."""
-    inside = ""
-    began = 0
-    for place, char in enumerate(sql.text):
-        if inside:
-            inside = "" if char == inside else inside
-        elif char in "'\"`":
-            inside, began = char, place
-    if not inside:
-        return None
-    span = Span(began, len(sql.text.rstrip()))
-    return sql.error(f"what begins with {inside} here does not end", span, f"write {inside} behind it")
-
-
-def _unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
-    missing = re.match(r"Required keyword: '(\w+)' missing", message)
-    if missing is not None:
-        return sql.error("something is missing behind this", span, _HINT)
-    if message.startswith("Expecting"):
-        # The bracket that is wanted stands ahead of the word at which it was missed.
-        return sql.error(f"this is no SQL: {message.lower()} here, or before it", span, _HINT)
-    if message.endswith("is not computed in PATTERN"):
-        return sql.error(message, span, "a pattern has variables, groups and how often they are taken")
-    if message.startswith("there is no type"):
-        return sql.error(
-            message, span, "types are those of Spark's SQL: STRING, BIGINT, TIMESTAMP(3), ..."
-        )
-    if message.endswith("is not known here"):
-        return sql.error(message, span, "write a query, as in SELECT ... FROM ...")
-    return sql.error("this is no SQL: it cannot be read from here on", span, _HINT)
+    # A comment ahead of a semicolon is a statement to sqlglot.
+    return [each for each in read if each is not None and not isinstance(each, exp.Semicolon)]

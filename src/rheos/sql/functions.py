@@ -30,8 +30,8 @@ from rheos.operators.call import CallForm
 from rheos.protocol.columns import without_none
 from rheos.protocol.types import arrow_type, schema_of
 from rheos.sql import types
-from rheos.sql.dialect import WINDOWS
 from rheos.sql.expressions.table import CAST, NAMED, Compiler, OwnCall, Typed
+from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import kind
 
 _TABLES = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)

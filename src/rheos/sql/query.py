@@ -1,4 +1,4 @@
-"""Tree to plan: SELECT, WITH, VALUES, and what stands in FROM."""
+"""Tree to plan: SELECT, WITH, and what stands in FROM."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rheos.connectors.lookup import Lookup
-from rheos.graph.types import from_polars
 from rheos.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
 from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
@@ -41,7 +40,9 @@ from rheos.sql.ranking import bound, is_rank, limited, rank_of, ranked, ranks_in
 from rheos.sql.scalar_queries import scalar_queries, with_scalars
 from rheos.sql.scope import NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.set_operations import NO_END, set_operation
+from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import SqlText
+from rheos.sql.values import value_rows
 from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, by_the_clock, is_clock, window_call
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Planner:
                 self.sql.only(node, ("this",))
                 return planner.query(node.this)
             case exp.Values():
-                return planner._values(node)
+                return value_rows(self.sql, node)
         raise self.sql.error("this is no query", node, "write SELECT ... FROM ...")
 
     def _with(self, node: exp.Expr) -> Planner:
@@ -81,8 +82,14 @@ class Planner:
             return self
         self.sql.only(clause, ("expressions",), " WITH")
         planner = self
+        names: set[str] = set()
         for each in clause.expressions:
             self.sql.only(each, ("this", "alias"))
+            if each.alias.casefold() in names:
+                raise self.sql.error(
+                    f"WITH names {each.alias!r} twice", each.args["alias"], "choose another name"
+                )
+            names.add(each.alias.casefold())
             plan = planner.query(each.this)
             columns = each.args["alias"].args.get("columns")
             plan = planner._renamed(plan, columns or [], each)
@@ -180,8 +187,6 @@ class Planner:
         self, node: exp.Select, plan: Plan, sight: NameScope | Grouped, compiler: Compiler
     ) -> Plan:
         """The columns of SELECT."""
-        if not node.expressions:
-            raise self.sql.error("SELECT has no columns", node, "write SELECT * FROM ...")
         exprs: list[pl.Expr] = []
         columns: list[SqlColumn] = []
         for item in node.expressions:
@@ -266,6 +271,7 @@ class Planner:
             join = LookupJoin(self.sql, node, lookup, work.how)
             return join.relation(left, [*parts_of(node.args.get("on"))])
         right = self._table(node.this)
+        self._check_alias(left, right, node.this)
         on = [*parts_of(node.args.get("on"))]
         if is_cross(node):
             scope = NameScope(self.sql, (*left.tables, *right.tables))
@@ -283,6 +289,16 @@ class Planner:
         right, on = with_calls(self.sql, right, on, left)
         return work.relation(left, right, on)
 
+    def _check_alias(self, left: SqlRelation, right: SqlRelation, at: exp.Expr) -> None:
+        names = {each.alias.casefold() for each in left.tables if each.alias is not None}
+        for table in right.tables:
+            if table.alias is not None and table.alias.casefold() in names:
+                raise self.sql.error(
+                    f"two tables here are called {table.alias!r}",
+                    at,
+                    f"give one of them another name: {table.alias} AS other",
+                )
+
     def _table(self, node: exp.Expr) -> SqlRelation:
         match node:
             case exp.Table():
@@ -291,7 +307,7 @@ class Planner:
                 self.sql.only(node, ("this", "alias"))
                 return self._aliased(self.query(node.this), node)
             case exp.Values():
-                return self._aliased(self._values(node), node)
+                return self._aliased(value_rows(self.sql, node), node)
             case MatchRecognize():
                 return self._aliased(matched(self.sql, node, self._table(node.this)), node)
         raise self.sql.not_computed(node)
@@ -301,6 +317,11 @@ class Planner:
         if call is not None:
             self.sql.only(node, ("this", "alias"), " of a window function")
             return self._aliased(self._windowed(call), node)
+        if isinstance(node.this, exp.Anonymous):
+            of = node.this
+            if of.name.upper() == "TABLE" and len(of.expressions) == 1:
+                [of] = of.expressions
+            raise self.sql.unknown("window function", of.name, of, WINDOWS, "the window functions are")
         if not isinstance(node.this, exp.Identifier):
             raise self.sql.not_computed(node.this)
         self.sql.only(node, ("this", "alias", "version"), " of a table")
@@ -369,32 +390,6 @@ class Planner:
                 f"there are {len(plan.columns)} columns, and {len(names)} names for them", at
             )
         return renamed(plan, tuple(each.name for each in names))
-
-    # --- VALUES -------------------------------------------------------------------------------------
-
-    def _values(self, node: exp.Values) -> Plan:
-        self.sql.only(node, ("expressions", "alias"))
-        compiler = Compiler(self.sql, NameScope(self.sql, ()))
-        rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
-        for row, given in zip(rows, node.expressions, strict=True):
-            if len(row) != len(rows[0]):
-                raise self.sql.error(
-                    f"the rows of VALUES have as many columns, and this one has {len(row)}, not "
-                    f"{len(rows[0])}",
-                    given,
-                )
-        series = []
-        for place in range(len(rows[0])):
-            values, kind = compiler.common([compiler.compile(row[place]) for row in rows], "VALUES")
-            if kind == types.NULL:
-                raise self.sql.wrong_type(
-                    "a column of NULL alone has no type", rows[0][place], "write CAST(NULL AS STRING)"
-                )
-            cells = [pl.select(value.expr.cast(kind)).to_series() for value in values]
-            series.append(pl.concat(cells).alias(f"col{place + 1}"))
-        frame = pl.DataFrame(series)
-        table = frame.rechunk().to_arrow().cast(from_polars(frame.schema)).combine_chunks()
-        return ValueRows(table, tuple(SqlColumn(*each) for each in frame.schema.items()))
 
 
 def _parts_of_groups(node: exp.Select) -> list[exp.Expr]:

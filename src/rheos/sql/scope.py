@@ -126,6 +126,13 @@ class NameScope:
             )
         if not found:
             hidden = {each for table in self.tables if table.hidden for each in table.columns}
+            if not node.table and _is_alias(node, name):
+                raise self.sql.error(
+                    f"{name!r} is a column that this SELECT makes, and is not there yet",
+                    node,
+                    f"write again what it stands for, or read it in a query around this one: "
+                    f"SELECT ... FROM (SELECT ... AS {name} FROM ...) WHERE {name} > 3",
+                )
             known = list(dict.fromkeys(each.name for each in columns if each not in hidden))
             raise self.sql.unknown("column", name, node, known, "the columns here are")
         return found[0]
@@ -150,3 +157,10 @@ class NameScope:
 
 def _same(one: str | None, other: str) -> bool:
     return one is not None and one.casefold() == other.casefold()
+
+
+def _is_alias(node: exp.Column, name: str) -> bool:
+    """Whether the query that a column stands in gives one of its own that name."""
+    select = node.find_ancestor(exp.Select)
+    items = [] if select is None else select.expressions
+    return any(isinstance(item, exp.Alias) and _same(item.alias, name) for item in items)

@@ -178,12 +178,16 @@ class SqlSession:
     def _planned_alone(self, sql: SqlText, ttl: TimeToLive | None) -> Plan:
         """The plan of a text that is one query."""
         statements = parse(sql)
+        if not statements:
+            raise sql.error("there is no query in this text", None, "write SELECT ... FROM ...")
         if len(statements) != 1:
-            at = statements[1] if statements else None
-            raise sql.error("sql() takes one query", at, "write each by itself: env.sql(...)")
+            raise sql.error(
+                "sql() takes one query", statements[1], "write each by itself: env.sql(...)"
+            )
         [statement] = statements
         if not isinstance(statement, exp.Query | exp.Values):
-            raise sql.error("sql() takes a query", statement, "write SELECT ... FROM ...")
+            hint = "write SELECT ... FROM ...; other statements are for env.sql_script(...)"
+            raise sql.error("sql() takes a query", statement, hint)
         return self._pushed(sql, statement, ttl)
 
 

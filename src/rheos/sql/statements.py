@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -10,11 +11,13 @@ import polars as pl
 import pyarrow as pa
 from sqlglot import exp
 
+from rheos.api.joins import FOREVER
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.contract import Sink
 from rheos.errors import ProgramError
 from rheos.graph.types import from_polars
 from rheos.graph.windows import Watermark
+from rheos.protocol.durations import duration_ms
 from rheos.sql import types
 from rheos.sql.catalog import DeclaredTable
 from rheos.sql.connectors import with_options
@@ -39,9 +42,27 @@ _ROWS_THAT_STAY = (
 )
 
 
+_STATEMENTS = (
+    "there are CREATE TABLE, CREATE VIEW, CREATE FUNCTION, INSERT INTO, SET, EXPLAIN, SHOW TABLES and "
+    "DESCRIBE"
+)
+
+
 def _changing(query: exp.Expr) -> exp.Expr:
     """What makes the rows of a query change: its groups, where it has some."""
     return next(query.find_all(exp.Group), query)
+
+
+def _items(query: exp.Expr, width: int) -> Sequence[exp.Expr | None]:
+    """Where the columns of a query are written; None where they are not said one by one."""
+    while isinstance(query, exp.SetOperation | exp.Subquery):
+        query = query.this
+    items = query.expressions
+    if isinstance(query, exp.Values) and isinstance(items[0], exp.Tuple):
+        items = items[0].expressions
+    if len(items) != width or any(each.is_star for each in items):
+        return [None] * width
+    return list(items)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +120,10 @@ class ScriptStatements:
                     node,
                     "write INSERT INTO a table, or CREATE VIEW name AS SELECT ...",
                 )
+            case exp.DDL() | exp.DML() | exp.Drop() | exp.Command():
+                raise self.sql.not_computed(node, _STATEMENTS)
             case _:
-                raise self.sql.not_computed(
-                    node,
-                    "there are CREATE TABLE, CREATE VIEW, CREATE FUNCTION, INSERT INTO, SET, EXPLAIN, "
-                    "SHOW TABLES and DESCRIBE",
-                )
+                raise self.sql.error("this is no statement", node, _STATEMENTS)
 
     def _name(self, node: exp.Expr) -> str:
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
@@ -122,10 +141,18 @@ class ScriptStatements:
         named = node.this
         columns = named.expressions if isinstance(named, exp.Schema) else []
         name = self._name(named.this if isinstance(named, exp.Schema) else named)
+        if node.expression is None:
+            raise self.sql.error(
+                "a view has a query", named, f"write CREATE VIEW {name} AS SELECT ... FROM ..."
+            )
         plan = self.session.planned(self.sql, node.expression)
         if columns:
             if len(columns) != len(plan.columns):
-                raise self.sql.error(f"the query has {len(plan.columns)} columns", named)
+                raise self.sql.error(
+                    f"the query has {len(plan.columns)} columns, and {len(columns)} are named",
+                    named,
+                    f"they are {', '.join(column.name for column in plan.columns)}",
+                )
             plan = renamed(plan, tuple(each.name for each in columns))
         self.session.catalog.add(name, plan)
 
@@ -146,20 +173,30 @@ class ScriptStatements:
             match each:
                 case exp.ColumnDef():
                     kind, nullable = self._column(each)
-                    if each.name in kinds:
-                        raise self.sql.error(f"two columns have the name {each.name!r}", each)
+                    if any(each.name.casefold() == known.casefold() for known in kinds):
+                        raise self.sql.error(
+                            f"two columns have the name {each.name!r}", each, "choose another name"
+                        )
                     kinds[each.name] = kind
                     made = from_polars(pl.Schema({each.name: kind})).field(0)
                     fields.append(made.with_nullable(nullable))
                 case WatermarkFor():
                     watermark = self._watermark(each, kinds)
                 case exp.PrimaryKey():
+                    for part in each.expressions:
+                        if part.name not in kinds:
+                            raise self.sql.unknown(
+                                "column", part.name, part, kinds, "the columns before it are"
+                            )
                     key = tuple(part.name for part in each.expressions)
+                case exp.Identifier():
+                    raise self.sql.error("a column has a type", each, f"write {each.name} BIGINT")
                 case _:
                     raise self.sql.not_computed(each)
-        for part in key:
-            if part not in kinds:
-                raise self.sql.unknown("column", part, node.this, kinds, "the columns are")
+        if not kinds:
+            raise self.sql.error(
+                "a table has columns", node.this, "write CREATE TABLE t (id BIGINT, ...)"
+            )
         options = with_options(self.sql, node)
         self.session.catalog.declare(
             DeclaredTable(name, pa.schema(fields), kinds, watermark, key, options, self.sql)
@@ -209,15 +246,23 @@ class ScriptStatements:
         self.sql.only(node, ("this", "expression"), " of INSERT")
         named = node.this.this if isinstance(node.this, exp.Schema) else node.this
         target = self.session.catalog.declared(named.name)
+        if not named.name or node.expression is None:
+            raise self.sql.error(
+                "INSERT INTO names a table, and has a query",
+                node,
+                "write INSERT INTO t SELECT ... FROM ...",
+            )
         if target is None:
             known = self.session.catalog.declarations
             raise self.sql.unknown("table", named.name, named, known, "the tables to write to are")
         names = [*target.kinds]
         if isinstance(node.this, exp.Schema):
             names = [each.name for each in node.this.expressions]
-            for each in node.this.expressions:
+            for place, each in enumerate(node.this.expressions):
                 if each.name not in target.kinds:
                     raise self.sql.unknown("column", each.name, each, target.kinds, "the columns are")
+                if each.name in names[:place]:
+                    raise self.sql.error(f"{each.name!r} is named twice", each, "leave it out")
         plan = self.session.planned(self.sql, node.expression)
         if len(plan.columns) != len(names):
             raise self.sql.error(
@@ -240,17 +285,20 @@ class ScriptStatements:
     def _fitted(self, plan: Plan, target: DeclaredTable, names: list[str], node: exp.Insert) -> Plan:
         """The rows with the columns of the table, by their places."""
         by_name = dict(zip(names, plan.columns, strict=True))
+        written = dict(zip(names, _items(node.expression, len(names)), strict=True))
         exprs, columns = [], []
         for name, kind in target.kinds.items():
             given = by_name.get(name)
             if given is None:
                 exprs.append(pl.lit(None, dtype=kind))
             elif given.type != kind and types.common(given.type, kind) != kind:
+                item = written[name]
+                of = given.name if item is None else item.unalias().sql("spark")
                 raise self.sql.wrong_type(
                     f"{name!r} of {target.name} is {types.name(kind)}, and the query gives "
                     f"{types.name(given.type)}",
-                    node.this,
-                    f"CAST({given.name} AS {types.name(kind)})",
+                    node.this if item is None else item,
+                    f"write CAST({of} AS {types.name(kind)})",
                 )
             else:
                 cast = types.cast(pl.col(given.name), given.type, kind)
@@ -262,6 +310,8 @@ class ScriptStatements:
     # --- SET ------------------------------------------------------------------------------------------
 
     def _set(self, node: exp.Set) -> None:
+        if not node.expressions:
+            raise self.sql.error("SET says what and to what", node, "write SET state_ttl = '7d'")
         for item in node.expressions:
             pair = item.this
             name = pair.this.name if isinstance(pair, exp.EQ) else ""
@@ -271,4 +321,10 @@ class ScriptStatements:
                     item,
                     "there is SET state_ttl = '7d'; settings of the job are given to rheos run",
                 )
-            self.session.ttl = pair.expression.name
+            said = pair.expression.name
+            try:
+                if said != FOREVER:
+                    duration_ms(said)
+            except ProgramError as error:
+                raise self.sql.error(error.what, pair.expression, "write '7d', or 'forever'") from None
+            self.session.ttl = said

@@ -59,7 +59,7 @@ class SqlText:
         self,
         what: str,
         name: str,
-        at: exp.Expr,
+        at: exp.Expr | Span,
         known: Collection[str],
         listed: str,
         *,
@@ -83,6 +83,8 @@ class SqlText:
                 continue
             part = value[0] if isinstance(value, list) else value
             place = part if isinstance(part, exp.Expr) and span_of_own(part) else node
+            if name == "expressions" and isinstance(node, exp.Func):
+                raise self.error(f"{kind(node)} of so many arguments is not computed yet", place)
             said = name.strip("_").replace("_", " ").upper()
             raise self.error(f"{said}{where or f' of {kind(node)}'} is not computed yet", place)
 

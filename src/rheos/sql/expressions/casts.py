@@ -67,6 +67,8 @@ def cast(compiler: Compiler, node: exp.Cast) -> Typed:
     value, to = compiler.compile(node.this), named_type(compiler.sql, node.to)
     if isinstance(to, pl.List):
         raise compiler.sql.error("a cast to ARRAY is not computed yet", node)
+    if types.is_timestamp(to) or to == types.DATE:
+        value = compiler.cast_text(value, to)
     made = types.cast(value.expr, value.type, to)
     if made is None and to == types.TEXT and types.is_floating(value.type):
         raise compiler.sql.error(

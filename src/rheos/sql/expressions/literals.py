@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import timedelta
 from decimal import Decimal
@@ -20,21 +21,30 @@ def literal(compiler: Compiler, node: exp.Literal) -> Typed:
         return _constant(node.this, types.TEXT, node)
     text = str(node.this)
     if "e" in text.lower():
-        return _constant(float(text), types.DOUBLE, node)
+        number = float(text)
+        if math.isinf(number):
+            raise compiler.sql.error(
+                f"{text} is larger than any DOUBLE", node, "the largest is 1.7976931348623157e308"
+            )
+        return _constant(number, types.DOUBLE, node)
     if "." in text:
         value = Decimal(text)
         _, digits, exponent = value.as_tuple()
         assert isinstance(exponent, int)
         scale = -exponent
         if max(len(digits), scale) > types.MOST_DIGITS:
-            raise compiler.sql.error(f"a number has at most {types.MOST_DIGITS} digits", node)
+            raise compiler.sql.error(
+                f"a number has at most {types.MOST_DIGITS} digits", node, "write 1e40 for a DOUBLE"
+            )
         return _constant(value, pl.Decimal(max(len(digits), scale), scale), node)
     whole = int(text)
     for kind, most in ((types.INT, 1 << 31), (types.BIGINT, 1 << 63)):
         if whole < most:
             return _constant(whole, kind, node)
     if len(text) > types.MOST_DIGITS:
-        raise compiler.sql.error(f"a number has at most {types.MOST_DIGITS} digits", node)
+        raise compiler.sql.error(
+            f"a number has at most {types.MOST_DIGITS} digits", node, "write 1e40 for a DOUBLE"
+        )
     return _constant(Decimal(whole), pl.Decimal(len(text), 0), node)
 
 

@@ -62,10 +62,7 @@ class Compiler:
         if isinstance(node, exp.Anonymous):
             made = NAMED.get(node.name.casefold())
             if made is None:
-                listed = "the functions are those of docs/sql.md"
-                raise self.sql.unknown(
-                    "function", node.name, node, function_names(), listed, names_them=False
-                )
+                raise self.unknown_function(node)
             return made(self, node)
         if isinstance(node, OwnCall):
             return node.typed(self)
@@ -73,6 +70,10 @@ class Compiler:
         if handler is None:
             raise self._refused(node)
         return handler(self, node)
+
+    def unknown_function(self, node: exp.Anonymous) -> SchemaError:
+        listed = "the functions are those of docs/sql.md"
+        return self.sql.unknown("function", node.name, node, function_names(), listed, names_them=False)
 
     def wrong_type(self, what: str, value: Typed, hint: str, at: exp.Expr | None = None) -> SchemaError:
         """The error for a value of a type that does not fit, at its place or another; `what` says what
@@ -165,11 +166,13 @@ Handler: TypeAlias = Callable[[Compiler, Any], Typed]
 HANDLERS: dict[type[exp.Expr], Handler] = {}
 NAMED: dict[str, Handler] = {}
 """Functions that sqlglot has no class for, by their names."""
+AGGREGATES: list[type[exp.Expr]] = [exp.Count]
+"""Those that are computed of groups and frames, and of no row by itself."""
 
 
 def function_names() -> list[str]:
     """The functions that are computed, as SQL calls them."""
-    classes = [node for node in HANDLERS if issubclass(node, exp.Func)]
+    classes = [node for node in (*HANDLERS, *AGGREGATES) if issubclass(node, exp.Func)]
     return [*NAMED, *(name.lower() for node in classes for name in node.sql_names())]
 
 

@@ -1,0 +1,162 @@
+"""Errors for a text that is no SQL: what the parser says of it, in words about the place."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from sqlglot import exp
+
+from rheos.errors import ProgramError
+from rheos.sql.text import Span, SqlText
+
+WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
+"""The functions that give a table with windows."""
+
+READ_AS = "it is read as Spark's SQL"
+NOTHING_BEHIND_COMMA = "nothing stands behind this comma"
+NO_COLUMNS = "SELECT has no columns"
+NOTHING_BEHIND = "something is missing behind this"
+
+_PIECE = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`""", re.DOTALL
+)
+_BEGIN = re.compile(r"""['"`]|/\*""")
+_MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*?(\w+)'>")
+_TOO_MANY = re.compile(r"The number of provided arguments \((\d+)\) is greater than .* \((\d+)\)")
+_GOES_ON = (
+    *("SELECT", "FROM", "JOIN", "ON", "BY", "WHERE", "HAVING", "SET", "INTO", "VALUES", "AS", "AND"),
+    *("OR", "NOT", "IN", "TABLE", "VIEW", "UNION", "DESCRIBE", "DESC", "SHOW"),
+)
+"""Words behind which something stands."""
+_CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "JOIN", "UNION", "VALUES", "WINDOW")
+_BEGINS = ("SELECT", "INSERT", "CREATE", "EXPLAIN", "DESCRIBE", "WITH")
+
+
+def unfinished(sql: SqlText) -> ProgramError | None:
+    """The error for a text, a name or a comment that begins and does not end."""
+    found = _BEGIN.search(_bare(sql.text))
+    if found is None:
+        return None
+    span = Span(found.start(), len(sql.text.rstrip()))
+    if found[0] == "/*":
+        return sql.error("the comment that begins here does not end", span, "write */ behind it")
+    return sql.error(
+        f"what begins with {found[0]} here does not end", span, f"write {found[0]} behind it"
+    )
+
+
+def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
+    """The error for what the parser has said of a place."""
+    bare, word = _bare(sql.text), sql.text[span.start : span.stop]
+    if message == NOTHING_BEHIND_COMMA:
+        return sql.error(message, span, "leave the comma out, or write what comes behind it")
+    if message == NO_COLUMNS:
+        return sql.error(message, span, "write SELECT * FROM ...")
+    called = re.search(r"(\w+)\s*\(\s*TABLE\s+$", bare[: span.start], re.IGNORECASE)
+    if called is not None:
+        return sql.unknown(
+            "window function", called[1], Span(*called.span(1)), WINDOWS, "the window functions are"
+        )
+    if (missing := _MISSING.match(message)) is not None:
+        call = _call(bare, span.start) if word == ")" else None
+        if call is not None and issubclass(getattr(exp, missing[1], exp.Expr), exp.Func):
+            name = _name(sql, call)
+            return sql.error(
+                f"{name}() lacks an argument", call, f"write {name}(...) with what it takes"
+            )
+        return sql.error(NOTHING_BEHIND, span, READ_AS)
+    if message == NOTHING_BEHIND:
+        return sql.error(message, span, READ_AS)
+    if (count := _TOO_MANY.match(message)) is not None:
+        call = _call(bare, span.start) or span
+        what = f"{_name(sql, call)}() takes {count[2]} argument{'s' * (count[2] != '1')} at the most"
+        return sql.error(f"{what}, and has {count[1]}", call, "leave the others out")
+    if message.startswith("Expecting )"):
+        return _not_closed(sql, bare, span)
+    if message.startswith("Expecting"):
+        # What is wanted stands ahead of the word at which it was missed.
+        return sql.error(f"this is no SQL: {message.lower()} here, or before it", span, READ_AS)
+    if message.endswith("is not computed in PATTERN"):
+        return sql.error(message, span, "a pattern has variables, groups and how often they are taken")
+    if message.startswith(("there is no type", "Expected TYPE after CAST")):
+        return sql.error(
+            f"there is no type {word}",
+            span,
+            "types are those of Spark's SQL: STRING, BIGINT, TIMESTAMP(3), ...",
+        )
+    if message.startswith("Expected END after CASE"):
+        return sql.error(
+            "CASE lacks its WHEN or its END here", span, "write CASE WHEN a > 0 THEN 1 ELSE 0 END"
+        )
+    if message.endswith("is not known here"):
+        return sql.error(message, span, "write a query, as in SELECT ... FROM ...")
+    return _from_here_on(sql, bare, span)
+
+
+def _bare(text: str) -> str:
+    """The text with blanks in the place of comments and of what stands in quotes."""
+    return _PIECE.sub(lambda piece: " " * len(piece[0]), text)
+
+
+def _call(bare: str, end: int) -> Span | None:
+    """The call whose bracket is closed there, from its name on."""
+    depth = 0
+    for place in range(end, -1, -1):
+        depth += {")": 1, "(": -1}.get(bare[place], 0)
+        if depth == 0:
+            name = re.search(r"\w+\s*$", bare[:place])
+            return None if name is None else Span(name.start(), end + 1)
+    return None
+
+
+def _name(sql: SqlText, call: Span) -> str:
+    return sql.text[call.start : call.stop].partition("(")[0].strip().upper()
+
+
+def _not_closed(sql: SqlText, bare: str, span: Span) -> ProgramError:
+    """The error for a bracket that is open where something else comes."""
+    # What comes is a word that stands behind it, or the last one, where nothing does.
+    ends = not bare[span.stop :].strip(" \n\t;")
+    last = ends and bare[span.start : span.stop].upper() not in _CLAUSES
+    stop = span.stop if last else span.start
+    opened: list[int] = []
+    for place, char in enumerate(bare[:stop]):
+        if char == "(":
+            opened.append(place)
+        elif char == ")" and opened:
+            opened.pop()
+    if not opened:
+        return sql.error("this is no SQL: expecting ) here, or before it", span, READ_AS)
+    begin = opened[-1]
+    inside = Span(begin, begin + len(sql.text[begin:stop].rstrip()))
+    where = "at the end" if last else f"ahead of {sql.text[span.start : span.stop]!r}"
+    return sql.error(
+        "the bracket that is opened here is not closed", inside, f"write ) {where}, or before"
+    )
+
+
+def _from_here_on(sql: SqlText, bare: str, span: Span) -> ProgramError:
+    word = sql.text[span.start : span.stop]
+    before = bare[: span.start]
+    if word == ")" and before.count("(") <= before.count(")"):
+        return sql.error(
+            "this bracket closes none", span, "leave it out, or write the ( that it belongs to"
+        )
+    if word.upper() in _GOES_ON and not bare[span.stop :].strip(" \n\t;"):
+        return sql.error(NOTHING_BEHIND, span, READ_AS)
+    return sql.error("this is no SQL: it cannot be read from here on", span, _meant(before) or READ_AS)
+
+
+def _meant(before: str) -> str | None:
+    """What may be meant by a word ahead of what cannot be read."""
+    words = re.findall(r"\w+", before.rpartition(";")[2])
+    if not words:
+        return None
+    if words[-1].upper() in ("GROUP", "ORDER", "PARTITION"):
+        return f"write {words[-1].upper()} BY"
+    for said, known in ((words[-1], _CLAUSES), (words[0], _BEGINS)):
+        close = difflib.get_close_matches(said.upper(), known, n=1, cutoff=0.7)
+        if close and close[0] != said.upper():
+            return f"did you mean {close[0]}, where {said!r} stands? {READ_AS}"
+    return None

@@ -1,0 +1,39 @@
+"""VALUES: rows that stand in the text."""
+
+from __future__ import annotations
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.graph.types import from_polars
+from rheos.sql import types
+from rheos.sql.expressions.table import Compiler
+from rheos.sql.plan import SqlColumn, ValueRows
+from rheos.sql.scope import NameScope
+from rheos.sql.text import SqlText
+
+
+def value_rows(sql: SqlText, node: exp.Values) -> ValueRows:
+    """The rows of VALUES. Raises ProgramError, SchemaError."""
+    sql.only(node, ("expressions", "alias"))
+    compiler = Compiler(sql, NameScope(sql, ()))
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+    for row, given in zip(rows, node.expressions, strict=True):
+        if len(row) != len(rows[0]):
+            raise sql.error(
+                f"the rows of VALUES have as many columns, and this one has {len(row)}, not "
+                f"{len(rows[0])}",
+                given,
+            )
+    series = []
+    for place in range(len(rows[0])):
+        values, kind = compiler.common([compiler.compile(row[place]) for row in rows], "VALUES")
+        if kind == types.NULL:
+            raise sql.wrong_type(
+                "a column of NULL alone has no type", rows[0][place], "write CAST(NULL AS STRING)"
+            )
+        cells = [pl.select(value.expr.cast(kind)).to_series() for value in values]
+        series.append(pl.concat(cells).alias(f"col{place + 1}"))
+    frame = pl.DataFrame(series)
+    table = frame.rechunk().to_arrow().cast(from_polars(frame.schema)).combine_chunks()
+    return ValueRows(table, tuple(SqlColumn(*each) for each in frame.schema.items()))
