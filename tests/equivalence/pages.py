@@ -713,7 +713,12 @@ def sql() -> dict[str, Wanted]:
                         "bottom": _in_march(0) + timedelta(seconds=7),
                         "bottom_price": 14,
                     }
-                ]
+                ],
+                # Found at 5 and at 8 seconds.
+                "runs": [
+                    {"window_start": _in_march(0), "way": "UP", "n": 4},
+                    {"window_start": _in_march(0), "way": "DOWN", "n": 2},
+                ],
             }
         ),
     }

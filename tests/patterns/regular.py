@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rheos.graph.patterns import Absence, Condition, Group, Part, PatternStep, PatternTree, Skip
+from rheos.graph.patterns import Absence, Choice, Condition, Group, Part, PatternStep, PatternTree, Skip
 
 Taken = tuple[tuple[int, str], ...]
 Holds = Callable[[Condition, int, Taken], bool]
@@ -57,6 +57,10 @@ def _ways(
         at = row if not taken else taken[-1][0] + 1
         if isinstance(part, Group):
             yield from _ways(part.parts, taken, at, pattern, times, holds)
+            return
+        if isinstance(part, Choice):
+            for each in part.parts:
+                yield from _ways((each,), taken, at, pattern, times, holds)
             return
         assert isinstance(part, PatternStep)
         if at == len(times):

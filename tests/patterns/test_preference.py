@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from random import Random
 
@@ -9,7 +10,9 @@ import pytest
 
 from rheos.errors import ProgramError
 from rheos.graph.patterns import (
+    Absence,
     AfterMatch,
+    Choice,
     Condition,
     Contiguity,
     Group,
@@ -27,7 +30,25 @@ from tests.patterns.test_matcher import holds_for, matched
 
 
 def drawn(random: Random) -> PatternTree:
-    names = iter("stuvwxyz")
+    known: list[PatternStep] = []
+
+    def step() -> PatternStep:
+        # A step that stands at several places.
+        if known and random.random() < 0.15:
+            return replace(random.choice(known), quantifier=Quantifier())
+        condition = letter(random.choice(LETTERS))
+        if random.random() < 0.1:
+            condition = condition.both(Condition((), (LOOKS_BACK,)))
+        known.append(PatternStep(f"s{len(known)}", SITE, Contiguity.NEXT, condition, Quantifier()))
+        return known[-1]
+
+    def taking(part: Part) -> PatternStep | Group | Choice:
+        """The part, so that it takes a row at least."""
+        assert not isinstance(part, Absence)
+        part = replace(part, quantifier=replace(part.quantifier, optional=False))
+        if isinstance(part, Group):
+            return replace(part, parts=(taking(part.parts[0]), *part.parts[1:]))
+        return part
 
     def parts(depth: int) -> tuple[Part, ...]:
         made: list[Part] = []
@@ -40,20 +61,22 @@ def drawn(random: Random) -> PatternTree:
                 optional=random.random() < 0.3,
                 reluctant=random.random() < 0.4,
             )
-            if depth == 0 and random.random() < 0.3:
-                made.append(Group(parts(1), SITE, Contiguity.NEXT, quantifier))
+            if depth < 2 and random.random() < 0.2:
+                either = tuple(taking(parts(depth + 1)[0]) for _ in range(random.randint(2, 3)))
+                made.append(Choice(either, SITE, Contiguity.NEXT, quantifier))
+            elif depth == 0 and random.random() < 0.3:
+                group = Group(parts(1), SITE, Contiguity.NEXT, quantifier)
+                # Which of the ways to take nothing several times comes first is nobody's question.
+                made.append(replace(taking(group), quantifier=quantifier))
             else:
-                condition = letter(random.choice(LETTERS))
-                if random.random() < 0.1:
-                    condition = condition.both(Condition((), (LOOKS_BACK,)))
-                made.append(PatternStep(next(names), SITE, Contiguity.NEXT, condition, quantifier))
+                made.append(replace(step(), quantifier=quantifier))
         return tuple(made)
 
     whole = parts(0)
     skip = random.choice([skip for skip in Skip if skip is not Skip.NO_SKIP])
-    name = random.choice([step.name for step in steps(whole)])
-    step = name if skip in (Skip.TO_FIRST, Skip.TO_LAST) else None
-    return PatternTree(whole, random.choice([None, 3, 5]), AfterMatch(skip, step), preferring=True)
+    name = random.choice([each.name for each in steps(whole)])
+    after = AfterMatch(skip, name if skip in (Skip.TO_FIRST, Skip.TO_LAST) else None)
+    return PatternTree(whole, random.choice([None, 3, 5]), after, preferring=True)
 
 
 @pytest.mark.parametrize("seed", range(30))

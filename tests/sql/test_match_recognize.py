@@ -288,10 +288,6 @@ WRONG = [
     ({"ORDER_BY": "price"}, "rows are in the order of event time", "price"),
     ({"ORDER_BY": "rowtime DESC"}, "rows are in the order of event time", "rowtime"),
     ({"ORDER_BY": "rowtime, price"}, "rows of one time are in the order of their columns", "price"),
-    ({"ROWS": "ALL ROWS PER MATCH"}, "ALL ROWS PER MATCH is not computed", "ALL"),
-    ({"PATTERN": "(A | B)"}, "alternatives are not computed", "A | B"),
-    ({"PATTERN": "(A {- B -})"}, "{- -} is not computed in PATTERN", "-"),
-    ({"PATTERN": "(A B A)"}, "A stands twice in the pattern", "A"),
     ({"PATTERN": "(A* B?)"}, "the pattern may match no row at all", "A* B"),
     ({"PATTERN": "(A B{3,2})"}, "this ends before it begins", "B"),
     ({"PATTERN": "(A C)", "DEFINE": "B AS price > 1"}, "unknown variable 'B'", "B"),
@@ -317,11 +313,6 @@ def test_what_is_wrong_is_shown_at_its_place(said: dict[str, str], what: str, pl
     assert error.detail is not None
     line, marks = error.detail.splitlines()
     assert line[marks.index("^") : len(marks)].startswith(place)
-
-
-def test_which_row_is_meant_where_groups_repeat() -> None:
-    error = refused(clauses(PATTERN="((A B)+ C)", MEASURES="LAST(price) AS a", DEFINE="A AS price > 1"))
-    assert "where a group repeats" in error.what
 
 
 def test_rows_that_change_have_no_patterns() -> None:

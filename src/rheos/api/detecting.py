@@ -12,10 +12,10 @@ from rheos.api.expressions import Method, compile_expressions
 from rheos.api.patterns import Pattern
 from rheos.api.typing_of_functions import input_record
 from rheos.errors import ProgramError, RheosError, SchemaError
-from rheos.graph.patterns import Absence, Condition, Group, Part, PatternStep, PatternTree
+from rheos.graph.patterns import Absence, Choice, Condition, Group, Part, PatternStep, PatternTree
 from rheos.graph.types import canonical_schema
 from rheos.operators.pattern.automaton import compiled
-from rheos.operators.pattern.matches import step_types
+from rheos.operators.pattern.matches import match_types
 from rheos.operators.pattern.operator import PatternSpec
 from rheos.site import located
 
@@ -37,13 +37,14 @@ def detected(
     the step that is wrong."""
     tree = replace(written, parts=tuple(_checked(part, schema) for part in written.parts))
     automaton = compiled(tree)
-    for name in automaton.names:
-        if name in keys:
+    found = match_types(automaton, schema)
+    for field in found:
+        if field.name in keys:
             raise SchemaError(
-                f"step {name!r} is called as a key column is, and matches have columns of both",
+                f"step {field.name!r} is called as a key column is, and matches have columns of both",
                 hint="give the step another name",
             )
-    columns = [*(schema.field(key) for key in keys), *step_types(automaton, schema)]
+    columns = [*(schema.field(key) for key in keys), *found]
     return PatternSpec(tree), canonical_schema(pa.schema(columns))
 
 
@@ -57,7 +58,7 @@ def _checked(part: Part, schema: pa.Schema) -> Part:
         case PatternStep():
             condition = _fitted(part, "where", part.condition, schema)
             return replace(part, condition=condition, quantifier=quantifier)
-        case Group():
+        case Group() | Choice():
             parts = tuple(_checked(inner, schema) for inner in part.parts)
             return replace(part, parts=parts, quantifier=quantifier)
 

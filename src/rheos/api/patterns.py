@@ -94,7 +94,7 @@ class Pattern:
         """What a row must fulfil for the step: all of the conditions, also of several calls.
         Expressions are many times as fast as functions."""
         last = self._last
-        if isinstance(last, Group):
+        if not isinstance(last, PatternStep | Absence):
             raise ProgramError(
                 "where() is said of a step, and this is a group",
                 hint="write .where(...) at the steps inside of it",

@@ -1,9 +1,9 @@
 """Patterns of rows as plain data: what is looked for, step by step.
 
 A pattern is a sequence of parts. A `PatternStep` takes rows that fulfil its condition, a `Group` takes
-rows by a pattern of its own, an `Absence` says which rows may not come. How a part follows the one
-before it is its contiguity. `rheos.api.patterns` writes patterns; `operators/pattern/automaton.py`
-compiles them."""
+rows by a pattern of its own, a `Choice` by one of several, an `Absence` says which rows may not come.
+How a part follows the one before it is its contiguity. `rheos.api.patterns` writes patterns;
+`operators/pattern/automaton.py` compiles them."""
 
 from __future__ import annotations
 
@@ -122,6 +122,24 @@ class PatternStep:
     contiguity: Contiguity
     condition: Condition
     quantifier: Quantifier
+    shown: bool = True
+    """Where the pattern is `preferring`: whether the rows that it takes are among those that a match
+    shows. It may stand at several places, and at each it says so anew."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One of several parts, the first of them rather than the others. Each takes a row at least. Of
+    patterns that are `preferring`."""
+
+    parts: tuple[Part, ...]
+    site: Site
+    contiguity: Contiguity
+    quantifier: Quantifier
+
+    @property
+    def name(self) -> str:
+        return "(" + " | ".join(step.name for step in steps(self.parts)) + ")"
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +167,7 @@ class Absence:
     condition: Condition
 
 
-Part: TypeAlias = PatternStep | Group | Absence
+Part: TypeAlias = PatternStep | Group | Choice | Absence
 
 
 class Skip(Enum):
@@ -212,7 +230,7 @@ def steps(parts: Sequence[Part]) -> Iterator[PatternStep]:
         match part:
             case PatternStep():
                 yield part
-            case Group():
+            case Group() | Choice():
                 yield from steps(part.parts)
             case Absence():
                 pass
@@ -223,7 +241,7 @@ def _repeated(parts: Sequence[Part], inside: bool) -> Iterator[bool]:
         match part:
             case PatternStep():
                 yield inside or part.quantifier.repeats
-            case Group():
+            case Group() | Choice():
                 yield from _repeated(part.parts, inside or part.quantifier.repeats)
             case Absence():
                 pass
@@ -240,6 +258,9 @@ def _text(parts: Sequence[Part], *, conditions: bool = True) -> str:
             case PatternStep():
                 asked = f" [{part.condition}]" if conditions else ""
                 words.append(f"{follows}{part.name}{asked}{_quantified(part.quantifier, conditions)}")
+            case Choice():
+                inside = " | ".join(_text((each,), conditions=conditions) for each in part.parts)
+                words.append(f"{follows}({inside}){_quantified(part.quantifier, conditions)}")
             case Group():
                 inside = _text(part.parts, conditions=conditions)
                 words.append(f"{follows}({inside}){_quantified(part.quantifier, conditions)}")

@@ -110,8 +110,11 @@ class Lowering:
                 return found.select(*(column.name for column in plan.columns))
             case MatchPlan():
                 of = not_null(self.stream(plan.input), plan.keys)
-                found = of.keyed()._detected(plan.pattern)
-                return of.restored(self._known(found, plan, "match", *plan.keys), None)
+                found = self._known(of.keyed()._detected(plan.pattern), plan, "match", *plan.keys)
+                if plan.number is not None:
+                    counted = found.key_by(*of.keys).running(**{plan.number: agg.count()})
+                    found = self._known(counted, plan, "number", *plan.keys)
+                return of.restored(found, None)
             case Ranked():
                 raise AssertionError("numbers of rows are bounded: check_result")
             case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 from sqlglot import exp
@@ -21,6 +22,7 @@ class MatchRecognize(exp.Expression):
         "after": False,
         "pattern": True,
         "within": False,
+        "subsets": False,
         "define": False,
         "alias": False,
     }
@@ -48,11 +50,39 @@ class RowAlternatives(exp.Expression):
     arg_types = {"expressions": True}
 
 
+class RowExcluded(exp.Expression):
+    """{- A -}: what ALL ROWS PER MATCH leaves out."""
+
+    arg_types = {"this": True}
+
+
+class RowSubset(exp.Expression):
+    """S = (A, B): a name for the rows of several variables."""
+
+    arg_types = {"this": True, "expressions": True}
+
+
+class AllRowsPerMatch(exp.Expression):
+    """`unmatched` where rows that are in no match are asked for, too."""
+
+    arg_types = {"unmatched": True}
+
+
+class RowsSeen(exp.Expression):
+    """FINAL and RUNNING before a call: whether all rows of the match count, or those up to the row that
+    is shown."""
+
+    arg_types = {"this": True, "final": True}
+
+
 class AfterMatchSkip(exp.Expression):
     """`to` is PAST LAST ROW, TO NEXT ROW, TO FIRST or TO LAST; `this` the variable of the last two."""
 
     arg_types = {"to": True, "this": False}
 
+
+_MOST_PERMUTED = 5
+"""There are 120 orders of so many parts."""
 
 _UNBOUNDED: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
@@ -91,9 +121,8 @@ class MatchParser(SparkParser):
         }
         if self._match_text_seq("MEASURES"):
             said["measures"] = self._parse_csv(self._parse_measure)
-        if not self._match_text_seq("ONE", "ROW", "PER", "MATCH") and self._match_text_seq("ALL"):
-            said["all_rows"] = exp.Var(this="ALL").update_positions(self._prev)
-            self._match_text_seq("ROWS", "PER", "MATCH")
+        if not self._match_text_seq("ONE", "ROW", "PER", "MATCH"):
+            said["all_rows"] = self._parse_all_rows()
         if self._match_text_seq("AFTER", "MATCH", "SKIP"):
             said["after"] = self._parse_skip()
         if not self._match_text_seq("PATTERN"):
@@ -103,6 +132,8 @@ class MatchParser(SparkParser):
         self._match_r_paren()
         if self._match_text_seq("WITHIN"):
             said["within"] = self._parse_interval()
+        if self._match_text_seq("SUBSET"):
+            said["subsets"] = self._parse_csv(self._parse_subset)
         if self._match_text_seq("DEFINE"):
             said["define"] = self._parse_csv(self._parse_name_as_expression)
         self._match_r_paren()
@@ -110,12 +141,44 @@ class MatchParser(SparkParser):
         return made.update_positions(token)
 
     def _parse_measure(self) -> exp.Expr:
-        # Of one row for a match, RUNNING is what FINAL is: the match is over.
-        self._match_texts(("FINAL", "RUNNING"))
         value = self._parse_disjunction()
         if not self._match(TokenType.ALIAS):
             self.raise_error("Expecting AS")
         return exp.Alias(this=value, alias=self._parse_id_var(any_token=True))
+
+    def _parse_unary(self) -> exp.Expr | None:
+        if self._curr and self._curr.text.upper() in ("FINAL", "RUNNING"):
+            behind = self._tokens[self._index + 1 : self._index + 3]
+            if (
+                len(behind) == 2
+                and behind[1].token_type == TokenType.L_PAREN
+                and behind[0].text.isidentifier()
+            ):
+                self._advance()
+                word = self._prev
+                made = RowsSeen(this=super()._parse_unary(), final=word.text.upper() == "FINAL")
+                return made.update_positions(word)
+        found: exp.Expr | None = super()._parse_unary()
+        return found
+
+    def _parse_all_rows(self) -> exp.Expr | None:
+        if not self._match_text_seq("ALL", "ROWS", "PER", "MATCH"):
+            return None
+        token = self._prev
+        unmatched = False
+        # Each match has a row at least, so that there are no empty ones to show or to omit.
+        if not self._match_text_seq("SHOW", "EMPTY", "MATCHES") and not self._match_text_seq(
+            "OMIT", "EMPTY", "MATCHES"
+        ):
+            unmatched = bool(self._match_text_seq("WITH", "UNMATCHED", "ROWS"))
+        return AllRowsPerMatch(unmatched=unmatched).update_positions(token)
+
+    def _parse_subset(self) -> exp.Expr:
+        name = self._parse_id_var(any_token=True)
+        if not self._match(TokenType.EQ):
+            self.raise_error("Expecting =")
+        of = self._parse_wrapped_csv(lambda: self._parse_id_var(any_token=True))
+        return RowSubset(this=name, expressions=of)
 
     def _parse_skip(self) -> exp.Expr:
         for words in ("PAST LAST ROW", "TO NEXT ROW"):
@@ -137,7 +200,8 @@ class MatchParser(SparkParser):
 
     def _parse_row_sequence(self) -> exp.Expr:
         parts: list[exp.Expr] = []
-        while self._curr and self._curr.token_type not in (TokenType.R_PAREN, TokenType.PIPE):
+        ends = (TokenType.R_PAREN, TokenType.PIPE, TokenType.DASH, TokenType.COMMA)
+        while self._curr and self._curr.token_type not in ends:
             parts.append(self._parse_row_repeated(self._parse_row_part()))
         if not parts:
             self.raise_error("Expecting a variable")
@@ -148,11 +212,27 @@ class MatchParser(SparkParser):
             inner = self._parse_row_pattern()
             self._match_r_paren()
             return inner
+        if self._match(TokenType.L_BRACE):
+            if not self._match(TokenType.DASH):
+                self.raise_error("Expecting {-")
+            excluded = RowExcluded(this=self._parse_row_pattern())
+            if not self._match(TokenType.DASH) or not self._match(TokenType.R_BRACE):
+                self.raise_error("Expecting -}")
+            return excluded
         if not self._curr.text.isidentifier():
             self.raise_error(f"{self._curr.text!r} is not computed in PATTERN")
         if self._curr.text.upper() == "PERMUTE" and self._next.token_type == TokenType.L_PAREN:
-            self.raise_error("PERMUTE is not computed in PATTERN")
+            return self._parse_permuted()
         return RowVariable(this=self._parse_id_var(any_token=True))
+
+    def _parse_permuted(self) -> exp.Expr:
+        """PERMUTE (A, B) is (A B | B A), in the order of their places."""
+        self._advance()
+        parts = self._parse_wrapped_csv(self._parse_row_pattern)
+        if len(parts) > _MOST_PERMUTED:
+            self.raise_error(f"PERMUTE of more than {_MOST_PERMUTED} parts is not computed in PATTERN")
+        orders = [RowSequence(expressions=[p.copy() for p in order]) for order in permutations(parts)]
+        return RowAlternatives(expressions=orders)
 
     def _parse_row_repeated(self, part: exp.Expr) -> exp.Expr:
         if self._match(TokenType.DQMARK):
@@ -160,7 +240,7 @@ class MatchParser(SparkParser):
         times = _UNBOUNDED.get(self._curr.text)
         if times is not None:
             self._advance()
-        elif self._match(TokenType.L_BRACE):
+        elif self._next.token_type != TokenType.DASH and self._match(TokenType.L_BRACE):
             times = self._parse_row_times()
         else:
             return part
@@ -169,8 +249,6 @@ class MatchParser(SparkParser):
 
     def _parse_row_times(self) -> tuple[int, int | None]:
         """{n}, {n,}, {n,m} and {,m}, behind the bracket."""
-        if self._curr.token_type == TokenType.DASH:
-            self.raise_error("{- -} is not computed in PATTERN")
         least = self._parse_whole()
         most: int | None = least
         if self._match(TokenType.COMMA):

@@ -1,29 +1,35 @@
-"""MATCH_RECOGNIZE: rows that form a pattern, one row for each match."""
+"""MATCH_RECOGNIZE: rows that form a pattern, as one row for each match or as all of its rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import TypeAlias
 
 import polars as pl
 from sqlglot import exp
 
 from rheos.graph.patterns import AfterMatch, Condition, Function, PatternTree, Skip
+from rheos.operators.pattern.in_order import CERTAIN_MS, ROW, ROWS, SHOWN, STEP
 from rheos.site import call_site
 from rheos.sql import types
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import Compiler
 from rheos.sql.join_conditions import parts_of
 from rheos.sql.match_parser import MatchRecognize
-from rheos.sql.plan import ColumnRole, MatchPlan, Plan, SqlColumn, projected
-from rheos.sql.row_navigation import LooksBack, RowColumns, RowNavigation
+from rheos.sql.plan import ColumnRole, Explode, MatchPlan, Plan, SqlColumn, filtered, projected
+from rheos.sql.row_navigation import LooksBack, MatchedRowsShown, RowColumns, RowNavigation
 from rheos.sql.row_patterns import RowPattern
 from rheos.sql.scope import NameScope, SqlRelation
 from rheos.sql.text import SqlText
 
 _ALL = "all rows"
 """The key where there is no PARTITION BY."""
+_NUMBER, _PLACE, _PLACES = "number of the match", "place in the match", "places in the match"
+
+Shown: TypeAlias = tuple[pl.Expr, SqlColumn]
+"""A column of the result."""
 
 
 def matched(sql: SqlText, node: MatchRecognize, relation: SqlRelation) -> Plan:
@@ -44,11 +50,12 @@ class _Matching:
             raise sql.error(
                 "patterns are of rows that stay, and these change", node.this, "look before"
             )
-        if (rows := node.args.get("all_rows")) is not None:
-            raise sql.error("ALL ROWS PER MATCH is not computed", rows, "write ONE ROW PER MATCH")
+        rows = node.args.get("all_rows")
+        if rows is not None and rows.args["unmatched"]:
+            raise sql.error("rows that are in no match are not given", rows, "leave out WITH UNMATCHED")
         time = self._time()
-        pattern = RowPattern.of(sql, node.args["pattern"])
-        keys = self._keys(pattern)
+        pattern = RowPattern.of(sql, node.args["pattern"], node.args.get("subsets") or [])
+        keys = self._keys()
         conditions = self._conditions(pattern, time)
         if node.args.get("within") is None:
             self._check_ends(pattern, conditions)
@@ -56,12 +63,23 @@ class _Matching:
         tree = PatternTree(
             pattern.parts(conditions, site), self._within_ms(), self._after(pattern), preferring=True
         )
-        repeats = dict(zip(pattern.variables, tree.repeated(), strict=True))
-        navigation = RowNavigation(sql, self._scope, pattern, self.computed, time, repeats=repeats)
+        of_match = pl.col(ROWS)
+        shown = MatchedRowsShown(
+            of_match,
+            of_match if rows is None else of_match.list.head(pl.col(_PLACE)),
+            pl.col(CERTAIN_MS),
+            pl.col(_NUMBER),
+        )
+        navigation = RowNavigation(sql, self._scope, pattern, self.computed, time, shown=shown)
         measures = [self._measure(navigation, each) for each in node.args.get("measures") or []]
-        if not measures:
-            raise sql.error("a match has MEASURES", node, "write MEASURES LAST(A.price) AS price")
-        return self._planned(tree, keys, repeats, measures)
+        if rows is None:
+            if not measures:
+                raise sql.error("a match has MEASURES", node, "write MEASURES LAST(A.price) AS price")
+            return self._planned(tree, keys, [], measures, [])
+        of_rows = self._columns_of_rows(navigation, keys)
+        first = [each for each in of_rows if each[1].name == time]
+        others = [each for each in of_rows if each[1].name != time]
+        return self._planned(tree, keys, first, measures, others, excludes=pattern.excludes())
 
     @property
     def _scope(self) -> NameScope:
@@ -87,17 +105,11 @@ class _Matching:
             )
         return named.name
 
-    def _keys(self, pattern: RowPattern) -> tuple[str, ...]:
+    def _keys(self) -> tuple[str, ...]:
         keys: list[str] = []
         for each in self.node.args.get("partition_by") or []:
             value = Compiler(self.sql, self._scope).compile(each)
             name = each.name if isinstance(each, exp.Column) else each.sql(dialect="spark")
-            if name in pattern.variables:
-                raise self.sql.error(
-                    f"a variable has the name of the key {name!r}",
-                    each,
-                    "call it otherwise",
-                )
             if name in keys:
                 raise self.sql.error(f"{name!r} stands twice in PARTITION BY", each)
             keys.append(self.computed.name(value, name))
@@ -139,15 +151,15 @@ class _Matching:
 
     def _check_ends(self, pattern: RowPattern, conditions: dict[str, Condition]) -> None:
         """Raises ProgramError where matches go on for as long as there are rows."""
-        for first, *others in pattern.endless():
-            name = first.this.name
-            if not any(conditions[each.this.name] for each in (first, *others)):
-                raise self.sql.error(
-                    f"{name} takes every row, so that no match ever ends",
-                    first,
-                    f"DEFINE {name}, write WITHIN an interval behind the pattern, or take as few as "
-                    f"can be: {name}+?",
-                )
+        endless = pattern.endless(conditions)
+        if endless is not None:
+            name = endless.this.name
+            raise self.sql.error(
+                f"{name} takes every row, so that no match ever ends",
+                endless,
+                f"DEFINE {name}, write WITHIN an interval behind the pattern, or take as few as "
+                f"can be: {name}+?",
+            )
 
     # --- the whole ------------------------------------------------------------------------------------
 
@@ -179,35 +191,76 @@ class _Matching:
                     )
                 return AfterMatch(Skip.TO_FIRST if to == "TO FIRST" else Skip.TO_LAST, variable)
 
-    def _measure(self, rows: RowNavigation, node: exp.Expr) -> tuple[pl.Expr, SqlColumn]:
+    def _measure(self, rows: RowNavigation, node: exp.Expr) -> Shown:
         made = rows.compiler.compile(node.this)
         if made.type == types.NULL:
             raise self.sql.wrong_type(
                 "a measure of NULL has no type", node, "write CAST(NULL AS STRING)"
             )
-        return made.expr, SqlColumn(node.alias, made.type)
+        call = node.this
+        of_time = isinstance(call, exp.Anonymous) and call.name.casefold() == "match_rowtime"
+        role = ColumnRole.EVENT_TIME if of_time else ColumnRole.PLAIN
+        return made.expr, SqlColumn(node.alias, made.type, role)
+
+    def _columns_of_rows(self, rows: RowNavigation, keys: Sequence[str]) -> list[Shown]:
+        """Of ALL ROWS PER MATCH: the columns of the table, but for the keys."""
+        named = [each for table in self.relation.tables if not table.hidden for each in table.columns]
+        return [
+            (rows.of_row(each.column, self.node), SqlColumn(each.name, each.column.type))
+            for each in named
+            if each.name not in keys
+        ]
 
     def _planned(
         self,
         tree: PatternTree,
         keys: Sequence[str],
-        repeats: dict[str, bool],
-        measures: Sequence[tuple[pl.Expr, SqlColumn]],
+        first: Sequence[Shown],
+        measures: Sequence[Shown],
+        others: Sequence[Shown],
+        *,
+        excludes: bool = False,
     ) -> Plan:
+        """Rows with the keys and these columns: those of ALL ROWS PER MATCH where there are `first`."""
         computed = tuple(self.computed.columns)
         rows = projected(self.relation.plan, tuple(self.computed.exprs), computed)
         row = pl.Struct({column.name: column.type for column in computed})
+        taken = pl.Struct({STEP: pl.String(), SHOWN: pl.Boolean(), ROW: row})
         of_key = {column.name: replace(column, role=ColumnRole.PLAIN) for column in computed}
-        taken = tuple(
-            SqlColumn(name, pl.List(row) if several else row) for name, several in repeats.items()
+        shown = [*first, *measures, *others]
+        numbered = any(_NUMBER in expr.meta.root_names() for expr, _ in shown)
+        found: Plan = MatchPlan(
+            rows,
+            tuple(keys),
+            tree,
+            _NUMBER if numbered else None,
+            (
+                *(of_key[key] for key in keys),
+                SqlColumn(ROWS, pl.List(taken)),
+                SqlColumn(CERTAIN_MS, types.BIGINT),
+                *([SqlColumn(_NUMBER, types.BIGINT)] if numbered else []),
+            ),
         )
-        found = MatchPlan(rows, tuple(keys), tree, (*(of_key[key] for key in keys), *taken))
+        if first:
+            found = _each_row(found)
+            if excludes:
+                found = filtered(found, pl.col(ROWS).list.get(pl.col(_PLACE) - 1).struct.field(SHOWN))
         kept = [of_key[key] for key in keys if key != _ALL]
-        exprs = (*(pl.col(column.name) for column in kept), *(expr for expr, _ in measures))
-        columns = (*kept, *(column for _, column in measures))
+        exprs = (*(pl.col(column.name) for column in kept), *(expr for expr, _ in shown))
+        columns = (*kept, *(column for _, column in shown))
         for place, column in enumerate(columns):
             if any(column.name == other.name for other in columns[:place]):
                 raise self.sql.error(
                     f"two columns have the name {column.name!r}", self.node, "give one of them another"
                 )
         return projected(found, exprs, columns)
+
+
+def _each_row(matches: Plan) -> Plan:
+    """A row for each row of a match, with the match and its place there, from 1 on."""
+    element = pl.Struct({_PLACE: types.BIGINT})
+    places = pl.int_ranges(1, pl.col(ROWS).list.len().cast(types.BIGINT) + 1)
+    exprs = [pl.col(column.name) for column in matches.columns]
+    exprs.append(places.list.eval(pl.struct(pl.element().alias(_PLACE))).alias(_PLACES))
+    wide = projected(matches, tuple(exprs), (*matches.columns, SqlColumn(_PLACES, pl.List(element))))
+    return Explode(wide, _PLACES, (*matches.columns, SqlColumn(_PLACE, types.BIGINT)), None)

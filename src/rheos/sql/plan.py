@@ -298,11 +298,13 @@ class LookupPlan:
 
 @dataclass(frozen=True, eq=False)
 class MatchPlan:
-    """The matches of a pattern: the keys, and for each variable the rows that it took."""
+    """The matches of a pattern: the keys, the rows in their order, and when each was certain."""
 
     input: Plan
     keys: tuple[str, ...]
     pattern: PatternTree
+    number: str | None
+    """The column that counts the matches of a key, where it is asked for."""
     columns: Columns
     changes: None = None
 

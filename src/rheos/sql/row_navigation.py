@@ -2,15 +2,16 @@
 
 `A.price` is of the last row of A, `price` of the last row of all; in DEFINE the row that is asked is
 the last one of its own variable, and of all. FIRST and LAST go to another row of them, aggregates
-take all. What is computed of one row (`A.price * A.tax`) is a column of the rows, made before they are
-looked at.
+take all. In MEASURES they are those of the whole match (FINAL), or those up to the row that is shown
+(RUNNING), which is the last one where a match is one row. What is computed of one row
+(`A.price * A.tax`) is a column of the rows, made before they are looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
 import polars as pl
 from sqlglot import exp
@@ -21,24 +22,32 @@ from rheos.aggregates.extremes import Max, Min
 from rheos.aggregates.mean import Mean
 from rheos.aggregates.sum import Sum
 from rheos.operators.pattern.conditions import EarlierRows
+from rheos.operators.pattern.in_order import ROW, STEP
 from rheos.operators.single_rows import SingleRow
 from rheos.sql import types
 from rheos.sql.aggregates import aggregated, is_aggregate
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.match_parser import RowsSeen
 from rheos.sql.plan import SqlColumn
 from rheos.sql.row_patterns import RowPattern
 from rheos.sql.scope import NameScope
 from rheos.sql.text import SqlText, kind
 
-_CALLS = ("first", "last", "prev", "next", "match_rowtime", "match_proctime")
+_CALLS = (
+    *("first", "last", "prev", "next", "match_rowtime", "match_proctime"),
+    *("match_number", "classifier"),
+)
+
+Variables: TypeAlias = tuple[str, ...] | None
+"""None: all."""
 
 
 @dataclass(frozen=True)
 class RowsRead:
     """Values of a column in rows of a match."""
 
-    variable: str | None
-    """Those that it has taken; None: all."""
+    variables: tuple[str, ...] | None
+    """Those that they have taken; None: all."""
     column: str
     place: int | None
     """Which of the rows: from the first on, or from the last on (-1); None: all, as a list."""
@@ -46,7 +55,14 @@ class RowsRead:
     """Whether the row that is asked is the last of them."""
 
     def of(self, row: Any, earlier: EarlierRows) -> Any:
-        taken = earlier.in_order if self.variable is None else earlier[self.variable]
+        taken: list[Any]
+        match self.variables:
+            case None:
+                taken = [each for _, each in earlier.in_order]
+            case (one,):
+                taken = earlier[one]
+            case several:
+                taken = [each for step, each in earlier.in_order if step in several]
         rows = [*taken, row] if self.asked else taken
         if self.place is None:
             return [each[self.column] for each in rows]
@@ -100,6 +116,20 @@ class RowColumns:
         return wanted
 
 
+@dataclass(frozen=True)
+class MatchedRowsShown:
+    """What MEASURES are about."""
+
+    final: pl.Expr
+    """All rows of the match, as `operators/pattern/in_order.py` has them."""
+    running: pl.Expr
+    """Those up to the row that is shown."""
+    time: pl.Expr
+    """When the match was certain."""
+    number: pl.Expr
+    """Which match of its key it is."""
+
+
 @dataclass
 class RowNavigation:
     """What columns and calls mean in one DEFINE, or in MEASURES."""
@@ -112,8 +142,10 @@ class RowNavigation:
     """The event time of the rows."""
     own: str | None = None
     """The variable that is defined; None: in MEASURES."""
-    repeats: Mapping[str, bool] = field(default_factory=dict)
-    """In MEASURES: whether the column of a variable is a list."""
+    shown: MatchedRowsShown | None = None
+    """In MEASURES."""
+    final: bool = False
+    """In MEASURES: within FINAL."""
     reads: dict[str, RowsRead] = field(default_factory=dict)
     kinds: dict[str, pl.DataType] = field(default_factory=dict)
     """In DEFINE: what is read of other rows."""
@@ -128,6 +160,8 @@ class RowNavigation:
 
     def _instead(self, node: exp.Expr) -> Typed | None:
         name = node.name.casefold() if isinstance(node, exp.Anonymous) else ""
+        if isinstance(node, RowsSeen):
+            return self._seen(node)
         if isinstance(node, exp.First | exp.Last):
             self.sql.only(node, ("this",))
             return self._offset(node, type(node) is exp.First, node.this, 0)
@@ -135,13 +169,43 @@ class RowNavigation:
             return self._called(node, name)
         return self._aggregate(node) if is_aggregate(node) else None
 
-    def _called(self, node: exp.Expr, name: str) -> Typed:
+    def _seen(self, node: RowsSeen) -> Typed:
+        """FINAL and RUNNING."""
+        call, word = node.this, "FINAL" if node.args["final"] else "RUNNING"
+        over_rows = is_aggregate(call) or isinstance(call, exp.First | exp.Last)
+        if not over_rows and call.name.casefold() not in ("first", "last"):
+            raise self.sql.error(f"{word} is said of FIRST, LAST and aggregates", node)
+        if self.shown is None:
+            raise self.sql.error(
+                f"{word} is said in MEASURES", node, "in DEFINE no later row is known: leave it out"
+            )
+        return replace(self, final=node.args["final"]).compiler.compile(call)
+
+    def _of_match(self, node: exp.Expr, name: str) -> Typed:
+        """What a match says of itself."""
+        if node.expressions:
+            raise self.sql.error(
+                f"{name.upper()} takes no argument", node.expressions[0], "leave it out"
+            )
         if name == "match_rowtime":
-            if node.expressions:
-                raise self.sql.error(
-                    "MATCH_ROWTIME takes no argument", node.expressions[0], "leave it out"
-                )
-            return self.column(exp.column(exp.to_identifier(self.time, quoted=True)))
+            time = exp.column(exp.to_identifier(self.time, quoted=True))
+            if self.shown is None:
+                return self.column(time)
+            last = replace(self, final=True).column(time)
+            certain = self.shown.time
+            if last.type.is_temporal():
+                certain = certain.cast(pl.Datetime("ms", "UTC"))
+            # The row's own time may be finer.
+            return Typed(pl.max_horizontal(last.expr, certain.cast(last.type)), last.type, node)
+        if self.shown is None:
+            raise self.sql.error(f"{name.upper()} stands in MEASURES", node)
+        if name == "match_number":
+            return Typed(self.shown.number, types.BIGINT, node)
+        return Typed(self.shown.running.list.last().struct.field(STEP), pl.String(), node)
+
+    def _called(self, node: exp.Expr, name: str) -> Typed:
+        if name in ("match_rowtime", "match_number", "classifier"):
+            return self._of_match(node, name)
         if name == "match_proctime":
             raise self.sql.error(
                 "there is no processing time in a query",
@@ -173,11 +237,11 @@ class RowNavigation:
         if self.own is None:
             raise self.sql.error("PREV stands in DEFINE", node, "write LAST(A.price, 1)")
         variable, typed = self._of_one_row(value)
-        if variable not in (None, self.own):
+        if variable not in (None, (self.own,)):
             raise self.sql.error(
-                f"PREV is of the row that is asked, and {variable} has taken others",
+                f"PREV is of the row that is asked, and {' and '.join(variable)} may have taken others",
                 node,
-                f"write LAST({variable}.price, 1)",
+                f"write LAST({variable[0]}.price, 1)",
             )
         if self.pattern.rows_before(self.own) < n:
             raise self.sql.error(
@@ -211,14 +275,18 @@ class RowNavigation:
 
     # --- rows -----------------------------------------------------------------------------------------
 
-    def _of_one_row(self, node: exp.Expr) -> tuple[str | None, Typed]:
-        """A value of one row, and of which variable; None: of all."""
+    def of_row(self, column: SqlColumn, at: exp.Expr) -> pl.Expr:
+        """A column of the row that is shown."""
+        return self._read(at, None, Typed(pl.col(column.name), column.type, at), -1).expr
+
+    def _of_one_row(self, node: exp.Expr) -> tuple[Variables, Typed]:
+        """A value of one row, and of which variables; None: of all."""
         variable, rows = self._rows(node)
         return variable, rows.compile(node)
 
-    def _rows(self, node: exp.Expr) -> tuple[str | None, Compiler]:
-        """The variable that all columns in there are of, and what they are in its rows."""
-        of: dict[str | None, exp.Column] = {}
+    def _rows(self, node: exp.Expr) -> tuple[Variables, Compiler]:
+        """The variables that all columns in there are of, and what they are in their rows."""
+        of: dict[Variables, exp.Column] = {}
         for each in node.find_all(exp.Column):
             of.setdefault(self._variable(each), each)
         if len(of) > 1:
@@ -229,27 +297,21 @@ class RowNavigation:
             )
         return next(iter(of), None), Compiler(self.sql, _OneRow(self))
 
-    def _variable(self, node: exp.Column) -> str | None:
+    def _variable(self, node: exp.Column) -> Variables:
         parts = node.parts
-        named = (each for each in self.pattern.variables if each.casefold() == parts[0].name.casefold())
-        return next(named, None) if len(parts) > 1 else None
+        return self.pattern.named(parts[0].name) if len(parts) > 1 else None
 
-    def _read(self, node: exp.Expr, variable: str | None, value: Typed, place: int | None) -> Typed:
+    def _read(self, node: exp.Expr, variable: Variables, value: Typed, place: int | None) -> Typed:
         column = self.computed.name(value)
-        asked = self.own is not None and variable in (None, self.own)
+        asked = self.own is not None and (variable is None or self.own in variable)
         if asked and place == -1:
             return Typed(pl.col(column), value.type, node)
-        if self.own is None and variable is None and self.pattern.interleaves and place is not None:
-            raise self.sql.error(
-                "which row this is of is not known where a group repeats",
-                node,
-                f"name a variable: {self.pattern.variables[-1]}.{column}",
-            )
         read = RowsRead(variable, column, place, asked)
         kind = value.type if place is not None else pl.List(value.type)
-        if self.own is None:
-            return Typed(_in_match(read, kind, self.repeats), kind, node)
-        name = f"{column} of {variable or 'all'} at {place}"
+        if self.shown is not None:
+            rows = self.shown.final if self.final else self.shown.running
+            return Typed(_in_match(read, rows), kind, node)
+        name = f"{column} of {' and '.join(variable or ['all'])} at {place}"
         self.reads[name], self.kinds[name] = read, kind
         return Typed(pl.col(name), kind, node)
 
@@ -273,24 +335,13 @@ class _OneRow:
         return Compiler(self.of.sql, self.of.scope).compile(made)
 
 
-def _in_match(read: RowsRead, kind: pl.DataType, repeats: Mapping[str, bool]) -> pl.Expr:
-    """What is read, of the columns of a match: one for each variable, in their order."""
-    if read.place is not None and read.variable is not None and not repeats[read.variable]:
-        value = pl.col(read.variable).struct.field(read.column)
-        return value if read.place in (0, -1) else pl.lit(None, dtype=kind)
-    variables = [*repeats] if read.variable is None else [read.variable]
-    listed = kind if read.place is None else pl.List(kind)
-    lists = [_values(name, read.column, listed, repeats[name]) for name in variables]
-    values = lists[0] if len(lists) == 1 else pl.concat_list(lists)
+def _in_match(read: RowsRead, rows: pl.Expr) -> pl.Expr:
+    """What is read, of the rows of a match."""
+    each = pl.element()
+    if read.variables is not None:
+        each = each.filter(each.struct.field(STEP).is_in([*read.variables]))
+    values = rows.list.eval(each.struct.field(ROW).struct.field(read.column))
     return values if read.place is None else values.list.get(read.place, null_on_oob=True)
-
-
-def _values(variable: str, column: str, kind: pl.DataType, repeats: bool) -> pl.Expr:
-    rows = pl.col(variable)
-    if repeats:
-        return rows.list.eval(pl.element().struct.field(column))
-    one = pl.concat_list(rows.struct.field(column))
-    return pl.when(rows.is_not_null()).then(one).otherwise(pl.lit([], dtype=kind))
 
 
 _OVER_LISTS: dict[type, Callable[[pl.Expr], pl.Expr]] = {

@@ -1,15 +1,22 @@
-"""PATTERN of MATCH_RECOGNIZE: variables, groups, and how often they are taken."""
+"""PATTERN of MATCH_RECOGNIZE: variables, groups, alternatives, and how often they are taken."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from rheos.errors import Site
-from rheos.graph.patterns import Condition, Contiguity, Group, Part, PatternStep, Quantifier
-from rheos.sql.match_parser import RowAlternatives, RowRepeated, RowSequence, RowVariable
+from rheos.graph.patterns import Choice, Condition, Contiguity, Group, Part, PatternStep, Quantifier
+from rheos.sql.match_parser import (
+    RowAlternatives,
+    RowExcluded,
+    RowRepeated,
+    RowSequence,
+    RowSubset,
+    RowVariable,
+)
 from rheos.sql.text import SqlText
 
 _ONCE = Quantifier(inner=Contiguity.NEXT)
@@ -22,30 +29,27 @@ class RowPattern:
     sql: SqlText
     node: exp.Expr
     variables: tuple[str, ...]
-    """In the order of writing, which is that of the rows that they take, unless it `interleaves`."""
-    interleaves: bool
-    """Whether a group of several variables repeats."""
+    """In the order of writing. One may stand at several places."""
+    subsets: Mapping[str, tuple[str, ...]]
+    """The variables that each name of SUBSET stands for."""
 
     @staticmethod
-    def of(sql: SqlText, node: exp.Expr) -> RowPattern:
-        """Raises ProgramError for what is not computed, and for a pattern that takes no rows."""
+    def of(sql: SqlText, node: exp.Expr, subsets: Sequence[RowSubset]) -> RowPattern:
+        """Raises ProgramError for a pattern, or an alternative, that may take no rows."""
         names: dict[str, str] = {}
         for each in node.walk(bfs=False):
             if isinstance(each, RowAlternatives):
-                raise sql.error(
-                    "alternatives are not computed in PATTERN",
-                    each,
-                    "look for each by a query, and UNION ALL",
-                )
+                for one in each.expressions:
+                    if _least(one) == 0:
+                        raise sql.error(
+                            "an alternative may match no row at all",
+                            one,
+                            "say of all of them that they may be left out: (A | B)?",
+                        )
             if isinstance(each, RowVariable):
-                name = each.this.name
-                if name.casefold() in names:
-                    raise sql.error(
-                        f"{name} stands twice in the pattern",
-                        each.this,
-                        "give one of them another name, and DEFINE both",
-                    )
-                names[name.casefold()] = name
+                # Each place has the spelling of the first.
+                name = names.setdefault(each.this.name.casefold(), each.this.name)
+                each.this.set("this", name)
             if isinstance(each, RowRepeated) and each.args.get("most") == 0:
                 raise sql.error("a part that is taken at most 0 times", each, "leave it out")
             if (
@@ -59,11 +63,27 @@ class RowPattern:
                 node,
                 "let one of its variables be taken at least once",
             )
-        interleaves = any(
-            each.args.get("most") != 1 and len([*each.find_all(RowVariable)]) > 1
-            for each in node.find_all(RowRepeated)
-        )
-        return RowPattern(sql, node, tuple(names.values()), interleaves)
+        pattern = RowPattern(sql, node, tuple(names.values()), {})
+        return replace(pattern, subsets=pattern._subsets(subsets))
+
+    def _subsets(self, nodes: Sequence[RowSubset]) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        known = {name.casefold() for name in self.variables}
+        for each in nodes:
+            name = each.this.name
+            if name.casefold() in known:
+                raise self.sql.error(f"{name} is a variable, or a SUBSET, before", each.this)
+            known.add(name.casefold())
+            found[name] = tuple(map(self.variable, each.expressions))
+        return found
+
+    def named(self, name: str) -> tuple[str, ...] | None:
+        """The variables that a name stands for; None where it is none of the pattern."""
+        folded = name.casefold()
+        for each, of in {**{v: (v,) for v in self.variables}, **self.subsets}.items():
+            if each.casefold() == folded:
+                return of
+        return None
 
     def variable(self, node: exp.Expr) -> str:
         """The variable that an identifier names. Raises SchemaError."""
@@ -84,19 +104,32 @@ class RowPattern:
         assert found is not None, variable
         return found
 
-    def endless(self) -> Iterator[list[RowVariable]]:
-        """The variables of each part that is taken for as long as there are rows for it."""
+    def endless(self, conditions: Mapping[str, Condition]) -> RowVariable | None:
+        """A variable that is taken for as long as there are rows."""
         for each in self.node.find_all(RowRepeated):
             if each.args.get("most") is None and not each.args["reluctant"]:
-                yield [*each.find_all(RowVariable)]
+                found = _takes_all(each, conditions)
+                if found is not None:
+                    return found
+        return None
+
+    def excludes(self) -> bool:
+        """Whether it has rows that are not shown."""
+        return self.node.find(RowExcluded) is not None
 
     def parts(self, conditions: Mapping[str, Condition], site: Site) -> tuple[Part, ...]:
         """What is looked for."""
-        return tuple(_part(each, conditions, site, _ONCE) for each in self.node.expressions)
+        node = self.node
+        parts = node.expressions if isinstance(node, RowSequence) else [node]
+        return tuple(_part(each, conditions, site, _ONCE, True) for each in parts)
 
 
 def _part(
-    node: exp.Expr, conditions: Mapping[str, Condition], site: Site, quantifier: Quantifier
+    node: exp.Expr,
+    conditions: Mapping[str, Condition],
+    site: Site,
+    quantifier: Quantifier,
+    shown: bool,
 ) -> Part:
     match node:
         case RowRepeated():
@@ -112,13 +145,30 @@ def _part(
                     optional=least == 0,
                     reluctant=node.args["reluctant"],
                 ),
+                shown,
             )
         case RowVariable():
             name = node.this.name
-            return PatternStep(name, site, Contiguity.NEXT, conditions[name], quantifier)
+            return PatternStep(name, site, Contiguity.NEXT, conditions[name], quantifier, shown)
+        case RowExcluded():
+            return _part(node.this, conditions, site, quantifier, False)
         case _:
-            inner = tuple(_part(each, conditions, site, _ONCE) for each in node.expressions)
-            return Group(inner, site, Contiguity.NEXT, quantifier)
+            kind = Choice if isinstance(node, RowAlternatives) else Group
+            inner = tuple(_part(each, conditions, site, _ONCE, shown) for each in node.expressions)
+            return kind(inner, site, Contiguity.NEXT, quantifier)
+
+
+def _takes_all(node: exp.Expr, conditions: Mapping[str, Condition]) -> RowVariable | None:
+    """A variable by which it takes whatever rows come."""
+    match node:
+        case RowVariable():
+            return None if conditions[node.this.name] else node
+        case RowRepeated() | RowExcluded():
+            return _takes_all(node.this, conditions)
+    found = [_takes_all(each, conditions) for each in node.expressions]
+    if isinstance(node, RowSequence) and not all(found):
+        return None
+    return next((each for each in found if each), None)
 
 
 def _least(node: exp.Expr) -> int:
@@ -126,6 +176,10 @@ def _least(node: exp.Expr) -> int:
     match node:
         case RowRepeated():
             return int(node.args["least"]) * _least(node.this)
+        case RowExcluded():
+            return _least(node.this)
+        case RowAlternatives():
+            return min(map(_least, node.expressions))
         case RowSequence():
             return sum(map(_least, node.expressions))
     return 1
@@ -135,8 +189,11 @@ def _begins(node: exp.Expr) -> Iterator[RowVariable]:
     match node:
         case RowVariable():
             yield node
-        case RowRepeated():
+        case RowRepeated() | RowExcluded():
             yield from _begins(node.this)
+        case RowAlternatives():
+            for each in node.expressions:
+                yield from _begins(each)
         case RowSequence():
             for each in node.expressions:
                 yield from _begins(each)
@@ -145,12 +202,15 @@ def _begins(node: exp.Expr) -> Iterator[RowVariable]:
 
 
 def _before(node: exp.Expr, variable: str) -> int | None:
-    """Rows before a variable; None where it is not in there."""
+    """Rows before the first place of a variable; None where it is not in there."""
     match node:
         case RowVariable():
             return 0 if node.this.name == variable else None
-        case RowRepeated():
+        case RowRepeated() | RowExcluded():
             return _before(node.this, variable)
+        case RowAlternatives():
+            of_each = (_before(each, variable) for each in node.expressions)
+            return min((before for before in of_each if before is not None), default=None)
     so_far = 0
     for each in node.expressions:
         before = _before(each, variable)

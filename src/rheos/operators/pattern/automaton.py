@@ -23,6 +23,7 @@ from typing import NamedTuple, assert_never
 from rheos.errors import ProgramError
 from rheos.graph.patterns import (
     Absence,
+    Choice,
     Condition,
     Contiguity,
     Group,
@@ -101,6 +102,8 @@ class PatternPosition:
     number: int
     step: int
     """Which step of the pattern, in the order of writing."""
+    shown: bool
+    """Whether its rows are among those that a preferring match shows."""
     edges: tuple[PatternEdge, ...]
     found: bool
     """Whether the match may end here."""
@@ -173,7 +176,7 @@ class _Fragment:
 class _Place:
     """A position in the making."""
 
-    step: int
+    step: PatternStep
     condition: int
     until: tuple[int, ...]
 
@@ -185,6 +188,7 @@ class _Compiler:
     def __init__(self, pattern: PatternTree) -> None:
         self._pattern = pattern
         self._steps = list(steps(pattern.parts))
+        self._names = list(dict.fromkeys(step.name for step in self._steps))
         self._conditions: list[Condition] = []
         self._never: list[bool] = []
         """By condition: whether no row can fulfil it."""
@@ -250,7 +254,8 @@ class _Compiler:
         positions = tuple(
             PatternPosition(
                 number,
-                place.step,
+                self._names.index(place.step.name),
+                place.step.shown,
                 tuple(by_position[number]),
                 number in found,
                 _wakes(by_position[number]),
@@ -258,8 +263,8 @@ class _Compiler:
             for number, place in enumerate(self._places)
         )
         automaton = Automaton(
-            names=tuple(step.name for step in self._steps),
-            repeats=tuple(self._pattern.repeated()),
+            names=tuple(self._names),
+            repeats=tuple(map(self._repeats, self._names)),
             conditions=tuple(self._conditions),
             bits=tuple(map(self._bit, range(len(self._conditions)))),
             positions=positions,
@@ -271,8 +276,14 @@ class _Compiler:
         self._check(automaton)
         return automaton
 
+    def _repeats(self, name: str) -> bool:
+        """Whether a step may take several rows, at one of its places or at all of them."""
+        repeated = zip(self._steps, self._pattern.repeated(), strict=True)
+        of_places = [repeats for step, repeats in repeated if step.name == name]
+        return len(of_places) > 1 or any(of_places)
+
     def _greedy_at_the_end(self, position: int) -> ProgramError:
-        step = self._steps[self._places[position].step]
+        step = self._places[position].step
         return ProgramError(
             f"step {step.name!r} is greedy, and a match may end with it: nothing gives way to it",
             site=step.site,
@@ -311,7 +322,7 @@ class _Compiler:
             skipped = before.skipped + absent + after.skipped
         return _Fragment(entries, exits, skipped)
 
-    def _repeated(self, part: PatternStep | Group) -> _Fragment:
+    def _repeated(self, part: PatternStep | Group | Choice) -> _Fragment:
         quantifier = part.quantifier
         outside = self._until
         if quantifier.until is not None:
@@ -339,7 +350,7 @@ class _Compiler:
             nothing = greedy + (nothing or _NOTHING)
         return _Fragment(_entered(copies[0].entries, part.contiguity), tuple(exits), nothing)
 
-    def _once(self, part: PatternStep | Group) -> _Fragment:
+    def _once(self, part: PatternStep | Group | Choice) -> _Fragment:
         match part:
             case PatternStep():
                 if len(self._places) == MOST_POSITIONS:
@@ -350,8 +361,7 @@ class _Compiler:
                         hint="repeat it fewer times, or write .one_or_more()",
                     )
                 number = len(self._places)
-                step = self._steps.index(part)
-                self._places.append(_Place(step, self._condition(part.condition), self._until))
+                self._places.append(_Place(part, self._condition(part.condition), self._until))
                 entry = _Entry(number, part.contiguity, leading=True)
                 return _Fragment((entry,), (_Exit(number),), None)
             case Group():
@@ -366,6 +376,15 @@ class _Compiler:
                         hint="leave out .optional() at one of them, and make the group optional",
                     )
                 return fragment
+            case Choice():
+                assert self._pattern.preferring, "one is chosen by the order of preference"
+                either = [self._repeated(each) for each in part.parts if not isinstance(each, Absence)]
+                assert all(each.skipped is None for each in either), "each takes a row at least"
+                return _Fragment(
+                    tuple(entry for each in either for entry in each.entries),
+                    tuple(exit_ for each in either for exit_ in each.exits),
+                    None,
+                )
             case _:
                 assert_never(part)
 
@@ -448,8 +467,8 @@ class _Compiler:
                 found = found or position.found
                 waiting += position.edges
         there = {automaton.positions[number].step for number in reached}
-        for number, step in enumerate(self._steps):
-            if number not in there:
+        for step in self._steps:
+            if self._names.index(step.name) not in there:
                 raise ProgramError(
                     f"step {step.name!r} can never take a row, so the pattern can never match with it",
                     site=step.site,

@@ -68,8 +68,8 @@ class EarlierRows(dict[str, list[Any]]):
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__((name, []) for name in names)
-        self.in_order: list[Any] = []
-        """Those of all steps."""
+        self.in_order: list[tuple[str, Any]] = []
+        """Those of all steps, each with its step."""
 
 
 class ConditionFunctions:
@@ -160,5 +160,5 @@ class ConditionFunctions:
         for event, position in taken:
             step = self._automaton.names[self._automaton.positions[position].step]
             found[step].append(known[event])
-            found.in_order.append(known[event])
+            found.in_order.append((step, known[event]))
         return found

@@ -1,4 +1,5 @@
-"""Matches as rows: the key, and for each step the row that it took, or all of them."""
+"""Matches as rows: the key, and for each step the row that it took, or all of them; of a preferring
+pattern all of its rows in their order."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from rheos.graph.nodes import MAIN
 from rheos.operators.contract import OperatorContext, Out
 from rheos.operators.pattern.alive import MatchNode
 from rheos.operators.pattern.automaton import Automaton
+from rheos.operators.pattern.in_order import in_order_types, rows_in_order
 from rheos.operators.pattern.matched_rows import MatchedRows
 from rheos.operators.pattern.matcher import MatchOutcome
 from rheos.operators.records import with_hidden
@@ -45,10 +47,31 @@ class MatchRows:
 
     def _batch(self, tag: str, given: Sequence[MatchOutcome], kept: MatchedRows) -> Batch:
         output = self._ctx.outputs[tag]
+        columns = self._in_order if self._automaton.preferring else self._by_step
+        arrays = [
+            array if array.type == field.type else array.cast(field.type)
+            for array, field in zip(columns(given, kept, tag), output.type.schema, strict=True)
+        ]
+        matches = pa.RecordBatch.from_arrays(arrays, schema=output.type.schema)
+        stamps = np.array([each.at_ms for each in given], np.int64)
+        return with_hidden(matches, output.schema, stamps, None)
+
+    def _in_order(self, given: Sequence[MatchOutcome], kept: MatchedRows, tag: str) -> list[pa.Array]:
+        rows_of = [each.node.rows() for each in given]
+        events = [event for rows in rows_of for event, _ in rows]
+        taken = kept.take(np.array(events, np.int64), self._taken_columns)
+        firsts = pa.array([0, *accumulate(map(len, rows_of))][:-1], pa.int64())
+        keys = [taken.column(key).take(firsts) for key in self._keys]
+        positions = [[position for _, position in rows] for rows in rows_of]
+        rows = rows_in_order(self._automaton, positions, taken.select(self._columns))
+        return [*keys, rows, pa.array([each.at_ms for each in given], pa.int64())]
+
+    def _by_step(self, given: Sequence[MatchOutcome], kept: MatchedRows, tag: str) -> list[pa.Array]:
+        output = self._ctx.outputs[tag]
         taken: list[list[list[int]]] = [[] for _ in self._automaton.names]
         firsts = []
         for each in given:
-            of_match = self._by_step(each.node)
+            of_match = self._taken_by_step(each.node)
             firsts.append(min(events[0] for events in of_match if events))
             for step, events in enumerate(of_match):
                 taken[step].append(events)
@@ -63,15 +86,9 @@ class MatchRows:
             kind = output.type.schema.field(name).type
             steps.append(self._step(step, of_step, rows.slice(place, count), kind))
             place += count
-        arrays = [
-            array if array.type == field.type else array.cast(field.type)
-            for array, field in zip([*keys, *steps], output.type.schema, strict=True)
-        ]
-        matches = pa.RecordBatch.from_arrays(arrays, schema=output.type.schema)
-        stamps = np.array([each.at_ms for each in given], np.int64)
-        return with_hidden(matches, output.schema, stamps, None)
+        return [*keys, *steps]
 
-    def _by_step(self, node: MatchNode) -> list[list[int]]:
+    def _taken_by_step(self, node: MatchNode) -> list[list[int]]:
         found: list[list[int]] = [[] for _ in self._automaton.names]
         for event, position in node.rows():
             found[self._automaton.positions[position].step].append(event)
@@ -100,8 +117,10 @@ class MatchRows:
         return structs.take(pa.array(places, mask=~there))
 
 
-def step_types(automaton: Automaton, schema: pa.Schema) -> list[pa.Field]:
-    """The columns of the steps of matches, where rows have these columns."""
+def match_types(automaton: Automaton, schema: pa.Schema) -> list[pa.Field]:
+    """The columns of matches beside those of the key, where rows have these columns."""
+    if automaton.preferring:
+        return in_order_types(schema)
     row = pa.struct([field.with_nullable(True) for field in schema])
     return [
         pa.field(name, pa.list_(row) if repeats else row)

@@ -8,6 +8,7 @@ preferred than the end is never tried: a match that has come there is whole.
     a b*? c      behind a: c, b     behind b: c, b
     a b+         behind b: b, the end
     a b+?        behind b: the end
+    (a | b c) d  at the start: a, b     behind a: d     behind b: c     behind c: d
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
-from rheos.graph.patterns import Absence, Group, Part, PatternStep, Quantifier
+from rheos.graph.patterns import Absence, Choice, Group, Part, PatternStep, Quantifier
 
 if TYPE_CHECKING:
     from rheos.operators.pattern.automaton import PatternEdge
@@ -76,8 +77,15 @@ class _Orders:
         return _either(quantifier, entered, then) if quantifier.optional else entered
 
     def _taken(self, part: Part, first: int, then: Next) -> Next:
-        if isinstance(part, Group):
-            return self._sequence(part.parts, first, then)
+        match part:
+            case Group():
+                return self._sequence(part.parts, first, then)
+            case Choice():
+                places = accumulate(map(_positions, part.parts), initial=first)
+                either = [
+                    self._repeated(each, at, then) for each, at in zip(part.parts, places, strict=False)
+                ]
+                return tuple(dict.fromkeys(place for order in either for place in order))
         self.behind[first] = then
         return (first,)
 
@@ -94,5 +102,5 @@ def _positions(part: Part) -> int:
     return _once(part) * times
 
 
-def _once(part: PatternStep | Group) -> int:
+def _once(part: PatternStep | Group | Choice) -> int:
     return 1 if isinstance(part, PatternStep) else sum(map(_positions, part.parts))
